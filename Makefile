@@ -1,0 +1,41 @@
+# Two commands: `make check` (quick: the core and the command line) and `make test` (everything, then the tests).
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: check test lint format stubs bench clean
+
+check: .venv/core
+	$(BIN)/specgrad check
+
+test: .venv/full
+	$(BIN)/python -m pytest --numprocesses auto
+
+lint: .venv/full
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/full
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+stubs: .venv/core
+	$(BIN)/python -c "from specgrad.ranked import stub; print(stub(), end='')" > src/specgrad/ranked.pyi
+
+bench: .venv/full
+	$(BIN)/python benchmarks/reference.py
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/core: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[cli]'
+	touch $@
+
+.venv/full: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[test]'
+	touch $@ .venv/core
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

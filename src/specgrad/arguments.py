@@ -1,0 +1,144 @@
+"""What a caller may write for each parameter, and its one normal form.
+
+Parameters are stored as exact Python integers, one per spatial axis, whatever way they were written (an int, a NumPy integer,
+a list). Everything that can be refused before an operand is seen is refused here.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from .errors import ArgumentError, refusal
+
+Ints = int | Sequence[int]
+Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
+Pairs = tuple[tuple[int, int], ...]
+
+LARGEST = 2**31 - 1
+
+
+def integer(name: str, argument: str, value: Any, least: int | None, axis: int | None = None, whole: Any = None) -> int:
+    """`value` as an exact int that is at least `least`; `whole` is the argument as written, for the message."""
+    shown = value if whole is None else whole
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        exact = operator.index(value)
+    except TypeError:
+        rule = f"must be an integer, got {type(value).__name__}"
+        raise refusal(ArgumentError, name, argument, shown, rule, "write whole numbers", axis) from None
+    if least is not None and exact < least:
+        raise refusal(ArgumentError, name, argument, shown, f"must be at least {least}", "write a larger integer", axis)
+    if abs(exact) > LARGEST:
+        raise refusal(ArgumentError, name, argument, shown, "is larger than any array", "write a smaller integer", axis)
+    return exact
+
+
+def is_sequence(value: Any) -> bool:
+    """Lists and tuples; one-dimensional integer arrays count too."""
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
+
+
+def per_axis(name: str, argument: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
+    """An int for all axes, or one int per axis, as one int per axis."""
+    if not is_sequence(value):
+        return (integer(name, argument, value, least),) * rank
+    if len(value) != rank:
+        rule = f"has {len(value)} entries for {rank} spatial axes"
+        raise refusal(ArgumentError, name, argument, value, rule, "give one integer, or one per spatial axis")
+    return tuple(integer(name, argument, v, least, axis, value) for axis, v in enumerate(value))
+
+
+def kernel(name: str, value: Any) -> tuple[int, ...]:
+    """`kernel_size`: a tuple whose length is the spatial rank."""
+    if not is_sequence(value):
+        rule = f"must be a tuple with one entry per spatial axis, got {type(value).__name__}"
+        remedy = f"write e.g. (3, 3), or use {name}2d for one int"
+        raise refusal(ArgumentError, name, "kernel_size", value, rule, remedy)
+    return per_axis(name, "kernel_size", value, len(value), 1)
+
+
+def output_size(name: str, value: Any) -> tuple[int | None, ...]:
+    """`output_size`: a tuple of lengths, one per spatial axis; None keeps the input's length."""
+    if not is_sequence(value):
+        rule = f"must be a tuple with one entry per spatial axis, got {type(value).__name__}"
+        remedy = f"write e.g. (7, 7), or use {name}2d for one int"
+        raise refusal(ArgumentError, name, "output_size", value, rule, remedy)
+    return tuple(None if v is None else integer(name, "output_size", v, 0, axis, value) for axis, v in enumerate(value))
+
+
+def padding(name: str, value: Any, rank: int, words: tuple[str, ...] = ("same", "valid")) -> str | Pairs:
+    """`padding`: an int; an int per axis; a (before, after) pair per axis; or one of `words`."""
+    if isinstance(value, str):
+        if value in words:
+            return ((0, 0),) * rank if value == "valid" else value
+        known = " or ".join(repr(w) for w in words)
+        remedy = f"write {known}, or integers" if words else "write integers"
+        raise refusal(ArgumentError, name, "padding", value, "is not a padding", remedy)
+    if is_sequence(value) and any(is_sequence(v) for v in value):
+        if len(value) == rank and all(is_sequence(v) and len(v) == 2 for v in value):
+            before, after = (
+                tuple(integer(name, "padding", pair[side], 0, axis, value) for axis, pair in enumerate(value))
+                for side in (0, 1)
+            )
+            return tuple(zip(before, after, strict=True))
+        rule = f"is not one (before, after) pair for each of {rank} spatial axes"
+        remedy = f"write e.g. {((1, 0),) * rank}" if rank else "write ()"
+        raise refusal(ArgumentError, name, "padding", value, rule, remedy)
+    if is_sequence(value) and rank == 1 and len(value) == 2:
+        rule = "has 2 entries for 1 spatial axis"
+        raise refusal(ArgumentError, name, "padding", value, rule, "nest a (before, after) pair: ((before, after),)")
+    return tuple((p, p) for p in per_axis(name, "padding", value, rank, 0))
+
+
+def choice(name: str, argument: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not (isinstance(value, str) and value in choices):
+        words = ", ".join(repr(c) for c in choices)
+        raise refusal(ArgumentError, name, argument, value, "is not one of the choices", f"choose from {words}")
+    return value
+
+
+def flag(name: str, argument: str, value: Any) -> bool:
+    """True or False, nothing that merely converts to them."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise refusal(ArgumentError, name, argument, value, "must be a bool", "write True or False")
+    return bool(value)
+
+
+def temperature(name: str, value: Any) -> int | float | Fraction:
+    """`beta`: any finite real number but 0, kept exactly."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        if isinstance(value, numbers.Integral):
+            exact: int | float | Fraction = int(value)
+        elif isinstance(value, numbers.Rational):
+            exact = Fraction(int(value.numerator), int(value.denominator))
+        else:
+            exact = float(value)
+        if exact != 0 and math.isfinite(exact):
+            return exact
+    remedy = "write a positive number for a smooth maximum, a negative one for a smooth minimum"
+    raise refusal(ArgumentError, name, "beta", value, "must be a finite real number other than 0", remedy)
+
+
+def axes(name: str, value: Any, rank: int) -> tuple[int, ...] | None:
+    """`axes`: None for the last ones, or one integer per spatial axis."""
+    if value is None:
+        return None
+    if not is_sequence(value) or len(value) != rank:
+        rule = f"must name one array axis for each of {rank} spatial axes"
+        raise refusal(ArgumentError, name, "axes", value, rule, "write a tuple such as (1, 2), or leave it out")
+    return tuple(integer(name, "axes", v, None, axis, value) for axis, v in enumerate(value))
+
+
+def divisor(name: str, value: Any) -> int:
+    """`divisor_override`: any integer but 0."""
+    exact = integer(name, "divisor_override", value, None)
+    if exact == 0:
+        raise refusal(ArgumentError, name, "divisor_override", value, "must not be 0", "write another integer, or None")
+    return exact

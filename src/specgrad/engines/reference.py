@@ -1,0 +1,137 @@
+"""The specification as an engine: value and row of every operator over any scalar, in the stated order of summation.
+
+One accumulator from 0 per output cell, row-major over taps; VJPs accumulate from 0 over outputs in row-major order. Over
+float32 scalars this is an executable float32 semantics, bit for bit. Output cells are done in blocks, so that memory stays
+bounded whatever the kernel; blocks do not change any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import write
+from ..errors import ScalarError, refusal
+from ..geometry import Geometry
+from ..operator import Operator, Window
+from ..scalars import as_operand, find_family
+from ..scalars.base import Family
+from ..scalars.dual import Dual, DualFamily
+
+TAKES = "every operator, over NumPy arrays of every number type, objects of every scalar, and Duals of these"
+
+BLOCK = 1 << 20  # taps that are in memory at once
+
+
+class Setting:
+    """An operator together with the operands it is evaluated on: their scalars, their cells and their geometry."""
+
+    def __init__(self, op: Operator, operands: Sequence[Any]) -> None:
+        self.op = op
+        self.names = [slot.name for slot in op.slots[: len(operands)]]
+        arrays = [as_operand(op.name, name, operand) for name, operand in zip(self.names, operands, strict=True)]
+        self.shapes = [tuple(array.shape) for array in arrays]
+        self.geometry: Geometry = op.geometry(*self.shapes)
+        self.shape = op.output_shape(*self.shapes)
+        self.scalars: Family = find_family(op.name, self.names, arrays)
+        self.scalars.require(op.name, self.names[0], arrays[0], op.needs)
+        self.cells = [self.scalars.enter(op.name, *operand) for operand in zip(self.names, arrays, strict=True)]
+
+    def along(self, directions: Sequence[Any]) -> Family:
+        """The scalars in which operands and these tangents or cotangents can be computed together."""
+        scalars = self.scalars
+        for _ in range(max(map(depth, directions)) - depth_of(scalars)):
+            scalars = DualFamily(scalars)
+        return scalars
+
+    def windows(self, scalars: Family) -> Iterator[Window]:
+        """All output cells, block after block."""
+        outputs, step = self.geometry.outputs, max(1, BLOCK // max(1, self.geometry.taps))
+        for start in range(0, outputs, step):
+            block = self.geometry.block(start, min(start + step, outputs))
+            yield Window(scalars, block, self.cells)
+
+
+def refuses(op: Operator, operands: tuple[Any, ...]) -> str | None:
+    return None
+
+
+@np.errstate(all="ignore")
+def keep(op: Operator, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+    setting = Setting(op, operands)
+    blocks = [op.value(setting.scalars, window) for window in setting.windows(setting.scalars)]
+    value = setting.scalars.join([cells for cells, _ in blocks])
+    return setting.scalars.leave(value, setting.shape), (setting, [kept for _, kept in blocks])
+
+
+def forward(op: Operator, operands: tuple[Any, ...], out: Any = None) -> Any:
+    return write(op.name, keep(op, operands)[0], out)
+
+
+@np.errstate(all="ignore")
+def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
+    setting, blocks = kept
+    given = [
+        t if t is None else as_operand(op.name, f"tangent of {n}", t)
+        for n, t in zip(setting.names, tangents, strict=True)
+    ]
+    S = setting.along(given)
+    moved = [
+        t if t is None else S.enter(op.name, f"tangent of {n}", t) for n, t in zip(setting.names, given, strict=True)
+    ]
+    total = []
+    for window, kept_block in zip(setting.windows(S), blocks, strict=True):
+        tangent = S.zeros(window.size)
+        for entry in op.row(S, window, kept_block):
+            if moved[entry.slot] is not None:
+                tangent = tangent + entry.apply(S, S.take(moved[entry.slot], entry.place))
+        total.append(tangent)
+    return S.leave(S.join(total), setting.shape)
+
+
+@np.errstate(all="ignore")
+def pull(op: Operator, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
+    setting, blocks = kept
+    given = as_operand(op.name, "cotangent", cotangent)
+    S = setting.along([given])
+    cells = S.enter(op.name, "cotangent", given)
+    pulled = {s: S.zeros(math.prod(setting.shapes[s])) for s in range(len(operands)) if op.slots[s].differentiable}
+    start = 0
+    for window, kept_block in zip(setting.windows(S), blocks, strict=True):
+        arriving = S.take(cells, np.arange(start, start + window.size))
+        start += window.size
+        entries = [entry for entry in op.row(S, window, kept_block) if entry.slot in pulled]
+        for slot, target in pulled.items():
+            own = [entry for entry in entries if entry.slot == slot]
+            if own:
+                values = S.interleave([entry.apply(S, arriving) for entry in own])
+                pulled[slot] = S.add_at(target, np.stack([entry.place for entry in own], axis=-1).reshape(-1), values)
+    return tuple(S.leave(pulled[s], shape) if s in pulled else None for s, shape in enumerate(setting.shapes))
+
+
+def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    """The value, and the flat index of the first winner in its spatial plane (-1 where no cell is real)."""
+    value, (setting, blocks) = keep(op, operands)
+    if not setting.scalars.decides:
+        rule, remedy = "the winner is not decided over such scalars", "leave return_indices out"
+        raise refusal(ScalarError, op.name, setting.names[0], operands[0], rule, remedy)
+    winners = [op.winners(w, k) for w, k in zip(setting.windows(setting.scalars), blocks, strict=True)]
+    flat = np.concatenate([np.zeros(0, np.int64), *winners]).reshape(setting.shape)
+    (shape,), positions = setting.shapes, op.positions(*setting.shapes)
+    places = np.unravel_index(np.maximum(flat, 0), shape) if shape else ()
+    plane = np.zeros_like(flat)
+    for p in positions:
+        plane = plane * shape[p] + places[p]
+    return write(op.name, value, out), np.where(flat < 0, -1, plane)
+
+
+def depth(array: Any) -> int:
+    """How many levels of Dual an array carries."""
+    return 1 + max(depth(array.primal), depth(array.tangent)) if isinstance(array, Dual) else 0
+
+
+def depth_of(scalars: Family) -> int:
+    return 1 + depth_of(scalars.inner) if isinstance(scalars, DualFamily) else 0

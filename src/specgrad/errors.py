@@ -1,0 +1,64 @@
+"""What can go wrong, and the one form in which it is said.
+
+Every refusal reads ``operator: argument=value on axis i: rule broken; remedy`` and is raised by :func:`refusal`, so that a
+plain call, a tape, a graph and a front end show the same text for the same mistake.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+
+class SpecgradError(ValueError):
+    """Anything that specgrad refuses; catch this one to catch them all."""
+
+
+class ArgumentError(SpecgradError):
+    """A parameter of an operator is not one of the values it may take."""
+
+
+class ShapeError(SpecgradError):
+    """An operand, tangent, cotangent or output does not have the shape that the operator reads or writes."""
+
+
+class ScalarError(SpecgradError):
+    """The elements of an operand cannot do what the operator needs (an order, a division, an exponential)."""
+
+
+class SlowPathWarning(UserWarning):
+    """A large float array fell to the reference engine; the message says why and what to do."""
+
+
+_short = reprlib.Repr()
+_short.maxtuple = _short.maxlist = 8
+_short.maxstring = _short.maxother = 80
+_short.maxlong = 40
+
+
+def describe(value: Any) -> str:
+    """A value as a message shows it: arrays by dtype and shape, everything else by a repr of bounded length."""
+    shape = getattr(value, "shape", None)
+    if not isinstance(shape, tuple):
+        return _short.repr(value)
+    dtype = getattr(value, "dtype", None)
+    kind = type(value).__name__ if dtype is None else f"{dtype} array"
+    return f"{kind} of shape {shape}"
+
+
+def refusal(
+    kind: type[SpecgradError], operator: str, argument: str, value: Any, rule: str, remedy: str, axis: int | None = None
+) -> SpecgradError:
+    """The exception to raise when `argument` of `operator` breaks `rule`; `remedy` says what to write instead."""
+    place = "" if axis is None else f" on axis {axis}"
+    shown = value if isinstance(value, _Described) else describe(value)
+    return kind(f"{operator}: {argument}={shown}{place}: {rule}; {remedy}")
+
+
+class _Described(str):
+    """A value that is already in the words a message should show."""
+
+
+def shape_words(shape: tuple[int, ...]) -> _Described:
+    """An operand of which only the shape matters, as a message shows it."""
+    return _Described(f"array of shape {tuple(shape)}")

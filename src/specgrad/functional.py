@@ -1,0 +1,199 @@
+"""The operators as functions: each builds the frozen operator and applies it.
+
+A function takes an array (NumPy floats, integers where the operator allows, objects of any scalar), a Dual, or a Var, and returns
+its like. All parameters mean what the operator's own docstring says; `out` is an array to write the value into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from . import arguments, dispatch
+from .arguments import Ints, Padding
+from .operator import shape_of
+from .ops import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    Linear,
+    MaxPool,
+    SmoothMaxPool,
+)
+from .ops.pool import Maximum
+
+Array = Any
+
+
+def _maximum(op: Maximum, x: Array, return_indices: bool, out: Array | None) -> Any:
+    if arguments.flag(op.name, "return_indices", return_indices):
+        return dispatch.with_indices(op, (x,), out)
+    return op(x, out=out)
+
+
+def max_pool(
+    x: Array,
+    kernel_size: Sequence[int],
+    *,
+    stride: Ints | None = None,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    ties: str = "first",
+    return_indices: bool = False,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """The greatest real cell under a sliding kernel; with `return_indices` also where it is in its plane. See `MaxPool`."""
+    op = MaxPool(
+        kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, ties=ties, axes=axes
+    )
+    return _maximum(op, x, return_indices, out)
+
+
+def avg_pool(
+    x: Array,
+    kernel_size: Sequence[int],
+    *,
+    stride: Ints | None = None,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """The mean of the cells under a sliding kernel, padding being 0. See `AvgPool`."""
+    op = AvgPool(
+        kernel_size,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        divisor_override=divisor_override,
+        axes=axes,
+    )
+    return op(x, out=out)
+
+
+def smooth_max_pool(
+    x: Array,
+    kernel_size: Sequence[int],
+    *,
+    beta: int | float | Fraction,
+    stride: Ints | None = None,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    pad: str = "zero",
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """(1/beta) log Σ exp(beta x) of the cells under a sliding kernel. See `SmoothMaxPool`."""
+    op = SmoothMaxPool(
+        kernel_size,
+        beta=beta,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        pad=pad,
+        axes=axes,
+    )
+    return op(x, out=out)
+
+
+def adaptive_max_pool(
+    x: Array,
+    output_size: Sequence[int | None],
+    *,
+    ties: str = "first",
+    return_indices: bool = False,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """The greatest cell of each of `output_size` evenly spread bins. See `AdaptiveMaxPool`."""
+    return _maximum(AdaptiveMaxPool(output_size, ties=ties, axes=axes), x, return_indices, out)
+
+
+def adaptive_avg_pool(
+    x: Array, output_size: Sequence[int | None], *, axes: Sequence[int] | None = None, out: Array | None = None
+) -> Any:
+    """The mean of each of `output_size` evenly spread bins. See `AdaptiveAvgPool`."""
+    return AdaptiveAvgPool(output_size, axes=axes)(x, out=out)
+
+
+def global_max_pool(
+    x: Array,
+    rank: int,
+    *,
+    ties: str = "all",
+    keepdims: bool = True,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """The greatest cell of the whole plane of the last `rank` axes. See `GlobalMaxPool`."""
+    return GlobalMaxPool(rank, ties=ties, keepdims=keepdims, axes=axes)(x, out=out)
+
+
+def global_avg_pool(
+    x: Array, rank: int, *, keepdims: bool = True, axes: Sequence[int] | None = None, out: Array | None = None
+) -> Any:
+    """The mean of the whole plane of the last `rank` axes. See `GlobalAvgPool`."""
+    return GlobalAvgPool(rank, keepdims=keepdims, axes=axes)(x, out=out)
+
+
+def conv(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    *,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    out: Array | None = None,
+) -> Any:
+    """bias + Σ x·weight over the window, for x (*batch, in, *spatial) and weight (out, in/groups, *kernel). See `Conv`."""
+    op = Conv(_kernel("conv", weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
+    return op(x, weight, bias, out=out)
+
+
+def conv_transpose(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    *,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    output_padding: Ints = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+    out: Array | None = None,
+) -> Any:
+    """The adjoint of `conv` in its input, plus bias, for weight (in, out/groups, *kernel). See `ConvTranspose`."""
+    op = ConvTranspose(
+        _kernel("conv_transpose", weight),
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+    )
+    return op(x, weight, bias, out=out)
+
+
+def linear(x: Array, weight: Array, bias: Array | None = None, *, out: Array | None = None) -> Any:
+    """bias[o] + Σ_i x[..., i]·weight[o, i], for weight (out, in). See `Linear`."""
+    return Linear()(x, weight, bias, out=out)
+
+
+def _kernel(name: str, weight: Any) -> tuple[int, ...]:
+    return shape_of(name, "weight", weight)[2:]

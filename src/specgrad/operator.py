@@ -1,0 +1,172 @@
+"""What an operator is: operands, geometry, value and row. Both derivatives follow from the row.
+
+A *row* is the sparse Jacobian row of an output cell: one entry for each operand cell it depends on, with the slope there.
+JVP gathers with the row and VJP scatters with the same row, so they are adjoint by construction; the row itself is witnessed by
+Dual numbers pushed through `value`. Who computes all this is not decided here but in `dispatch`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from . import dispatch
+from .errors import ShapeError, refusal
+from .geometry import Block, Geometry, Shape, Step
+from .scalars import as_operand
+from .scalars.base import Cells, Family, Mask
+
+
+class Slot(NamedTuple):
+    """An operand's place: its name, whether a derivative reaches it, and whether it may be left out."""
+
+    name: str
+    differentiable: bool = True
+    optional: bool = False
+
+
+class Entry(NamedTuple):
+    """One entry of a row, for all output cells of a window at once.
+
+    The slope in cell `place` of operand `slot` is times/over (1 where they are None) where `present`, and absent elsewhere: an
+    absent slope is selected away, never multiplied.
+    """
+
+    slot: int
+    place: Any
+    present: Mask
+    times: Cells | None = None
+    over: Cells | None = None
+
+    def apply(self, S: Family, cells: Cells) -> Cells:
+        """slope * cells, and 0 where the slope is absent."""
+        if self.times is not None:
+            cells = cells * self.times
+        if self.over is not None:
+            cells = S.divide(cells, self.over)
+        return S.where(self.present, cells, S.constant(0))
+
+
+class Tap:
+    """One tap of every output cell of a window: the two masks, and the operands' cells it reads."""
+
+    __slots__ = ("exists", "place", "real", "window")
+
+    def __init__(self, window: Window, step: Step) -> None:
+        self.window = window
+        self.place, self.real, self.exists = step
+
+    def cells(self, slot: int) -> Cells:
+        """The operand's cells under this tap (any real cell where the tap is padding)."""
+        return self.window.scalars.take(self.window.operands[slot], self.place[slot])
+
+    def entry(self, slot: int, present: Mask, times: Cells | None = None, over: Cells | None = None) -> Entry:
+        """An entry of the row at the cell that this tap reads."""
+        return Entry(slot, self.place[slot], present, times, over)
+
+
+class Window:
+    """The windows of a block of output cells: iterate over their taps in row-major order."""
+
+    def __init__(self, scalars: Family, block: Block, operands: Sequence[Cells]) -> None:
+        self.scalars = scalars
+        self.block = block
+        self.operands = operands
+        self.size = block.size
+        self.everywhere = np.ones(block.size, np.bool_)
+
+    def __iter__(self) -> Iterator[Tap]:
+        return (Tap(self, step) for step in self.block.steps())
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Operator:
+    """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted back."""
+
+    name: ClassVar[str]
+    slots: ClassVar[tuple[Slot, ...]]
+    needs: ClassVar[tuple[str, ...]] = ()
+    """What the value needs of a scalar beyond + - *: "real" (an order), "division", "exp"."""
+
+    def _set(self, **normal: Any) -> None:
+        """Store parameters in their normal form, while the frozen object is being made."""
+        for field, value in normal.items():
+            object.__setattr__(self, field, value)
+
+    @abstractmethod
+    def output_shape(self, *shapes: Shape) -> Shape:
+        """The output's shape for operands of these shapes; refuses operands that do not fit."""
+
+    @abstractmethod
+    def geometry(self, *shapes: Shape) -> Geometry:
+        """Which operand cells each output cell reads; refuses operands that do not fit."""
+
+    @abstractmethod
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        """The output cells of a window, and what the row keeps of the computation (None: nothing)."""
+
+    @abstractmethod
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        """The entries of the Jacobian row, in the order in which a JVP adds them."""
+
+    def __call__(self, *operands: Any, out: Any = None) -> Any:
+        """The value, in the kind of array that the operands are; written into `out` where one is given."""
+        return dispatch.forward(self, self._given(operands), out)
+
+    def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is zero."""
+        given, moved = self._given(operands), tuple(tangents)[: len(operands)]
+        if len(moved) != len(operands):
+            rule = f"{len(operands)} operands need as many tangents"
+            raise refusal(ShapeError, self.name, "tangents", len(moved), rule, "give one per operand, None for zero")
+        for slot, operand, tangent in zip(self.slots, given, moved, strict=False):
+            if tangent is not None:
+                self._fits(f"tangent of {slot.name}", tangent, shape_of(self.name, slot.name, operand))
+        return dispatch.jvp(self, given, moved[: len(given)])
+
+    def vjp(self, operands: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
+        """One cotangent per operand, each Σ slope·gy over the outputs that read it; None where no derivative reaches."""
+        given = self._given(operands)
+        shapes = (shape_of(self.name, slot.name, operand) for slot, operand in zip(self.slots, given, strict=False))
+        self._fits("cotangent", cotangent, self.output_shape(*shapes))
+        return dispatch.vjp(self, given, cotangent)
+
+    def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The operands, without the optional ones that are None."""
+        given = tuple(operands)
+        required = sum(not slot.optional for slot in self.slots)
+        while len(given) > required and given[-1] is None:
+            given = given[:-1]
+        if not required <= len(given) <= len(self.slots):
+            names = ", ".join(slot.name + ("=None" if slot.optional else "") for slot in self.slots)
+            raise refusal(ShapeError, self.name, "operands", len(given), f"takes ({names})", "give these operands")
+        return given
+
+    def _fits(self, argument: str, given: Any, shape: Shape) -> None:
+        if shape_of(self.name, argument, given) != shape:
+            raise refusal(
+                ShapeError, self.name, argument, given, f"must have shape {shape}", "reshape or broadcast it first"
+            )
+
+    def __repr__(self) -> str:
+        """Required parameters, then those that differ from their defaults."""
+        fields = sorted(dataclasses.fields(self), key=lambda f: f.kw_only is True)
+        missing = dataclasses.MISSING
+        required = {f.name: getattr(self, f.name) for f in fields if f.default is missing}
+        plain = type(self)(**required)
+        words = [
+            repr(getattr(self, f.name)) if not f.kw_only else f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields
+            if f.name in required or getattr(self, f.name) != getattr(plain, f.name)
+        ]
+        return f"{type(self).__name__}({', '.join(words)})"
+
+
+def shape_of(name: str, argument: str, operand: Any) -> Shape:
+    """The shape of an array, a Var, a Dual, a number or a nested list."""
+    shape = getattr(operand, "shape", None)
+    return tuple(shape) if isinstance(shape, tuple) else tuple(as_operand(name, argument, operand).shape)

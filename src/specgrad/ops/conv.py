@@ -1,0 +1,239 @@
+"""Convolution and its adjoint: one bilinear fold over (channel, *spatial) windows, of any rank from 0 up.
+
+Convolution here is cross-correlation, as everywhere in deep learning. Transposed convolution is convolution with the taps of every
+axis turned round into their readers; it has no rules of its own. Linear is convolution of rank 0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, cast
+
+from .. import arguments
+from ..arguments import Ints, Padding, Pairs
+from ..errors import ArgumentError, ShapeError, refusal, shape_words
+from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, sliding_axes, spatial_positions
+from ..operator import Entry, Operator, Slot, Window
+from ..scalars.base import Cells, Family
+
+
+@dataclass(frozen=True, repr=False)
+class Bilinear(Operator):
+    """bias + Σ x·w over a window's taps, channels outermost, bias last.
+
+    Padding: skipped: it adds 0, also under an infinite weight.
+    Domain: any ring, integers and complex numbers included; the VJP is the plain transpose, without conjugation.
+    """
+
+    slots: ClassVar = (Slot("x"), Slot("weight"), Slot("bias", optional=True))
+    form: ClassVar[str]
+    """The weight's axes, in words."""
+
+    def weight_kernel(self) -> tuple[tuple[int, ...], int]:
+        """The kernel that the weight must have, and the number of groups."""
+        raise NotImplementedError
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        total, bias = S.zeros(window.size), None
+        for tap in window:
+            total = total + S.where(tap.real, tap.cells(0) * tap.cells(1), S.constant(0))
+            bias = tap
+        if len(window.operands) == 3 and bias is not None:
+            total = total + bias.cells(2)
+        return total, None
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        bias = None
+        for tap in window:
+            yield tap.entry(0, tap.real, times=tap.cells(1))
+            yield tap.entry(1, tap.real, times=tap.cells(0))
+            bias = tap
+        if len(window.operands) == 3 and bias is not None:
+            yield bias.entry(2, bias.window.everywhere)
+
+    def _lengths(self, sizes: Shape) -> Shape:
+        """The output's spatial lengths."""
+        raise NotImplementedError
+
+    def _channels(self, weight: Shape) -> tuple[int, int]:
+        """How many channels the weight reads and writes."""
+        raise NotImplementedError
+
+    def _checked(self, shapes: tuple[Shape, ...]) -> tuple[int, Shape]:
+        """The number of output channels and the input's spatial sizes, once all operands fit."""
+        x, weight, *bias = shapes
+        kernel, groups = self.weight_kernel()
+        rank = len(kernel)
+        if len(weight) != rank + 2 or weight[2:] != kernel:
+            rule = f"must have the form {self.form}" + (f" with kernel {kernel}" if rank else "")
+            raise refusal(ShapeError, self.name, "weight", shape_words(weight), rule, "reshape the weight")
+        if len(x) < rank + 1:
+            rule = f"needs a channel axis and {rank} spatial axes"
+            raise refusal(ShapeError, self.name, "x", shape_words(x), rule, "add the missing axes, e.g. x[None]")
+        positions = spatial_positions(self.name, x, rank, None)
+        read, written = self._channels(weight)
+        channels = x[len(x) - rank - 1]
+        if read == 0:
+            raise refusal(
+                ShapeError, self.name, "weight", shape_words(weight), "reads no channel", "give it one at least"
+            )
+        if weight[0] % groups:
+            rule = f"must divide {read} input and {written} output channels"
+            raise refusal(ArgumentError, self.name, "groups", groups, rule, "choose a common divisor of both")
+        if channels != read:
+            rule = f"the weight reads {read} channels, the input has {channels}"
+            remedy = "give the weight that many input channels, or set groups"
+            raise refusal(ShapeError, self.name, "x", shape_words(x), rule, remedy, len(x) - rank - 1)
+        if bias and bias[0] != (written,):
+            rule = f"must have shape ({written},): one number per output channel"
+            raise refusal(ShapeError, self.name, "bias", shape_words(bias[0]), rule, "reshape the bias")
+        return written, tuple(x[p] for p in positions)
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        written, sizes = self._checked(shapes)
+        return (*shapes[0][: -1 - len(sizes)], written, *self._lengths(sizes))
+
+
+@dataclass(frozen=True, repr=False)
+class Linear(Bilinear):
+    """bias[o] + Σ_i x[..., i] * weight[o, i]: convolution of rank 0.
+
+    Window: all input features. Padding: none exists. Domain: any ring.
+
+    >>> import numpy as np
+    >>> Linear()(np.array([1.0, 2.0]), np.array([[3.0, 4.0]]))
+    array([11.])
+    """
+
+    name: ClassVar = "linear"
+    form: ClassVar = "(out, in)"
+
+    def weight_kernel(self) -> tuple[tuple[int, ...], int]:
+        return (), 1
+
+    def _lengths(self, sizes: Shape) -> Shape:
+        return ()
+
+    def _channels(self, weight: Shape) -> tuple[int, int]:
+        return weight[1], weight[0]
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        written, _ = self._checked(shapes)
+        return channel_geometry(shapes[0], shapes[1], 1, written, (), transposed=False)
+
+
+@dataclass(frozen=True, repr=False)
+class SlidingWeight(Bilinear):
+    """A weight that slides: kernel_size, stride, padding, dilation, groups."""
+
+    kernel_size: tuple[int, ...]
+    _: KW_ONLY
+    stride: Ints = 1
+    padding: Padding = 0
+    dilation: Ints = 1
+    groups: int = 1
+
+    words: ClassVar[tuple[str, ...]] = ()
+    """The strings that `padding` may be."""
+
+    def __post_init__(self) -> None:
+        kernel = arguments.kernel(self.name, self.kernel_size)
+        self._set(
+            kernel_size=kernel,
+            stride=arguments.per_axis(self.name, "stride", self.stride, len(kernel), 1),
+            padding=arguments.padding(self.name, self.padding, len(kernel), self.words),
+            dilation=arguments.per_axis(self.name, "dilation", self.dilation, len(kernel), 1),
+            groups=arguments.integer(self.name, "groups", self.groups, 1),
+        )
+
+    def weight_kernel(self) -> tuple[tuple[int, ...], int]:
+        return self.kernel_size, self.groups
+
+
+@dataclass(frozen=True, repr=False)
+class Conv(SlidingWeight):
+    """bias[oc] + Σ_ic Σ_j x[ic, o*stride - before + j*dilation] * weight[oc, ic, j].
+
+    Window: sliding, over (*batch, channels, *spatial). Padding: skipped. Domain: any ring.
+
+    >>> import numpy as np
+    >>> Conv((2,))(np.array([[1.0, 2.0, 4.0]]), np.array([[[-1.0, 1.0]]]))
+    array([[1., 2.]])
+    """
+
+    name: ClassVar = "conv"
+    form: ClassVar = "(out, in/groups, *kernel)"
+    words: ClassVar = ("same", "valid")
+
+    def _axes(self, sizes: Shape) -> tuple[Sliding, ...]:
+        stride, dilation = cast(Shape, self.stride), cast(Shape, self.dilation)
+        return sliding_axes(self.name, sizes, self.kernel_size, stride, cast("str | Pairs", self.padding), dilation)
+
+    def _lengths(self, sizes: Shape) -> Shape:
+        return tuple(axis.length for axis in self._axes(sizes))
+
+    def _channels(self, weight: Shape) -> tuple[int, int]:
+        return weight[1] * self.groups, weight[0]
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        written, sizes = self._checked(shapes)
+        taps = [axis.taps() for axis in self._axes(sizes)]
+        return channel_geometry(shapes[0], shapes[1], self.groups, written, taps, transposed=False)
+
+
+@dataclass(frozen=True, repr=False)
+class ConvTranspose(SlidingWeight):
+    """The adjoint of Conv in its input slot, plus bias[oc].
+
+    Window: the readers of each cell. Weight (in, out/groups, *kernel). Size (n-1)*stride - before - after + dilation*(k-1) +
+    output_padding + 1; where output_padding makes Conv of the result longer than n, the adjoint of its first n outputs.
+    Padding: crops. Domain: any ring.
+
+    >>> import numpy as np
+    >>> ConvTranspose((2,), stride=2)(np.array([[1.0, 2.0]]), np.ones((1, 1, 2)))
+    array([[1., 1., 2., 2.]])
+    """
+
+    name: ClassVar = "conv_transpose"
+    form: ClassVar = "(in, out/groups, *kernel)"
+
+    _: KW_ONLY
+    output_padding: Ints = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        extra = arguments.per_axis(self.name, "output_padding", self.output_padding, len(self.kernel_size), 0)
+        self._set(output_padding=extra)
+        for axis, (p, s, d) in enumerate(zip(extra, cast(Shape, self.stride), cast(Shape, self.dilation), strict=True)):
+            if p >= max(s, d):
+                rule = f"must be smaller than stride {s} or dilation {d}"
+                remedy = "use a smaller output_padding"
+                raise refusal(ArgumentError, self.name, "output_padding", extra, rule, remedy, axis)
+
+    def _axes(self, sizes: Shape) -> list[tuple[Sliding, int]]:
+        """Per axis the convolution that this is the adjoint of, over the result, and the cells it gets back."""
+        parameters = (self.kernel_size, self.stride, self.padding, self.dilation, self.output_padding)
+        made = []
+        for axis, (n, k, s, (a, b), d, extra) in enumerate(zip(sizes, *cast(Any, parameters), strict=True)):
+            size = (n - 1) * s - a - b + d * (k - 1) + extra + 1
+            if size < 1:
+                rule = f"leaves {size} cells of the result"
+                raise refusal(ShapeError, self.name, "padding", self.padding, rule, "use less padding", axis)
+            made.append((Sliding(size, k, s, a, b, d), n))
+        return made
+
+    def _lengths(self, sizes: Shape) -> Shape:
+        return tuple(axis.size for axis, _ in self._axes(sizes))
+
+    def _channels(self, weight: Shape) -> tuple[int, int]:
+        return weight[0], weight[1] * self.groups
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        written, sizes = self._checked(shapes)
+        turned = [readers(axis.taps(outputs=n), axis.size) for axis, n in self._axes(sizes)]
+        return channel_geometry(shapes[0], shapes[1], self.groups, written, turned, transposed=True)

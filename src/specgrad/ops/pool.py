@@ -1,0 +1,412 @@
+"""Pooling: maximum, average and smooth maximum over sliding, adaptive and whole windows.
+
+Three reductions (value and row) and three kinds of window (geometry), each written once; an operator is one of each. Winners of
+a maximum are cells, never numbers: padding takes no part, so no "smallest number" stands for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import arguments
+from ..arguments import Ints, Padding, Pairs
+from ..geometry import Adaptive, Axis, Geometry, Shape, pool_geometry, sliding_axes, spatial_positions
+from ..operator import Entry, Operator, Slot, Window
+from ..scalars.base import Cells, Family, Mask
+
+TIES = ("first", "all", "split")
+
+
+@dataclass(frozen=True, repr=False)
+class Pool(Operator):
+    """One operand x; windows over some of its axes, all others being batch."""
+
+    slots: ClassVar = (Slot("x"),)
+
+    _: KW_ONLY
+    axes: Sequence[int] | None = None
+
+    def spatial_rank(self) -> int:
+        """How many spatial axes the window has."""
+        raise NotImplementedError
+
+    def spatial(self, sizes: Shape) -> tuple[Axis, ...]:
+        """The window's axes over an input of these spatial sizes."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        self._set(axes=arguments.axes(self.name, self.axes, self.spatial_rank()))
+
+    def positions(self, shape: Shape) -> tuple[int, ...]:
+        """Where the spatial axes stand in an input of this shape."""
+        return spatial_positions(self.name, shape, self.spatial_rank(), cast("tuple[int, ...] | None", self.axes))
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = shapes
+        positions = self.positions(shape)
+        lengths = list(shape)
+        for p, axis in zip(positions, self.spatial(tuple(shape[p] for p in positions)), strict=True):
+            lengths[p] = axis.length
+        return tuple(lengths)
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        (shape,) = shapes
+        positions = self.positions(shape)
+        return pool_geometry(shape, positions, self.spatial(tuple(shape[p] for p in positions)))
+
+
+@dataclass(frozen=True, repr=False)
+class SlidingWindow(Pool):
+    """A kernel that slides: kernel_size, stride, padding, dilation, ceil_mode."""
+
+    kernel_size: Sequence[int]
+    _: KW_ONLY
+    stride: Ints | None = None
+    padding: Padding = 0
+    dilation: Ints = 1
+    ceil_mode: bool = False
+
+    def __post_init__(self) -> None:
+        kernel = arguments.kernel(self.name, self.kernel_size)
+        rank = len(kernel)
+        stride = kernel if self.stride is None else arguments.per_axis(self.name, "stride", self.stride, rank, 1)
+        self._set(
+            kernel_size=kernel,
+            stride=stride,
+            padding=arguments.padding(self.name, self.padding, rank),
+            dilation=arguments.per_axis(self.name, "dilation", self.dilation, rank, 1),
+            ceil_mode=arguments.flag(self.name, "ceil_mode", self.ceil_mode),
+        )
+        super().__post_init__()
+
+    def spatial_rank(self) -> int:
+        return len(self.kernel_size)
+
+    def spatial(self, sizes: Shape) -> tuple[Axis, ...]:
+        stride, dilation = cast(Shape, self.stride), cast(Shape, self.dilation)
+        padding = cast("str | Pairs", self.padding)
+        return sliding_axes(self.name, sizes, self.kernel_size, stride, padding, dilation, self.ceil_mode)
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveWindow(Pool):
+    """Bins that cover the input evenly: output_size, where None keeps an axis as it is."""
+
+    output_size: Sequence[int | None]
+
+    def __post_init__(self) -> None:
+        self._set(output_size=arguments.output_size(self.name, self.output_size))
+        super().__post_init__()
+
+    def spatial_rank(self) -> int:
+        return len(self.output_size)
+
+    def spatial(self, sizes: Shape) -> tuple[Axis, ...]:
+        return tuple(Adaptive(n, n if m is None else m) for n, m in zip(sizes, self.output_size, strict=True))
+
+
+@dataclass(frozen=True, repr=False)
+class WholeWindow(Pool):
+    """The whole plane of the last `rank` axes (or of `axes`): adaptive to 1, with the ones kept or dropped."""
+
+    rank: int
+    _: KW_ONLY
+    keepdims: bool = True
+
+    def __post_init__(self) -> None:
+        self._set(
+            rank=arguments.integer(self.name, "rank", self.rank, 0),
+            keepdims=arguments.flag(self.name, "keepdims", self.keepdims),
+        )
+        super().__post_init__()
+
+    def spatial_rank(self) -> int:
+        return self.rank
+
+    def spatial(self, sizes: Shape) -> tuple[Axis, ...]:
+        return tuple(Adaptive(n, 1) for n in sizes)
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        full = super().output_shape(*shapes)
+        dropped = () if self.keepdims else self.positions(*shapes)
+        return tuple(n for p, n in enumerate(full) if p not in dropped)
+
+
+def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple[Cells, list[Mask]]:
+    """Fold a window to its greatest (or lowest) cell; also, tap by tap, whether the tap took the lead when it came.
+
+    A later cell takes the lead only if it is strictly greater, or NaN: the last to take it is the first maximal cell, or the last
+    NaN. Only taps in the mask named by `counted` ("real" or "exists") take part; one that is counted but not real is the value 0.
+    Windows without any such tap give 0.
+    """
+    best, leads = S.zeros(window.size), []
+    begun = np.zeros(window.size, np.bool_)
+    for tap in window:
+        takes_part = getattr(tap, counted)
+        cells = S.where(tap.real, tap.cells(0), S.constant(0))
+        beats = S.either(S.gt(best, cells) if lowest else S.gt(cells, best), S.is_nan(cells))
+        leads.append(S.both(takes_part, S.either(~begun, beats)))
+        best = S.where(leads[-1], cells, best)
+        begun = begun | takes_part
+    return best, leads
+
+
+@dataclass(frozen=True, repr=False)
+class Maximum(Pool):
+    """max of the window's real cells.
+
+    Padding: skipped. A window without a real cell is 0 and has no slope.
+    Ties: "first" gives the first maximal cell in row-major order slope 1 (a selected branch); "all" gives every maximal cell
+    slope 1 (not even a subgradient: [3, 3] with tangent [1, 1] gives 2); "split" gives each of t maximal cells 1/t. The value
+    has the bits of the first maximal cell, whatever `ties`.
+    Domain: ordered scalars; NaN wins over every number, the last NaN of the window over the others; -0.0 and 0.0 tie.
+    """
+
+    needs: ClassVar = ("real",)
+
+    _: KW_ONLY
+    ties: str = "first"
+
+    def __post_init__(self) -> None:
+        self._set(ties=arguments.choice(self.name, "ties", self.ties, TIES))
+        super().__post_init__()
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        best, leads = lead(S, window, "real")
+        return best, (best, leads)
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        best, leads = kept
+        firsts = self._firsts(S, leads)
+        if self.ties == "first":
+            for tap, first in zip(window, firsts, strict=True):
+                yield tap.entry(0, present=first)
+            return
+        tied = [self._is_tied(S, tap.real, tap.cells(0), best) for tap in window]
+        sharers = None
+        if self.ties == "split":
+            sharers = S.zeros(window.size) + S.constant(1)  # counted from 1, so that no enclosure of t holds 0
+            for other, first in zip(tied, firsts, strict=True):
+                sharers = sharers + S.where(S.both(other, S.negate(first)), S.constant(1), S.constant(0))
+        for tap, present in zip(window, tied, strict=True):
+            yield tap.entry(0, present, over=sharers)
+
+    def winners(self, window: Window, kept: Any) -> npt.NDArray[np.int64]:
+        """Where in the flat input the first winner of each window is; -1 where no cell is real."""
+        _, leads = kept
+        flat = np.full(window.size, -1, np.int64)
+        for tap, first in zip(window, self._firsts(window.scalars, leads), strict=True):
+            flat[first] = tap.place[0][first]
+        return flat
+
+    @staticmethod
+    def _firsts(S: Family, leads: list[Mask]) -> list[Mask]:
+        """Tap by tap, whether it took the lead and none took it later."""
+        firsts, later = [], np.zeros(np.shape(leads[-1]) if leads else 0, np.bool_)
+        for led in reversed(leads):
+            firsts.append(S.both(led, S.negate(later)))
+            later = S.either(later, led)
+        return firsts[::-1]
+
+    @staticmethod
+    def _is_tied(S: Family, real: Mask, cells: Cells, best: Cells) -> Mask:
+        return S.both(real, S.either(S.eq(cells, best), S.both(S.is_nan(cells), S.is_nan(best))))
+
+
+@dataclass(frozen=True, repr=False)
+class Average(Pool):
+    """Σ cells / divisor, where the divisor is the number of the window's taps.
+
+    Padding: adds 0.
+    Domain: scalars that divide; integers are refused.
+    """
+
+    needs: ClassVar = ("real", "division")
+
+    def divisor(self, S: Family, window: Window) -> Cells:
+        """What the sum is divided by; never 0."""
+        return S.constant(np.maximum(window.block.count("exists"), 1))
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        total = S.zeros(window.size)
+        for tap in window:
+            total = total + S.where(tap.real, tap.cells(0), S.constant(0))
+        return S.divide(total, self.divisor(S, window)), None
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        divisor = self.divisor(S, window)
+        for tap in window:
+            yield tap.entry(0, present=tap.real, over=divisor)
+
+
+@dataclass(frozen=True, repr=False)
+class MaxPool(SlidingWindow, Maximum):
+    """max of the real cells under a sliding kernel.
+
+    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties: "first" (default), "all" or
+    "split", as :class:`Maximum` says. Domain: ordered scalars; the last NaN of a window wins.
+
+    >>> import numpy as np
+    >>> pool = MaxPool((2, 2), stride=1)
+    >>> x = np.arange(1.0, 10.0).reshape(3, 3)
+    >>> pool(x)
+    array([[5., 6.],
+           [8., 9.]])
+    >>> pool.vjp((x,), np.ones((2, 2)))[0]
+    array([[0., 0., 0.],
+           [0., 1., 1.],
+           [0., 1., 1.]])
+    """
+
+    name: ClassVar = "max_pool"
+
+
+@dataclass(frozen=True, repr=False)
+class AvgPool(SlidingWindow, Average):
+    """Σ cells / divisor: the taps that exist, or only the real ones, or a number of your own.
+
+    Window: sliding. Padding: adds 0; it counts in the divisor if count_include_pad. A window without a real cell is 0 and, with
+    count_include_pad=False, has no slope. Domain: scalars that divide; integers are refused.
+
+    >>> import numpy as np
+    >>> AvgPool((2, 2), stride=1)(np.arange(1.0, 10.0).reshape(3, 3))
+    array([[3., 4.],
+           [6., 7.]])
+    """
+
+    name: ClassVar = "avg_pool"
+
+    _: KW_ONLY
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(count_include_pad=arguments.flag(self.name, "count_include_pad", self.count_include_pad))
+        if self.divisor_override is not None:
+            self._set(divisor_override=arguments.divisor(self.name, self.divisor_override))
+
+    def divisor(self, S: Family, window: Window) -> Cells:
+        if self.divisor_override is not None:
+            return S.constant(self.divisor_override)
+        return S.constant(np.maximum(window.block.count("exists" if self.count_include_pad else "real"), 1))
+
+
+@dataclass(frozen=True, repr=False)
+class SmoothMaxPool(SlidingWindow):
+    """(1/β) log Σ exp(β cells): a smooth maximum for β > 0 (at least the maximum, and nearing it), a smooth minimum for β < 0.
+
+    Not divided by the number of cells: n equal values c give c + log(n)/β. The slope in a cell is its softmax weight.
+    Padding: pad="zero" makes each padded tap the value 0, which takes its weight; pad="skip" leaves it out. A window of padding
+    only is log(n)/β under "zero" and 0 under "skip".
+    Domain: scalars with exp and log. Nothing overflows: exponents are shifted by the window's maximum (minimum for β < 0),
+    subtracted before β multiplies. Infinite cells give what log-sum-exp gives.
+
+    >>> import numpy as np
+    >>> SmoothMaxPool((4,), beta=10)(np.array([1.0, 2.0, 3.0, 4.0])).round(12)
+    array([4.00000454])
+    """
+
+    name: ClassVar = "smooth_max_pool"
+    needs: ClassVar = ("real", "division", "exp")
+
+    _: KW_ONLY
+    beta: int | float | Fraction
+    pad: str = "zero"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        beta = arguments.temperature(self.name, self.beta)
+        self._set(beta=beta, pad=arguments.choice(self.name, "pad", self.pad, ("zero", "skip")))
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        extreme, _ = lead(S, window, self._counted_mask, lowest=self.beta < 0)
+        pivot = S.pivot(extreme)
+        total = S.zeros(window.size)
+        for tap in window:
+            total = total + S.where(getattr(tap, self._counted_mask), self._exponential(S, tap, pivot), S.constant(0))
+        # an empty window is log(1)/β = 0
+        total = S.where(window.block.count(self._counted_mask) > 0, total, S.constant(1))
+        return pivot + S.divide(S.log(total), S.constant(self.beta)), (pivot, total)
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        pivot, total = kept
+        for tap in window:
+            yield tap.entry(0, present=tap.real, times=self._exponential(S, tap, pivot), over=total)
+
+    @property
+    def _counted_mask(self) -> str:
+        return "exists" if self.pad == "zero" else "real"
+
+    def _exponential(self, S: Family, tap: Any, pivot: Cells) -> Cells:
+        cells = S.where(tap.real, tap.cells(0), S.constant(0))
+        return S.exp(S.constant(self.beta) * (cells - pivot))
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveMaxPool(AdaptiveWindow, Maximum):
+    """max of each of output_size evenly spread bins, which may overlap.
+
+    Window: adaptive. Padding: none exists. Ties: "first" (default), "all" or "split". Domain: ordered scalars.
+
+    >>> import numpy as np
+    >>> AdaptiveMaxPool((3,))(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    array([2., 4., 5.])
+    """
+
+    name: ClassVar = "adaptive_max_pool"
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveAvgPool(AdaptiveWindow, Average):
+    """Mean of each of output_size evenly spread bins, which may overlap.
+
+    Window: adaptive. Padding: none exists. Domain: scalars that divide.
+
+    >>> import numpy as np
+    >>> AdaptiveAvgPool((3,))(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    array([1.5, 3. , 4.5])
+    """
+
+    name: ClassVar = "adaptive_avg_pool"
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalMaxPool(WholeWindow, Maximum):
+    """max of the whole plane; by default every maximal cell has slope 1.
+
+    Window: the last `rank` axes, or `axes`. Padding: none exists. Ties: "all" (default), "first" or "split". Domain: ordered
+    scalars.
+
+    >>> import numpy as np
+    >>> GlobalMaxPool(2, ties="split").vjp((np.array([[1.0, 3.0], [3.0, 2.0]]),), np.array([[6.0]]))[0]
+    array([[0., 3.],
+           [3., 0.]])
+    """
+
+    name: ClassVar = "global_max_pool"
+
+    _: KW_ONLY
+    ties: str = "all"
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalAvgPool(WholeWindow, Average):
+    """Mean of the whole plane.
+
+    Window: the last `rank` axes, or `axes`. Padding: none exists. Domain: scalars that divide.
+
+    >>> import numpy as np
+    >>> GlobalAvgPool(2, keepdims=False)(np.array([[1.0, 3.0], [3.0, 2.0]]))
+    array(2.25)
+    """
+
+    name: ClassVar = "global_avg_pool"

@@ -1,0 +1,110 @@
+"""The families: what a scalar must be able to do, and who speaks for which type of scalar.
+
+A family is found by the type of an operand or of its elements, from `HOMES`, so that no library is imported before one of its
+numbers is seen. To add a scalar, write one file with a ``family(kind)`` function and add one line to `HOMES`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ScalarError, ShapeError, refusal
+from .base import Family, unlike
+from .dual import Dual, DualFamily, gathered
+
+HOMES = {  # the top-level module that defines the scalar's type -> the file that speaks for it
+    "numpy": "floats",
+    "ml_dtypes": "floats",
+    "builtins": "builtin",
+    "fractions": "fraction",
+    "decimal": "decimal",
+    "mpmath": "mpmath",
+    "flint": "flint",
+    "z3": "z3",
+    "sympy": "sympy",
+}
+
+__all__ = ["HOMES", "Family", "as_operand", "find_family"]
+
+
+def as_operand(name: str, argument: str, value: Any) -> Any:
+    """An operand as the array it is: NumPy arrays and Duals as they are, numbers and nested lists as NumPy arrays."""
+    if type(value) is np.ndarray and value.dtype != object:
+        return value
+    if isinstance(value, Dual):
+        return Dual(as_operand(name, argument, value.primal), as_operand(name, argument, value.tangent))
+    if isinstance(value, np.ma.MaskedArray):
+        raise refusal(
+            ScalarError, name, argument, value, "masked arrays are not taken", "fill the mask first: x.filled(0)"
+        )
+    if not isinstance(value, np.ndarray | np.generic | list | tuple | numbers.Number) and not _spoken(type(value)):
+        rule = f"{type(value).__name__} is not an array specgrad takes"
+        raise refusal(ScalarError, name, argument, value, rule, "give a NumPy array")
+    try:
+        return gathered(np.asarray(value))
+    except ValueError:
+        raise refusal(ShapeError, name, argument, value, "is ragged", "give rows of equal length") from None
+
+
+def find_family(name: str, arguments: Sequence[str], operands: Sequence[Any]) -> Family:
+    """The one family in which all these operands can be computed together."""
+    if any(isinstance(operand, Dual) for operand in operands):
+        return DualFamily(find_family(name, arguments, [o.primal if isinstance(o, Dual) else o for o in operands]))
+    found: dict[Any, int] = {}
+    for place, (argument, operand) in enumerate(zip(arguments, operands, strict=True)):
+        for kind in _kinds(name, argument, operand):
+            found.setdefault(kind, place)
+    if any(isinstance(kind, type) for kind in found):  # among scalars in object arrays, integers are constants
+        found = {kind: place for kind, place in found.items() if not _is_integer(kind)} or {int: 0}
+    (kind, _), *others = found.items()
+    for other, place in others:
+        rule, remedy = unlike(_called(other), _called(kind))
+        raise refusal(ScalarError, name, arguments[place], operands[place], rule, remedy)
+    made: Family = _home(kind.type if isinstance(kind, np.dtype) else kind).family(kind)
+    return made
+
+
+def _kinds(name: str, argument: str, operand: Any) -> list[Any]:
+    """The scalar kinds of an operand: its dtype, or the types of its elements where NumPy only carries objects."""
+    if operand.dtype != object:
+        if operand.dtype.kind not in "iufc" and operand.dtype.name != "bfloat16":
+            rule, remedy = (
+                f"{operand.dtype} is not a scalar specgrad takes",
+                "cast to a number first, e.g. x.astype(np.float64)",
+            )
+            raise refusal(ScalarError, name, argument, operand, rule, remedy)
+        return [operand.dtype.newbyteorder("=")]
+    found = []
+    for kind in dict.fromkeys(type(element) for element in operand.flat):
+        spoken = int if _is_integer(kind) else _spoken(kind)
+        if spoken is None:
+            rule = f"an element is a {kind.__qualname__}, which is not a scalar specgrad takes"
+            raise refusal(ScalarError, name, argument, operand, rule, "use one scalar type, in rows of equal length")
+        found.append(spoken)
+    return found or [int]
+
+
+def _is_integer(kind: Any) -> bool:
+    if isinstance(kind, np.dtype):
+        return kind.kind in "iu"
+    return issubclass(kind, int | np.integer) and kind is not bool
+
+
+def _home(kind: type) -> Any:
+    home = HOMES.get(kind.__module__.partition(".")[0])
+    return home and importlib.import_module(f"{__name__}.{home}")
+
+
+def _spoken(kind: type) -> Any:
+    """The kind that stands for this element type (all z3 terms are one kind), or None if nobody speaks for it."""
+    home = _home(kind)
+    return home and home.normal(kind)
+
+
+def _called(kind: Any) -> str:
+    return str(kind.name if isinstance(kind, np.dtype) else kind.__qualname__)

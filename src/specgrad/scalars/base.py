@@ -1,0 +1,222 @@
+"""What a scalar must offer, as functions of flat arrays; the whole interface between an operator and its numbers.
+
+Arithmetic + - * is that of the arrays themselves. Comparisons give *masks*, which may be plain booleans, three-valued truth
+(an enclosure that straddles) or terms (nothing is decided): a specification combines them with `both`, `either` and `negate`
+and uses them in `where`, and never asks for their truth value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import ScalarError, refusal
+
+Number = int | float | Fraction
+Cells = Any  # a flat array in the form in which a family computes
+Mask = Any
+
+
+def unlike(one: str, other: str) -> tuple[str, str]:
+    """Rule and remedy for scalars that cannot be computed together."""
+    return f"{one} does not mix with {other}", "convert all operands to one scalar type first"
+
+
+class Family:
+    """Plain NumPy arrays, computed as NumPy does; other families override what differs for them."""
+
+    lacks: Mapping[str, tuple[str, str]] = {}
+    """Capabilities ("real", "division", "exp") that this scalar does not have: why not, and the remedy."""
+
+    decides = True
+    """Whether comparisons are plain booleans."""
+
+    def require(self, name: str, argument: str, operand: Any, needs: Sequence[str]) -> None:
+        """Refuse an operator that needs what this scalar lacks."""
+        for need in needs:
+            if need in self.lacks:
+                raise refusal(ScalarError, name, argument, operand, *self.lacks[need])
+
+    def enter(self, name: str, argument: str, array: Any) -> Cells:
+        """An operand of this kind as flat cells."""
+        raise NotImplementedError
+
+    def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
+        """Flat cells as a result of the operand's kind."""
+        raise NotImplementedError
+
+    def constant(self, number: Any) -> Cells:
+        """A number, or an array of integers, as this scalar, exactly where it can."""
+        raise NotImplementedError
+
+    def zeros(self, size: int) -> Cells:
+        """`size` zeros."""
+        return np.repeat(np.asarray(self.constant(0))[None], size)
+
+    def take(self, cells: Cells, index: Any) -> Cells:
+        """The cells at these places."""
+        return cells[index]
+
+    def join(self, blocks: Sequence[Cells]) -> Cells:
+        """Blocks of cells, one after another."""
+        return np.concatenate([self.zeros(0), *blocks])
+
+    def interleave(self, columns: Sequence[Cells]) -> Cells:
+        """The first cell of every column, then the second of every column, and so on."""
+        return np.stack(columns, axis=-1).reshape(-1)
+
+    def add_at(self, target: Cells, index: Any, values: Cells) -> Cells:
+        """Add each value to the target's cell at its index, one after another in order."""
+        np.add.at(target, index, values)
+        return target
+
+    def divide(self, a: Cells, b: Cells) -> Cells:
+        return a / b
+
+    def gt(self, a: Cells, b: Cells) -> Mask:
+        return np.greater(a, b)
+
+    def eq(self, a: Cells, b: Cells) -> Mask:
+        return np.equal(a, b)
+
+    def is_nan(self, a: Cells) -> Mask:
+        return np.not_equal(a, a)
+
+    def both(self, a: Mask, b: Mask) -> Mask:
+        return a & b
+
+    def either(self, a: Mask, b: Mask) -> Mask:
+        return a | b
+
+    def negate(self, a: Mask) -> Mask:
+        return ~a
+
+    def where(self, mask: Mask, a: Cells, b: Cells) -> Cells:
+        """a where the mask holds, else b; the other is never touched, whatever it is."""
+        return np.where(mask, a, b)
+
+    def exp(self, a: Cells) -> Cells:
+        return np.exp(a)
+
+    def log(self, a: Cells) -> Cells:
+        return np.log(a)
+
+    def pivot(self, a: Cells) -> Cells:
+        """A finite number near a, by which exponents may be shifted without changing a log-sum-exp."""
+        return np.where(np.isfinite(a), a, self.constant(0))
+
+
+def each(function: Callable[..., Any], *cells: Cells) -> Cells:
+    """Apply a function of single scalars to every element of object arrays."""
+    return np.frompyfunc(function, len(cells), 1)(*cells)
+
+
+class Elements(Family):
+    """Object arrays of one kind of scalar, whose comparisons are Python booleans; NumPy applies the operators elementwise."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    def enter(self, name: str, argument: str, array: Any) -> Cells:
+        flat = np.asarray(array).reshape(-1)
+        strangers = {type(e) for e in flat} if flat.dtype == object else {flat.dtype.type}
+        for stranger in strangers:
+            if not self.mixes_with(stranger):
+                raise refusal(ScalarError, name, argument, array, *unlike(stranger.__name__, self.kind.__name__))
+        return self.constant(flat.astype(object))
+
+    def mixes_with(self, kind: type) -> bool:
+        """Whether an element of this type may stand among ours: our own, and integers, which become ours."""
+        return issubclass(kind, self.kind | int | np.integer) and kind is not bool
+
+    def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
+        return cells.reshape(shape)
+
+    def constant(self, number: Any) -> Cells:
+        if isinstance(number, np.ndarray):
+            return np.array([*map(self.lift, number.tolist()), None], dtype=object)[
+                :-1
+            ]  # the None keeps it one-dimensional
+        cell = np.empty((), object)
+        cell[()] = self.lift(number)
+        return cell
+
+    def lift(self, number: Any) -> Any:
+        """A number as this scalar; one that is this scalar already stays as it is."""
+        return number if isinstance(number, self.kind) else self.kind(number)
+
+    def exp(self, a: Cells) -> Cells:
+        return each(self.exp_of, a)
+
+    def log(self, a: Cells) -> Cells:
+        return each(self.log_of, a)
+
+    def pivot(self, a: Cells) -> Cells:
+        return each(self.pivot_of, a)
+
+    def exp_of(self, a: Any) -> Any:
+        return a.exp()
+
+    def log_of(self, a: Any) -> Any:
+        return a.log()
+
+    def pivot_of(self, a: Any) -> Any:
+        return a
+
+
+class Undecided(Elements):
+    """Scalars whose comparisons may stay open: masks are object arrays, and a Python boolean is a mask already decided."""
+
+    decides = False
+
+    def gt(self, a: Cells, b: Cells) -> Mask:
+        return each(self.gt_of, a, b)
+
+    def eq(self, a: Cells, b: Cells) -> Mask:
+        return each(self.eq_of, a, b)
+
+    def is_nan(self, a: Cells) -> Mask:
+        return np.zeros(np.shape(a), np.bool_)
+
+    def both(self, a: Mask, b: Mask) -> Mask:
+        return each(
+            lambda p, q: (
+                False if p is False or q is False else q if p is True else p if q is True else self.and_of(p, q)
+            ),
+            a,
+            b,
+        )
+
+    def either(self, a: Mask, b: Mask) -> Mask:
+        return each(
+            lambda p, q: True if p is True or q is True else q if p is False else p if q is False else self.or_of(p, q),
+            a,
+            b,
+        )
+
+    def negate(self, a: Mask) -> Mask:
+        return each(lambda p: not p if isinstance(p, bool) else self.not_of(p), a)
+
+    def where(self, mask: Mask, a: Cells, b: Cells) -> Cells:
+        return each(lambda m, p, q: (p if m else q) if isinstance(m, bool) else self.where_of(m, p, q), mask, a, b)
+
+    def gt_of(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def eq_of(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def and_of(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def or_of(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    def not_of(self, a: Any) -> Any:
+        raise NotImplementedError
+
+    def where_of(self, mask: Any, a: Any, b: Any) -> Any:
+        raise NotImplementedError

@@ -1,0 +1,82 @@
+"""NumPy's own numbers: executable IEEE semantics in the stated order, wrapping integers, complex pairs.
+
+float16 and bfloat16 are computed in float32 and rounded once at the end, everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import ScalarError, refusal
+from .base import Cells, Family, Mask, unlike
+
+_ORDER = ("complex numbers have no order", "pool the real and imaginary parts apart")
+_CAST = "cast first, e.g. x.astype(np.float64)"
+_LACKS = {
+    "f": {},
+    "i": {"division": ("integers do not divide", _CAST), "exp": ("integers have no exponential", _CAST)},
+    "c": {"real": _ORDER},
+}
+
+
+class Numbers(Family):
+    """Arrays of one NumPy number type."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        half = dtype.itemsize == 2 and dtype.kind in "fV"
+        self.computed = np.dtype(np.float32) if half else dtype
+        self.lacks = _LACKS["i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "f"]
+
+    def enter(self, name: str, argument: str, array: Any) -> Cells:
+        given = np.asarray(array)
+        if given.dtype == object or not np.can_cast(given.dtype, self.dtype, "same_kind"):
+            raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, self.dtype.name))
+        return given.astype(self.dtype).astype(self.computed).reshape(-1)
+
+    def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
+        return cells.astype(self.dtype).reshape(shape)
+
+    def constant(self, number: Any) -> Cells:
+        if isinstance(number, np.ndarray):
+            return number.astype(self.computed)
+        return np.asarray(float(number) if self.computed.kind == "f" else number, dtype=self.computed)
+
+    def divide(self, a: Cells, b: Cells) -> Cells:
+        if self.dtype.kind in "iu":
+            raise refusal(ScalarError, "divide", "a", a, *self.lacks["division"])
+        return np.divide(a, b)
+
+    def is_nan(self, a: Cells) -> Mask:
+        return np.isnan(a) if self.dtype.kind not in "iu" else np.zeros(np.shape(a), np.bool_)
+
+
+class ObjectFloats(Numbers):
+    """Object arrays of Python's or NumPy's floats: computed as an array of that float, returned as objects."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(np.dtype(kind))
+        self.kind = kind
+
+    def enter(self, name: str, argument: str, array: Any) -> Cells:
+        given = np.asarray(array)
+        for stranger in {type(e) for e in given.flat} if given.dtype == object else {given.dtype.type}:
+            if not issubclass(stranger, self.kind | int | np.integer) or stranger is bool:
+                raise refusal(ScalarError, name, argument, array, *unlike(stranger.__name__, self.kind.__name__))
+        return super().enter(name, argument, given.astype(self.dtype))
+
+    def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
+        objects = np.empty(cells.shape, object)
+        objects[:] = [self.kind(cell) for cell in cells]
+        return objects.reshape(shape)
+
+
+def normal(kind: type) -> type | None:
+    """NumPy's float types, when they stand as elements of an object array."""
+    return kind if issubclass(kind, np.floating) or kind.__name__ == "bfloat16" else None
+
+
+def family(kind: Any) -> Family:
+    return Numbers(kind) if isinstance(kind, np.dtype) else ObjectFloats(kind)

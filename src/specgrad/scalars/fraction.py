@@ -1,0 +1,24 @@
+"""Exact rationals of the standard library."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from .base import Elements, Family
+
+NO_EXP = "use float, Decimal, mpmath.mpf or flint.arb elements instead"
+
+
+class Fractions(Elements):
+    """Fraction: every sum, product and quotient is exact; there is no exponential."""
+
+    lacks = {"exp": ("Fraction has no exp and no log", NO_EXP)}
+
+
+def normal(kind: type) -> Any:
+    return Fraction
+
+
+def family(kind: type) -> Family:
+    return Fractions(Fraction)

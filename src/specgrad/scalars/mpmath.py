@@ -1,0 +1,36 @@
+"""Binary floating point of any precision (that of mpmath's context)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+
+from .base import Elements, Family
+
+
+class MpFloats(Elements):
+    """mpmath.mpf: rounded to mpmath.mp.prec bits."""
+
+    def lift(self, number: Any) -> Any:
+        if isinstance(number, Fraction):
+            return mpmath.mpf(number.numerator) / mpmath.mpf(number.denominator)
+        return number if isinstance(number, mpmath.mpf) else mpmath.mpf(number)
+
+    def exp_of(self, a: Any) -> Any:
+        return mpmath.exp(a)
+
+    def log_of(self, a: Any) -> Any:
+        return mpmath.log(a)
+
+    def pivot_of(self, a: Any) -> Any:
+        return a if mpmath.isfinite(a) else mpmath.mpf(0)
+
+
+def normal(kind: type) -> Any:
+    return mpmath.mpf if issubclass(kind, mpmath.mpf) else None
+
+
+def family(kind: type) -> Family:
+    return MpFloats(mpmath.mpf)

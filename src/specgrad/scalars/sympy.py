@@ -1,0 +1,54 @@
+"""SymPy expressions: results are formulas to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+
+from .base import Family, Undecided
+
+
+class Expressions(Undecided):
+    """sympy.Expr: comparisons that SymPy can decide are decided, the others become Piecewise."""
+
+    def lift(self, number: Any) -> Any:
+        return sympy.sympify(number)
+
+    def _truth(self, relation: Any) -> Any:
+        return bool(relation) if relation in (sympy.true, sympy.false) else relation
+
+    def gt_of(self, a: Any, b: Any) -> Any:
+        return self._truth(sympy.Gt(a, b))
+
+    def eq_of(self, a: Any, b: Any) -> Any:
+        return self._truth(sympy.Eq(a, b))
+
+    def and_of(self, a: Any, b: Any) -> Any:
+        return self._truth(sympy.And(a, b))
+
+    def or_of(self, a: Any, b: Any) -> Any:
+        return self._truth(sympy.Or(a, b))
+
+    def not_of(self, a: Any) -> Any:
+        return self._truth(sympy.Not(a))
+
+    def where_of(self, mask: Any, a: Any, b: Any) -> Any:
+        return sympy.Piecewise((a, mask), (b, True))
+
+    def exp_of(self, a: Any) -> Any:
+        return sympy.exp(a)
+
+    def log_of(self, a: Any) -> Any:
+        return sympy.log(a)
+
+    def pivot_of(self, a: Any) -> Any:  # no overflow to avoid, and the formula reads better
+        return sympy.Integer(0)
+
+
+def normal(kind: type) -> Any:
+    return sympy.Expr if issubclass(kind, sympy.Expr) else None
+
+
+def family(kind: type) -> Family:
+    return Expressions(sympy.Expr)
