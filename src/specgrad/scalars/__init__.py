@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ScalarError, ShapeError, refusal
-from .base import Family, unlike
+from .base import Elements, Family, unlike
 from .dual import Dual, DualFamily, gathered
 
 HOMES = {  # the top-level module that defines the scalar's type -> the file that speaks for it
@@ -59,6 +59,8 @@ def find_family(name: str, arguments: Sequence[str], operands: Sequence[Any]) ->
     for place, (argument, operand) in enumerate(zip(arguments, operands, strict=True)):
         for kind in _kinds(name, argument, operand):
             found.setdefault(kind, place)
+    if not found:  # object arrays without an element could hold any scalar
+        return Elements(int)
     if any(isinstance(kind, type) for kind in found):  # among scalars in object arrays, integers are constants
         found = {kind: place for kind, place in found.items() if not _is_integer(kind)} or {int: 0}
     (kind, _), *others = found.items()
@@ -86,7 +88,7 @@ def _kinds(name: str, argument: str, operand: Any) -> list[Any]:
             rule = f"an element is a {kind.__qualname__}, which is not a scalar specgrad takes"
             raise refusal(ScalarError, name, argument, operand, rule, "use one scalar type, in rows of equal length")
         found.append(spoken)
-    return found or [int]
+    return found
 
 
 def _is_integer(kind: Any) -> bool:
