@@ -111,19 +111,51 @@ def flag(name: str, argument: str, value: Any) -> bool:
     return bool(value)
 
 
+def real(value: Any) -> int | float | Fraction | None:
+    """A finite real number, kept exactly; None if `value` is not one."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return None
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return float(value) if math.isfinite(value) else None
+
+
 def temperature(name: str, value: Any) -> int | float | Fraction:
     """`beta`: any finite real number but 0, kept exactly."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        if isinstance(value, numbers.Integral):
-            exact: int | float | Fraction = int(value)
-        elif isinstance(value, numbers.Rational):
-            exact = Fraction(int(value.numerator), int(value.denominator))
-        else:
-            exact = float(value)
-        if exact != 0 and math.isfinite(exact):
-            return exact
+    exact = real(value)
+    if exact:
+        return exact
     remedy = "write a positive number for a smooth maximum, a negative one for a smooth minimum"
     raise refusal(ArgumentError, name, "beta", value, "must be a finite real number other than 0", remedy)
+
+
+def factor(name: str, value: Any) -> int | float | Fraction:
+    """`factor`: any finite real number, kept exactly."""
+    exact = real(value)
+    if exact is None:
+        rule, remedy = "must be a finite real number", "write a number, or multiply by an array with mul"
+        raise refusal(ArgumentError, name, "factor", value, rule, remedy)
+    return exact
+
+
+def shape(name: str, value: Any) -> tuple[int, ...]:
+    """`shape`: one length per axis, one of which may be -1: whatever is left."""
+    entries = value if is_sequence(value) else (value,)
+    lengths = tuple(integer(name, "shape", v, -1, axis, value) for axis, v in enumerate(entries))
+    if lengths.count(-1) > 1:
+        raise refusal(ArgumentError, name, "shape", value, "has more than one -1", "leave one length open at most")
+    return lengths
+
+
+def reduced(name: str, value: Any) -> tuple[int, ...] | None:
+    """`axis`: None for all axes, an integer, or several."""
+    if value is None:
+        return None
+    if not is_sequence(value):
+        return (integer(name, "axis", value, None),)
+    return tuple(integer(name, "axis", v, None, axis, value) for axis, v in enumerate(value))
 
 
 def axes(name: str, value: Any, rank: int) -> tuple[int, ...] | None:

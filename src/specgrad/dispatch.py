@@ -1,6 +1,7 @@
 """Who runs an operator on these operands: a Var's own layer, or the first engine that offers to.
 
-Anything with a method ``__specgrad__(op, operands)`` (a tape's or a graph's Var) is asked first. Engines are listed in `ENGINES`
+Anything with a method ``__specgrad__(op, operands)`` and a `level` (a tape's or a graph's Var) is asked first, the innermost level
+before the others. A derivative is an operator too (see `derive`), and is run by the engine of the operator it is derived from. Engines are listed in `ENGINES`
 from the fastest to the specification itself, and are imported when first needed; to add one, write a file and add a line.
 """
 
@@ -9,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import importlib
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
+from .arithmetic import like
 from .errors import ArgumentError, refusal
 
 ENGINES = {"reference": "specgrad.engines.reference"}
@@ -40,8 +42,10 @@ class Engine(Protocol):
     def push(self, op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
         """The output's tangent."""
 
-    def pull(self, op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
-        """One cotangent per operand."""
+    def pull(
+        self, op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: tuple[bool, ...] | None = None
+    ) -> tuple[Any, ...]:
+        """One cotangent per operand; None where it is not `wanted` (given where there are several operands)."""
 
 
 def load(name: str) -> Any:
@@ -79,29 +83,106 @@ def list_engines() -> dict[str, str]:
     return {name: load(name).TAKES for name in ENGINES}
 
 
+class Memory(NamedTuple):
+    """What an engine keeps of a forward computation for its derivatives, and the engine."""
+
+    engine: Any
+    kept: Any
+
+
+def is_var(operand: Any) -> bool:
+    """Whether an operand is recorded by a tape, a graph or a transform."""
+    return hasattr(operand, "__specgrad__")
+
+
+def recorder(operands: Sequence[Any]) -> Any:
+    """The Var of the innermost level among these operands, or None."""
+    found = [operand for operand in operands if is_var(operand)]
+    return max(found, key=lambda var: var.level.serial) if found else None
+
+
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    for operand in operands:
-        if hasattr(operand, "__specgrad__"):
-            return operand.__specgrad__(op, operands)
+    var = recorder(operands)
+    if var is not None:
+        if out is not None:
+            rule, remedy = "a recorded value is not written into an array", "leave it out"
+            raise refusal(ArgumentError, op.name, "out", out, rule, remedy)
+        return var.__specgrad__(op, operands)
+    if hasattr(op, "evaluate"):  # a derivative is run by whoever runs its operator
+        return write(op.name, op.evaluate(operands), out)
     return choose(op, operands).forward(op, operands, out)
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    if recorder(operands) is not None:
+        return forward(op, operands, out), with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
     found: tuple[Any, Any] = choose(op, operands).indices(op, operands, out)
     return found
 
 
-def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def bare(name: str, operand: Any) -> Any:
+    """The array under a Var, however many levels deep."""
+    while is_var(operand):
+        if not hasattr(operand, "value"):
+            rule, remedy = "has no numbers before it runs", "leave return_indices out"
+            raise refusal(ArgumentError, name, "x", operand, rule, remedy)
+        operand = operand.value
+    return operand
+
+
+def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Memory | None]:
+    """The value, and what an engine keeps of it; None where the derivatives are operators to be recorded."""
+    if recorder(operands) is not None or hasattr(op, "evaluate"):
+        return forward(op, operands), None
     chosen = choose(op, operands)
     value, kept = chosen.keep(op, operands)
-    return value, chosen.push(op, operands, kept, tangents)
+    return value, Memory(chosen, kept)
+
+
+def recall(op: Any, operands: tuple[Any, ...]) -> Memory:
+    """What an engine keeps, without the value where the engine can do without."""
+    chosen = choose(op, operands)
+    remembered = getattr(chosen, "recall", None)
+    return Memory(chosen, remembered(op, operands) if remembered else chosen.keep(op, operands)[1])
+
+
+def push(op: Any, operands: tuple[Any, ...], memory: Memory | None, tangents: tuple[Any, ...]) -> Any:
+    """The output's tangent; a tangent of None is zero, and so is a result of None."""
+    moved = tuple(t if slot.differentiable else None for slot, t in zip(op.slots, tangents, strict=False))
+    if all(t is None for t in moved):
+        return None
+    if memory is None or recorder(moved) is not None:
+        return op.tangent(operands, moved)
+    return memory.engine.push(op, operands, memory.kept, moved)
+
+
+def pull(
+    op: Any, operands: tuple[Any, ...], memory: Memory | None, cotangent: Any, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    """One cotangent per operand that is wanted and differentiable; None is zero."""
+    reached = tuple(w and slot.differentiable for slot, w in zip(op.slots, wanted, strict=False))
+    if memory is None or is_var(cotangent):
+        return tuple(op.cotangent(s, operands, cotangent) if r else None for s, r in enumerate(reached))
+    if not any(reached):
+        return (None,) * len(operands)
+    several = (reached,) if len(operands) > 1 else ()  # an engine of one-operand operators need not know the argument
+    pulled = memory.engine.pull(op, operands, memory.kept, cotangent, *several)
+    return tuple(p if r else None for p, r in zip(pulled, reached, strict=True))
+
+
+def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    value, memory = keep(op, operands)
+    moved = push(op, operands, memory, tangents)
+    return value, like(value, 0, value.shape) if moved is None else moved
 
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    chosen = choose(op, operands)
-    _, kept = chosen.keep(op, operands)
-    pulled: tuple[Any, ...] = chosen.pull(op, operands, kept, cotangent)
-    return pulled
+    memory = None if recorder((*operands, cotangent)) is not None or hasattr(op, "evaluate") else recall(op, operands)
+    pulled = pull(op, operands, memory, cotangent, (True,) * len(operands))
+    return tuple(
+        like(operand, 0, operand.shape) if p is None and slot.differentiable else p
+        for slot, operand, p in zip(op.slots, operands, pulled, strict=False)
+    )
 
 
 def check_out(name: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:

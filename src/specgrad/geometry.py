@@ -223,7 +223,7 @@ class Block:
 
     def __init__(self, geometry: Geometry, start: int, stop: int) -> None:
         self.size = stop - start
-        cells = np.arange(start, stop)
+        self.cells = cells = np.arange(start, stop)
         lengths = geometry.lengths
         self._axes = [
             (geometry.axes[a], cells // step % length)
@@ -265,6 +265,29 @@ def pool_geometry(shape: Shape, positions: tuple[int, ...], spatial: Sequence[Ax
         axes[p] = AxisReads((cell * step[p],), real, exists)
     batch = tuple(p for p in range(len(shape)) if p not in positions)
     return Geometry(tuple(axes), batch + positions)
+
+
+def broadcast_geometry(shape: Shape, operands: Sequence[Shape]) -> Geometry:
+    """Every output cell reads one cell of each operand, all broadcast to `shape` as NumPy does."""
+    axes = []
+    for p, length in enumerate(shape):
+        offsets = []
+        for operand in operands:
+            own = p - len(shape) + len(operand)
+            offsets.append(strides(operand)[own] if own >= 0 and operand[own] > 1 else 0)
+        axes.append(each(length, *offsets))
+    axes = axes or [each(1, *(0 for _ in operands))]
+    return Geometry(tuple(axes), tuple(range(len(axes))))
+
+
+def reduced_geometry(shape: Shape, positions: Sequence[int]) -> Geometry:
+    """One output per cell of the other axes, which reads all cells along `positions`."""
+    axes = [each(length, step) for length, step in zip(shape, strides(shape), strict=True)]
+    for p in positions:
+        every = np.ones((1, shape[p]), np.bool_)
+        axes[p] = AxisReads((np.arange(shape[p])[None] * strides(shape)[p],), every, every)
+    axes = axes or [each(1, 0)]
+    return Geometry(tuple(axes), tuple(range(len(axes))))
 
 
 def channel_geometry(

@@ -22,11 +22,13 @@ from .scalars.base import Cells, Family, Mask
 
 
 class Slot(NamedTuple):
-    """An operand's place: its name, whether a derivative reaches it, and whether it may be left out."""
+    """An operand's place: its name, whether a derivative reaches it, whether it may be left out, and whether it holds indices."""
 
     name: str
     differentiable: bool = True
     optional: bool = False
+    integer: bool = False
+    """Whole numbers of NumPy (labels), whatever scalar the other operands have."""
 
 
 class Entry(NamedTuple):
@@ -91,6 +93,14 @@ class Operator:
     slots: ClassVar[tuple[Slot, ...]]
     needs: ClassVar[tuple[str, ...]] = ()
     """What the value needs of a scalar beyond + - *: "real" (an order), "division", "exp"."""
+    curvature: ClassVar[str] = "any"
+    """How the slopes vary: "none" (a linear operator), "steps" (they jump and are constant between), "products" (linear in each
+    of the slots `factors` apart, the optional ones being added to that), or "any", of which nothing is known."""
+    factors: ClassVar[tuple[int, ...]] = ()
+    keeps: ClassVar[bool] = True
+    """Whether the row needs anything of the forward computation."""
+    pointwise: ClassVar[bool] = False
+    """Whether an output cell reads only the cells at its own place, of operands as large as the output."""
 
     def _set(self, **normal: Any) -> None:
         """Store parameters in their normal form, while the frozen object is being made."""
@@ -112,6 +122,37 @@ class Operator:
     @abstractmethod
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
         """The entries of the Jacobian row, in the order in which a JVP adds them."""
+
+    def check(self, operands: Sequence[Any]) -> None:
+        """Refuse arrays whose numbers this operator does not take (labels that are no class)."""
+
+    def reads(self, slot: int) -> frozenset[int]:
+        """The slots whose numbers the slopes in `slot` depend on; of the others they depend on the shape alone."""
+        if self.curvature == "none":
+            return frozenset()
+        if self.curvature == "products":
+            return frozenset(self.factors) - {slot} if slot in self.factors else frozenset()
+        return frozenset(range(len(self.slots)))
+
+    def tangent(self, operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """The output's tangent as operators applied to operands and tangents, so that it can be recorded; None is zero."""
+        from . import derive
+
+        return derive.pushed(self, operands, (tangents,))
+
+    def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
+        """An operand's cotangent as operators applied to operands and cotangent, so that it can be recorded; None is zero."""
+        from . import derive
+
+        return derive.pulled(self, slot, operands, cotangent, ())
+
+    def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
+        """The second derivative along two directions, in first derivatives; NotImplemented if nobody wrote it down."""
+        return NotImplemented
+
+    def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
+        """The derivative of `cotangent` along a direction, in first derivatives; NotImplemented if nobody wrote it down."""
+        return NotImplemented
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The value, in the kind of array that the operands are; written into `out` where one is given."""

@@ -17,7 +17,7 @@ from ..dispatch import write
 from ..errors import ScalarError, refusal
 from ..geometry import Geometry
 from ..operator import Operator, Window
-from ..scalars import as_operand, find_family
+from ..scalars import as_indices, as_operand, find_family
 from ..scalars.base import Family
 from ..scalars.dual import Dual, DualFamily
 
@@ -32,13 +32,22 @@ class Setting:
     def __init__(self, op: Operator, operands: Sequence[Any]) -> None:
         self.op = op
         self.names = [slot.name for slot in op.slots[: len(operands)]]
-        arrays = [as_operand(op.name, name, operand) for name, operand in zip(self.names, operands, strict=True)]
+        integer = [slot.integer for slot in op.slots[: len(operands)]]
+        arrays = [
+            as_indices(op.name, name, operand) if whole else as_operand(op.name, name, operand)
+            for name, operand, whole in zip(self.names, operands, integer, strict=True)
+        ]
         self.shapes = [tuple(array.shape) for array in arrays]
         self.geometry: Geometry = op.geometry(*self.shapes)
         self.shape = op.output_shape(*self.shapes)
-        self.scalars: Family = find_family(op.name, self.names, arrays)
+        op.check(arrays)
+        numbers = [(name, array) for name, array, whole in zip(self.names, arrays, integer, strict=True) if not whole]
+        self.scalars: Family = find_family(op.name, [n for n, _ in numbers], [array for _, array in numbers])
         self.scalars.require(op.name, self.names[0], arrays[0], op.needs)
-        self.cells = [self.scalars.enter(op.name, *operand) for operand in zip(self.names, arrays, strict=True)]
+        self.cells = [
+            array.astype(np.intp).reshape(-1) if whole else self.scalars.enter(op.name, name, array)
+            for name, array, whole in zip(self.names, arrays, integer, strict=True)
+        ]
 
     def along(self, directions: Sequence[Any]) -> Family:
         """The scalars in which operands and these tangents or cotangents can be computed together."""
@@ -67,6 +76,14 @@ def keep(op: Operator, operands: tuple[Any, ...]) -> tuple[Any, Any]:
     return setting.scalars.leave(value, setting.shape), (setting, [kept for _, kept in blocks])
 
 
+def recall(op: Operator, operands: tuple[Any, ...]) -> Any:
+    """What the derivatives need, without the value where the row keeps nothing of it."""
+    if op.keeps:
+        return keep(op, operands)[1]
+    setting = Setting(op, operands)
+    return setting, [None for _ in setting.windows(setting.scalars)]
+
+
 def forward(op: Operator, operands: tuple[Any, ...], out: Any = None) -> Any:
     return write(op.name, keep(op, operands)[0], out)
 
@@ -86,19 +103,23 @@ def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
     for window, kept_block in zip(setting.windows(S), blocks, strict=True):
         tangent = S.zeros(window.size)
         for entry in op.row(S, window, kept_block):
-            if moved[entry.slot] is not None:
+            if moved[entry.slot] is not None and op.slots[entry.slot].differentiable:
                 tangent = tangent + entry.apply(S, S.take(moved[entry.slot], entry.place))
         total.append(tangent)
     return S.leave(S.join(total), setting.shape)
 
 
 @np.errstate(all="ignore")
-def pull(op: Operator, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
+def pull(
+    op: Operator, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: tuple[bool, ...] | None = None
+) -> tuple[Any, ...]:
     setting, blocks = kept
+    wanted = wanted or (True,) * len(operands)
     given = as_operand(op.name, "cotangent", cotangent)
     S = setting.along([given])
     cells = S.enter(op.name, "cotangent", given)
-    pulled = {s: S.zeros(math.prod(setting.shapes[s])) for s in range(len(operands)) if op.slots[s].differentiable}
+    reached = [s for s in range(len(operands)) if op.slots[s].differentiable and wanted[s]]
+    pulled = {s: S.zeros(math.prod(setting.shapes[s])) for s in reached}
     start = 0
     for window, kept_block in zip(setting.windows(S), blocks, strict=True):
         arriving = S.take(cells, np.arange(start, start + window.size))

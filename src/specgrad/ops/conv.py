@@ -28,6 +28,9 @@ class Bilinear(Operator):
     """
 
     slots: ClassVar = (Slot("x"), Slot("weight"), Slot("bias", optional=True))
+    curvature: ClassVar = "products"
+    factors: ClassVar = (0, 1)
+    keeps: ClassVar = False
     form: ClassVar[str]
     """The weight's axes, in words."""
 

@@ -20,6 +20,7 @@ from ..arguments import Ints, Padding, Pairs
 from ..geometry import Adaptive, Axis, Geometry, Shape, pool_geometry, sliding_axes, spatial_positions
 from ..operator import Entry, Operator, Slot, Window
 from ..scalars.base import Cells, Family, Mask
+from .pointwise import Mul, Scale, Sub
 
 TIES = ("first", "all", "split")
 
@@ -171,6 +172,7 @@ class Maximum(Pool):
     """
 
     needs: ClassVar = ("real",)
+    curvature: ClassVar = "steps"
 
     _: KW_ONLY
     ties: str = "first"
@@ -230,6 +232,8 @@ class Average(Pool):
     """
 
     needs: ClassVar = ("real", "division")
+    curvature: ClassVar = "none"
+    keeps: ClassVar = False
 
     def divisor(self, S: Family, window: Window) -> Cells:
         """What the sum is divided by; never 0."""
@@ -341,6 +345,20 @@ class SmoothMaxPool(SlidingWindow):
         pivot, total = kept
         for tap in window:
             yield tap.entry(0, present=tap.real, times=self._exponential(S, tap, pivot), over=total)
+
+    def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
+        """β (W(u⊙v) - Wu⊙Wv), where W are the softmax weights."""
+        mul, (u,), (v,) = Mul(), one, other
+        moved = Sub()(
+            self.tangent(operands, (mul(u, v),)), mul(self.tangent(operands, one), self.tangent(operands, other))
+        )
+        return Scale(self.beta)(moved)
+
+    def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
+        """β (v⊙Wᵀg - Wᵀ(g⊙Wv)), where W are the softmax weights."""
+        mul = Mul()
+        there = self.cotangent(slot, operands, mul(cotangent, self.tangent(operands, along)))
+        return Scale(self.beta)(Sub()(mul(along[0], self.cotangent(slot, operands, cotangent)), there))
 
     @property
     def _counted_mask(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import ScalarError, ShapeError, refusal
 from .base import Elements, Family, unlike
-from .dual import Dual, DualFamily, gathered
+from .dual import Dual, DualFamily, Still, gathered
 
 HOMES = {  # the top-level module that defines the scalar's type -> the file that speaks for it
     "numpy": "floats",
@@ -29,13 +29,15 @@ HOMES = {  # the top-level module that defines the scalar's type -> the file tha
     "sympy": "sympy",
 }
 
-__all__ = ["HOMES", "Family", "as_operand", "find_family"]
+__all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family"]
 
 
 def as_operand(name: str, argument: str, value: Any) -> Any:
     """An operand as the array it is: NumPy arrays and Duals as they are, numbers and nested lists as NumPy arrays."""
     if type(value) is np.ndarray and value.dtype != object:
         return value
+    if isinstance(value, Still):
+        return Still(as_operand(name, argument, value.primal))
     if isinstance(value, Dual):
         return Dual(as_operand(name, argument, value.primal), as_operand(name, argument, value.tangent))
     if isinstance(value, np.ma.MaskedArray):
@@ -49,6 +51,16 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
         return gathered(np.asarray(value))
     except ValueError:
         raise refusal(ShapeError, name, argument, value, "is ragged", "give rows of equal length") from None
+
+
+def as_indices(name: str, argument: str, value: Any) -> Any:
+    """An operand that holds whole numbers, such as labels, as a NumPy array of them."""
+    array = as_operand(name, argument, value)
+    if isinstance(array, np.ndarray) and array.dtype == object and all(type(e) is int for e in array.flat):
+        array = array.astype(np.intp)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
+        raise refusal(ScalarError, name, argument, value, "must hold integers", "cast first, e.g. x.astype(np.int64)")
+    return array
 
 
 def find_family(name: str, arguments: Sequence[str], operands: Sequence[Any]) -> Family:

@@ -83,6 +83,16 @@ class Dual:
     __rmul__ = __mul__
 
 
+class Still(Dual):
+    """A Dual that does not move: its tangent is a zero that was never made, and is never multiplied."""
+
+    __slots__ = ()
+
+    def __init__(self, primal: Any) -> None:
+        self.primal = primal
+        self.tangent = None
+
+
 def _spread(tangent: Any, like: Any) -> Any:
     """A tangent broadcast to the shape that its primal took on."""
     wanted = getattr(like, "shape", ())
@@ -112,6 +122,8 @@ class DualFamily(Family):
     def enter(self, name: str, argument: str, array: Any) -> Cells:
         if not isinstance(array, Dual):
             return self.inner.enter(name, argument, array)
+        if isinstance(array, Still):
+            return self.inner.enter(name, argument, array.primal)
         return Dual(self.inner.enter(name, argument, array.primal), self.inner.enter(name, argument, array.tangent))
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Dual:
