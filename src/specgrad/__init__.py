@@ -27,6 +27,7 @@ from .functional import (
     sub,
     sum,
 )
+from .graph import Graph, Program, trace
 from .ops import (
     OPERATORS,
     AdaptiveAvgPool,

@@ -50,7 +50,7 @@ class Derived(Operator):
     base: Operator
     _: KW_ONLY
     shapes: tuple[Shape | None, ...]
-    along: tuple[tuple[bool, ...], ...]
+    along: tuple[tuple[bool, ...], ...] = ()
 
     def __post_init__(self) -> None:
         own = [slot for slot, shape in zip(self.base.slots, self.shapes, strict=False) if shape is None]
@@ -62,6 +62,7 @@ class Derived(Operator):
         ]
         slots = (*(slot._replace(optional=False) for slot in own), *self._seeds(), *moved)
         self._set(slots=slots, name=f"{type(self).__name__.lower()}({self.base.name})", needs=self.base.needs)
+        self._set(pointwise=self.base.pointwise)
 
     def _seeds(self) -> tuple[Slot, ...]:
         return ()
@@ -91,11 +92,6 @@ class Derived(Operator):
     def _result(self, own: tuple[Shape, ...], result: Shape) -> Shape:
         return result
 
-    @property
-    def pointwise(self) -> bool:  # type: ignore[override]
-        """Whether base is, and no operand is broadcast: then so is every derivative."""
-        return False
-
     def geometry(self, *shapes: Shape) -> Geometry:
         raise NotImplementedError("a derivative is evaluated through its operator")
 
@@ -114,7 +110,7 @@ class Derived(Operator):
         """The operands of base, moved along all directions that a first derivative does not take, and what is kept of them."""
         own, _, directions = self.parts(operands)
         like = _scalar(operands)
-        full = tuple(_stand_in(x.shape, like) if isinstance(x, Absent) else x for x in own)
+        full = tuple(stand_in(x.shape, like) if isinstance(x, Absent) else x for x in own)
         for direction in self._nested(directions):
             full = tuple(
                 x if slot.integer else Still(x) if v is None else Dual(_array(x), _array(v))
@@ -184,11 +180,6 @@ class Pulled(Derived):
     def _result(self, own: tuple[Shape, ...], result: Shape) -> Shape:
         return own[self.slot]
 
-    @property
-    def pointwise(self) -> bool:  # type: ignore[override]
-        given = [shape for shape in self.shapes if shape is not None]
-        return self.base.pointwise and not self.along and len(set(given)) <= 1
-
     def finish(self, operands: Sequence[Any], own: tuple[Any, ...], memory: dispatch.Memory) -> Any:
         (g,) = self.parts(operands)[1]
         wanted = tuple(s == self.slot for s in range(len(own)))
@@ -257,6 +248,10 @@ def pulled(op: Operator, slot: int, operands: Sequence[Any], cotangent: Any, dir
             if bent is not NotImplemented:
                 return bent
     given, shapes = _given(op, operands, op.reads(slot))
+    if op.curvature == "none":
+        simple = op.adjoint(slot, [shape or () for shape in shapes], cotangent)
+        if simple is not NotImplemented:
+            return simple
     derivative = Pulled(op, shapes=shapes, along=_masks(directions), slot=slot)
     return derivative(*given, cotangent, *_flat(directions))
 
@@ -334,6 +329,6 @@ def _scalar(operands: Sequence[Any]) -> np.dtype[Any]:
     return _array(operands[-1]).dtype  # type: ignore[no-any-return]
 
 
-def _stand_in(shape: Shape, dtype: np.dtype[Any]) -> Any:
+def stand_in(shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Zeros that take no memory, for an operand whose numbers do not matter."""
     return np.broadcast_to(np.zeros((), dtype), shape)

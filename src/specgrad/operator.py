@@ -101,6 +101,8 @@ class Operator:
     """Whether the row needs anything of the forward computation."""
     pointwise: ClassVar[bool] = False
     """Whether an output cell reads only the cells at its own place, of operands as large as the output."""
+    alias: ClassVar[bool] = False
+    """Whether the value is the operand's memory under another shape."""
 
     def _set(self, **normal: Any) -> None:
         """Store parameters in their normal form, while the frozen object is being made."""
@@ -145,6 +147,10 @@ class Operator:
         from . import derive
 
         return derive.pulled(self, slot, operands, cotangent, ())
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        """A linear operator's cotangent by simpler operators; NotImplemented if nobody wrote it down."""
+        return NotImplemented
 
     def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
         """The second derivative along two directions, in first derivatives; NotImplemented if nobody wrote it down."""

@@ -69,11 +69,11 @@ def refuses(op: Operator, operands: tuple[Any, ...]) -> str | None:
 
 
 @np.errstate(all="ignore")
-def keep(op: Operator, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+def keep(op: Operator, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     setting = Setting(op, operands)
     blocks = [op.value(setting.scalars, window) for window in setting.windows(setting.scalars)]
     value = setting.scalars.join([cells for cells, _ in blocks])
-    return setting.scalars.leave(value, setting.shape), (setting, [kept for _, kept in blocks])
+    return write(op.name, setting.scalars.leave(value, setting.shape), out), (setting, [kept for _, kept in blocks])
 
 
 def recall(op: Operator, operands: tuple[Any, ...]) -> Any:
@@ -85,11 +85,11 @@ def recall(op: Operator, operands: tuple[Any, ...]) -> Any:
 
 
 def forward(op: Operator, operands: tuple[Any, ...], out: Any = None) -> Any:
-    return write(op.name, keep(op, operands)[0], out)
+    return keep(op, operands, out)[0]
 
 
 @np.errstate(all="ignore")
-def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
+def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     setting, blocks = kept
     given = [
         t if t is None else as_operand(op.name, f"tangent of {n}", t)
@@ -106,7 +106,7 @@ def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
             if moved[entry.slot] is not None and op.slots[entry.slot].differentiable:
                 tangent = tangent + entry.apply(S, S.take(moved[entry.slot], entry.place))
         total.append(tangent)
-    return S.leave(S.join(total), setting.shape)
+    return write(op.name, S.leave(S.join(total), setting.shape), out)
 
 
 @np.errstate(all="ignore")

@@ -96,6 +96,9 @@ class Add(Pointwise):
         yield tap.entry(0, window.everywhere)
         yield tap.entry(1, window.everywhere)
 
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        return cotangent if shapes[slot] == cotangent.shape else NotImplemented
+
 
 @dataclass(frozen=True, repr=False)
 class Sub(Pointwise):
@@ -120,6 +123,11 @@ class Sub(Pointwise):
         (tap,) = window
         yield tap.entry(0, window.everywhere)
         yield tap.entry(1, window.everywhere, times=S.constant(-1))
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        if shapes[slot] != cotangent.shape:
+            return NotImplemented
+        return Scale(-1)(cotangent) if slot else cotangent
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,10 +185,15 @@ class Scale(Pointwise):
         (tap,) = window
         yield tap.entry(0, window.everywhere, times=S.constant(self.factor))
 
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        return self(cotangent)
+
 
 @dataclass(frozen=True, repr=False)
 class Same(Pointwise):
     """The operand's cells as they are."""
+
+    alias: ClassVar = True
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         (tap,) = window
@@ -225,6 +238,9 @@ class Reshape(Same):
         flat = (math.prod(shapes[0]),)
         return broadcast_geometry(flat, (flat,))
 
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        return Reshape(shapes[0])(cotangent)
+
 
 @dataclass(frozen=True, repr=False)
 class Detach(Same):
@@ -240,6 +256,10 @@ class Detach(Same):
     name: ClassVar = "detach"
     slots: ClassVar = (Slot("x", differentiable=False),)
     curvature: ClassVar = "none"
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        (tap,) = window
+        return S.still(tap.cells(0)), None
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
         return iter(())

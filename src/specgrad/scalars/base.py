@@ -104,6 +104,10 @@ class Family:
     def log(self, a: Cells) -> Cells:
         return np.log(a)
 
+    def still(self, a: Cells) -> Cells:
+        """a without the derivatives it carries."""
+        return a
+
     def pivot(self, a: Cells) -> Cells:
         """A finite number near a, by which exponents may be shifted without changing a log-sum-exp."""
         return np.where(np.isfinite(a), a, self.constant(0))

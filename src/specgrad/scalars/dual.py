@@ -201,6 +201,9 @@ class DualFamily(Family):
         value = self.inner.log(_primal(a))
         return Dual(value, self.inner.divide(a.tangent, a.primal)) if isinstance(a, Dual) else value
 
+    def still(self, a: Cells) -> Cells:
+        return self.inner.still(_primal(a))
+
     def pivot(self, a: Cells) -> Cells:
         return self.inner.pivot(_primal(a))
 
