@@ -2,17 +2,21 @@
 
 A sum of n products in precision u, in any order, satisfies |ŷ - y| ≤ γ(n+1) Σ|terms| with γ(m) = m u / (1 - m u), plus what
 underflow loses. The exact y and Σ|terms| come from the specification over Fractions of the very same inputs. Convolutions by
-transforms (Winograd, FFT, TF32) do not satisfy this bound.
+transforms (Winograd, FFT, TF32) do not satisfy this bound. Smooth maxima are bounded in the same way, from exact values in
+Decimals of 50 digits.
 """
 
 from __future__ import annotations
 
+import decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..operator import Operator
+from ..ops import SmoothMaxPool
 from ..ops.conv import Bilinear
 
 Array = np.ndarray[Any, Any]
@@ -42,7 +46,7 @@ def fractions(array: Array) -> Array:
     """A float or integer array as exact rationals."""
     made = np.empty(np.shape(array), object)
     for place, element in np.ndenumerate(array):
-        made[place] = Fraction(element.item())
+        made[place] = Fraction(element.item() if isinstance(element, np.generic) else element)
     return made
 
 
@@ -105,3 +109,41 @@ def vjp(op: Operator, operands: tuple[Array, ...], cotangent: Array) -> list[Jud
     sizes = op.vjp(magnitudes(op, exact), np.abs(arriving))
     dtype = operands[0].dtype
     return [Judged(t, sums(c, np.abs(m), dtype)) for t, c, m in zip(totals, counts, sizes, strict=True)]
+
+
+def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = False) -> tuple[Judged, Judged, Judged]:
+    """The bounds of a smooth maximum's value, JVP and VJP, for shifted exponents t = β(x - m) and windows of n taps.
+
+    Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in its exponential; n of them are summed, and the
+    logarithm and two more operations follow: with T the largest |t|, E = u(2T + n + 8) bounds the sum's relative error, the value
+    lies within (E + 2u log n)/|β| + 2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself. Where an
+    implementation is `composed` with the product first, exponents lose another u|βx| each.
+    """
+    count, _ = terms(op, [x.shape])
+    unit = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1)
+    beta, cells = Fraction(op.beta), [Fraction(0), *map(Fraction, x.reshape(-1).tolist())]
+    spread = abs(beta) * (max(cells) - min(cells)) + (abs(beta) * max(map(abs, cells)) if composed else 0)
+    n = int(count.max(initial=1))
+    error = unit * (2 * spread + n + 8)
+    with decimal.localcontext() as context:
+        context.prec = 50
+        exact, moved, arriving = (_decimals(a) for a in (x, dx, gy))
+        value, tangent = op.jvp((exact,), (moved,))
+        (pulled,) = op.vjp((exact,), arriving)
+        _, tangent_size = op.jvp((exact,), (np.abs(moved),))
+        (pulled_size,) = op.vjp((exact,), np.abs(arriving))
+    least = Fraction(float(np.finfo(x.dtype).smallest_subnormal)) * (n + 1)
+    slack = (error + 2 * unit * n.bit_length()) / abs(beta) + 4 * unit * max(map(abs, cells)) + least
+    sized = [fractions(a) * (2 * error + unit * (n + 2)) + least for a in (tangent_size, pulled_size)]
+    return (
+        Judged(fractions(value), np.full(np.shape(value), slack, object)),
+        Judged(fractions(tangent), sized[0]),
+        Judged(fractions(pulled), sized[1]),
+    )
+
+
+def _decimals(array: Array) -> Array:
+    made = np.empty(array.shape, object)
+    for place, element in np.ndenumerate(array):
+        made[place] = Decimal(element.item())
+    return made

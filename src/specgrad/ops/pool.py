@@ -195,6 +195,7 @@ class Maximum(Pool):
         tied = [self._is_tied(S, tap.real, tap.cells(0), best) for tap in window]
         sharers = None
         if self.ties == "split":
+            S.require(self.name, "ties", self.ties, ("division",))
             sharers = S.zeros(window.size) + S.constant(1)  # counted from 1, so that no enclosure of t holds 0
             for other, first in zip(tied, firsts, strict=True):
                 sharers = sharers + S.where(S.both(other, S.negate(first)), S.constant(1), S.constant(0))

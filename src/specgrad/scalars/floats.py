@@ -44,11 +44,6 @@ class Numbers(Family):
             return number.astype(self.computed)
         return np.asarray(float(number) if self.computed.kind == "f" else number, dtype=self.computed)
 
-    def divide(self, a: Cells, b: Cells) -> Cells:
-        if self.dtype.kind in "iu":
-            raise refusal(ScalarError, "divide", "a", a, *self.lacks["division"])
-        return np.divide(a, b)
-
     def is_nan(self, a: Cells) -> Mask:
         return np.isnan(a) if self.dtype.kind not in "iu" else np.zeros(np.shape(a), np.bool_)
 
