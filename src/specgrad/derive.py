@@ -26,7 +26,7 @@ import numpy as np
 from . import dispatch
 from .arithmetic import total
 from .geometry import Geometry, Shape
-from .operator import Entry, Operator, Slot, Window, shape_of
+from .operator import RULES, Entry, Operator, Slot, Window, shape_of
 from .scalars import as_operand
 from .scalars.base import Cells, Family
 from .scalars.dual import Dual, Still
@@ -332,3 +332,6 @@ def _scalar(operands: Sequence[Any]) -> np.dtype[Any]:
 def stand_in(shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Zeros that take no memory, for an operand whose numbers do not matter."""
     return np.broadcast_to(np.zeros((), dtype), shape)
+
+
+RULES.update(pushed=pushed, pulled=pulled)

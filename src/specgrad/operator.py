@@ -20,6 +20,9 @@ from .geometry import Block, Geometry, Shape, Step
 from .scalars import as_operand
 from .scalars.base import Cells, Family, Mask
 
+RULES: dict[str, Any] = {}
+"""How a derivative is an operator again: entered by `derive`, which is built on this module."""
+
 
 class Slot(NamedTuple):
     """An operand's place: its name, whether a derivative reaches it, whether it may be left out, and whether it holds indices."""
@@ -138,15 +141,11 @@ class Operator:
 
     def tangent(self, operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
         """The output's tangent as operators applied to operands and tangents, so that it can be recorded; None is zero."""
-        from . import derive
-
-        return derive.pushed(self, operands, (tangents,))
+        return RULES["pushed"](self, operands, (tangents,))
 
     def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
         """An operand's cotangent as operators applied to operands and cotangent, so that it can be recorded; None is zero."""
-        from . import derive
-
-        return derive.pulled(self, slot, operands, cotangent, ())
+        return RULES["pulled"](self, slot, operands, cotangent, ())
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         """A linear operator's cotangent by simpler operators; NotImplemented if nobody wrote it down."""
