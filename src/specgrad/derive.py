@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import dispatch
-from .arithmetic import total
+from .arithmetic import like, total
 from .geometry import Geometry, Shape
 from .operator import RULES, Entry, Operator, Slot, Window, shape_of
 from .scalars import as_operand
@@ -109,8 +109,8 @@ class Derived(Operator):
     def remember(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], dispatch.Memory]:
         """The operands of base, moved along all directions that a first derivative does not take, and what is kept of them."""
         own, _, directions = self.parts(operands)
-        like = _scalar(operands)
-        full = tuple(stand_in(x.shape, like) if isinstance(x, Absent) else x for x in own)
+        example = next(_array(x) for slot, x in zip(self.slots, operands, strict=True) if not slot.integer)
+        full = tuple(stand_in(x.shape, example) if isinstance(x, Absent) else x for x in own)
         for direction in self._nested(directions):
             full = tuple(
                 x if slot.integer else Still(x) if v is None else Dual(_array(x), _array(v))
@@ -317,21 +317,11 @@ def _array(value: Any) -> Any:
     return as_operand("derivative", "operand", value)
 
 
-def _scalar(operands: Sequence[Any]) -> np.dtype[Any]:
-    """The dtype in which stand-ins for absent operands are made."""
-    for value in operands:
-        array = _array(value)
-        while isinstance(array, Dual):
-            array = array.primal
-        if array.dtype.kind not in "iu" or len(operands) == 1:
-            found: np.dtype[Any] = array.dtype
-            return found
-    return _array(operands[-1]).dtype  # type: ignore[no-any-return]
-
-
-def stand_in(shape: Shape, dtype: np.dtype[Any]) -> Any:
-    """Zeros that take no memory, for an operand whose numbers do not matter."""
-    return np.broadcast_to(np.zeros((), dtype), shape)
+def stand_in(shape: Shape, example: Any) -> Any:
+    """Zeros in the scalar of an example that take no memory, for an operand whose numbers do not matter."""
+    while isinstance(example, Dual):
+        example = example.primal
+    return np.broadcast_to(like(example, 0), shape)
 
 
 RULES.update(pushed=pushed, pulled=pulled)

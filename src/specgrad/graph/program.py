@@ -74,8 +74,8 @@ class Program:
             reason = engine.refuses(op, operands)
             if reason is None:
                 step.engine = engine
-                if isinstance(step, DerivedStep):
-                    step.prepare(self.dtype)
+                if isinstance(step, DerivedStep) and self.dtype != object:
+                    step.stands = step.stand_ins(np.zeros((), self.dtype))
                 return
         raise refusal(ArgumentError, op.name, "engine", self.engine, reason or "", "compile for another engine")
 

@@ -88,7 +88,7 @@ class DerivedStep(Step):
         self.slots = [node.op.slot] if isinstance(node.op, Pulled) else []
         self.source: int | None = None
         self.is_last = False
-        self.stands: list[Any] = []
+        self.stands: list[Any] = []  # over objects the scalar is only known when it runs
 
     @property
     def run_by(self) -> tuple[Operator, list[Shape]]:
@@ -110,15 +110,16 @@ class DerivedStep(Step):
             return super().use()
         return Use(tuple(self.places), tuple(self.reads))
 
-    def prepare(self, dtype: Any) -> None:
-        """Make stand-ins for operands whose numbers do not matter."""
-        self.stands = [
-            stand_in(shape, dtype) if p is None else None for p, shape in zip(self.own, self.base_shapes, strict=True)
+    def stand_ins(self, example: Any) -> list[Any]:
+        """Operands whose numbers do not matter."""
+        return [
+            stand_in(shape, example) if p is None else None for p, shape in zip(self.own, self.base_shapes, strict=True)
         ]
 
     def run(self, values: Values, memories: Memories) -> None:
         base = self.derivative.base
-        operands = tuple(s if p is None else values[p] for p, s in zip(self.own, self.stands, strict=True))
+        stands = self.stands or self.stand_ins(values[self.reads[-1]])
+        operands = tuple(s if p is None else values[p] for p, s in zip(self.own, stands, strict=True))
         if self.source is not None:
             kept = memories.pop(self.source) if self.is_last else memories[self.source]
         elif hasattr(self.engine, "recall"):
