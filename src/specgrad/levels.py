@@ -71,11 +71,11 @@ class Level:
         """Refuse a Var that has no meaning at this level."""
         other = var.level
         if other.closed:
-            rule = f"{other.called} is closed: the function it was made for has returned"
-            raise refusal(ArgumentError, name, argument, var, rule, "return the value from that function instead")
+            rule = "was made inside a transform that has returned"
+            raise refusal(ArgumentError, name, argument, var, rule, "return the value from the function instead")
         if other is not self and not (other in self.around or (self.transform and not other.transform)):
-            rule = f"belongs to another {other.called} than the {self.called} that is recording"
-            raise refusal(ArgumentError, name, argument, var, rule, f"make it a Var of that {self.called}")
+            rule = f"is of another {other.called} than the {self.called} that is recording"
+            raise refusal(ArgumentError, name, argument, var, rule, f"use Vars of one {self.called}, and arrays")
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

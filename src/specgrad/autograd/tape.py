@@ -6,10 +6,11 @@ levels: then the sweep itself consists of operators that are recorded there, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .. import dispatch
+from .. import arguments, dispatch
 from ..arithmetic import like, total
 from ..errors import ArgumentError, ShapeError, refusal
 from ..levels import Level, Var
@@ -71,7 +72,8 @@ class Tape(Level):
                 raise refusal(ArgumentError, "leaf", "value", value, rule, remedy)
         else:
             value = as_operand("leaf", "value", value)
-        return self._append(value, name or f"leaf_{len(self.nodes)}", bool(requires_grad))
+        tracked = arguments.flag("leaf", "requires_grad", requires_grad)
+        return self._append(value, name or f"leaf_{len(self.nodes)}", tracked)
 
     def record(self, op: Any, operands: tuple[Any, ...]) -> TapeVar:
         parents = tuple(o if isinstance(o, TapeVar) and o.level is self else None for o in operands)
@@ -123,9 +125,9 @@ class Tape(Level):
 def checked_seed(name: str, var: Any, seed: Any) -> Any:
     """A cotangent for `var`: the seed once it fits, or 1 for a value of one cell."""
     if seed is None:
-        if size(var.shape) != 1:
-            rule, remedy = "has more or fewer cells than one, so a seed is needed", "give a seed of that shape"
-            raise refusal(ShapeError, name, "var", var, rule, remedy)
+        if math.prod(var.shape) != 1:
+            rule, remedy = "is not one cell, so it needs a seed", "give a seed of that shape, or sum the cells"
+            raise refusal(ShapeError, name, "output", var, rule, remedy)
         return like(var, 1, var.shape)
     return fitted(name, "seed", seed, var)
 
@@ -145,11 +147,3 @@ def fitted(name: str, argument: str, given: Any, value: Any) -> Any:
         value = value.value
     find_family(name, ["value", argument], [as_operand(name, "value", value), array])
     return array
-
-
-def size(shape: tuple[int, ...]) -> int:
-    """The number of cells."""
-    cells = 1
-    for length in shape:
-        cells *= length
-    return cells

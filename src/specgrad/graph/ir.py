@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import arguments, dispatch, tree
 from ..arithmetic import is_number, like
+from ..derive import Absent
 from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_words
 from ..levels import Level, Var
 from ..operator import Operator, shape_of
@@ -152,7 +153,12 @@ class Graph(Level):
             if self._holds.get(place, slot.integer) is not slot.integer:
                 rule, remedy = f"{node.name} is used both as integers and as numbers", "make two inputs of it"
                 raise refusal(ArgumentError, op.name, slot.name, shape_words(node.shape), rule, remedy)
-        return op.output_shape(*(self.nodes[place].shape for place in places))
+        shape = op.output_shape(*(self.nodes[place].shape for place in places))
+        nodes = [self.nodes[place] for place in places]
+        labels = [n.constant if s.integer else Absent(n.shape) for s, n in zip(op.slots, nodes, strict=False)]
+        if all(known is not None for known in labels):
+            op.check(labels)
+        return shape
 
     @property
     def indices(self) -> set[int]:

@@ -18,7 +18,7 @@ import numpy as np
 from .. import dispatch
 from ..arithmetic import is_number, like
 from ..derive import Absent
-from ..errors import ArgumentError, ScalarError, ShapeError, refusal
+from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
 from ..scalars import find_family
 from .ir import Graph, Node, given_inputs
 from .plan import Plan, planned
@@ -50,7 +50,10 @@ class Program:
         self._steps = scheduled(self.graph)
         candidates = _candidates(engine)
         for step in self._steps:
-            self._assign(step, candidates)
+            try:
+                self._assign(step, candidates)
+            except SpecgradError as error:
+                raise type(error)(f"node {nodes[step.places[0]].name}: {error}") from None
         self._outputs = [place for place in dict.fromkeys(self.graph.outputs) if nodes[place].op is not None]
         outside = [node.place for node in nodes if node.op is None] + self._outputs
         shapes = [node.shape for node in nodes]
@@ -141,7 +144,7 @@ class Program:
         """The inputs, once all fit: checked before anything runs, so that a refused call changes nothing."""
         given = given_inputs("program", "input", self.graph.inputs, self._indices, xs)
         for node, x in zip(self.graph.inputs, given, strict=True):
-            if node.place not in self._indices and getattr(x, "dtype", None) != self.dtype:
+            if node.place not in self._indices and not (isinstance(x, np.ndarray) and x.dtype == self.dtype):
                 rule, remedy = f"this program takes {self.dtype}", f"cast it, or compile the graph for {_dtype(x)}"
                 raise refusal(ScalarError, "program", f"input {node.name}", x, rule, remedy)
         by_place = {node.place: x for node, x in zip(self.graph.inputs, given, strict=True)}
