@@ -34,7 +34,7 @@ def agree(some, others):
 
 
 @given(networks(exact=True))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_all_layers_agree_exactly_over_fractions(net):
     arrays = net.fill(half)
     tangents = net.fill(half, seed=1)
@@ -56,7 +56,7 @@ def test_all_layers_agree_exactly_over_fractions(net):
 
 
 @given(networks(exact=True))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_second_order_agrees_in_every_nesting_over_fractions(net):
     arrays, along = net.fill(half), net.fill(half, seed=1)
     everything = tuple(range(len(arrays)))
@@ -93,7 +93,7 @@ def tensors(arrays):
 
 
 @given(networks(exact=False))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_gradients_equal_pytorch_within_the_enclosure_of_rounding(net):
     """Run over balls of 53 bits the tape encloses the exact gradient, and every rounding of the same operations.
 
@@ -119,7 +119,7 @@ def test_gradients_equal_pytorch_within_the_enclosure_of_rounding(net):
 
 
 @given(networks(exact=False))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_hessian_vector_products_equal_pytorch(net):
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
     along = net.fill(lambda n: n / 40, seed=1)

@@ -115,9 +115,10 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     if recorder(operands) is not None:
-        return forward(op, operands, out), with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
-    found: tuple[Any, Any] = choose(op, operands).indices(op, operands, out)
-    return found
+        found = with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
+        return forward(op, operands, out), found
+    value, places = choose(op, operands).indices(op, operands, out)
+    return value, places
 
 
 def bare(name: str, operand: Any) -> Any:

@@ -103,7 +103,7 @@ class Operator:
     keeps: ClassVar[bool] = True
     """Whether the row needs anything of the forward computation."""
     pointwise: ClassVar[bool] = False
-    """Whether an output cell reads only the cells at its own place, of operands as large as the output."""
+    """Whether an output cell reads, of operands that have the output's shape, only the cell at its own place."""
     alias: ClassVar[bool] = False
     """Whether the value is the operand's memory under another shape."""
 

@@ -7,7 +7,6 @@ the pullbacks of one cotangent into several operands are one step, as they are o
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,10 +42,9 @@ class Step:
         """What the plan must know."""
         if self.alias:
             return Use(tuple(self.places), tuple(self.reads), alias=self.reads[0])
-        legal = self.op.pointwise and all(math.prod(shape) == math.prod(self.shape) for shape in self.shapes)
-        legal = legal and (len(self.reads) == 1 or all(shape == self.shape for shape in self.shapes))
-        legal = legal and not self.kept_for
-        return Use(tuple(self.places), tuple(self.reads), tuple(self.reads) if legal else ())
+        legal = self.op.pointwise and not self.kept_for
+        over = (place for place, shape in zip(self.reads, self.shapes, strict=True) if shape == self.shape)
+        return Use(tuple(self.places), tuple(self.reads), tuple(over) if legal else ())
 
     def run(self, values: Values, memories: Memories) -> None:
         (place,) = self.places
