@@ -242,11 +242,14 @@ class Block:
             yield outer
             return
         axis, at = self._axes[depth]
+        moves = [bool(offsets.any()) for offsets in axis.offsets]
+        bare = not axis.real.all()  # most axes have no padding, and most operands stand still along some axis
         for tap in range(axis.real.shape[1]):
-            place = tuple(p + offsets[at, tap] for p, offsets in zip(outer.place, axis.offsets, strict=True))
-            yield from self._descend(
-                depth + 1, Step(place, outer.real & axis.real[at, tap], outer.exists & axis.exists[at, tap])
-            )
+            read = zip(outer.place, axis.offsets, moves, strict=True)
+            place = tuple(p + offsets[:, tap][at] if moved else p for p, offsets, moved in read)
+            real = outer.real & axis.real[at, tap] if bare else outer.real
+            exists = outer.exists & axis.exists[at, tap] if bare else outer.exists
+            yield from self._descend(depth + 1, Step(place, real, exists))
 
     def count(self, mask: str) -> Integers:
         """How many taps of each window are `real`, or how many `exists`: a product over the axes."""
