@@ -47,7 +47,7 @@ def leaves(p):
 class Adam:
     """Adam, in place."""
 
-    def __init__(self, arrays, rate=4e-3):
+    def __init__(self, arrays, rate=1e-2):
         self.arrays, self.rate, self.steps = arrays, rate, 0
         self.first, self.second = ([np.zeros_like(a) for a in arrays] for _ in range(2))
 
@@ -82,7 +82,7 @@ def by_program(p, images, labels):
 def train(name, step, data, epochs, progress):
     """The parameters and the loss of every step."""
     images, labels = data
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(1)
     p = parameters(random)
     optimizer, curve = Adam(leaves(p)), []
     task = progress.add_task(name, total=epochs * (len(images) // BATCH))
@@ -125,7 +125,7 @@ def main():
     order = np.random.default_rng(1).permutation(len(images))
     images, labels = images[order], digits.target[order]
     train_set, (held_out, truth) = (images[:1437], labels[:1437]), (images[1437:], labels[1437:])
-    compiled, program = by_program(parameters(np.random.default_rng(0)), *train_set)
+    compiled, program = by_program(parameters(np.random.default_rng(1)), *train_set)
     curves, results = {}, {}
     with Progress() as progress:
         for name, step in (("tape", by_tape), ("program", compiled)):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import importlib
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -40,12 +42,14 @@ class Engine(Protocol):
         """The value and, per output cell, the winner's flat index in its spatial plane."""
 
     def push(self, op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
-        """The output's tangent."""
+        """The output's tangent; a tangent of None is zero."""
 
-    def pull(
-        self, op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: tuple[bool, ...] | None = None
-    ) -> tuple[Any, ...]:
-        """One cotangent per operand; None where it is not `wanted` (given where there are several operands)."""
+    def pull(self, op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
+        """One cotangent per operand."""
+
+    # What an engine may do besides, and is asked for only if its functions have the parameter: `keep` and `push` may take
+    # `out`, an array to write into; `pull` may take `wanted`, one bool per operand, and `out`, a tuple of arrays or None; and
+    # `recall(op, operands)` may give what `keep` keeps without computing the value.
 
 
 def load(name: str) -> Any:
@@ -140,11 +144,51 @@ def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Memory | None]:
     return value, Memory(chosen, kept)
 
 
-def recall(op: Any, operands: tuple[Any, ...]) -> Memory:
+def recall(op: Any, operands: tuple[Any, ...], chosen: Any = None) -> Memory:
     """What an engine keeps, without the value where the engine can do without."""
-    chosen = choose(op, operands)
+    chosen = chosen or choose(op, operands)
     remembered = getattr(chosen, "recall", None)
     return Memory(chosen, remembered(op, operands) if remembered else chosen.keep(op, operands)[1])
+
+
+@functools.cache
+def takes(function: Any, parameter: str) -> bool:
+    """Whether an engine's function has an optional parameter."""
+    return parameter in inspect.signature(function).parameters
+
+
+def keep_into(engine: Any, op: Any, operands: tuple[Any, ...], out: Any) -> Any:
+    """Write the value into `out`; what the engine keeps of it."""
+    if takes(engine.keep, "out"):
+        return engine.keep(op, operands, out=out)[1]
+    out[...], kept = engine.keep(op, operands)
+    return kept
+
+
+def push_into(memory: Memory, op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...], out: Any) -> None:
+    """Write the output's tangent into `out`."""
+    if takes(memory.engine.push, "out"):
+        memory.engine.push(op, operands, memory.kept, tangents, out=out)
+    else:
+        out[...] = memory.engine.push(op, operands, memory.kept, tangents)
+
+
+def pull_into(
+    memory: Memory, op: Any, operands: tuple[Any, ...], cotangent: Any, out: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The cotangents for which `out` has an array, written into it, or has True; None for the others."""
+    wanted = tuple(o is not None for o in out)
+    arrays = tuple(None if o is True else o for o in out)
+    options: dict[str, Any] = {}
+    if takes(memory.engine.pull, "wanted"):
+        options["wanted"] = wanted
+    if takes(memory.engine.pull, "out"):
+        options["out"] = arrays
+    pulled = memory.engine.pull(op, operands, memory.kept, cotangent, **options)
+    for array, part in zip(arrays, pulled, strict=True):
+        if array is not None and part is not array:
+            array[...] = part
+    return tuple(part if w else None for part, w in zip(pulled, wanted, strict=True))
 
 
 def push(op: Any, operands: tuple[Any, ...], memory: Memory | None, tangents: tuple[Any, ...]) -> Any:
@@ -166,9 +210,7 @@ def pull(
         return tuple(op.cotangent(s, operands, cotangent) if r else None for s, r in enumerate(reached))
     if not any(reached):
         return (None,) * len(operands)
-    several = (reached,) if len(operands) > 1 else ()  # an engine of one-operand operators need not know the argument
-    pulled = memory.engine.pull(op, operands, memory.kept, cotangent, *several)
-    return tuple(p if r else None for p, r in zip(pulled, reached, strict=True))
+    return pull_into(memory, op, operands, cotangent, tuple(True if r else None for r in reached))
 
 
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -111,7 +111,11 @@ def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
 
 @np.errstate(all="ignore")
 def pull(
-    op: Operator, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: tuple[bool, ...] | None = None
+    op: Operator,
+    operands: tuple[Any, ...],
+    kept: Any,
+    cotangent: Any,
+    wanted: tuple[bool, ...] | None = None,
 ) -> tuple[Any, ...]:
     setting, blocks = kept
     wanted = wanted or (True,) * len(operands)

@@ -6,10 +6,10 @@ the pullbacks of one cotangent into several operands are one step, as they are o
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from .. import dispatch
 from ..derive import Absent, Derived, Pulled, Pushed, stand_in
 from ..operator import Operator
 from .ir import Graph, Node
@@ -53,7 +53,8 @@ class Step:
             if values[place] is None:  # a view of memory that the plan does not own
                 values[place] = operands[0].reshape(self.shape)
         elif self.kept_for:
-            memories[place] = into(values[place], self.engine.keep, self.op, operands)
+            kept = dispatch.keep_into(self.engine, self.op, operands, values[place])
+            memories[place] = dispatch.Memory(self.engine, kept)
         elif self.engine is None:
             values[place][...] = self.op.evaluate(operands)  # type: ignore[attr-defined]
         else:
@@ -62,15 +63,6 @@ class Step:
     def __str__(self) -> str:
         kept = f", keeps for {len(self.kept_for)}" if self.kept_for else ""
         return f"{self.op!r}{kept}" if not self.alias else f"{self.op!r}, a view"
-
-
-def into(out: Any, keep: Any, op: Operator, operands: tuple[Any, ...]) -> Any:
-    """Run an engine's `keep` with its value written into `out`; what was kept."""
-    if "out" in inspect.signature(keep).parameters:
-        return keep(op, operands, out)[1]
-    value, kept = keep(op, operands)
-    out[...] = value
-    return kept
 
 
 class DerivedStep(Step):
@@ -118,20 +110,17 @@ class DerivedStep(Step):
         base = self.derivative.base
         stands = self.stands or self.stand_ins(values[self.reads[-1]])
         operands = tuple(s if p is None else values[p] for p, s in zip(self.own, stands, strict=True))
-        if self.source is not None:
-            kept = memories.pop(self.source) if self.is_last else memories[self.source]
-        elif hasattr(self.engine, "recall"):
-            kept = self.engine.recall(base, operands)
+        if self.source is None:
+            memory = dispatch.recall(base, operands, self.engine)
         else:
-            kept = self.engine.keep(base, operands)[1]
+            memory = memories.pop(self.source) if self.is_last else memories[self.source]
         if not self.slots:
             tangents = tuple(None if p is None else values[p] for p in self.direction)
-            values[self.places[0]][...] = self.engine.push(base, operands, kept, tangents)
+            dispatch.push_into(memory, base, operands, tangents, values[self.places[0]])
             return
-        several = (tuple(s in self.slots for s in range(len(operands))),) if len(operands) > 1 else ()
-        pulled = self.engine.pull(base, operands, kept, values[self.seed[0]], *several)
-        for place, slot in zip(self.places, self.slots, strict=True):
-            values[place][...] = pulled[slot]
+        written = dict(zip(self.slots, self.places, strict=True))
+        out = tuple(values[written[s]] if s in written else None for s in range(len(operands)))
+        dispatch.pull_into(memory, base, operands, values[self.seed[0]], out)
 
     def __str__(self) -> str:
         parts = [self.derivative.base.slots[slot].name for slot in self.slots]
