@@ -68,15 +68,15 @@ def by_tape(p, images, labels):
     return value.value, [found[var] for var in leaves(vars)]
 
 
-def by_program(p, images, labels):
-    program = sg.trace(loss, p, images[:BATCH], labels[:BATCH]).compile(np.float32)
-    count = len(leaves(p))
-
-    def step(p, images, labels):
-        value, gradients = program.value_and_grad(p, images, labels)
-        return value, gradients[:count]  # the last one is the images'
-
-    return step, program
+def compiled(p):
+    graph = sg.Graph()
+    inputs = {
+        name: [graph.input(f"{name}.{part}", a.shape) for part, a in zip(("weight", "bias"), layer, strict=True)]
+        for name, layer in p.items()
+    }
+    images = graph.input("images", (BATCH, 1, 8, 8), differentiable=False)
+    labels = graph.input("labels", (BATCH,), differentiable=False)
+    return graph.output(loss(inputs, images, labels)).compile(np.float32)
 
 
 def train(name, step, data, epochs, progress):
@@ -125,10 +125,10 @@ def main():
     order = np.random.default_rng(1).permutation(len(images))
     images, labels = images[order], digits.target[order]
     train_set, (held_out, truth) = (images[:1437], labels[:1437]), (images[1437:], labels[1437:])
-    compiled, program = by_program(parameters(np.random.default_rng(1)), *train_set)
+    program = compiled(parameters(np.random.default_rng(1)))
     curves, results = {}, {}
     with Progress() as progress:
-        for name, step in (("tape", by_tape), ("program", compiled)):
+        for name, step in (("tape", by_tape), ("program", program.value_and_grad)):
             began = time.perf_counter()
             results[name], curves[name] = train(name, step, train_set, chosen.epochs, progress)
             progress.console.print(f"{name}: {time.perf_counter() - began:.1f} s, last loss {curves[name][-1]:.4f}")
