@@ -127,6 +127,9 @@ def test_an_operator_without_a_row_is_refused_when_a_graph_is_differentiated():
         def value(self, S, window):
             return next(iter(window)).cells(0), None
 
+        def row(self, S, window, kept):
+            raise AssertionError("not reached")
+
         def cotangent(self, slot, operands, cotangent):
             raise NotImplementedError("unknown has no derivative")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, each
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 
 
@@ -57,7 +57,7 @@ class CrossEntropy(Loss):
     needs: ClassVar = ("real", "division", "exp")
 
     def output_shape(self, *shapes: Shape) -> Shape:
-        logits, labels = shapes
+        logits, labels = checked_shapes(self, shapes)
         if not logits:
             rule = "has no axis of classes"
             raise refusal(ShapeError, self.name, "logits", shape_words(logits), rule, "give logits (*batch, classes)")
@@ -125,7 +125,7 @@ class MseLoss(Loss):
     keeps: ClassVar = False
 
     def output_shape(self, *shapes: Shape) -> Shape:
-        prediction, target = shapes
+        prediction, target = checked_shapes(self, shapes)
         if prediction != target:
             rule = f"must have shape {prediction}, as the prediction"
             raise refusal(ShapeError, self.name, "target", shape_words(target), rule, "reshape or broadcast it first")

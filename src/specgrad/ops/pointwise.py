@@ -19,7 +19,7 @@ from .. import arguments
 from ..arithmetic import SYMBOLS
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, broadcast_geometry
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 
 
@@ -32,6 +32,7 @@ class Pointwise(Operator):
     pointwise: ClassVar = True
 
     def output_shape(self, *shapes: Shape) -> Shape:
+        shapes = checked_shapes(self, shapes)
         try:
             return np.broadcast_shapes(*shapes)
         except ValueError:
@@ -225,6 +226,7 @@ class Reshape(Same):
         self._set(shape=arguments.shape(self.name, self.shape))
 
     def output_shape(self, *shapes: Shape) -> Shape:
+        shapes = checked_shapes(self, shapes)
         cells, known = math.prod(shapes[0]), math.prod(n for n in self.shape if n != -1)
         open_axis = -1 in self.shape
         if (not open_axis and known != cells) or (open_axis and (known == 0 or cells % known)):

@@ -12,7 +12,7 @@ import numpy as np
 from .. import arguments
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, reduced_geometry, strides
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 from .pool import lead
 
@@ -60,7 +60,7 @@ class Sum(Operator):
         return positions
 
     def output_shape(self, *shapes: Shape) -> Shape:
-        (shape,) = shapes
+        (shape,) = checked_shapes(self, shapes)
         positions = self.positions(shape)
         if self.keepdims:
             return tuple(1 if p in positions else n for p, n in enumerate(shape))
@@ -97,6 +97,7 @@ class Mean(Sum):
     needs: ClassVar = ("division",)
 
     def output_shape(self, *shapes: Shape) -> Shape:
+        shapes = checked_shapes(self, shapes)
         for p in self.positions(shapes[0]):
             if shapes[0][p] == 0:
                 rule = "the mean of no cell is not a number"
@@ -132,6 +133,7 @@ class LogSoftmax(Operator):
     needs: ClassVar = ("real", "division", "exp")
 
     def output_shape(self, *shapes: Shape) -> Shape:
+        shapes = checked_shapes(self, shapes)
         if not shapes[0]:
             rule = "has no last axis"
             raise refusal(ShapeError, self.name, "x", shape_words(shapes[0]), rule, "give it an axis of classes")
