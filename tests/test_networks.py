@@ -97,7 +97,8 @@ def tensors(arrays):
 def test_gradients_equal_pytorch_within_the_enclosure_of_rounding(net):
     """Run over balls of 53 bits the tape encloses the exact gradient, and every rounding of the same operations.
 
-    A ball's radius bounds the rounding errors of our order of summation; another order of n terms may lose n times as much.
+    A ball's radius bounds the rounding errors of the stated order of summation; PyTorch's order, and that of a fast engine, may
+    lose more, by no more than the number of terms: some 64 here.
     """
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
     balls = [np.frompyfunc(flint.arb, 1, 1)(a) for a in arrays]
@@ -113,8 +114,8 @@ def test_gradients_equal_pytorch_within_the_enclosure_of_rounding(net):
         assert np.shape(got) == wanted.shape
         for g, b, w in zip(np.ravel(got), np.ravel(ball), wanted.ravel(), strict=True):
             middle, radius = float(b.mid()), float(b.rad())
-            assert abs(g - middle) <= 4 * radius + 1e-300
-            assert abs(w - middle) <= 64 * radius + 1e-300
+            for result in (g, w):
+                assert abs(result - middle) <= 64 * radius + 1e-300
     agree(gradients, compiled)
 
 
