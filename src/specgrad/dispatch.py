@@ -20,7 +20,7 @@ import numpy as np
 from .arithmetic import like
 from .errors import ArgumentError, refusal
 
-ENGINES = {"reference": "specgrad.engines.reference"}
+ENGINES = {"network": "specgrad.engines.network", "reference": "specgrad.engines.reference"}
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
