@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from .errors import ArgumentError, refusal
 
-ENGINES = {"reference": "specgrad.engines.reference"}
+ENGINES = {"cpu": "specgrad.engines.cpu", "reference": "specgrad.engines.reference"}
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import ScalarError, refusal
 from .base import Cells, Family, Mask, unlike
@@ -21,6 +22,14 @@ _LACKS = {
 }
 
 
+def admitted(dtype: np.dtype[Any], name: str, argument: str, array: Any) -> npt.NDArray[Any]:
+    """An array among cells of this dtype: cast to it where that stays in its kind, else refused."""
+    given = np.asarray(array)
+    if given.dtype == object or not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, dtype.name))
+    return given.astype(dtype, copy=False)
+
+
 class Numbers(Family):
     """Arrays of one NumPy number type."""
 
@@ -31,10 +40,7 @@ class Numbers(Family):
         self.lacks = _LACKS["i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "f"]
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
-        given = np.asarray(array)
-        if given.dtype == object or not np.can_cast(given.dtype, self.dtype, "same_kind"):
-            raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, self.dtype.name))
-        return given.astype(self.dtype).astype(self.computed).reshape(-1)
+        return admitted(self.dtype, name, argument, array).astype(self.computed).reshape(-1)
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
         return cells.astype(self.dtype).reshape(shape)

@@ -1,0 +1,98 @@
+"""Arrays as kernels take them: flat, with strides in elements; half floats as the integers that carry their bits."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .plan import Plan, plan
+
+Array = npt.NDArray[Any]
+HALVES = {"float16": 1, "bfloat16": 2}
+
+
+class Kind(NamedTuple):
+    """A dtype: how its cells are stored for a kernel, in which type they are computed, and which half it is."""
+
+    dtype: np.dtype[Any]
+    stored: np.dtype[Any]
+    computed: np.dtype[Any]
+    half: int
+    lowest: Array
+    zero: Array
+
+
+@functools.cache
+def kind(dtype: np.dtype[Any]) -> Kind | None:
+    """How kernels take cells of this dtype; None if they do not."""
+    half = HALVES.get(dtype.name, 0)
+    if not half and not (dtype.kind in "iu" or dtype.name in ("float32", "float64")):
+        return None
+    computed = np.dtype(np.float32) if half else dtype.newbyteorder("=")
+    lowest = -np.inf if computed.kind == "f" else np.iinfo(computed).min
+    return Kind(
+        dtype.newbyteorder("="),
+        np.dtype(np.uint16) if half else computed,
+        computed,
+        half,
+        np.array([lowest], computed),
+        np.zeros(1, computed),
+    )
+
+
+class Seen(NamedTuple):
+    """An operand with its plan: its cells from the lowest address on, and where among them its first one lies."""
+
+    plan: Plan
+    kind: Kind
+    flat: Array
+    origin: int
+
+
+def see(op: Any, x: Array, any_order: bool = False) -> Seen:
+    """Make an operand ready for kernels; only bytes in foreign order or between elements are ever copied."""
+    found = kind(x.dtype)
+    assert found is not None
+    size = x.itemsize
+    if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
+        x = np.array(x, found.dtype, order="C")
+    steps = tuple(step // size for step in x.strides)
+    made = plan(op, x.shape, steps, found.half, any_order)
+    stored = x.view(found.stored)
+    if x.flags.c_contiguous:
+        return Seen(made, found, stored.reshape(-1), 0)
+    if x.size == 0:
+        return Seen(made, found, np.empty(0, found.stored), 0)
+    origin = -sum(step * (n - 1) for step, n in zip(steps, x.shape, strict=True) if step < 0)
+    span = sum(abs(step) * (n - 1) for step, n in zip(steps, x.shape, strict=True)) + 1
+    corner = stored[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)]
+    return Seen(made, found, np.lib.stride_tricks.as_strided(corner.reshape(-1)[:1] if corner.ndim == 0 else corner, (span,), (size,)), origin)
+
+
+def canonical(made: Plan, array: Array, of_output: bool) -> Array:
+    """A tangent or cotangent, flat in the order in which the plan sees its operand (copied if it lies otherwise)."""
+    shape = made.lengths if of_output else made.given
+    full = tuple(shape[made.back[p]] for p in range(len(shape)))
+    return np.ascontiguousarray(array.reshape(full).transpose(made.seen.order)).reshape(-1)
+
+
+def fresh(made: Plan, found: Kind, of_output: bool = True) -> tuple[Array, Array]:
+    """Memory for an output (or for an input's cotangent), flat, and the array that it makes up."""
+    shape = made.lengths if of_output else made.given
+    memory = np.empty(shape, found.dtype)
+    array = memory.transpose(made.back)
+    return memory.view(found.stored).reshape(-1), array
+
+
+def flat_if_it_lies_so(made: Plan, found: Kind, out: Array | None) -> Array | None:
+    """`out` as flat memory in the order of the plan, if that is how it lies."""
+    if out is None or not out.dtype.isnative:
+        return None
+    shape = tuple(made.lengths[p] for p in made.back)
+    seen = out.reshape(shape).transpose(made.seen.order)
+    if not seen.flags.c_contiguous or not np.shares_memory(seen, out):
+        return None
+    return seen.view(found.stored).reshape(-1)
