@@ -22,6 +22,7 @@ class Kind(NamedTuple):
     computed: np.dtype[Any]
     half: int
     lowest: Array
+    """The identity of a maximum, and a number that is no reason to look closer."""
     zero: Array
 
 
@@ -38,8 +39,8 @@ def kind(dtype: np.dtype[Any]) -> Kind | None:
         np.dtype(np.uint16) if half else computed,
         computed,
         half,
-        np.array([lowest], computed),
-        np.zeros(1, computed),
+        np.array([lowest, np.inf if computed.kind == "f" else 1], computed),
+        np.zeros(2, computed),
     )
 
 

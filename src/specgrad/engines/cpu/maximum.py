@@ -59,7 +59,11 @@ def fold(passes: Any, x: Array, origin: int, y: Array, found: Any, maximum: bool
 
         def work(task: Any, x: Array = x, target: Array = target, one: Any = one, bases: Any = bases, rows: Any = rows, columns: Any = columns, marks: Any = marks) -> None:  # fmt: skip
             scratch = np.empty(one.scratch, found.computed)
-            run(x, target, identity, maximum, one.ints, bases, one.rows.first, one.rows.count, bin_first, bin_count, rows, columns, marks, task, scratch)
+            if one.small is not None and not origin and not columns.size and rows.size <= 1:
+                factor = found.computed.type(1 / rows[0] if rows.size else 1)
+                kernel("small.fold_small")(x, target, identity, maximum, one.small, factor, marks, task, scratch)
+                return
+            run(x, target, identity, maximum, one.ints, bases, one.rows.low, one.rows.first, one.rows.count, bin_first, bin_count, rows, columns, marks, task, scratch)
 
         threads.run(work, one.tasks)
         if maximum and marks.any():
@@ -86,7 +90,7 @@ def winners(seen: Seen, flat: Array | None, with_codes: bool = True) -> tuple[Ar
 
         def work(task: Any, x: Array = x, target: Array = target, one: Any = one, bases: Any = bases, known: Any = known, codes: Any = codes) -> None:  # fmt: skip
             scratch, code_scratch = np.empty(one.scratch, found.computed), np.empty(one.code_scratch, np.int32)
-            run(x, target, known, codes, found.lowest, one.ints, bases, one.rows.first, one.rows.count, one.rows.start, bin_first, bin_count, task, scratch, code_scratch)
+            run(x, target, known, codes, found.lowest, one.ints, bases, one.rows.low, one.rows.first, one.rows.count, one.rows.start, bin_first, bin_count, task, scratch, code_scratch)
 
         threads.run(work, one.tasks)
         x, known = target, codes

@@ -51,10 +51,17 @@ class Reads:
         """The most cells any output reads."""
         return int(self.count.max(initial=1))
 
+    @functools.cached_property
+    def low(self) -> Integers:
+        """The lowest cell that this output or a later one reads: dilated windows need not begin in order."""
+        firsts = np.clip(self.first, 0, self.size - 1)
+        return np.minimum.accumulate(firsts[::-1])[::-1].copy()
+
     @property
     def extent(self) -> int:
-        """The longest run from the first cell read to the last."""
-        return (max(self.most, 1) - 1) * self.step + 1
+        """How many cells must be at hand at once, when outputs are made in order."""
+        lasts = np.maximum.accumulate(self.first + (self.count - 1) * self.step) if self.length else self.first
+        return max(int((lasts - self.low).max(initial=0)) + 1, 1)
 
     @property
     def nominal(self) -> int:
@@ -172,6 +179,8 @@ class Pass:
     tasks: list[Task]
     scratch: int
     code_scratch: int
+    small: Integers | None = None
+    """The numbers of the kernel for small windows, where it will do."""
 
     @property
     def bins(self) -> tuple[Integers, Integers]:
@@ -203,7 +212,23 @@ def make_pass(
     code_scratch = (slots + rows.block + 2) * m + span
     return Pass(
         rows, columns, len(outer), inner, outer, ints, make_tasks(len(outer), rows, columns, inner, tile),
-        max(fold_scratch, (slots + rows.block + 2) * m + 2 * span), code_scratch,
+        max(fold_scratch, (slots + rows.block + 2) * m + 2 * span) + 2 * (columns.size + columns.offset) * inner + 16, code_scratch,
+        small_numbers(rows, columns) if _is_small(rows, columns, outer, inner, steps) and not staged else None,
+    )
+
+
+def _is_small(rows: Reads, columns: Reads, outer: Integers, inner: int, steps: Shape) -> bool:
+    """Whether windows have up to 3×3 neighbouring taps, at strides of 1 or 2, in planes that lie end to end."""
+    few = all(0 < a.taps <= 3 and a.stride <= 2 and a.dilation == 1 and a.up == 1 and a.offset < 16 for a in (rows, columns))
+    lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
+    plane = rows.size * columns.size
+    return few and lies and columns.size <= TILE and bool((outer == np.arange(len(outer)) * plane).all())
+
+
+def small_numbers(rows: Reads, columns: Reads) -> Integers:
+    return np.array(
+        [rows.size, columns.size, rows.length, columns.length]
+        + [n for axis in (rows, columns) for n in (axis.taps, axis.stride, axis.offset)]
     )
 
 
@@ -320,7 +345,9 @@ class Plan:
         columns = functools.reduce(lambda a, b: (a[:, None] * b).reshape(-1), rest)
         rows = rows * (1 if override is None else override)
         if (columns == columns[:1]).all():
-            return (rows * columns[:1].sum()).astype(dtype), NOTHING.astype(dtype)
+            rows = rows * columns[:1].sum()
+            rows = rows[:1] if (rows == rows[:1]).all() else rows
+            return rows.astype(dtype), NOTHING.astype(dtype)
         return rows.astype(dtype), np.repeat(columns, self.seen.inner).astype(dtype)
 
     @functools.cached_property

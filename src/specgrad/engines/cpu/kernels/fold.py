@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numba.extending import overload
 
-from .rows import at, combine, copy, fill, fold2, fold3, inline, into2, into3, is_plain, place, read, row_at, settle, slide
+from .rows import at, combine, copy, fill, fold2, fold3, inline, into2, into3, is_plain, one_over, place, read, row_at, settle, slide, watch
 
 FEW = 7  # windows of up to so many rows are folded directly
 
@@ -62,34 +61,21 @@ def across_bins(source, target, inner, first, count, left, right, maximum):
                 into2(part, inner, at(cells, j * inner), maximum)
 
 
+@inline
 def divide(row, n, by, columns, some):
     """row /= by * columns, or by `by` alone where there are no columns."""
-    raise NotImplementedError
-
-
-@overload(divide, strict=False)
-def _divide(row, n, by, columns, some):
-    # a float32 times the float64 reciprocal of an integer rounds as the quotient does, and is far quicker
-    product = np.float32 if row.dtype.bitwidth == 32 else np.float64
-
-    def quotient(row, n, by, columns, some):
-        if some:
-            for i in range(n):
-                row[i] = row[i] / (by * columns[i])
-        elif product is np.float32:
-            reciprocal = 1.0 / np.float64(by)
-            for i in range(n):
-                row[i] = np.float32(np.float64(row[i]) * reciprocal)
-        else:
-            for i in range(n):
-                row[i] = row[i] / by
-
-    return quotient
+    if some:
+        for i in range(n):
+            row[i] = row[i] / (by * columns[i])
+    else:
+        reciprocal = one_over(by)
+        for i in range(n):
+            row[i] = row[i] * reciprocal
 
 
 @njit(nogil=True)
 def fold_windows(
-    x, y, identity, maximum, ints, bases, row_first, row_count, bin_first, bin_count, row_divisor, column_divisor, marks, task, scratch
+    x, y, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count, row_divisor, column_divisor, marks, task, scratch
 ):
     """Fold the windows of one task (outer, row and column ranges); mark the planes whose maximum is not plain."""
     x_row, x_column, x_inner, width, inner, height_out, width_out = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
@@ -120,28 +106,23 @@ def fold_windows(
     down = at(spread, lead * inner) if up == 1 else spare
     for outer in range(outer_start, outer_stop):
         base = bases[outer] + first_cell * x_column
-        staged_to = checked_to = 0
+        staged_to = 0
+        watched, highest = identity[1], -1
         suffix_block = prefix_block = prefix_to = -1
         for r in range(start, stop):
             f, count = row_first[r], row_count[r]
             last = f + (count - 1) * step
+            highest = max(highest, last)
             where = ((outer * height_out + r) * width_out + left) * inner
             folded = place(y, where, result)
             target = folded if straight else down
             if staged:
-                for row in range(max(staged_to, f), last + 1):
+                for row in range(max(staged_to, row_low[r]), last + 1):
                     kept = at(ring, row % slots * n)
                     read(at(x, base + row * x_row), x_column, inner, x_inner, half, kept, n)
                     if divide_before:
-                        divide(kept, n, row_divisor[row], at(column_divisor, first_cell * inner), column_divisor.size > 0)
+                        divide(kept, n, row_divisor[min(row, row_divisor.size - 1)], at(column_divisor, first_cell * inner), column_divisor.size > 0)
                 staged_to = max(staged_to, last + 1)
-            if maximum is not None:
-                for row in range(max(checked_to, f), last + 1):
-                    if not is_plain(row_at(x, base + row * x_row, ring, row % slots * n, staged), n):
-                        marks[outer] = 1
-                checked_to = max(checked_to, last + 1)
-                if marks[outer]:
-                    break
             if count <= 0:
                 fill(target, n, blank)
             elif block > 0 and count > FEW:
@@ -196,5 +177,15 @@ def fold_windows(
                 across(spread, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
             size = (right - left) * inner
             if not divide_before and row_divisor.size > 0:
-                divide(folded, size, row_divisor[r], at(column_divisor, left * inner), column_divisor.size > 0)
+                divide(folded, size, row_divisor[min(r, row_divisor.size - 1)], at(column_divisor, left * inner), column_divisor.size > 0)
+            if maximum is not None:
+                for i in range(size):
+                    watched = watch(watched, folded[i], maximum)
             settle(folded, size, half, y, where)
+        if maximum is not None and not watched > 0:
+            for row in range(row_low[start], highest + 1):
+                if staged:
+                    read(at(x, base + row * x_row), x_column, inner, x_inner, half, ring, n)
+                if not is_plain(row_at(x, base + row * x_row, ring, 0, staged), n):
+                    marks[outer] = 1
+                    break

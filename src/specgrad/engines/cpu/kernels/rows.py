@@ -8,12 +8,13 @@ from __future__ import annotations
 
 
 import numpy as np
-from numba import njit, types
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array
 
 inline = register_jitable
-NUMBERS_NOT_NAN_NOR_MINUS_ZERO = {"nnan", "nsz"}  # what `is_plain` has made sure of
 
 
 @intrinsic
@@ -214,13 +215,27 @@ def _is_plain(row, n):
     return scan
 
 
-@njit(fastmath=NUMBERS_NOT_NAN_NOR_MINUS_ZERO)
-def plain_max(a, b):
-    return b if b > a else a
+@intrinsic
+def greater(typingctx, a, b):
+    """The greater of two numbers; a NaN if either is one, and 0.0 of 0.0 and -0.0."""
+    if isinstance(a, types.Float):
+
+        def codegen(context, builder, signature, args):
+            double = args[0].type
+            name = "llvm.maximum.f32" if a.bitwidth == 32 else "llvm.maximum.f64"
+            declared = cgutils.get_or_insert_function(builder.module, ir.FunctionType(double, [double, double]), name)
+            return builder.call(declared, args)
+    else:
+
+        def codegen(context, builder, signature, args):
+            compare = builder.icmp_signed if a.signed else builder.icmp_unsigned
+            return builder.select(compare(">", args[1], args[0]), args[1], args[0])
+
+    return a(a, a), codegen
 
 
 def combine(a, b, maximum):
-    """a + b where `maximum` is None, else the greater of two plain numbers."""
+    """a + b where `maximum` is None, else the greater."""
     raise NotImplementedError
 
 
@@ -228,7 +243,44 @@ def combine(a, b, maximum):
 def _combine(a, b, maximum):
     if isinstance(maximum, types.NoneType):
         return lambda a, b, maximum: a + b
-    return lambda a, b, maximum: plain_max(a, b)
+    return lambda a, b, maximum: greater(a, b)
+
+
+@intrinsic
+def nearest_to_zero(typingctx, so_far, number):
+    """min(so_far, |number|), or NaN if either is one."""
+
+    def codegen(context, builder, signature, args):
+        real = args[1].type
+        suffix = "f32" if number.bitwidth == 32 else "f64"
+        absolute = cgutils.get_or_insert_function(builder.module, ir.FunctionType(real, [real]), f"llvm.fabs.{suffix}")
+        least = cgutils.get_or_insert_function(builder.module, ir.FunctionType(real, [real, real]), f"llvm.minimum.{suffix}")
+        return builder.call(least, [args[0], builder.call(absolute, [args[1]])])
+
+    return number(number, number), codegen
+
+
+def watch(so_far, number, maximum):
+    """Keep an eye on maxima: what this returns is 0 or NaN once one was; then the order of folding may show in it."""
+    raise NotImplementedError
+
+
+@overload(watch, strict=False)
+def _watch(so_far, number, maximum):
+    if isinstance(maximum, types.NoneType) or not isinstance(number, types.Float):
+        return lambda so_far, number, maximum: so_far
+    return lambda so_far, number, maximum: nearest_to_zero(so_far, number)
+
+
+def one_over(number):
+    """1/number, of the same type."""
+    raise NotImplementedError
+
+
+@overload(one_over, strict=False)
+def _one_over(number):
+    kind = np.float32 if number == types.float32 else np.float64
+    return lambda number: kind(kind(1) / number)
 
 
 @inline

@@ -96,7 +96,7 @@ def across_bins(source, value, code, inner, first, count, left, right):
 
 @njit(nogil=True)
 def find_winners(
-    x, y, codes_in, codes, identity, ints, bases, row_first, row_count, row_start, bin_first, bin_count, task, scratch,
+    x, y, codes_in, codes, identity, ints, bases, row_low, row_first, row_count, row_start, bin_first, bin_count, task, scratch,
     code_scratch,
 ):
     """Leaders and their codes for the windows of one task (outer, row and column ranges)."""
@@ -131,7 +131,7 @@ def find_winners(
             f, count = row_first[r], row_count[r]
             last = f + (count - 1) * step
             where = ((outer * height_out + r) * width_out + left) * inner
-            for row in range(max(staged_to, f), last + 1):
+            for row in range(max(staged_to, row_low[r]), last + 1):
                 value, code = at(ring, row % slots * m), at(ring_code, row % slots * m)
                 read(at(x, base + row * x_row), x_column, inner, x_inner, half, at(padded, pad * inner), n)
                 if codes_in is not None:
