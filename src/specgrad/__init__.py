@@ -29,5 +29,6 @@ from .ops import (
 )
 from .ranked import *  # noqa: F403 - the ranked names; their list is ranked.__all__
 from .scalars.dual import Dual
+from .threads import get_num_threads, num_threads, set_num_threads
 
 __version__ = "0.1.0"

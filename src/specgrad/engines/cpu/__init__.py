@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch import check_out
-from ...ops.pool import Average, Maximum, Pool
+from ...dispatch import check_out, write
+from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
 from ...scalars.floats import admitted
 from .. import reference
-from . import average, maximum
-from .cells import Array, canonical, kind, see
+from . import average, chain, maximum
+from .cells import kind, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 
@@ -31,29 +31,35 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
         return f"it does not take {x.dtype}"
     if found.dtype.kind in "iu" and not isinstance(op, Maximum):
         return "it takes integers for a maximum only"
-    if not isinstance(op, Average) and (not isinstance(op, Maximum) or op.ties != "first"):
-        return "not yet"
+    if found.dtype.kind in "iu" and op.ties == "split":
+        return "integers do not split"
     return None
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
     if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), kind(x.dtype).dtype)
+        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
+    if isinstance(op, SmoothMaxPool):
+        return write(op.name, chain.smooth(op, x)[0], out)
     return (maximum if isinstance(op, Maximum) else average).value(op, x, out)
 
 
 def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Any]:
     (x,) = operands
+    if isinstance(op, SmoothMaxPool):
+        return chain.smooth(op, x)
     if isinstance(op, Average):
         return average.value(op, x, None), see(op, x, any_order=True)
+    if op.ties != "first":
+        return maximum.value(op, x, None), chain.tie(op, x)
     return maximum.keep(op, x)
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), kind(x.dtype).dtype)
+        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
     return maximum.indices(op, x, out)
 
 
@@ -61,17 +67,30 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
     (x,), (dx,) = operands, tangents
     if dx is None:
         dx = np.zeros_like(x)
-    if type(dx) is not np.ndarray or dx.dtype == object:
+    if not _is_plain_array(dx):
         return reference.push(op, operands, reference.keep(op, operands)[1], tangents)
-    dx = admitted(kind(x.dtype).dtype, op.name, "tangent of x", dx)
+    dx = admitted(x.dtype.newbyteorder("="), op.name, "tangent of x", dx)
+    if isinstance(op, SmoothMaxPool):
+        return chain.push_smooth(kept, dx)
     if isinstance(op, Average):
         return average.value(op, dx, None)
-    return maximum.push(kept, dx)
+    return (maximum if op.ties == "first" else chain).push(kept, dx)
 
 
 def pull(op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
     (x,) = operands
-    if type(cotangent) is not np.ndarray or cotangent.dtype == object:
+    if not _is_plain_array(cotangent):
         return reference.pull(op, operands, reference.keep(op, operands)[1], cotangent)
-    gy = admitted(kind(x.dtype).dtype, op.name, "cotangent", cotangent)
-    return ((average if isinstance(op, Average) else maximum).pull(kept, gy).reshape(x.shape),)
+    gy = admitted(x.dtype.newbyteorder("="), op.name, "cotangent", cotangent)
+    if isinstance(op, SmoothMaxPool):
+        gx = chain.pull_smooth(kept, gy)
+    elif isinstance(op, Average):
+        gx = average.pull(kept, gy)
+    else:
+        gx = (maximum if op.ties == "first" else chain).pull(kept, gy)
+    return (gx.reshape(x.shape),)
+
+
+def _is_plain_array(direction: Any) -> bool:
+    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
+    return isinstance(direction, np.ndarray) and direction.dtype != object

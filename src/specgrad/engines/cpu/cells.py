@@ -70,7 +70,12 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     origin = -sum(step * (n - 1) for step, n in zip(steps, x.shape, strict=True) if step < 0)
     span = sum(abs(step) * (n - 1) for step, n in zip(steps, x.shape, strict=True)) + 1
     corner = stored[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)]
-    return Seen(made, found, np.lib.stride_tricks.as_strided(corner.reshape(-1)[:1] if corner.ndim == 0 else corner, (span,), (size,)), origin)
+    return Seen(
+        made,
+        found,
+        np.lib.stride_tricks.as_strided(corner.reshape(-1)[:1] if corner.ndim == 0 else corner, (span,), (size,)),
+        origin,
+    )
 
 
 def canonical(made: Plan, array: Array, of_output: bool) -> Array:

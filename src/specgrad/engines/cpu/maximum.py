@@ -51,7 +51,9 @@ def fold(passes: Any, x: Array, origin: int, y: Array, found: Any, maximum: bool
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
         target = y if last else np.empty(one.outputs, found.computed)
-        rows, columns = divisors if divisors is not None and (one.ints[12] or last and not passes[0].ints[12]) else (none, none)
+        rows, columns = (
+            divisors if divisors is not None and (one.ints[12] or (last and not passes[0].ints[12])) else (none, none)
+        )
         bases = one.bases + origin if origin and turn == 0 else one.bases
         marks = np.zeros(one.outer if maximum else 0, np.uint8)
         identity = found.lowest if maximum else found.zero
@@ -63,7 +65,24 @@ def fold(passes: Any, x: Array, origin: int, y: Array, found: Any, maximum: bool
                 factor = found.computed.type(1 / rows[0] if rows.size else 1)
                 kernel("small.fold_small")(x, target, identity, maximum, one.small, factor, marks, task, scratch)
                 return
-            run(x, target, identity, maximum, one.ints, bases, one.rows.low, one.rows.first, one.rows.count, bin_first, bin_count, rows, columns, marks, task, scratch)
+            run(
+                x,
+                target,
+                identity,
+                maximum,
+                one.ints,
+                bases,
+                one.rows.low,
+                one.rows.first,
+                one.rows.count,
+                bin_first,
+                bin_count,
+                rows,
+                columns,
+                marks,
+                task,
+                scratch,
+            )
 
         threads.run(work, one.tasks)
         if maximum and marks.any():
@@ -90,7 +109,24 @@ def winners(seen: Seen, flat: Array | None, with_codes: bool = True) -> tuple[Ar
 
         def work(task: Any, x: Array = x, target: Array = target, one: Any = one, bases: Any = bases, known: Any = known, codes: Any = codes) -> None:  # fmt: skip
             scratch, code_scratch = np.empty(one.scratch, found.computed), np.empty(one.code_scratch, np.int32)
-            run(x, target, known, codes, found.lowest, one.ints, bases, one.rows.low, one.rows.first, one.rows.count, one.rows.start, bin_first, bin_count, task, scratch, code_scratch)
+            run(
+                x,
+                target,
+                known,
+                codes,
+                found.lowest,
+                one.ints,
+                bases,
+                one.rows.low,
+                one.rows.first,
+                one.rows.count,
+                one.rows.start,
+                bin_first,
+                bin_count,
+                task,
+                scratch,
+                code_scratch,
+            )
 
         threads.run(work, one.tasks)
         x, known = target, codes

@@ -193,15 +193,44 @@ class Pass:
 
 
 def make_pass(
-    rows: Reads, columns: Reads, outer: Integers, inner: int, steps: Shape, half: int, divides: bool = False, codes: int = 1
+    rows: Reads,
+    columns: Reads,
+    outer: Integers,
+    inner: int,
+    steps: Shape,
+    half: int,
+    divides: bool = False,
+    codes: int = 1,
 ) -> Pass:
     """`steps`: the strides of a row, a column and an inner cell; `codes`: how many codes the passes before have used."""
     row_step, column_step, inner_step = steps
-    staged = half > 0 or divides or inner_step != 1 and inner > 1 or column_step != inner
+    staged = half > 0 or divides or (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
     ints = np.array(
-        [row_step, column_step, inner_step, columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots]
-        + [staged, half, divides, columns.up, columns.offset, columns.taps, columns.stride, columns.dilation, rows.size, codes],
+        [
+            row_step,
+            column_step,
+            inner_step,
+            columns.size,
+            inner,
+            rows.length,
+            columns.length,
+            rows.step,
+            rows.block,
+            slots,
+        ]
+        + [
+            staged,
+            half,
+            divides,
+            columns.up,
+            columns.offset,
+            columns.taps,
+            columns.stride,
+            columns.dilation,
+            rows.size,
+            codes,
+        ],
         np.int64,
     )
     tile = min(columns.length, max(TILE // inner, 1))
@@ -211,15 +240,24 @@ def make_pass(
     fold_scratch = (slots + rows.block + 1) * max(span, m) + 4 * span + m
     code_scratch = (slots + rows.block + 2) * m + span
     return Pass(
-        rows, columns, len(outer), inner, outer, ints, make_tasks(len(outer), rows, columns, inner, tile),
-        max(fold_scratch, (slots + rows.block + 2) * m + 2 * span) + 2 * (columns.size + columns.offset) * inner + 16, code_scratch,
+        rows,
+        columns,
+        len(outer),
+        inner,
+        outer,
+        ints,
+        make_tasks(len(outer), rows, columns, inner, tile),
+        max(fold_scratch, (slots + rows.block + 2) * m + 2 * span) + 2 * (columns.size + columns.offset) * inner + 16,
+        code_scratch,
         small_numbers(rows, columns) if _is_small(rows, columns, outer, inner, steps) and not staged else None,
     )
 
 
 def _is_small(rows: Reads, columns: Reads, outer: Integers, inner: int, steps: Shape) -> bool:
     """Whether windows have up to 3×3 neighbouring taps, at strides of 1 or 2, in planes that lie end to end."""
-    few = all(0 < a.taps <= 3 and a.stride <= 2 and a.dilation == 1 and a.up == 1 and a.offset < 16 for a in (rows, columns))
+    few = all(
+        0 < a.taps <= 3 and a.stride <= 2 and a.dilation == 1 and a.up == 1 and a.offset < 16 for a in (rows, columns)
+    )
     lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
     plane = rows.size * columns.size
     return few and lies and columns.size <= TILE and bool((outer == np.arange(len(outer)) * plane).all())
@@ -266,7 +304,16 @@ def chain(reads: tuple[Reads, ...], seen: Layout, half: int, divides: bool, back
         if axis == fused:
             rows = reads[-2] if rank > 1 else TRIVIAL
             row_step = step[-2] if rank > 1 else 0
-            one = make_pass(rows, reads[-1], bases, seen.inner, (row_step, step[-1], inner_step), half, divides and first, reads[-1].nominal)
+            one = make_pass(
+                rows,
+                reads[-1],
+                bases,
+                seen.inner,
+                (row_step, step[-1], inner_step),
+                half,
+                divides and first,
+                reads[-1].nominal,
+            )
             now[fused:] = [r.length for r in reads[fused:]]
             used *= reads[-1].nominal * rows.reach
         else:

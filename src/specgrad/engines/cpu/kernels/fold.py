@@ -7,10 +7,26 @@ cell: some three folds down, whatever the height of the window (prefixes and suf
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-
-from .rows import at, combine, copy, fill, fold2, fold3, inline, into2, into3, is_plain, one_over, place, read, row_at, settle, slide, watch
+from .rows import (
+    at,
+    combine,
+    compiled,
+    copy,
+    fill,
+    fold2,
+    fold3,
+    inline,
+    into2,
+    into3,
+    is_plain,
+    one_over,
+    place,
+    read,
+    row_at,
+    settle,
+    slide,
+    watch,
+)
 
 FEW = 7  # windows of up to so many rows are folded directly
 
@@ -73,12 +89,35 @@ def divide(row, n, by, columns, some):
             row[i] = row[i] * reciprocal
 
 
-@njit(nogil=True)
+@compiled
 def fold_windows(
-    x, y, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count, row_divisor, column_divisor, marks, task, scratch
+    x,
+    y,
+    identity,
+    maximum,
+    ints,
+    bases,
+    row_low,
+    row_first,
+    row_count,
+    bin_first,
+    bin_count,
+    row_divisor,
+    column_divisor,
+    marks,
+    task,
+    scratch,
 ):
     """Fold the windows of one task (outer, row and column ranges); mark the planes whose maximum is not plain."""
-    x_row, x_column, x_inner, width, inner, height_out, width_out = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
+    x_row, x_column, x_inner, width, inner, height_out, width_out = (
+        ints[0],
+        ints[1],
+        ints[2],
+        ints[3],
+        ints[4],
+        ints[5],
+        ints[6],
+    )
     step, block, slots, staged, half, divide_before = ints[7], ints[8], ints[9], ints[10] != 0, ints[11], ints[12] != 0
     up, offset, taps, stride, dilation = ints[13], ints[14], ints[15], ints[16], ints[17]
     outer_start, outer_stop, start, stop, left, right = task
@@ -121,7 +160,13 @@ def fold_windows(
                     kept = at(ring, row % slots * n)
                     read(at(x, base + row * x_row), x_column, inner, x_inner, half, kept, n)
                     if divide_before:
-                        divide(kept, n, row_divisor[min(row, row_divisor.size - 1)], at(column_divisor, first_cell * inner), column_divisor.size > 0)
+                        divide(
+                            kept,
+                            n,
+                            row_divisor[min(row, row_divisor.size - 1)],
+                            at(column_divisor, first_cell * inner),
+                            column_divisor.size > 0,
+                        )
                 staged_to = max(staged_to, last + 1)
             if count <= 0:
                 fill(target, n, blank)
@@ -177,7 +222,13 @@ def fold_windows(
                 across(spread, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
             size = (right - left) * inner
             if not divide_before and row_divisor.size > 0:
-                divide(folded, size, row_divisor[min(r, row_divisor.size - 1)], at(column_divisor, left * inner), column_divisor.size > 0)
+                divide(
+                    folded,
+                    size,
+                    row_divisor[min(r, row_divisor.size - 1)],
+                    at(column_divisor, left * inner),
+                    column_divisor.size > 0,
+                )
             if maximum is not None:
                 for i in range(size):
                     watched = watch(watched, folded[i], maximum)

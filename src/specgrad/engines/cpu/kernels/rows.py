@@ -6,15 +6,16 @@ cells that are what they are, 1 for float16, 2 for bfloat16. Nothing here knows 
 
 from __future__ import annotations
 
-
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array
 
-inline = register_jitable
+# division by zero gives what IEEE says, and no branch
+inline = register_jitable(error_model="numpy")
+compiled = njit(nogil=True, error_model="numpy")
 
 
 @intrinsic
@@ -99,7 +100,7 @@ def read(source, step, inner, inner_step, half, target, n):
     raise NotImplementedError
 
 
-@overload(read, strict=False)
+@overload(read, strict=False, jit_options={"error_model": "numpy"})
 def _read(source, step, inner, inner_step, half, target, n):
     if source.dtype == target.dtype:
 
@@ -135,7 +136,7 @@ def widen(cell, half, sample):
     raise NotImplementedError
 
 
-@overload(widen, strict=False)
+@overload(widen, strict=False, jit_options={"error_model": "numpy"})
 def _widen(cell, half, sample):
     if cell == sample.dtype:
         return lambda cell, half, sample: cell
@@ -147,7 +148,7 @@ def place(flat, offset, spare):
     raise NotImplementedError
 
 
-@overload(place, strict=False)
+@overload(place, strict=False, jit_options={"error_model": "numpy"})
 def _place(flat, offset, spare):
     if flat.dtype == spare.dtype:
         return lambda flat, offset, spare: at(flat, offset)
@@ -159,7 +160,7 @@ def settle(row, n, half, flat, offset):
     raise NotImplementedError
 
 
-@overload(settle, strict=False)
+@overload(settle, strict=False, jit_options={"error_model": "numpy"})
 def _settle(row, n, half, flat, offset):
     if row.dtype == flat.dtype:
         return lambda row, n, half, flat, offset: None
@@ -181,7 +182,7 @@ def row_at(flat, offset, ring, slot, staged):
     raise NotImplementedError
 
 
-@overload(row_at, strict=False)
+@overload(row_at, strict=False, jit_options={"error_model": "numpy"})
 def _row_at(flat, offset, ring, slot, staged):
     if flat.dtype == ring.dtype:
         return lambda flat, offset, ring, slot, staged: at(ring, slot) if staged else at(flat, offset)
@@ -193,7 +194,7 @@ def is_plain(row, n):
     raise NotImplementedError
 
 
-@overload(is_plain, strict=False)
+@overload(is_plain, strict=False, jit_options={"error_model": "numpy"})
 def _is_plain(row, n):
     if not isinstance(row.dtype, types.Float):
         return lambda row, n: True
@@ -239,7 +240,7 @@ def combine(a, b, maximum):
     raise NotImplementedError
 
 
-@overload(combine, strict=False)
+@overload(combine, strict=False, jit_options={"error_model": "numpy"})
 def _combine(a, b, maximum):
     if isinstance(maximum, types.NoneType):
         return lambda a, b, maximum: a + b
@@ -254,7 +255,9 @@ def nearest_to_zero(typingctx, so_far, number):
         real = args[1].type
         suffix = "f32" if number.bitwidth == 32 else "f64"
         absolute = cgutils.get_or_insert_function(builder.module, ir.FunctionType(real, [real]), f"llvm.fabs.{suffix}")
-        least = cgutils.get_or_insert_function(builder.module, ir.FunctionType(real, [real, real]), f"llvm.minimum.{suffix}")
+        least = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(real, [real, real]), f"llvm.minimum.{suffix}"
+        )
         return builder.call(least, [args[0], builder.call(absolute, [args[1]])])
 
     return number(number, number), codegen
@@ -265,7 +268,7 @@ def watch(so_far, number, maximum):
     raise NotImplementedError
 
 
-@overload(watch, strict=False)
+@overload(watch, strict=False, jit_options={"error_model": "numpy"})
 def _watch(so_far, number, maximum):
     if isinstance(maximum, types.NoneType) or not isinstance(number, types.Float):
         return lambda so_far, number, maximum: so_far
@@ -277,7 +280,7 @@ def one_over(number):
     raise NotImplementedError
 
 
-@overload(one_over, strict=False)
+@overload(one_over, strict=False, jit_options={"error_model": "numpy"})
 def _one_over(number):
     kind = np.float32 if number == types.float32 else np.float64
     return lambda number: kind(kind(1) / number)

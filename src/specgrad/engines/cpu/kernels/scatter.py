@@ -6,12 +6,10 @@ windows that won there, in one fixed order whatever the number of threads; the c
 
 from __future__ import annotations
 
-from numba import njit
-
-from .rows import at, fill, place, settle, widen
+from .rows import at, compiled, fill, place, settle, widen
 
 
-@njit(nogil=True)
+@compiled
 def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases, start, stop):
     """dy = the tangent of each window's winner, and 0 where there is none."""
     none, inner, plane = ints[0], ints[1], ints[2]
@@ -31,7 +29,7 @@ def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases,
                         cell += 1
 
 
-@njit(nogil=True)
+@compiled
 def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, start, stop, scratch):
     """gx = at each cell the sum of the cotangents of the windows that it won."""
     none, inner, plane, reach, half = ints[0], ints[1], ints[2], ints[3], ints[4]
@@ -65,7 +63,7 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
         settle(target, plane, half, gx, outer * plane)
 
 
-@njit(nogil=True)
+@compiled
 def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases, start, stop):
     """indices = the winner's place in its plane, and -1 where there is none."""
     none, inner = ints[0], ints[1]

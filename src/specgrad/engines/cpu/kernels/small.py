@@ -6,11 +6,10 @@ of the fold's identity, so edges take the same loops.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
-from .rows import at, combine, is_plain, watch
+from .rows import at, combine, compiled, is_plain, watch
 
 
 def finish(folded, reciprocal, maximum):
@@ -18,14 +17,14 @@ def finish(folded, reciprocal, maximum):
     raise NotImplementedError
 
 
-@overload(finish, strict=False)
+@overload(finish, strict=False, jit_options={"error_model": "numpy"})
 def _finish(folded, reciprocal, maximum):
     if not isinstance(maximum, types.NoneType):
         return lambda folded, reciprocal, maximum: folded
     return lambda folded, reciprocal, maximum: folded * reciprocal
 
 
-@njit(nogil=True)
+@compiled
 def fold_small(x, y, identity, maximum, ints, reciprocal, marks, task, scratch):
     """y = fold of the windows of one task's planes; marks the planes whose maximum the order of folding may show in."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]

@@ -7,9 +7,7 @@ Winners are codes: (row - first nominal row)*width + tap, where `width` codes we
 
 from __future__ import annotations
 
-from numba import njit
-
-from .rows import at, copy, fill, inline, place, read, row_at, settle
+from .rows import at, compiled, copy, fill, inline, place, read, settle
 
 FEW = 7
 
@@ -94,13 +92,35 @@ def across_bins(source, value, code, inner, first, count, left, right):
                 best_code[i] = j if wins else best_code[i]
 
 
-@njit(nogil=True)
+@compiled
 def find_winners(
-    x, y, codes_in, codes, identity, ints, bases, row_low, row_first, row_count, row_start, bin_first, bin_count, task, scratch,
+    x,
+    y,
+    codes_in,
+    codes,
+    identity,
+    ints,
+    bases,
+    row_low,
+    row_first,
+    row_count,
+    row_start,
+    bin_first,
+    bin_count,
+    task,
+    scratch,
     code_scratch,
 ):
     """Leaders and their codes for the windows of one task (outer, row and column ranges)."""
-    x_row, x_column, x_inner, width, inner, height_out, width_out = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
+    x_row, x_column, x_inner, width, inner, height_out, width_out = (
+        ints[0],
+        ints[1],
+        ints[2],
+        ints[3],
+        ints[4],
+        ints[5],
+        ints[6],
+    )
     step, block, slots, half = ints[7], ints[8], ints[9], ints[11]
     offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
     outer_start, outer_stop, start, stop, left, right = task
@@ -143,7 +163,9 @@ def find_winners(
                     if bins:
                         across_bins(padded, value, code, inner, bin_first, bin_count, left, right)
                     else:
-                        across(padded, value, code, right - left, inner, taps, stride, dilation, spare, spare_code, room)
+                        across(
+                            padded, value, code, right - left, inner, taps, stride, dilation, spare, spare_code, room
+                        )
                         for o in range(left, right):  # padding led where all real cells are as low as it
                             skipped = -((o * stride - offset) // dilation)
                             if skipped <= 0:
@@ -165,7 +187,10 @@ def find_winners(
                     end = min((here + 1) * block, last + 1)
                     for row in range(end - 1, f - 1, -1):
                         own, own_code = at(ring, row % slots * m), at(ring_code, row % slots * m)
-                        part, part_code = at(suffixes, (row - here * block) * m), at(suffix_codes, (row - here * block) * m)
+                        part, part_code = (
+                            at(suffixes, (row - here * block) * m),
+                            at(suffix_codes, (row - here * block) * m),
+                        )
                         if row == end - 1:
                             copy(part, m, own)
                             copy(part_code, m, own_code)
@@ -179,7 +204,14 @@ def find_winners(
                         copy(prefix_code, m, at(ring_code, prefix_to % slots * m))
                     while prefix_to < last:
                         prefix_to += 1
-                        lead(prefix, prefix_code, m, at(ring, prefix_to % slots * m), at(ring_code, prefix_to % slots * m), 0)
+                        lead(
+                            prefix,
+                            prefix_code,
+                            m,
+                            at(ring, prefix_to % slots * m),
+                            at(ring_code, prefix_to % slots * m),
+                            0,
+                        )
                 if here != there:
                     lead2(value, code, m, suffix, suffix_code, prefix, prefix_code)
                 elif f == here * block:
