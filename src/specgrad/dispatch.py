@@ -59,7 +59,8 @@ def load(name: str) -> Any:
 def choose(op: Any, operands: tuple[Any, ...]) -> Any:
     """The engine that runs this operator on these operands; the first that does not refuse, or the one that is forced."""
     forced = _forced.get()
-    reason, refused = "no engine is registered", []
+    reason = "no engine is registered"
+    refused: list[str] = []
     for name in ENGINES if forced is None else (forced,):
         candidate = load(name)
         reason = candidate.refuses(op, operands)

@@ -40,7 +40,7 @@ class Ranges(NamedTuple):
 
     start: Integers
     first: Integers
-    count: Integers
+    count: Integers  # type: ignore[assignment] # not the tuple's method
     existing: Integers
     step: int
 

@@ -31,7 +31,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
         return f"it does not take {x.dtype}"
     if found.dtype.kind in "iu" and not isinstance(op, Maximum):
         return "it takes integers for a maximum only"
-    if found.dtype.kind in "iu" and op.ties == "split":
+    if found.dtype.kind in "iu" and isinstance(op, Maximum) and op.ties == "split":
         return "integers do not split"
     return None
 

@@ -33,7 +33,7 @@ def kind(dtype: np.dtype[Any]) -> Kind | None:
     if not half and not (dtype.kind in "iu" or dtype.name in ("float32", "float64")):
         return None
     computed = np.dtype(np.float32) if half else dtype.newbyteorder("=")
-    lowest = -np.inf if computed.kind == "f" else np.iinfo(computed).min
+    lowest: float = -np.inf if computed.kind == "f" else np.iinfo(computed.type).min
     return Kind(
         dtype.newbyteorder("="),
         np.dtype(np.uint16) if half else computed,
@@ -61,7 +61,7 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
         x = np.array(x, found.dtype, order="C")
     steps = tuple(step // size for step in x.strides)
-    made = plan(op, x.shape, steps, found.half, any_order)
+    made = plan(op, x.shape, steps, found.half, found.computed.str, any_order)
     stored = x.view(found.stored)
     if x.flags.c_contiguous:
         return Seen(made, found, stored.reshape(-1), 0)
@@ -85,20 +85,26 @@ def canonical(made: Plan, array: Array, of_output: bool) -> Array:
     return np.ascontiguousarray(array.reshape(full).transpose(made.seen.order)).reshape(-1)
 
 
-def fresh(made: Plan, found: Kind, of_output: bool = True) -> tuple[Array, Array]:
-    """Memory for an output (or for an input's cotangent), flat, and the array that it makes up."""
-    shape = made.lengths if of_output else made.given
-    memory = np.empty(shape, found.dtype)
-    array = memory.transpose(made.back)
-    return memory.view(found.stored).reshape(-1), array
+def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
+    """Memory for a value, flat in the order of the plan, and the array that it makes up: `out` itself if it lies so."""
+    made, found = seen.plan, seen.kind
+    if out is not None and out.dtype.isnative:
+        as_seen = out.reshape(tuple(made.lengths[p] for p in made.back)).transpose(made.seen.order)
+        if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
+            return as_seen.view(found.stored).reshape(-1), out
+    memory = np.empty(made.lengths, found.dtype)
+    return memory.view(found.stored).reshape(-1), memory.transpose(made.back).reshape(made.shape)
 
 
-def flat_if_it_lies_so(made: Plan, found: Kind, out: Array | None) -> Array | None:
-    """`out` as flat memory in the order of the plan, if that is how it lies."""
-    if out is None or not out.dtype.isnative:
-        return None
-    shape = tuple(made.lengths[p] for p in made.back)
-    seen = out.reshape(shape).transpose(made.seen.order)
-    if not seen.flags.c_contiguous or not np.shares_memory(seen, out):
-        return None
-    return seen.view(found.stored).reshape(-1)
+def room_for_input(seen: Seen) -> tuple[Array, Array]:
+    """Memory for a cotangent of the operand, flat in the order of the plan, and the array that it makes up."""
+    memory = np.empty(seen.plan.given, seen.kind.dtype)
+    return memory.view(seen.kind.stored).reshape(-1), memory.transpose(seen.plan.back)
+
+
+def handed_over(result: Array, out: Array | None) -> Array:
+    """The result, in `out` where one was given."""
+    if out is None or out is result:
+        return result
+    np.copyto(out, result)
+    return out

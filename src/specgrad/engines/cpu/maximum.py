@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import threads
-from .cells import Array, Seen, canonical, flat_if_it_lies_so, fresh, see
+from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .compiled import kernel
-from .plan import Plan
-
-EVERY_PLANE_IS_PLAIN = np.zeros(0, np.uint8)
-NOTHING = np.zeros(0, np.int64)
+from .plan import Pass, Plan, Task
 
 
 class Winners(NamedTuple):
@@ -25,115 +24,106 @@ class Winners(NamedTuple):
 def value(op: Any, x: Array, out: Array | None) -> Array:
     """The maximum alone."""
     seen = see(op, x, any_order=True)
-    made, found = seen.plan, seen.kind
-    flat = flat_if_it_lies_so(made, found, out)
-    if flat is None:
-        flat, made_array = fresh(made, found)
-        result = made_array.reshape(made.shape)
+    flat, result = room_for(seen, out)
+    if fold(seen.plan.passes, seen, seen.flat, flat, maximum=True):
+        result[...] = find(see(op, x), with_codes=False)[0]
     else:
-        result = out
-    marks = fold(made.passes, seen.flat, seen.origin, flat, found, True)
-    if marks:
-        exact = winners(see(op, x), None, with_codes=False)[0]
-        np.copyto(result, exact.reshape(made.shape))
-    else:
-        blank(made, flat, 0)
-    if out is not None and result is not out:
-        np.copyto(out, result)
-        return out
-    return result
+        blank(seen.plan, flat, 0)
+    return handed_over(result, out)
 
 
-def fold(passes: Any, x: Array, origin: int, y: Array, found: Any, maximum: bool | None, divisors: Any = None) -> bool:
-    """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0 and has to be done otherwise."""
-    run = kernel("fold.fold_windows")
-    none = found.zero[:0]
+def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool | None, divides: bool = False) -> bool:
+    """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0, in which the order of folding shows."""
+    found, nothing = seen.kind, seen.kind.zero[:0]
+    backwards = passes is not seen.plan.passes
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
         target = y if last else np.empty(one.outputs, found.computed)
-        rows, columns = (
-            divisors if divisors is not None and (one.ints[12] or (last and not passes[0].ints[12])) else (none, none)
-        )
-        bases = one.bases + origin if origin and turn == 0 else one.bases
+        divisors = (nothing, nothing)
+        if divides and (turn == 0 if backwards else last):
+            divisors = seen.plan.divisors
+        bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
         marks = np.zeros(one.outer if maximum else 0, np.uint8)
-        identity = found.lowest if maximum else found.zero
-        bin_first, bin_count = one.bins
-
-        def work(task: Any, x: Array = x, target: Array = target, one: Any = one, bases: Any = bases, rows: Any = rows, columns: Any = columns, marks: Any = marks) -> None:  # fmt: skip
-            scratch = np.empty(one.scratch, found.computed)
-            if one.small is not None and not origin and not columns.size and rows.size <= 1:
-                factor = found.computed.type(1 / rows[0] if rows.size else 1)
-                kernel("small.fold_small")(x, target, identity, maximum, one.small, factor, marks, task, scratch)
-                return
-            run(
-                x,
-                target,
-                identity,
-                maximum,
-                one.ints,
-                bases,
-                one.rows.low,
-                one.rows.first,
-                one.rows.count,
-                bin_first,
-                bin_count,
-                rows,
-                columns,
-                marks,
-                task,
-                scratch,
-            )
-
-        threads.run(work, one.tasks)
+        threads.run(Fold(one, found, x, target, bases, divisors, marks, maximum), one.tasks)
         if maximum and marks.any():
             return True
         x = target
     return False
 
 
-def winners(seen: Seen, flat: Array | None, with_codes: bool = True) -> tuple[Array, Array]:
-    """The exact maximum and the code of each winner."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """One pass of a fold; call it on a task."""
+
+    one: Pass
+    kind: Kind
+    x: Array
+    y: Array
+    bases: Array
+    divisors: tuple[Array, Array]
+    marks: Array
+    maximum: bool | None
+
+    def __call__(self, task: Task) -> None:
+        one, found, (rows, columns) = self.one, self.kind, self.divisors
+        identity = found.lowest if self.maximum else found.zero
+        scratch = np.empty(one.scratch, found.computed)
+        if one.small is not None and rows.size <= 1 and not columns.size and self.bases is one.bases:
+            factor = found.computed.type(1 / rows[0] if rows.size else 1)
+            kernel("small.fold_small")(
+                self.x, self.y, identity, self.maximum, one.small, factor, self.marks, task, scratch
+            )
+            return
+        kernel("fold.fold_windows")(
+            self.x, self.y, identity, self.maximum, one.ints, self.bases, one.rows.low, one.rows.first, one.rows.count,
+            *one.bins, rows, columns, self.marks, task, scratch,
+        )  # fmt: skip
+
+
+def find(seen: Seen, with_codes: bool = True) -> tuple[Array, Array]:
+    """The exact maximum, and in the order of the plan the code of each winner."""
     made, found = seen.plan, seen.kind
-    run = kernel("winners.find_winners")
-    array = None
-    if flat is None:
-        flat, array = fresh(made, found)
-    x, known = seen.flat, None
+    flat, array = room_for(seen, None)
     width = np.uint8 if made.codes <= 255 else np.uint16 if made.codes <= 65535 else np.int32
+    x, known = seen.flat, None
+    codes = np.empty(0, width)
     for turn, one in enumerate(made.passes):
         last = turn == len(made.passes) - 1
         target = flat if last else np.empty(one.outputs, found.computed)
-        codes = np.empty(one.outputs, width) if with_codes else None
-        bases = one.bases + seen.origin if turn == 0 else one.bases
-        bin_first, bin_count = one.bins
-
-        def work(task: Any, x: Array = x, target: Array = target, one: Any = one, bases: Any = bases, known: Any = known, codes: Any = codes) -> None:  # fmt: skip
-            scratch, code_scratch = np.empty(one.scratch, found.computed), np.empty(one.code_scratch, np.int32)
-            run(
-                x,
-                target,
-                known,
-                codes,
-                found.lowest,
-                one.ints,
-                bases,
-                one.rows.low,
-                one.rows.first,
-                one.rows.count,
-                one.rows.start,
-                bin_first,
-                bin_count,
-                task,
-                scratch,
-                code_scratch,
-            )
-
-        threads.run(work, one.tasks)
+        codes = np.empty(one.outputs, width)
+        bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
+        threads.run(Find(one, found, x, target, known, codes, bases, with_codes), one.tasks)
         x, known = target, codes
     blank(made, flat, 0)
-    if codes is not None:
-        blank(made, codes, made.codes)
-    return flat if array is None else array, codes
+    blank(made, codes, made.codes)
+    return array, codes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Find:
+    """One pass of a search for winners; call it on a task."""
+
+    one: Pass
+    kind: Kind
+    x: Array
+    y: Array
+    known: Array | None
+    codes: Array
+    bases: Array
+    with_codes: bool
+
+    def __call__(self, task: Task) -> None:
+        one, found = self.one, self.kind
+        scratch, code_scratch = np.empty(one.scratch, found.computed), np.empty(one.code_scratch, np.int32)
+        if one.small is not None and self.known is None and self.bases is one.bases and self.codes.itemsize == 1:
+            kernel("small_winners.find_small_winners")(
+                self.x, self.y, self.codes, found.lowest, one.small, task, scratch, code_scratch
+            )
+            return
+        kernel("winners.find_winners")(
+            self.x, self.y, self.known, self.codes, found.lowest, one.ints, self.bases, one.rows.low, one.rows.first,
+            one.rows.count, one.rows.start, *one.bins, task, scratch, code_scratch,
+        )  # fmt: skip
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:
@@ -144,8 +134,8 @@ def blank(made: Plan, flat: Array, number: int) -> None:
 
 def keep(op: Any, x: Array) -> tuple[Array, Winners]:
     seen = see(op, x)
-    array, codes = winners(seen, None)
-    return array.reshape(seen.plan.shape), Winners(seen, codes)
+    array, codes = find(seen)
+    return array, Winners(seen, codes)
 
 
 def indices(op: Any, x: Array, out: Array | None) -> tuple[Array, Array]:
@@ -153,30 +143,26 @@ def indices(op: Any, x: Array, out: Array | None) -> tuple[Array, Array]:
     y, (seen, codes) = keep(op, x)
     made = seen.plan
     found = np.empty(made.lengths, np.int64)
-    ints = np.array([made.codes, made.seen.inner])
-    tables = made.in_plane
+    ints, tables = np.array([made.codes, made.seen.inner]), made.in_plane
     each_plane(made, lambda a, b: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, a, b))
-    if out is not None:
-        np.copyto(out, y)
-        y = out
-    return y, found.transpose(made.back).reshape(made.shape)
+    return handed_over(y, out), found.transpose(made.back).reshape(made.shape)
 
 
 def push(kept: Winners, dx: Array) -> Array:
     """dy: the tangent of the first winner."""
     (made, found, _, _), codes = kept
-    flat, dy = fresh(made, found)
+    flat, dy = room_for(kept.seen, None)
     source = canonical(made, dx, of_output=False).view(found.stored)
     ints = np.array([made.codes, made.seen.inner, made.plane])
     tables = made.in_input
     each_plane(made, lambda a, b: kernel("scatter.gather_winners")(source, codes, flat, ints, *tables, a, b))
-    return dy.reshape(made.shape)
+    return dy
 
 
 def pull(kept: Winners, gy: Array) -> Array:
     """gx: at each cell the cotangents of the windows that it won."""
     (made, found, _, _), codes = kept
-    flat, gx = fresh(made, found, of_output=False)
+    flat, gx = room_for_input(kept.seen)
     arriving = canonical(made, gy, of_output=True).view(found.stored)
     by_code, heads, rows, columns = made.in_input
     reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner

@@ -9,6 +9,7 @@ and small tables; the kernels are the same for every plan.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -155,7 +156,7 @@ def layout(shape: Shape, step: Shape, positions: tuple[int, ...], any_order: boo
 
 def _even(shape: Shape, step: Shape, axes: list[int]) -> bool:
     """Whether these axes are one axis with one stride."""
-    return all(step[a] == step[b] * shape[b] for a, b in zip(axes, axes[1:], strict=False))
+    return all(step[a] == step[b] * shape[b] for a, b in itertools.pairwise(axes))
 
 
 def offsets(lengths: Shape, step: Shape) -> Integers:
@@ -249,7 +250,7 @@ def make_pass(
         make_tasks(len(outer), rows, columns, inner, tile),
         max(fold_scratch, (slots + rows.block + 2) * m + 2 * span) + 2 * (columns.size + columns.offset) * inner + 16,
         code_scratch,
-        small_numbers(rows, columns) if _is_small(rows, columns, outer, inner, steps) and not staged else None,
+        small_numbers(rows, columns) if not staged and _is_small(rows, columns, outer, inner, steps) else None,
     )
 
 
@@ -340,6 +341,7 @@ class Plan:
     half: int
     given: Shape
     """The operand's shape, in the order in which it is seen."""
+    computed: str
 
     @functools.cached_property
     def reads(self) -> tuple[Reads, ...]:
@@ -381,8 +383,10 @@ class Plan:
             if (reads.count <= 0).any()
         ]
 
-    def divisors(self, dtype: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """What sums are divided by: a factor per row, and one per column (none where all columns are alike)."""
+    @functools.cached_property
+    def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """What sums are divided by: a factor per row, or one for all, and one per column where columns differ."""
+        dtype = np.dtype(self.computed)
         override = getattr(self.op, "divisor_override", None)
         real = getattr(self.op, "count_include_pad", True) is False
         counts = [np.maximum(r.count if real else r.existing, 1) for r in (axis.ranges() for axis in self.axes)]
@@ -392,9 +396,8 @@ class Plan:
         columns = functools.reduce(lambda a, b: (a[:, None] * b).reshape(-1), rest)
         rows = rows * (1 if override is None else override)
         if (columns == columns[:1]).all():
-            rows = rows * columns[:1].sum()
+            rows, columns = rows * columns[:1].sum(), columns[:0]
             rows = rows[:1] if (rows == rows[:1]).all() else rows
-            return rows.astype(dtype), NOTHING.astype(dtype)
         return rows.astype(dtype), np.repeat(columns, self.seen.inner).astype(dtype)
 
     @functools.cached_property
@@ -427,7 +430,7 @@ class Plan:
 
 
 @functools.lru_cache(maxsize=256)
-def plan(op: Any, shape: Shape, step: Shape, half: int, any_order: bool) -> Plan:
+def plan(op: Any, shape: Shape, step: Shape, half: int, computed: str, any_order: bool) -> Plan:
     """How `op` runs on an array of this shape and these strides in elements."""
     positions, output = op.positions(shape), op.output_shape(shape)
     axes = dict(zip(positions, op.spatial(tuple(shape[p] for p in positions)), strict=True))
@@ -435,4 +438,6 @@ def plan(op: Any, shape: Shape, step: Shape, half: int, any_order: bool) -> Plan
         positions, axes = (len(shape),), {len(shape): Sliding(1, 1)}
         shape, step = (*shape, 1), (*step, 1)
     seen = layout(shape, step, positions, any_order)
-    return Plan(op, output, seen, tuple(axes[p] for p in seen.spatial), half, tuple(shape[p] for p in seen.order))
+    return Plan(
+        op, output, seen, tuple(axes[p] for p in seen.spatial), half, tuple(shape[p] for p in seen.order), computed
+    )

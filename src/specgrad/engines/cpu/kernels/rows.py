@@ -21,15 +21,14 @@ compiled = njit(nogil=True, error_model="numpy")
 @intrinsic
 def at(typingctx, cells, offset):
     """A pointer to a cell of an array, or some cells beyond a pointer: no bounds, no reference counts."""
-    if isinstance(offset, types.Integer) and isinstance(cells, types.Array | types.CPointer):
 
-        def codegen(context, builder, signature, args):
-            start = args[0]
-            if isinstance(cells, types.Array):
-                start = make_array(cells)(context, builder, start).data
-            return builder.gep(start, [args[1]])
+    def codegen(context, builder, signature, args):
+        start = args[0]
+        if isinstance(cells, types.Array):
+            start = make_array(cells)(context, builder, start).data
+        return builder.gep(start, [args[1]])
 
-        return types.CPointer(cells.dtype)(cells, types.intp), codegen
+    return types.CPointer(cells.dtype)(cells, types.intp), codegen
 
 
 @intrinsic
@@ -233,6 +232,48 @@ def greater(typingctx, a, b):
             return builder.select(compare(">", args[1], args[0]), args[1], args[0])
 
     return a(a, a), codegen
+
+
+@intrinsic
+def beats(typingctx, later, earlier):
+    """Whether a later cell takes the lead from an earlier one: if it is strictly greater, or NaN."""
+
+    def codegen(context, builder, signature, args):
+        if isinstance(later, types.Float):
+            return builder.or_(builder.fcmp_ordered(">", *args), builder.fcmp_unordered("uno", args[0], args[0]))
+        return (builder.icmp_signed if later.signed else builder.icmp_unsigned)(">", *args)
+
+    return types.boolean(later, later), codegen
+
+
+@intrinsic
+def plus(typingctx, a, b):
+    """a + b in their own type: Numba would widen integers."""
+
+    def codegen(context, builder, signature, args):
+        return builder.add(*args)
+
+    return a(a, a), codegen
+
+
+@intrinsic
+def narrow(typingctx, number):
+    """A small integer as a byte."""
+
+    def codegen(context, builder, signature, args):
+        return builder.trunc(args[0], context.get_value_type(types.uint8))
+
+    return types.uint8(number), codegen
+
+
+@intrinsic
+def either(typingctx, condition, a, b):
+    """a if the condition holds, else b: both are computed, so that no branch keeps a loop from being vector instructions."""
+
+    def codegen(context, builder, signature, args):
+        return builder.select(*args)
+
+    return a(types.boolean, a, a), codegen
 
 
 def combine(a, b, maximum):
