@@ -26,7 +26,9 @@ def windows(draw, rank):
 
 
 @st.composite
-def operators(draw, rank, axes, kinds=("max", "avg", "smooth", "adaptive_max", "adaptive_avg", "global_max", "global_avg")):
+def operators(
+    draw, rank, axes, kinds=("max", "avg", "smooth", "adaptive_max", "adaptive_avg", "global_max", "global_avg")
+):
     """An operator of this rank over these axes; may turn out not to fit the operand."""
     kind = draw(st.sampled_from(kinds))
     ties = draw(st.sampled_from(["first", "all", "split"]))
@@ -53,7 +55,10 @@ def cases(draw, dtype, **kinds):
     """An operator and an operand that fits it: any rank, layout and numbers."""
     rank = draw(st.integers(0, 3))
     sizes = tuple(draw(st.integers(1, 8 if rank > 1 else 30)) for _ in range(rank))
-    shape = tuple(draw(st.integers(0 if draw(st.integers(0, 9)) == 0 else 1, 3)) for _ in range(draw(st.integers(0, 2)))) + sizes
+    shape = (
+        tuple(draw(st.integers(0 if draw(st.integers(0, 9)) == 0 else 1, 3)) for _ in range(draw(st.integers(0, 2))))
+        + sizes
+    )
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     numbers = draw(st.sampled_from(["normal", "few", "awkward"]))
     if np.dtype(dtype).kind in "iu":

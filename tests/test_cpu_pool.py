@@ -98,7 +98,11 @@ ADVERSARIES = {
 @pytest.mark.parametrize("kernel_size", [(2, 2), (3, 3), (5, 9), (12, 11)])
 def test_averages_keep_the_bound_of_their_terms(numbers, dtype, kernel_size):
     rng = np.random.default_rng(1)
-    x = np.clip(ADVERSARIES[numbers](rng, (2, 13, 14)), -6e4, 6e4) if dtype == np.float16 else ADVERSARIES[numbers](rng, (2, 13, 14))
+    x = (
+        np.clip(ADVERSARIES[numbers](rng, (2, 13, 14)), -6e4, 6e4)
+        if dtype == np.float16
+        else ADVERSARIES[numbers](rng, (2, 13, 14))
+    )
     x = x.astype(dtype)
     exact = np.frompyfunc(lambda v: Fraction(float(v)), 1, 1)(x)
     pad = tuple(k // 2 for k in kernel_size)
@@ -124,7 +128,9 @@ def test_averages_keep_the_bound_of_their_terms(numbers, dtype, kernel_size):
 
 def test_nothing_leaks_and_no_mean_of_non_negative_numbers_is_negative():
     rng = np.random.default_rng(2)
-    x = rng.exponential(size=(4, 40, 40)).astype(np.float32) * 10.0 ** rng.integers(-20, 20, (4, 40, 40)).astype(np.float32)
+    x = rng.exponential(size=(4, 40, 40)).astype(np.float32) * 10.0 ** rng.integers(-20, 20, (4, 40, 40)).astype(
+        np.float32
+    )
     x[0, 20, 20], x[1, 3, 3] = np.nan, np.inf
     for k in (3, 9, 31):
         y = on("cpu", lambda k=k: sg.avg_pool2d(x, k, stride=1, padding=k // 2))
@@ -134,7 +140,15 @@ def test_nothing_leaks_and_no_mean_of_non_negative_numbers_is_negative():
 
 
 def test_ranges_say_what_taps_say():
-    axes = [Sliding(7, k, s, a, b, d, c) for k in (1, 3) for s in (1, 2, 5) for a in (0, 4) for b in (0, 2) for d in (1, 2) for c in (False, True)]
+    axes = [
+        Sliding(7, k, s, a, b, d, c)
+        for k in (1, 3)
+        for s in (1, 2, 5)
+        for a in (0, 4)
+        for b in (0, 2)
+        for d in (1, 2)
+        for c in (False, True)
+    ]
     for axis in [a for a in axes if a.length > 0] + [Adaptive(n, m) for n in (1, 5, 10) for m in (0, 1, 3, 7)]:
         taps, ranges = axis.taps(), axis.ranges()
         np.testing.assert_array_equal(taps.real.sum(1), ranges.count)
@@ -147,7 +161,9 @@ def random_calls(seed, count):
     """Bits of values and cotangents of some operators over arrays that are worth splitting."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(count):
-        x = rng.normal(size=(3, int(rng.integers(1, 9)), int(rng.integers(60, 200)), int(rng.integers(60, 200)))).astype(np.float32)
+        x = rng.normal(
+            size=(3, int(rng.integers(1, 9)), int(rng.integers(60, 200)), int(rng.integers(60, 200)))
+        ).astype(np.float32)
         k, s = int(rng.integers(1, 12)), int(rng.integers(1, 3))
         op = [sg.MaxPool, sg.AvgPool][int(rng.integers(2))]((k, k), stride=s, padding=int(rng.integers(0, k)))
         y = op(x)
@@ -197,7 +213,13 @@ def test_a_forked_child_and_a_subprocess_pool_too():
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     code = "import numpy as np, specgrad as sg; print(sg.max_pool2d(np.ones((2, 4, 4), np.float32), 2).sum(), sg.get_num_threads())"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "SPECGRAD_NUM_THREADS": "3"}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "SPECGRAD_NUM_THREADS": "3"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == ["8.0", "3"]
 
 
@@ -207,7 +229,13 @@ def test_a_new_geometry_compiles_nothing():
         op = sg.MaxPool((k, k), stride=s, padding=p)
         op.vjp((x,), op(x))
         sg.avg_pool2d(x, k, stride=s, padding=p, count_include_pad=False)
-    names = ("fold.fold_windows", "small.fold_small", "winners.find_winners", "small_winners.find_small_winners", "scatter.scatter_winners")
+    names = (
+        "fold.fold_windows",
+        "small.fold_small",
+        "winners.find_winners",
+        "small_winners.find_small_winners",
+        "scatter.scatter_winners",
+    )
     before = [len(kernel(name).signatures) for name in names]
     for k, s, d, size in ((2, 2, 1, 30), (5, 3, 2, 41), (11, 1, 1, 23), (3, 2, 1, 8)):
         z = np.random.default_rng(5).normal(size=(3, size, size + 1)).astype(np.float32)
@@ -228,7 +256,13 @@ def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path):
         "    sg.max_pool2d(x, 2); sg.MaxPool((2, 2)).vjp((x,), np.ones((1, 2, 2), np.float32))\n"
         "print(len([w for w in seen if 'SPECGRAD_CACHE_DIR' in str(w.message)]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "SPECGRAD_CACHE_DIR": str(file)}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "SPECGRAD_CACHE_DIR": str(file)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "1"
 
 

@@ -88,7 +88,7 @@ def _warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str]) -> Non
 @contextlib.contextmanager
 def engine(name: str) -> Iterator[None]:
     """Force an engine within a ``with`` block: ``with engine("reference"): …``."""
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise refusal(ArgumentError, "engine", "name", name, "is not an engine", "choose from " + ", ".join(ENGINES))
     token = _forced.set(name)
     try:
@@ -129,8 +129,11 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
 
 def check_out(name: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
     """Refuse an `out` that a value of this shape and dtype cannot be written into."""
-    if getattr(out, "shape", None) != shape or getattr(out, "dtype", None) != dtype or not out.flags.writeable:
-        rule = f"must be a writable {dtype} array of shape {shape}"
+    fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == dtype and out.flags.writeable
+    if not fits or dtype is None:
+        rule = (
+            f"must be a writable {dtype} array of shape {shape}" if dtype else "takes the values of plain arrays only"
+        )
         raise refusal(ArgumentError, name, "out", out, rule, "allocate it with np.empty(shape, dtype)")
 
 

@@ -1,0 +1,153 @@
+"""Error bounds instead of tolerances: how far any correct float result may lie from the exact one, cell by cell.
+
+A sum of n products in precision u, in any order, satisfies |ŷ - y| ≤ γ(n+1) Σ|terms| with γ(m) = m u / (1 - m u), plus what
+underflow loses. The exact y and Σ|terms| come from the specification over Fractions of the very same inputs. Convolutions by
+transforms (Winograd, FFT, TF32) do not satisfy this bound. Smooth maxima are bounded in the same way, from exact values in
+Decimals of 50 digits.
+"""
+
+from __future__ import annotations
+
+import decimal
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..operator import Operator
+from ..ops import SmoothMaxPool
+from ..ops.conv import Bilinear
+
+Array = np.ndarray[Any, Any]
+
+
+class Judged(NamedTuple):
+    """An exact result and the distance within which a float result must lie from it, both as arrays of Fractions."""
+
+    exact: Array
+    bound: Array
+
+    def holds(self, got: Array) -> bool:
+        """Whether every cell of a finite float result lies within its bound."""
+        return self.worst(got) <= 1
+
+    def worst(self, got: Array) -> float:
+        """The largest share of its bound that a cell uses; above 1 the bound is broken."""
+        shares = [
+            0.0 if d == 0 else float("inf") if b == 0 else float(d / b)
+            for d, b in zip(
+                np.abs(fractions(got).reshape(-1) - np.ravel(self.exact)), np.ravel(self.bound), strict=True
+            )
+        ]
+        return max(shares, default=0.0)
+
+
+def fractions(array: Array) -> Array:
+    """A float or integer array as exact rationals."""
+    made = np.empty(np.shape(array), object)
+    for place, element in np.ndenumerate(array):
+        made[place] = Fraction(element.item() if isinstance(element, np.generic) else element)
+    return made
+
+
+def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Array]]:
+    """How many terms each output cell sums, and how many each operand's cotangent sums, counted from the geometry.
+
+    A bias is one more term of the output; its own cotangent sums one term per output, each counted once per tap here.
+    """
+    geometry = op.geometry(*shapes)
+    block = geometry.block(0, geometry.outputs)
+    summed = np.zeros(geometry.outputs, np.int64)
+    pulled = [np.zeros(int(np.prod(shape)), np.int64) for shape in shapes]
+    for step in block.steps():
+        summed += step.exists
+        for count, place in zip(pulled, step.place, strict=False):
+            np.add.at(count, place, step.exists)
+    return summed + (len(shapes) == 3), [count.reshape(shape) for count, shape in zip(pulled, shapes, strict=True)]
+
+
+def gamma(count: Array, dtype: np.dtype[Any]) -> Array:
+    """γ(count + 1) for every cell, as Fractions."""
+    unit = Fraction(2) ** -(np.finfo(dtype).nmant + 1)
+    bound: Array = np.frompyfunc(lambda n: (int(n) + 1) * unit / (1 - (int(n) + 1) * unit), 1, 1)(count)
+    return bound
+
+
+def sums(count: Array, magnitude: Array, dtype: np.dtype[Any]) -> Array:
+    """The bound of sums of `count` terms whose absolute values add up to `magnitude`."""
+    underflow = Fraction(float(np.finfo(dtype).smallest_subnormal))
+    lost = np.frompyfunc(lambda n: (int(n) + 1) * underflow, 1, 1)(count)
+    return np.asarray(gamma(count, dtype) * magnitude + lost, dtype=object)
+
+
+def magnitudes(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Operands at which the row's terms have the absolute values of those at `operands`."""
+    return tuple(np.abs(x) for x in operands) if isinstance(op, Bilinear) else operands
+
+
+def value(op: Operator, operands: tuple[Array, ...]) -> Judged:
+    """The bound of a sum of products (average, convolution)."""
+    exact = tuple(map(fractions, operands))
+    count, _ = terms(op, [x.shape for x in operands])
+    total = np.asarray(op(*exact), dtype=object)
+    magnitude = np.abs(np.asarray(op(*(np.abs(x) for x in exact)), dtype=object))
+    return Judged(total, sums(count.reshape(total.shape), magnitude, operands[0].dtype))
+
+
+def jvp(op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...]) -> Judged:
+    """The bound of a directional derivative whose slopes are exact or products (all but smooth max)."""
+    exact, moved = tuple(map(fractions, operands)), tuple(map(fractions, tangents))
+    count, _ = terms(op, [x.shape for x in operands])
+    _, total = op.jvp(exact, moved)
+    _, magnitude = op.jvp(magnitudes(op, exact), tuple(np.abs(t) for t in moved))
+    counted = len(operands) * count.reshape(total.shape)
+    return Judged(total, sums(counted, np.abs(magnitude), operands[0].dtype))
+
+
+def vjp(op: Operator, operands: tuple[Array, ...], cotangent: Array) -> list[Judged]:
+    """The bounds of the cotangents of all operands (all operators but smooth max)."""
+    exact, arriving = tuple(map(fractions, operands)), fractions(cotangent)
+    _, counts = terms(op, [x.shape for x in operands])
+    totals = op.vjp(exact, arriving)
+    sizes = op.vjp(magnitudes(op, exact), np.abs(arriving))
+    dtype = operands[0].dtype
+    return [Judged(t, sums(c, np.abs(m), dtype)) for t, c, m in zip(totals, counts, sizes, strict=True)]
+
+
+def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = False) -> tuple[Judged, Judged, Judged]:
+    """The bounds of a smooth maximum's value, JVP and VJP, for shifted exponents t = β(x - m) and windows of n taps.
+
+    Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in its exponential; n of them are summed, and the
+    logarithm and two more operations follow: with T the largest |t|, E = u(2T + n + 8) bounds the sum's relative error, the value
+    lies within (E + 2u log n)/|β| + 2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself. Where an
+    implementation is `composed` with the product first, exponents lose another u|βx| each.
+    """
+    count, _ = terms(op, [x.shape])
+    unit = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1)
+    beta, cells = Fraction(op.beta), [Fraction(0), *map(Fraction, x.reshape(-1).tolist())]
+    spread = abs(beta) * (max(cells) - min(cells)) + (abs(beta) * max(map(abs, cells)) if composed else 0)
+    n = int(count.max(initial=1))
+    error = unit * (2 * spread + n + 8)
+    with decimal.localcontext() as context:
+        context.prec = 50
+        exact, moved, arriving = (_decimals(a) for a in (x, dx, gy))
+        value, tangent = op.jvp((exact,), (moved,))
+        (pulled,) = op.vjp((exact,), arriving)
+        _, tangent_size = op.jvp((exact,), (np.abs(moved),))
+        (pulled_size,) = op.vjp((exact,), np.abs(arriving))
+    least = Fraction(float(np.finfo(x.dtype).smallest_subnormal)) * (n + 1)
+    slack = (error + 2 * unit * n.bit_length()) / abs(beta) + 4 * unit * max(map(abs, cells)) + least
+    sized = [fractions(a) * (2 * error + unit * (n + 2)) + least for a in (tangent_size, pulled_size)]
+    return (
+        Judged(fractions(value), np.full(np.shape(value), slack, object)),
+        Judged(fractions(tangent), sized[0]),
+        Judged(fractions(pulled), sized[1]),
+    )
+
+
+def _decimals(array: Array) -> Array:
+    made = np.empty(array.shape, object)
+    for place, element in np.ndenumerate(array):
+        made[place] = Decimal(element.item())
+    return made

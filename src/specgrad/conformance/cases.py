@@ -1,0 +1,304 @@
+"""Telling cases of every operator: the fixed answers, and Hypothesis strategies over legal operators and small exact operands.
+
+Operands are arrays of small integers, so that ties are common and any scalar can hold them exactly; `as_scalars` turns them into
+the scalar under test. To add an operator, add its strategy to `STRATEGIES`; a test fails without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ..geometry import Sliding
+from ..operator import Operator
+from ..ops import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    Linear,
+    MaxPool,
+    SmoothMaxPool,
+)
+
+Arrays = tuple[np.ndarray[Any, Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An operator, operands that fit it (arrays of small integers), and a direction for each derivative."""
+
+    op: Operator
+    operands: Arrays
+    tangents: Arrays
+    cotangent: np.ndarray[Any, Any]
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"np.array({a.tolist()}).reshape({a.shape})" for a in self.operands)
+        return f"{self.op!r} on ({arrays},)"
+
+
+def as_scalars(array: np.ndarray[Any, Any], scalar: Callable[[int], Any] | np.dtype[Any]) -> Any:
+    """An integer array with every element made a scalar: by a dtype, or by a function of one integer."""
+    if isinstance(scalar, np.dtype):
+        return array.astype(scalar)
+    made = np.empty(array.shape, object)
+    for place, element in np.ndenumerate(array):
+        made[place] = scalar(int(element))
+    return made
+
+
+def integers(shape: Sequence[int]) -> st.SearchStrategy[np.ndarray[Any, Any]]:
+    """Arrays of few small integers: ties are likely."""
+    return hnp.arrays(np.int64, tuple(shape), elements=st.integers(-4, 4))
+
+
+@st.composite
+def sliding_axes(draw: st.DrawFn, rank: int, ceil: bool | None = None) -> list[Sliding]:
+    """Legal sliding axes that share one ceil_mode; padding may exceed the kernel."""
+    ceil_mode = draw(st.booleans()) if ceil is None else ceil
+    axes = []
+    for _ in range(rank):
+        k, s, d = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        before, after = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+        least = max(1, d * (k - 1) + 1 - before - after - (s - 1 if ceil_mode else 0))
+        axis = Sliding(draw(st.integers(least, least + 4)), k, s, before, after, d, ceil_mode)
+        axes.append(axis if axis.length >= 1 else Sliding(axis.size + s + d * k, k, s, before, after, d, ceil_mode))
+    return axes
+
+
+def sliding_parameters(axes: list[Sliding]) -> dict[str, Any]:
+    """The keyword arguments that make these axes."""
+    return {
+        "kernel_size": tuple(axis.kernel for axis in axes),
+        "stride": tuple(axis.stride for axis in axes),
+        "padding": tuple((axis.before, axis.after) for axis in axes),
+        "dilation": tuple(axis.dilation for axis in axes),
+    }
+
+
+@st.composite
+def planes(draw: st.DrawFn, sizes: Sequence[int], batch: int = 2) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The shape of an array with these spatial sizes among batch axes, and the `axes` that name them (None: the last)."""
+    shape = [*draw(st.lists(st.integers(0 if draw(st.integers(0, 9)) == 0 else 1, 2), max_size=batch)), *sizes]
+    if draw(st.booleans()):
+        return tuple(shape), None
+    order = draw(st.permutations(range(len(shape))))
+    placed = [0] * len(shape)
+    for p, length in zip(order, shape, strict=True):
+        placed[p] = length
+    return tuple(placed), tuple(order[len(shape) - len(sizes) :])
+
+
+@st.composite
+def case_of(draw: st.DrawFn, op: Operator, shapes: Sequence[tuple[int, ...]]) -> Case:
+    """Operands, tangents and a cotangent for an operator."""
+    operands = tuple(draw(integers(shape)) for shape in shapes)
+    tangents = tuple(draw(integers(shape)) for shape in shapes)
+    return Case(op, operands, tangents, draw(integers(op.output_shape(*shapes))))
+
+
+RANKS = st.integers(0, 3)
+
+
+@st.composite
+def sliding_pools(draw: st.DrawFn, /, kind: type[Operator], **options: st.SearchStrategy[Any]) -> Case:
+    axes = draw(sliding_axes(draw(RANKS)))
+    shape, at = draw(planes([axis.size for axis in axes]))
+    words: dict[str, Any] = {**sliding_parameters(axes), "ceil_mode": bool(axes and axes[0].ceil_mode), "axes": at}
+    op = kind(**words, **{name: draw(strategy) for name, strategy in options.items()})
+    return draw(case_of(op, [shape]))
+
+
+@st.composite
+def adaptive_pools(draw: st.DrawFn, /, kind: type[Operator], **options: st.SearchStrategy[Any]) -> Case:
+    sizes = draw(st.lists(st.integers(1, 6), max_size=3))
+    shape, at = draw(planes(sizes))
+    lengths = tuple(draw(st.none() | st.integers(0, 7)) for _ in sizes)
+    op = kind(lengths, axes=at, **{name: draw(strategy) for name, strategy in options.items()})  # type: ignore[call-arg]
+    return draw(case_of(op, [shape]))
+
+
+@st.composite
+def global_pools(draw: st.DrawFn, /, kind: type[Operator], **options: st.SearchStrategy[Any]) -> Case:
+    sizes = draw(st.lists(st.integers(1, 4), max_size=3))
+    shape, at = draw(planes(sizes))
+    chosen = {name: draw(strategy) for name, strategy in options.items()}
+    op = kind(len(sizes), axes=at, keepdims=draw(st.booleans()), **chosen)  # type: ignore[call-arg]
+    return draw(case_of(op, [shape]))
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> Case:
+    axes = draw(sliding_axes(draw(st.integers(0, 2)), ceil=False))
+    groups, read, written = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    batch = draw(st.lists(st.integers(0, 2), max_size=2))
+    op = Conv(**sliding_parameters(axes), groups=groups)
+    shapes = [
+        (*batch, groups * read, *(axis.size for axis in axes)),
+        (groups * written, read, *op.kernel_size),
+        (groups * written,),
+    ]
+    return draw(case_of(op, shapes[: draw(st.integers(2, 3))]))
+
+
+@st.composite
+def transposed_convolutions(draw: st.DrawFn) -> Case:
+    rank = draw(st.integers(0, 2))
+    groups, read, written = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    batch = draw(st.lists(st.integers(0, 2), max_size=2))
+    words: dict[str, list[Any]] = {"kernel_size": [], "stride": [], "padding": [], "dilation": [], "output_padding": []}
+    sizes = []
+    for _ in range(rank):
+        k, s, d = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        n, extra = draw(st.integers(1, 4)), draw(st.integers(0, max(s, d) - 1))
+        room = (n - 1) * s + d * (k - 1) + extra
+        before = draw(st.integers(0, min(room, 3)))
+        pair = (before, draw(st.integers(0, min(room - before, 3))))
+        for name, value in zip(words, (k, s, pair, d, extra), strict=True):
+            words[name].append(value)
+        sizes.append(n)
+    op = ConvTranspose(**{name: tuple(values) for name, values in words.items()}, groups=groups)
+    shapes = [(*batch, groups * read, *sizes), (groups * read, written, *op.kernel_size), (groups * written,)]
+    return draw(case_of(op, shapes[: draw(st.integers(2, 3))]))
+
+
+@st.composite
+def linear_maps(draw: st.DrawFn) -> Case:
+    batch = draw(st.lists(st.integers(0, 3), max_size=2))
+    read, written = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    shapes = [(*batch, read), (written, read), (written,)]
+    return draw(case_of(Linear(), shapes[: draw(st.integers(2, 3))]))
+
+
+TIES = st.sampled_from(["first", "all", "split"])
+BETAS = st.sampled_from([1, -1, 0.5, -2.5, Fraction(1, 3), 10])
+
+STRATEGIES: dict[type[Operator], st.SearchStrategy[Case]] = {
+    MaxPool: sliding_pools(MaxPool, ties=TIES),
+    AvgPool: sliding_pools(
+        AvgPool, count_include_pad=st.booleans(), divisor_override=st.none() | st.sampled_from([1, 3, -2])
+    ),
+    SmoothMaxPool: sliding_pools(SmoothMaxPool, beta=BETAS, pad=st.sampled_from(["zero", "skip"])),
+    AdaptiveMaxPool: adaptive_pools(AdaptiveMaxPool, ties=TIES),
+    AdaptiveAvgPool: adaptive_pools(AdaptiveAvgPool),
+    GlobalMaxPool: global_pools(GlobalMaxPool, ties=TIES),
+    GlobalAvgPool: global_pools(GlobalAvgPool),
+    Conv: convolutions(),
+    ConvTranspose: transposed_convolutions(),
+    Linear: linear_maps(),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """A fixed answer: the value and, where given, the cotangents that a cotangent of the output pulls back to."""
+
+    op: Operator
+    operands: tuple[Any, ...]
+    value: Any
+    cotangent: Any = None
+    pulled: tuple[Any, ...] = ()
+    digits: int | None = None
+    """Decimals to which the answer is known; None: exactly."""
+
+
+def _fixed() -> list[Fixed]:
+    x = np.arange(1.0, 10.0).reshape(3, 3)
+    ones = np.ones((2, 2))
+    row = np.array([1.0, 2.0, 3.0, 4.0])
+    channel = np.array([[-3.0]])
+    kernel = np.array([[[[0.2, -0.1], [0.3, 0.4]]]])
+    grouped = np.array([[1.0, 2.0, 3.0, 4.0]]) * np.array([[1.0], [10.0], [100.0], [1000.0]])
+    passing = np.array([[[1.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]] * 2)
+    plane = np.array([[1.0, 3.0], [3.0, 2.0]])
+    smooth_pulled = [
+        [0.068873054, 0.182425524, 0.11355247],
+        [0.377540669, 1, 0.622459331],
+        [0.308667615, 0.817574476, 0.508906862],
+    ]
+    smooth_value = [[6.350980524, 7.350980524], [9.350980524, 10.350980524]]
+    far = np.array([1e20, -1e20])
+    return [
+        Fixed(
+            Conv((2, 2)),
+            (x[None], kernel, np.array([0.05])),
+            [[[3.25, 4.05], [5.65, 6.45]]],
+            ones[None],
+            ([[[0.2, 0.1, -0.1], [0.5, 0.8, 0.3], [0.3, 0.7, 0.4]]], [[[[12, 16], [24, 28]]]], [4]),
+            digits=12,
+        ),
+        Fixed(MaxPool((2, 2), stride=1), (x,), [[5, 6], [8, 9]], ones, ([[0, 0, 0], [0, 1, 1], [0, 1, 1]],)),
+        Fixed(
+            AvgPool((2, 2), stride=1),
+            (x,),
+            [[3, 4], [6, 7]],
+            ones,
+            ([[0.25, 0.5, 0.25], [0.5, 1, 0.5], [0.25, 0.5, 0.25]],),
+        ),
+        Fixed(MaxPool((3, 3), stride=2, padding=1), (x,), [[5, 6], [8, 9]]),
+        Fixed(MaxPool((3, 3), stride=2, padding=1), (-x,), [[-1, -2], [-4, -5]]),
+        Fixed(AvgPool((3, 3), stride=2, padding=1), (x,), [[4 / 3, 16 / 9], [8 / 3, 28 / 9]], digits=15),
+        Fixed(SmoothMaxPool((2, 2), stride=1, beta=0.5), (x,), smooth_value, ones, (smooth_pulled,), digits=9),
+        Fixed(SmoothMaxPool((4,), beta=1), (row,), [4.440189698561], digits=12),
+        Fixed(SmoothMaxPool((4,), beta=10), (row,), [4.000004540096], digits=12),
+        Fixed(SmoothMaxPool((4,), beta=-1), (row,), [0.559810301439], digits=12),
+        Fixed(SmoothMaxPool((4,), beta=1), (np.full(4, 2.0),), [3.386294361120], digits=12),
+        Fixed(
+            SmoothMaxPool((3,), stride=1, padding=1, beta=1),
+            (np.array([1.0]),),
+            [1.551444713932],
+            np.ones(1),
+            ([0.576116884766],),
+            digits=12,
+        ),
+        Fixed(SmoothMaxPool((2,), beta=1e20), (far,), [1e20], np.ones(1), ([1, 0],)),
+        Fixed(SmoothMaxPool((2,), beta=-1e20), (far,), [-1e20], np.ones(1), ([0, 1],)),
+        Fixed(SmoothMaxPool((2,), beta=1e10), (np.array([1e300, -1e300]),), [1e300], np.ones(1), ([1, 0],)),
+        Fixed(
+            MaxPool((1,), stride=1, padding=1),
+            (np.array([-4.0]),),
+            [0, -4, 0],
+            np.array([5.0, 7.0, 11.0]),
+            ([7],),
+        ),
+        Fixed(MaxPool((2, 2), stride=1, padding=1), (channel,), [[-3, -3], [-3, -3]], ones, ([[4]],)),
+        Fixed(GlobalMaxPool(2), (plane,), [[3]], np.array([[6.0]]), ([[0, 6], [6, 0]],)),
+        Fixed(GlobalMaxPool(2, ties="split"), (plane,), [[3]], np.array([[6.0]]), ([[0, 3], [3, 0]],)),
+        Fixed(GlobalMaxPool(2, ties="first"), (plane,), [[3]], np.array([[6.0]]), ([[0, 6], [0, 0]],)),
+        Fixed(GlobalAvgPool(2), (plane,), [[2.25]], np.array([[6.0]]), ([[1.5, 1.5], [1.5, 1.5]],)),
+        Fixed(AdaptiveAvgPool((3,)), (np.arange(1.0, 6.0),), [1.5, 3, 4.5]),
+        Fixed(AdaptiveMaxPool((3,)), (np.arange(1.0, 6.0),), [2, 4, 5]),
+        Fixed(
+            ConvTranspose((2, 2), stride=2),
+            (np.array([[[1.0, 2.0], [3.0, 4.0]]]), np.ones((1, 1, 2, 2))),
+            [[[1, 1, 2, 2], [1, 1, 2, 2], [3, 3, 4, 4], [3, 3, 4, 4]]],
+        ),
+        Fixed(
+            Conv((2,), dilation=2, padding=((1, 0),), groups=2),
+            (grouped, passing, np.array([1.0, 2.0, 3.0, 4.0])),
+            [[3, 5, 7], [22, 42, 62], [203, 403, 603], [2004, 4004, 6004]],
+        ),
+        Fixed(MaxPool((2,)), (np.array([-math.inf, -math.inf]),), [-math.inf], np.ones(1), ([1, 0],)),
+        Fixed(Linear(), (np.array([1.0, 2.0]), np.array([[3.0, 4.0]])), [11], np.ones(1), ([3, 4], [[1, 2]])),
+    ]
+
+
+FIXED = _fixed()
+
+WINNERS = [
+    ([[1, 2], [2, 0]], 1),
+    ([[0, 0], [5, 3]], 2),
+    ([[1, 5, 3]], 1),
+]
+"""Planes, and the flat index of their first winner."""

@@ -1,0 +1,155 @@
+"""The operators once more, cell by cell in plain Python loops, straight from the definitions and sharing no code with the library.
+
+Slow and dull on purpose: this is what the library's index tables are held against. Arithmetic is that of the elements, so that
+np.float32 scalars give float32 results in exactly the order written here.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+
+def sliding_axis(n, k, s, pad, d, ceil):
+    """Per output the cells its taps read: an index, None for padding; taps that do not exist are left out."""
+    if pad == "same":
+        total = max((math.ceil(n / s) - 1) * s + d * (k - 1) + 1 - n, 0)
+        pad = (total // 2, total - total // 2)
+    a, b = pad
+    room = n + a + b - d * (k - 1) - 1
+    length = (math.ceil(room / s) if ceil else room // s) + 1
+    if ceil and (length - 1) * s >= n + a:
+        length -= 1
+    assert length >= 1
+    outputs = []
+    for o in range(length):
+        cells = [o * s - a + j * d for j in range(k)]
+        outputs.append([c if 0 <= c < n else None for c in cells if c <= n + b - 1])
+    return outputs
+
+
+def adaptive_axis(n, m):
+    return [list(range(math.floor(o * n / m), math.ceil((o + 1) * n / m))) for o in range(m)]
+
+
+def pool_axes(op, sizes):
+    if hasattr(op, "kernel_size"):
+        pads = [op.padding] * len(sizes) if op.padding == "same" else op.padding
+        parameters = zip(sizes, op.kernel_size, op.stride, pads, op.dilation, strict=True)
+        return [sliding_axis(n, k, s, p, d, op.ceil_mode) for n, k, s, p, d in parameters]
+    if hasattr(op, "output_size"):
+        return [adaptive_axis(n, n if m is None else m) for n, m in zip(sizes, op.output_size, strict=True)]
+    return [adaptive_axis(n, 1) for n in sizes]
+
+
+def pool_windows(op, shape):
+    """Every output position with its taps in row-major order: (position, [input position or None, …])."""
+    rank = len(getattr(op, "kernel_size", getattr(op, "output_size", range(getattr(op, "rank", 0)))))
+    where = tuple(range(len(shape) - rank, len(shape))) if op.axes is None else tuple(p % len(shape) for p in op.axes)
+    axes = pool_axes(op, [shape[p] for p in where])
+    lengths = [n if p not in where else len(axes[where.index(p)]) for p, n in enumerate(shape)]
+    for position in itertools.product(*map(range, lengths)):
+        taps = []
+        for cells in itertools.product(*(axes[i][position[p]] for i, p in enumerate(where))):
+            read = list(position)
+            for p, cell in zip(where, cells, strict=True):
+                read[p] = cell
+            taps.append(None if None in cells else tuple(read))
+        yield position, taps
+
+
+def beats(new, best):
+    return new != new or new > best
+
+
+def pool_entries(op, x, taps):
+    """The value of one window, and its row: [(input position, how the slope scales a number), …]."""
+    zero = x.reshape(-1)[0] * 0 if x.size else 0
+    zero = zero if zero == zero else type(zero)(0)
+    real = [tap for tap in taps if tap is not None]
+    kind = type(op).__name__
+    if "Max" in kind and "Smooth" not in kind:
+        if not real:
+            return zero, []
+        best = real[0]
+        for tap in real[1:]:
+            if beats(x[tap], x[best]):
+                best = tap
+        if op.ties == "first":
+            return x[best], [(best, lambda u: u)]
+        tied = [tap for tap in real if x[tap] == x[best] or (x[tap] != x[tap] and x[best] != x[best])]
+        count = type(zero)(len(tied)) if op.ties == "split" else None
+        first = best if x[best] != x[best] else tied[0]
+        return x[first], [(tap, (lambda u: u / count) if count is not None else lambda u: u) for tap in tied]
+    if "Avg" in kind:
+        divisor = len(taps)
+        if getattr(op, "divisor_override", None) is not None:
+            divisor = op.divisor_override
+        elif not getattr(op, "count_include_pad", True):
+            divisor = max(len(real), 1)
+        divisor = type(zero)(divisor)
+        total = zero
+        for tap in real:
+            total = total + x[tap]
+        return total / divisor, [(tap, lambda u: u / divisor) for tap in real]
+    raise AssertionError(kind)
+
+
+def pool(op, x, dx, gy):
+    """Value, JVP and VJP of a pooling operator, as dicts of positions turned into flat lists and an array."""
+    zero = type(gy.flat[0])(0) if gy.size else 0
+    values, pushed = [], []
+    pulled = np.empty(x.shape, x.dtype)
+    pulled[...] = zero
+    for (_, taps), g in zip(pool_windows(op, x.shape), gy.flat, strict=True):
+        value, row = pool_entries(op, x, taps)
+        values.append(value)
+        total = zero
+        for place, slope in row:
+            total = total + slope(dx[place])
+        pushed.append(total)
+        for place, slope in row:
+            pulled[place] = pulled[place] + slope(g)
+    return values, pushed, pulled
+
+
+def conv(op, operands, tangents, gy):
+    """Value, JVP and the VJPs of a convolution."""
+    (x, w), (dx, dw) = operands[:2], tangents[:2]
+    zero = type(x.reshape(-1)[0])(0) if x.size else 0
+    rank = w.ndim - 2
+    batch, sizes = x.shape[: x.ndim - rank - 1], x.shape[x.ndim - rank :]
+    kernel = getattr(op, "kernel_size", ())
+    groups = getattr(op, "groups", 1)
+    pads = [getattr(op, "padding", ())] * rank if getattr(op, "padding", ()) == "same" else getattr(op, "padding", ())
+    axes = [
+        sliding_axis(n, k, s, p, d, False)
+        for n, k, s, p, d in zip(
+            sizes, kernel, getattr(op, "stride", ()), pads, getattr(op, "dilation", ()), strict=True
+        )
+    ]
+    written, read = w.shape[0], w.shape[1]
+    pulled = [np.full(a.shape, zero, a.dtype) for a in operands]
+    values, pushed = [], []
+    outputs = itertools.product(*map(range, batch), range(written), *(range(len(axis)) for axis in axes))
+    for position, g in zip(outputs, gy.flat, strict=True):
+        b, oc, o = position[: len(batch)], position[len(batch)], position[len(batch) + 1 :]
+        total, tangent = zero, zero
+        for ic in range(read):
+            channel = oc // (written // groups) * read + ic
+            for j in itertools.product(*map(range, kernel)):
+                cells = tuple(axes[i][o[i]][j[i]] for i in range(rank))
+                if None in cells:
+                    continue
+                at, wt = (*b, channel, *cells), (oc, ic, *j)
+                total = total + x[at] * w[wt]
+                tangent = tangent + dx[at] * w[wt]
+                tangent = tangent + x[at] * dw[wt]
+                pulled[0][at] = pulled[0][at] + g * w[wt]
+                pulled[1][wt] = pulled[1][wt] + g * x[at]
+        if len(operands) == 3:
+            total, tangent = total + operands[2][oc], tangent + tangents[2][oc]
+            pulled[2][oc] = pulled[2][oc] + g
+        values.append(total)
+        pushed.append(tangent)
+    return values, pushed, pulled

@@ -1,0 +1,101 @@
+"""Geometry: lengths and taps by brute force, readers as their transpose, and the equalities between window kinds."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import adaptive_axis, sliding_axis
+
+from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
+from specgrad.conformance.cases import sliding_axes
+from specgrad.geometry import Adaptive, Sliding, readers, same_padding
+
+
+def listed(axis):
+    """An axis's tables as lists of cells, None for padding, without the taps that do not exist."""
+    cell, real, exists = axis.taps()
+    return [
+        [int(c) if r else None for c, r, e in zip(*row, strict=True) if e]
+        for row in zip(cell, real, exists, strict=True)
+    ]
+
+
+@given(sliding_axes(1))
+@settings(max_examples=400)
+def test_sliding_taps_are_the_definition(axes):
+    (axis,) = axes
+    pad = (axis.before, axis.after)
+    assert listed(axis) == sliding_axis(axis.size, axis.kernel, axis.stride, pad, axis.dilation, axis.ceil_mode)
+
+
+@given(st.integers(1, 60), st.integers(0, 70))
+def test_adaptive_taps_are_the_definition(n, m):
+    assert listed(Adaptive(n, m)) == adaptive_axis(n, m)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "bins"),
+    [
+        (5, 3, [(0, 2), (1, 4), (3, 5)]),
+        (2, 3, [(0, 1), (0, 2), (1, 2)]),
+        (10, 7, [(0, 2), (1, 3), (2, 5), (4, 6), (5, 8), (7, 9), (8, 10)]),
+    ],
+)
+def test_published_adaptive_bins(n, m, bins):
+    assert listed(Adaptive(n, m)) == [list(range(*edges)) for edges in bins]
+
+
+def test_sizes_beyond_floats_are_exact():
+    """Quotients that need more than the 53 bits of a float: each of these is wrong by one under float division."""
+    assert Sliding(2**54 + 4, 2, 2).length == 2**53 + 2
+    assert Sliding(2**54 + 3, 2, 2, ceil_mode=True).length == 2**53 + 2
+
+
+@given(
+    st.one_of(sliding_axes(1).map(lambda axes: axes[0]), st.builds(Adaptive, st.integers(1, 12), st.integers(0, 15)))
+)
+@settings(max_examples=400)
+def test_readers_are_the_transpose_of_the_taps(axis):
+    taps = axis.taps()
+    table = readers(taps, axis.size)
+    forward = {(o, j, int(taps.cell[o, j])) for o, j in zip(*np.nonzero(taps.real), strict=True)}
+    backward = {
+        (int(table.output[c, r]), int(table.tap[c, r]), c) for c, r in zip(*np.nonzero(table.exists), strict=True)
+    }
+    assert forward == {(int(o), int(j), int(c)) for o, j, c in backward}
+    assert len(backward) == int(table.exists.sum()) == int(taps.real.sum())
+    for cell in range(axis.size):
+        outputs = table.output[cell][table.exists[cell]].tolist()
+        assert outputs == sorted(outputs)
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 5), st.integers(1, 4))
+def test_same_padding_gives_ceil_of_size_over_stride(n, k, s, d):
+    before, after = same_padding(n, k, s, d)
+    assert Sliding(n, k, s, before, after, d).length == math.ceil(n / s)
+    assert 0 <= after - before <= 1
+
+
+def test_ceil_mode_may_use_a_window_larger_than_the_input():
+    assert MaxPool((3,), stride=2, ceil_mode=True)(np.array([1.0, 2.0])).tolist() == [2.0]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_global_is_adaptive_to_one_and_a_full_kernel(sizes, random):
+    x = np.array([random.randint(-3, 3) for _ in range(math.prod(sizes))], float).reshape(sizes)
+    rank, ones = len(sizes), (1,) * len(sizes)
+    g = np.full(ones, 6.0)
+    for whole, adaptive, full in (
+        (GlobalMaxPool(rank, ties="split"), AdaptiveMaxPool(ones, ties="split"), MaxPool(tuple(sizes), ties="split")),
+        (GlobalAvgPool(rank), AdaptiveAvgPool(ones), AvgPool(tuple(sizes))),
+    ):
+        assert whole(x).tolist() == adaptive(x).tolist() == full(x).tolist()
+        assert whole.vjp((x,), g)[0].tolist() == adaptive.vjp((x,), g)[0].tolist() == full.vjp((x,), g)[0].tolist()
+
+
+@given(st.integers(1, 6), st.integers(1, 6))
+def test_adaptive_to_a_divisor_is_sliding(m, k):
+    adaptive, sliding = Adaptive(m * k, m).taps(), Sliding(m * k, k, k).taps()
+    assert all(np.array_equal(a, b) for a, b in zip(adaptive, sliding, strict=True))

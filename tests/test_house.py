@@ -1,0 +1,177 @@
+"""The house itself: what importing loads, which way imports run, and that the documents tell the truth."""
+
+import ast
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import specgrad
+from specgrad import ranked
+from specgrad.ops import pool
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "specgrad"
+
+LAYERS = [
+    {"errors"},
+    {"arguments"},
+    {"geometry", "threads"},
+    {"scalars"},
+    {"dispatch"},
+    {"operator"},
+    {"ops", "engines"},
+    {"functional"},
+    {"ranked"},
+    {"conformance", "bench"},
+    {"cli"},
+]
+"""Every part of the house may import from the layers before its own, and from itself."""
+
+HEAVY = [
+    "numba",
+    "torch",
+    "jax",
+    "hypothesis",
+    "rich",
+    "typer",
+    "z3",
+    "flint",
+    "sympy",
+    "mpmath",
+    "ml_dtypes",
+    "matplotlib",
+]
+
+
+def test_importing_specgrad_loads_no_optional_library():
+    code = f"import sys, specgrad; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def imported(path):
+    """The parts of specgrad that a file imports, also inside functions."""
+    package = path.relative_to(SOURCE).parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("specgrad."))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("specgrad"):
+            yield (node.module.split(".") + [alias.name for alias in node.names])[1]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            base = list(package[: len(package) - node.level + 1]) + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                yield [*base, alias.name][0]
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_run_one_way(path):
+    part = path.relative_to(SOURCE).with_suffix("").parts[0]
+    if part == "__init__":
+        return
+    here = next(i for i, layer in enumerate(LAYERS) if part in layer)
+    allowed = {part}.union(*LAYERS[:here])
+    if part == "scalars":
+        allowed = {"scalars", "errors"}
+    assert set(imported(path)) <= allowed
+
+
+def test_every_public_name_is_documented():
+    for name in dir(specgrad):
+        thing = getattr(specgrad, name)
+        if not name.startswith("_") and callable(thing):
+            assert thing.__doc__, name
+
+
+def test_all_lists_the_public_names():
+    functions = {
+        name
+        for name, thing in vars(specgrad.functional).items()
+        if getattr(thing, "__module__", "") == "specgrad.functional" and name[0] != "_"
+    }
+    operators = {kind.__name__ for kind in specgrad.OPERATORS}
+    assert functions | operators | set(ranked.__all__) | {"OPERATORS", "Dual", "SpecgradError", "engine"} <= set(
+        specgrad.__all__
+    )
+
+
+def test_stub_matches_the_ranked_functions():
+    assert (SOURCE / "ranked.pyi").read_text(encoding="utf-8") == ranked.stub(), "run `make stubs`"
+
+
+def test_ranked_functions_are_the_general_ones():
+    x = np.arange(2.0 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    for name, general, window in [
+        ("max_pool2d", lambda: specgrad.max_pool(x, (2, 2), stride=1), 2),
+        ("avg_pool3d", lambda: specgrad.avg_pool(x, (2, 2, 2), stride=1), (2, 2, 2)),
+    ]:
+        assert getattr(specgrad, name)(x, window, stride=1).tolist() == general().tolist()
+    assert specgrad.adaptive_avg_pool1d(x, None).tolist() == x.tolist()
+    assert specgrad.global_max_pool2d(x, keepdims=False).tolist() == x.max((2, 3)).tolist()
+    w = np.ones((1, 3, 2, 2))
+    assert specgrad.conv2d(x, weight=w, padding=1).tolist() == specgrad.conv(x, w, padding=1).tolist()
+    assert specgrad.max_pool1d(x, kernel_size=2).tolist() == specgrad.max_pool(x, (2,)).tolist()
+
+
+def blocks(document):
+    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_readme_example_prints_what_it_says(capsys):
+    (example,) = blocks("README.md")
+    exec(compile(example, "README.md", "exec"), {})
+    printed = " ".join(capsys.readouterr().out.split())
+    for promised in re.findall(r"# (\[.*\])\n", example):
+        assert promised in printed
+    assert len([line for line in example.splitlines() if line]) <= 12
+
+
+def test_contributing_shows_an_operator_that_works():
+    (shown,) = blocks("CONTRIBUTING.md")
+    names = dict(vars(pool))
+    exec(shown, names)
+    shown_average = type("Shown", (pool.AvgPool,), {m: names["Average"].__dict__[m] for m in ("needs", "value", "row")})
+    x, g = np.arange(9.0).reshape(3, 3), np.ones((2, 2))
+    op, real = shown_average((2, 2), stride=1), pool.AvgPool((2, 2), stride=1)
+    assert op(x).tolist() == real(x).tolist()
+    assert op.vjp((x,), g)[0].tolist() == real.vjp((x,), g)[0].tolist()
+
+
+ROWS = re.findall(
+    r"^\| (.+?) \| `(.+?)` \| `(.+?)` \|$", (ROOT / "docs" / "torchlean.md").read_text(encoding="utf-8"), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize(("name", "call", "gives"), ROWS, ids=[row[0][:40] for row in ROWS])
+def test_torchlean_row(name, call, gives):
+    names = {}
+    exec(blocks("docs/torchlean.md")[0], names)
+    result = eval(call, names)
+    assert np.array_equal(np.asarray(result), np.asarray(eval(gives)))
+
+
+def test_torchlean_table_is_complete():
+    """Every name of the system that specgrad restates has its row."""
+    listed = {name.strip() for row in ROWS for name in row[0].split(",")}
+    wanted = """maxPool2dSpec maxPool2dMultiSpec maxPool2dMultiSpecPad maxPoolSpatialSpec maxPoolSpec maxPool maxPool2dJvpSpec
+        maxPool2dMultiJvpSpec maxPool2dMultiJvpSpecPad maxPoolSpatialJvpSpec maxPoolJvpSpec maxPool2dBackwardSpec
+        maxPool2dMultiBackwardSpec maxPool2dMultiBackwardSpecPad maxPoolSpatialBackwardSpec maxPoolBackwardSpec maxPoolBackward
+        avgPool2dSpec avgPool2dMultiSpec avgPool2dMultiSpecPad avgPoolSpatialSpec avgPoolSpec avgPool avgPool2dBackwardSpec
+        avgPool2dMultiBackwardSpec avgPool2dMultiBackwardSpecPad avgPoolSpatialBackwardSpec avgPoolBackwardSpec avgPoolBackward
+        smoothMaxPool2dSpec smoothMaxPool2dMultiSpec smoothMaxPoolSpatialSpec smoothMaxPoolSpec smoothMaxPool
+        smoothMaxPool2dJvpSpec smoothMaxPool2dBackwardSpec adaptiveStart adaptiveEnd adaptiveAvgPool2dSpec adaptiveMaxPool2dSpec
+        globalAvgPool2dSpec globalAvgPool2dFlatSpec globalAvgPool2dBackwardSpec globalAvgPool2dFlatBackwardSpec globalMaxPool2dSpec
+        globalMaxPool2dFlatSpec globalMaxPool2dBackwardSpec globalMaxPool2dFlatBackwardSpec globalMaxPool2dBackwardDistributedSpec
+        reduceSpatial globalChannelReduce channelSpatialMax unpadImage unpadMultiChannel pool2dOutShape pool2dMultiOutShape
+        pool2dMultiOutShapePad poolOutShape poolOutSpatialPad globalPool2dOutShape globalPool2dFlatOutShape conv conv2d convTranspose
+        convTranspose2d"""
+    assert set(wanted.split()) <= listed
+
+
+def test_doctests_are_found():
+    """The operators' docstrings hold examples, which pytest runs."""
+    finder = doctest.DocTestFinder()
+    assert all(any(t.examples for t in finder.find(kind)) for kind in specgrad.OPERATORS)

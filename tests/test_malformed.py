@@ -1,0 +1,188 @@
+"""Thousands of malformed calls: each gives a right answer or a SpecgradError, never anything else."""
+
+import math
+from fractions import Fraction
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import specgrad as sg
+from specgrad.ops.conv import Bilinear
+
+ODD = st.sampled_from(
+    [None, True, 0, -1, 1.5, math.nan, math.inf, "same", "valid", "x", b"x", (), (0,), (-1, 2), (1.5,), ((1, 0),), ((1, 2), (0, 1)),
+     [[1]], (None,), 10**30, 2**62, {}, object(), 1j, Fraction(1, 2), np.int64(2), np.float64(2.0), np.array([2, 2]), np.array(3), (2, "a")]
+)  # fmt: skip
+INTS = st.integers(0, 3) | st.tuples(st.integers(0, 3)) | st.tuples(st.integers(0, 3), st.integers(0, 3))
+ANYTHING = INTS | ODD
+ARRAYS = st.sampled_from(
+    [
+        np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(2, 3, 4), np.zeros((0, 3, 4)), np.zeros((3, 0)), np.array(2.0),
+        np.arange(12).reshape(3, 4), np.ones((3, 4), bool), np.array([["a", "b"]]), np.array([1j, 2]), [1.0, 2.0], [[1], [1, 2]],
+        np.array([[Fraction(1, 2), 3], [1, 2]], dtype=object), np.array([[1], [1, 2]], dtype=object), np.array([None, 1.0]),
+        np.array([np.nan, np.inf, -np.inf, 0.0]), np.datetime64("2020-01-01"), np.array([1.0, "a"], dtype=object), None, "abc", 5, {},
+        np.zeros((2, 2), dtype=[("a", float)]), np.ones((3, 3), np.float16), np.asfortranarray(np.ones((4, 4))), object(),
+    ]
+)  # fmt: skip
+WORDS = {
+    "stride": ANYTHING,
+    "padding": ANYTHING,
+    "dilation": ANYTHING,
+    "ceil_mode": ANYTHING | st.booleans(),
+    "ties": ODD | st.sampled_from(["first", "all", "split"]),
+    "return_indices": ODD | st.booleans(),
+    "axes": ANYTHING,
+    "count_include_pad": ODD | st.booleans(),
+    "divisor_override": ANYTHING,
+    "beta": ODD | st.sampled_from([1, -2.5]),
+    "pad": ODD | st.sampled_from(["zero", "skip"]),
+    "keepdims": ODD | st.booleans(),
+    "groups": ANYTHING,
+    "output_padding": ANYTHING,
+}
+FUNCTIONS = {
+    "max_pool": ("stride", "padding", "dilation", "ceil_mode", "ties", "return_indices", "axes"),
+    "avg_pool": ("stride", "padding", "dilation", "ceil_mode", "count_include_pad", "divisor_override", "axes"),
+    "smooth_max_pool": ("stride", "padding", "dilation", "ceil_mode", "beta", "pad", "axes"),
+    "adaptive_max_pool": ("ties", "return_indices", "axes"),
+    "adaptive_avg_pool": ("axes",),
+    "global_max_pool": ("ties", "keepdims", "axes"),
+    "global_avg_pool": ("keepdims", "axes"),
+    "conv": ("stride", "padding", "dilation", "groups"),
+    "conv_transpose": ("stride", "padding", "dilation", "groups", "output_padding"),
+    "linear": (),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore")  # object() and friends make NumPy wonder; what counts is the answer
+def test_malformed_calls_are_refused_or_answered_rightly(name):
+    answered = refused = 0
+    required = {"beta"} if name == "smooth_max_pool" else set()
+
+    @given(
+        ARRAYS,
+        ARRAYS if name in ("conv", "conv_transpose", "linear") else ANYTHING,
+        st.fixed_dictionaries(
+            {w: WORDS[w] for w in FUNCTIONS[name] if w in required},
+            optional={w: WORDS[w] for w in FUNCTIONS[name] if w not in required},
+        ),
+    )
+    @settings(max_examples=1000, suppress_health_check=list(HealthCheck))
+    def call(x, second, words):
+        nonlocal answered, refused
+        try:
+            y = getattr(sg, name)(x, second, **words)
+        except sg.SpecgradError as error:
+            refused += 1
+            head, _, remedy = str(error).partition("; ")
+            assert head.startswith(f"{name}: ")
+            assert "=" in head
+            assert remedy
+            return
+        answered += 1
+        y = y[0] if isinstance(y, tuple) else y
+        assert isinstance(y, np.ndarray)
+        check_value(name, np.asarray(x), second, words, y)
+
+    call()
+    assert answered
+    assert refused
+
+
+def check_value(name, x, second, words, y):
+    """The value of a call that was answered, against cell-by-cell loops (for smooth maxima, against its bounds)."""
+    words = {k: v for k, v in words.items() if k != "return_indices"}
+    kind = getattr(sg, "".join(part.title() for part in name.split("_")))
+    if issubclass(kind, Bilinear):
+        weight = np.asarray(second)
+        op = kind() if name == "linear" else kind(weight.shape[2:], **words)
+        if name == "conv_transpose":  # its adjoint, whose loops are there
+            assert y.shape == op.output_shape(x.shape, weight.shape)
+            return
+        with np.errstate(all="ignore"):
+            values = naive.conv(op, (x, weight), (x, weight), y)[0]
+    else:
+        window = tuple(second) if isinstance(second, list | tuple | np.ndarray) else second
+        op = kind(window, **words)
+        with np.errstate(all="ignore"):
+            if name == "smooth_max_pool":
+                check_smooth(op, x, y)
+                return
+            wide = x.astype(np.float32) if x.dtype == np.float16 else x
+            values = [naive.pool_entries(op, wide, taps)[0] for _, taps in naive.pool_windows(op, x.shape)]
+    assert y.size == len(values)
+    values = np.array([*values, None], dtype=object)[:-1]
+    values = values.astype(y.dtype) if y.dtype != object else values
+    assert all(a == b or (a != a and b != b) for a, b in zip(y.flat, values, strict=True))
+
+
+def check_smooth(op, x, y):
+    for (_, taps), got in zip(naive.pool_windows(op, x.shape), y.flat, strict=True):
+        window = [float(x[tap]) if tap is not None else 0.0 for tap in taps if tap is not None or op.pad == "zero"]
+        beta = float(op.beta)
+        if not np.isfinite(window).all() or not window:
+            continue
+        low, high = min(window), max(window)
+        edge, spare = (high, np.log(len(window)) / beta) if beta > 0 else (low, np.log(len(window)) / beta)
+        slack = 1e-3 * (
+            1 + abs(edge)
+        )  # half floats are among the inputs; between the edge and the bound of equal cells
+        assert min(edge, edge + spare) - slack <= float(got) <= max(edge, edge + spare) + slack
+
+
+DIRECTIONS = st.none() | ARRAYS | st.tuples(ARRAYS) | st.tuples(ARRAYS, ARRAYS)
+
+
+@given(
+    DIRECTIONS, DIRECTIONS, st.sampled_from([sg.MaxPool((2,)), sg.AvgPool((1, 1)), sg.GlobalMaxPool(1), sg.Linear()])
+)
+@settings(max_examples=1500, suppress_health_check=list(HealthCheck))
+@pytest.mark.filterwarnings("ignore")
+def test_malformed_derivatives_are_refused_or_have_the_right_shape(operands, direction, op):
+    for derivative in (op.jvp, op.vjp):
+        try:
+            results = derivative(operands, direction)
+        except sg.SpecgradError:
+            continue
+        shapes = [np.shape(operand) for operand in operands]
+        expected = [op.output_shape(*shapes)] * 2 if derivative == op.jvp else shapes
+        assert [result.shape for result in results] == expected
+
+
+RANKED = [
+    (name, rank) for name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool") for rank in (1, 2, 3)
+]
+
+
+@pytest.mark.parametrize(("name", "rank"), RANKED)
+@pytest.mark.filterwarnings("ignore")
+def test_ranked_names_refuse_or_answer_as_the_general_ones(name, rank):
+    @given(ARRAYS, ANYTHING)
+    @settings(max_examples=150, suppress_health_check=list(HealthCheck))
+    def call(x, window):
+        try:
+            y = getattr(sg, f"{name}{rank}d")(x, window)
+        except sg.SpecgradError:
+            return
+        general = (
+            tuple(window) if isinstance(window, list | tuple | np.ndarray) and np.ndim(window) else (window,) * rank
+        )
+        assert str(y.tolist()) == str(getattr(sg, name)(x, general).tolist())
+
+    call()
+
+
+@pytest.mark.parametrize("call", [
+    lambda: sg.max_pool(np.zeros((2, 2)), (2**31 - 1, 1)),
+    lambda: sg.max_pool(np.zeros((2, 2)), (10**30, 1)),
+    lambda: sg.adaptive_avg_pool(np.zeros((2, 2)), (10**30,)),
+    lambda: sg.max_pool(np.zeros((2, 2)), (1, 1), padding=2**31 - 1),
+    lambda: sg.smooth_max_pool(np.zeros((2, 2)), (1, 1), beta=10**400),
+])  # fmt: skip
+def test_huge_parameters_are_refused_at_once(call):
+    with pytest.raises(sg.SpecgradError):
+        call()

@@ -1,0 +1,145 @@
+"""A checker that never fails is a defect: plant the mistakes that others shipped, and see them caught."""
+
+import math
+
+import numpy as np
+import pytest
+import test_geometry
+import test_operators
+
+from specgrad import geometry
+from specgrad.conformance import selfcheck
+from specgrad.ops import OPERATORS, conv, pool
+from specgrad.scalars.base import Elements
+from specgrad.scalars.floats import Numbers
+
+
+def last_winner(patch):
+    patch.setattr(Numbers, "gt", lambda self, a, b: np.greater_equal(a, b))
+    patch.setattr(Elements, "gt", lambda self, a, b: np.greater_equal(a, b))
+
+
+def zero_padding_in_max(patch):
+    right = pool.lead
+    patch.setattr(pool, "lead", lambda S, window, counted, lowest=False: right(S, window, "exists", lowest))
+
+
+def disjoint_adaptive_bins(patch):
+    right = geometry.Adaptive.taps
+
+    def taps(self):
+        cell, real, _ = right(self)
+        stops = (np.arange(self.length)[:, None] + 1) * self.size // max(self.length, 1)
+        kept = real & ((cell < stops) | (np.arange(cell.shape[1]) == 0))
+        return geometry.Taps(np.where(kept, cell, 0), kept, kept)
+
+    patch.setattr(geometry.Adaptive, "taps", taps)
+
+
+def flipped_kernels(patch):
+    right = conv.channel_geometry
+
+    def flipped(x_shape, weight_shape, groups, outputs, spatial, transposed):
+        turned = [t if transposed else geometry.Taps(*(table[:, ::-1] for table in t)) for t in spatial]
+        return right(x_shape, weight_shape, groups, outputs, turned, transposed)
+
+    patch.setattr(conv, "channel_geometry", flipped)
+
+
+def float_sizes(patch):
+    def length(self):
+        room = self.size + self.before + self.after - self.extent
+        length = (math.ceil if self.ceil_mode else math.floor)(room / self.stride) + 1
+        return length - 1 if self.ceil_mode and (length - 1) * self.stride >= self.size + self.before else length
+
+    patch.setattr(geometry.Sliding, "length", property(length))
+
+
+def gradient_to_padding(patch):
+    def row(self, S, window, kept):
+        divisor = self.divisor(S, window)
+        for tap in window:
+            yield tap.entry(0, present=tap.exists, over=divisor)
+
+    patch.setattr(pool.Average, "row", row)
+
+
+def winner_compared_with_the_rows_start(patch):
+    """The loop that picks a wrong cell in some 2×2 windows: candidates are compared with the best at the start of their row."""
+    right = pool.lead
+
+    def lead(S, window, counted, lowest=False):
+        best, leads = right(S, window, counted, lowest)
+        if len(leads) != 4:
+            return best, leads
+        x = [tap.cells(0) for tap in window]
+        start = S.where(S.gt(x[1], x[0]), x[1], x[0])
+        leads = [leads[0], leads[1], S.gt(x[2], start), S.gt(x[3], start)]
+        for cells, led in zip(x, leads, strict=True):
+            best = S.where(led, cells, best)
+        return best, leads
+
+    patch.setattr(pool, "lead", lead)
+
+
+def multiplied_before_subtracted(patch):
+    """β·x - β·m instead of β·(x - m): overflows where the difference does not."""
+
+    def exponential(self, S, tap, pivot):
+        beta = S.constant(self.beta)
+        return S.exp(beta * S.where(tap.real, tap.cells(0), S.constant(0)) - beta * pivot)
+
+    patch.setattr(pool.SmoothMaxPool, "_exponential", exponential)
+
+
+FAULTS = [
+    multiplied_before_subtracted,
+    last_winner,
+    zero_padding_in_max,
+    disjoint_adaptive_bins,
+    flipped_kernels,
+    float_sizes,
+    gradient_to_padding,
+    winner_compared_with_the_rows_start,
+]
+
+
+def suite():
+    """The parts of the test suite that hold values and rows against definitions."""
+    for fixed in test_operators.FIXED:
+        test_operators.test_fixed_answers(fixed)
+    for plane, winner in test_operators.WINNERS:
+        test_operators.test_first_winners(plane, winner)
+    test_geometry.test_sizes_beyond_floats_are_exact()
+    test_geometry.test_sliding_taps_are_the_definition()
+    for kind in test_operators.SUMS:
+        test_operators.test_value_and_derivatives_are_the_definition(kind, test_operators.Fraction)
+
+
+@pytest.fixture
+def clean_geometry():
+    """Geometries are cached per operator; a planted fault must neither meet nor leave a cached one."""
+    caches = {kind.geometry for kind in OPERATORS}
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_nothing_is_reported_where_nothing_is_wrong(clean_geometry):
+    suite()
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
+def test_fault_is_caught(fault, monkeypatch, clean_geometry):
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        suite()
+
+
+def test_the_self_check_reports_a_fault_with_a_small_counterexample(monkeypatch, clean_geometry):
+    gradient_to_padding(monkeypatch)
+    broken = [finding for finding in selfcheck.run(examples=60) if finding.difference]
+    assert {finding.operator for finding in broken} == {"AvgPool"}
+    assert any(finding.claim == "Dual witness" and len(finding.difference) < 400 for finding in broken)

@@ -1,0 +1,390 @@
+"""Every operator over every scalar: the Dual witness, enclosures, terms, formulas, half floats, and what cannot be mixed."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import flint
+import ml_dtypes
+import mpmath
+import numpy as np
+import pytest
+import sympy
+import z3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import specgrad
+from specgrad import AvgPool, Conv, Dual, MaxPool, SmoothMaxPool, SpecgradError
+from specgrad.conformance import bounds, claims
+from specgrad.conformance.cases import STRATEGIES, as_scalars
+from specgrad.ops import OPERATORS
+
+mpmath.mp.dps = 40
+
+EXACT = {"Fraction": lambda n: Fraction(n, 3), "fmpq": lambda n: flint.fmpq(n, 3), "int": int, "arb": flint.arb}
+ROUNDED = {"Decimal": lambda n: Decimal(n) / 4, "mpf": lambda n: mpmath.mpf(n) / 4, "arb": lambda n: flint.arb(n) / 4}
+
+
+def lacks(kind, scalar):
+    """What the operator needs and this exact scalar does not have."""
+    missing = {"Fraction": {"exp"}, "fmpq": {"exp"}, "int": {"division", "exp"}, "arb": set()}[scalar]
+    return missing & set(kind.needs)
+
+
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("scalar", EXACT)
+def test_dual_witness_equals_the_row_over_exact_scalars(kind, scalar):
+    if lacks(kind, scalar):
+        x = as_scalars(np.ones((1, 2, 2), int), EXACT[scalar])
+        with pytest.raises(SpecgradError, match=r"do not divide|no exp"):
+            kind((1, 1), beta=1)(x) if kind is SmoothMaxPool else kind(*[2] if "Global" in kind.__name__ else [(1, 1)])(
+                x
+            )
+        return
+
+    @given(STRATEGIES[kind])
+    @settings(max_examples=40)
+    def check(case):
+        if scalar == "int" and getattr(case.op, "ties", None) == "split":
+            return
+        assert claims.dual_witness(case, EXACT[scalar]) is None
+        assert claims.adjoint(case, EXACT[scalar]) is None
+
+    check()
+
+
+def rational(number):
+    """A rounded scalar (of an enclosure: its midpoint) as the Fraction that it exactly is."""
+    if isinstance(number, flint.arb):
+        return Fraction(str(number.mid().fmpq()))
+    if isinstance(number, mpmath.mpf):
+        sign, man, exp, _ = number._mpf_
+        return (-1) ** sign * Fraction(int(man)) * Fraction(2) ** exp
+    return Fraction(number)
+
+
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("scalar", ROUNDED)
+def test_rounded_scalars_lie_within_the_bound_of_float64(kind, scalar):
+    """Scalars with at least 53 bits: value, JVP (as the Dual witness sees it too) and VJP hold float64's bound."""
+
+    @given(STRATEGIES[kind])
+    @settings(max_examples=20)
+    def check(case):
+        floats = [tuple((a / 4) for a in group) for group in (case.operands, case.tangents, (case.cotangent,))]
+        operands, tangents, (g,) = (
+            tuple(as_scalars(a, ROUNDED[scalar]) for a in group)
+            for group in (case.operands, case.tangents, (case.cotangent,))
+        )
+        value, pushed = case.op.jvp(operands, tangents)
+        witness = case.op(*(Dual(x, t) for x, t in zip(operands, tangents, strict=True)))
+        pulled = case.op.vjp(operands, g)
+        if kind is SmoothMaxPool:
+            judged_value, judged_push, *judged_pull = bounds.smooth(case.op, floats[0][0], floats[1][0], floats[2][0])
+        elif "Max" in kind.__name__:
+            exact = case.op(*map(bounds.fractions, floats[0]))
+            judged_value = bounds.Judged(exact, 0 * exact)
+            judged_push, judged_pull = bounds.jvp(case.op, *floats[:2]), bounds.vjp(case.op, floats[0], floats[2][0])
+        else:
+            judged_value = bounds.value(case.op, floats[0])
+            judged_push, judged_pull = bounds.jvp(case.op, *floats[:2]), bounds.vjp(case.op, floats[0], floats[2][0])
+        claims_of = [
+            (judged_value, value),
+            (judged_value, witness.primal),
+            (judged_push, pushed),
+            *zip(judged_pull, pulled, strict=True),
+        ]
+        if getattr(case.op, "ties", "first") == "first":
+            claims_of.append((judged_push, witness.tangent))
+        for judged, got in claims_of:
+            exact = np.array([*map(rational, got.flat), None], dtype=object)[:-1].reshape(got.shape)
+            assert np.all(np.abs(exact - judged.exact) <= judged.bound)
+
+    check()
+
+
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+def test_dual_witness_and_row_share_the_bound_over_floats(kind, dtype):
+    @given(STRATEGIES[kind])
+    @settings(max_examples=20)
+    def check(case):
+        operands, tangents = (
+            tuple((a / 3).astype(dtype) for a in group)
+            for group in (claims.without_ties(case.op, case.operands), case.tangents)
+        )
+        _, pushed = case.op.jvp(operands, tangents)
+        witness = case.op(*(Dual(x, t) for x, t in zip(operands, tangents, strict=True))).tangent
+        if kind is SmoothMaxPool:
+            judged = bounds.smooth(case.op, *operands, *tangents, case.cotangent.astype(dtype))[1]
+        else:
+            judged = bounds.jvp(case.op, operands, tangents)
+        assert judged.worst(pushed) <= 1
+        assert judged.worst(witness) <= 1
+
+    check()
+
+
+@pytest.mark.parametrize("kind", [k for k in OPERATORS if "exp" not in k.needs], ids=lambda k: k.__name__)
+def test_balls_enclose_the_exact_result(kind):
+    """Operands with a radius: whatever real numbers lie in them, value and VJP lie in the resulting balls."""
+
+    @given(STRATEGIES[kind], st.integers(0, 2**32 - 1))
+    @settings(max_examples=25)
+    def check(case, seed):
+        random = np.random.default_rng(seed)
+        radius = Fraction(1, 2)
+
+        def within(array):
+            return as_scalars(array, lambda n: n + radius * Fraction(int(random.integers(-8, 9)), 8))
+
+        balls = tuple(as_scalars(a, lambda n: flint.arb(n, 0.5)) for a in case.operands)
+        inside = tuple(map(within, case.operands))
+        g = case.cotangent
+        results = case.op(*balls), *case.op.vjp(balls, as_scalars(g, flint.arb))
+        truths = case.op(*inside), *case.op.vjp(inside, as_scalars(g, Fraction))
+        for ball, truth in zip(results, truths, strict=True):
+            for b, t in zip(ball.flat, truth.flat, strict=True):
+                assert b.contains(flint.fmpq(t.numerator, t.denominator))
+
+    check()
+
+
+@given(STRATEGIES[SmoothMaxPool])
+@settings(max_examples=40)
+def test_balls_enclose_the_smooth_maximum(case):
+    """Enclosures at 30 bits hold those of the same numbers at 200 bits, which are a millionfold narrower."""
+    balls, g = as_scalars(case.operands[0], flint.arb), as_scalars(case.cotangent, flint.arb)
+    results = []
+    for bits in (30, 200):
+        with flint.ctx.workprec(bits):
+            results.append((case.op(balls), case.op.vjp((balls,), g)[0]))
+    for wide, narrow in zip(*results, strict=True):
+        for w, n in zip(wide.flat, narrow.flat, strict=True):
+            assert w.contains(n)
+
+
+def terms(name, shape):
+    made = np.empty(shape, object)
+    for place in np.ndindex(*shape):
+        made[place] = z3.Real(f"{name}_{'_'.join(map(str, place))}")
+    return made
+
+
+def proved(claim, *assumptions):
+    solver = z3.Solver()
+    solver.add(*assumptions, z3.Not(claim))
+    return solver.check() == z3.unsat
+
+
+X = terms("x", (3, 3))
+DX = terms("dx", (3, 3))
+WINDOWS = [X[i : i + 2, j : j + 2].ravel() for i in range(2) for j in range(2)]
+DISTINCT = z3.Distinct(*X.ravel())
+
+
+def test_z3_proves_that_max_is_an_upper_bound_and_attained():
+    for value, window in zip(MaxPool((2, 2), stride=1)(X).flat, WINDOWS, strict=True):
+        assert proved(z3.And(*(value >= cell for cell in window)))
+        assert proved(z3.Or(*(value == cell for cell in window)))
+        assert not proved(value > window[0])
+
+
+@pytest.mark.parametrize("op", [MaxPool((2, 2), stride=1), AvgPool((2, 2), stride=1)], ids=repr)
+def test_z3_proves_that_the_row_is_the_derivative_by_dual(op):
+    _, pushed = op.jvp((X,), (DX,))
+    witness = op(Dual(X, DX)).tangent
+    assert proved(z3.And(*(a == b for a, b in zip(pushed.flat, witness.flat, strict=True))), DISTINCT)
+
+
+def test_z3_proves_the_row_of_conv_and_the_adjointness_of_max():
+    w, dw = terms("w", (1, 1, 2, 2)), terms("dw", (1, 1, 2, 2))
+    _, pushed = Conv((2, 2)).jvp((X[None], w), (DX[None], dw))
+    witness = Conv((2, 2))(Dual(X[None], DX[None]), Dual(w, dw)).tangent
+    assert all(proved(a == b) for a, b in zip(pushed.flat, witness.flat, strict=True))
+    x, dx, g = terms("x", (3,)), terms("dx", (3,)), as_scalars(np.array([2, -3]), z3.RealVal)
+    for ties in ("first", "all"):
+        op = MaxPool((2,), stride=1, ties=ties)
+        left = claims.inner(op.jvp((x,), (dx,))[1], g)
+        assert proved(left == claims.inner(dx, op.vjp((x,), g)[0]))
+
+
+def test_z3_is_never_asked_for_a_truth_value(monkeypatch):
+    def refuse(self):
+        raise AssertionError("a term was asked for its truth value")
+
+    monkeypatch.setattr(z3.BoolRef, "__bool__", refuse)
+    for ties in ("first", "all", "split"):
+        op = MaxPool((2, 2), stride=1, padding=1, ties=ties)
+        op.jvp((X,), (DX,))
+        op.vjp((X,), terms("g", (4, 4)))
+
+
+def test_sympy_gives_formulas_to_read():
+    a, b, beta = sympy.Symbol("a", real=True), sympy.Symbol("b", real=True), 2
+    x = np.array([a, b], dtype=object)
+    assert MaxPool((2,))(x)[0] == sympy.Piecewise((b, b > a), (a, True))
+    assert (
+        sympy.simplify(SmoothMaxPool((2,), beta=beta)(x)[0] - sympy.log(sympy.exp(2 * a) + sympy.exp(2 * b)) / 2) == 0
+    )
+    slope = SmoothMaxPool((2,), beta=beta).vjp((x,), np.array([1], dtype=object))[0][0]
+    assert sympy.simplify(slope - sympy.exp(2 * a) / (sympy.exp(2 * a) + sympy.exp(2 * b))) == 0
+    assert AvgPool((2,))(x)[0] == (a + b) / 2
+    for ties, tied in (("first", [1, 0]), ("all", [1, 1]), ("split", [sympy.Rational(1, 2)] * 2)):
+        row = MaxPool((2,), ties=ties).vjp((x,), np.array([1], dtype=object))[0]
+        for numbers, expected in (((1, 2), [0, 1]), ((2, 1), [1, 0]), ((2, 2), tied)):
+            assert [sympy.simplify(e.subs(dict(zip((a, b), numbers, strict=True)))) for e in row] == expected
+
+
+@pytest.mark.parametrize("kind", [k for k in OPERATORS if "exp" not in k.needs], ids=lambda k: k.__name__)
+def test_dual_witness_equals_the_row_over_terms_and_expressions(kind):
+    """On few cells without ties: z3 proves it for all reals, SymPy finds the same formula at distinct numbers."""
+    op, shapes = {
+        "Conv": (Conv((2,)), [(1, 3), (1, 1, 2), (1,)]),
+        "ConvTranspose": (specgrad.ConvTranspose((2,), stride=2), [(1, 2), (1, 1, 2), (1,)]),
+        "Linear": (specgrad.Linear(), [(2,), (1, 2), (1,)]),
+    }.get(kind.__name__) or (kind(1 if "Global" in kind.__name__ else (2,)), [(4,)])
+    operands, tangents = ([terms(f"{name}{i}", shape) for i, shape in enumerate(shapes)] for name in "xd")
+    _, pushed = op.jvp(operands, tangents)
+    witness = op(*map(Dual, operands, tangents)).tangent
+    cells = [cell for operand in operands for cell in operand.flat]
+    assert proved(z3.And(*(a == b for a, b in zip(pushed.flat, witness.flat, strict=True))), z3.Distinct(*cells))
+    symbols = [
+        np.array([sympy.Symbol(str(c), real=True) for c in a.flat]).reshape(a.shape) for a in (*operands, *tangents)
+    ]
+    at = {symbol: (7 * n) % 31 for n, symbol in enumerate(s for a in symbols for s in a.flat)}
+    _, pushed = op.jvp(symbols[: len(operands)], symbols[len(operands) :])
+    witness = op(*map(Dual, symbols[: len(operands)], symbols[len(operands) :])).tangent
+    assert [e.subs(at) for e in pushed.flat] == [e.subs(at) for e in witness.flat]
+
+
+def test_z3_integers_divide_as_reals():
+    n = z3.Int("n")
+    average = AvgPool((2,))(np.array([n, n + 1], dtype=object))[0]
+    assert proved(average * 2 == 2 * z3.ToReal(n) + 1)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)], ids=str)
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
+def test_half_floats_are_computed_in_float32_and_rounded_once(kind, dtype):
+    @given(STRATEGIES[kind])
+    @settings(max_examples=15)
+    def check(case):
+        operands = tuple((a / 3).astype(dtype) for a in case.operands)
+        wide = tuple(a.astype(np.float32) for a in operands)
+        g = (case.cotangent / 3).astype(dtype)
+        results = case.op(*operands), *case.op.vjp(operands, g)
+        expected = case.op(*wide), *case.op.vjp(wide, g.astype(np.float32))
+        for got, wanted in zip(results, expected, strict=True):
+            assert got.dtype == dtype
+            assert got.tobytes() == wanted.astype(dtype).tobytes()
+
+    check()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "longdouble", "int8", "uint16", "int64", ">f8", ">i4"])
+def test_results_keep_the_dtype(dtype):
+    x = np.arange(9).reshape(1, 3, 3).astype(dtype)
+    for y in (
+        specgrad.max_pool(x, (2, 2)),
+        specgrad.conv(x, x[None, :, :2, :2]),
+        MaxPool((3, 3)).vjp((x,), x[:, :1, :1])[0],
+    ):
+        assert y.dtype == np.dtype(dtype).newbyteorder("=")
+
+
+def test_complex_numbers_convolve():
+    x, w = np.array([[1 + 2j, 3j]]), np.array([[[2 - 1j]]])
+    assert specgrad.conv(x, w).tolist() == [[4 + 3j, 3 + 6j]]
+    assert Conv((1,)).vjp((x, w), np.array([[1j, 0]]))[0].tolist() == [[1 + 2j, 0]]
+    with pytest.raises(SpecgradError, match="no order"):
+        specgrad.max_pool(x, (1,))
+
+
+def test_decimal_nan_and_infinity_follow_the_rules():
+    x = as_scalars(np.array([1, 0, 3]), Decimal)
+    x[1] = Decimal("NaN")
+    assert MaxPool((3,))(x)[0].is_nan()
+    assert MaxPool((3,)).vjp((x,), np.array([1], dtype=object))[0].tolist() == [0, 1, 0]
+    x[1] = Decimal("Infinity")
+    assert SmoothMaxPool((3,), beta=1)(x)[0] == Decimal("Infinity")
+    x[2] = -x[1]
+    assert AvgPool((3,))(x)[0].is_nan()
+    weight = as_scalars(np.array([[[0, 1]]]), Decimal)
+    assert Conv((2,), padding=((1, 0),))(x[None, 1:2], weight)[0, 0] == Decimal("Infinity")
+
+
+def test_mpf_infinities_give_nan_slopes_as_floats_do():
+    x = np.array([mpmath.mpf("-inf")] * 2, dtype=object)
+    pool = SmoothMaxPool((2,), beta=1)
+    assert pool(x)[0] == mpmath.mpf("-inf")
+    assert all(mpmath.isnan(w) for w in pool.vjp((x,), np.array([mpmath.mpf(1)]))[0])
+    assert np.isnan(pool.vjp((np.array([-np.inf, -np.inf]),), np.ones(1))[0]).all()
+
+
+@pytest.mark.parametrize("scalar", [Fraction, Decimal, mpmath.mpf, flint.fmpq, flint.arb, z3.RealVal, sympy.Integer])
+def test_integers_among_scalars_are_constants_of_any_size(scalar):
+    """NumPy's integers too, which would wrap round if they stayed what they are."""
+    for big in (2**62, np.int64(2**62)):
+        x = np.array([scalar(1), big, big], dtype=object)
+        total = Conv((3,))(x[None], np.array([[[1, 2, 2]]]))[0, 0]
+        if scalar is flint.arb:
+            assert total.contains(2**64 + 1)
+        else:
+            assert str(z3.simplify(total) if scalar is z3.RealVal else total * 1) in (str(2**64 + 1), f"{2**64 + 1}.0")
+
+
+def test_fractions_of_numpy_integers_do_not_wrap_round():
+    x = np.array([Fraction(np.int64(2**62), np.int64(1)), Fraction(1, 2)], dtype=object)
+    assert AvgPool((2,))(x).tolist() == [Fraction(2**63 + 1, 4)]
+    assert AvgPool((3,))(np.array([Fraction(1, 2), 1, np.int64(2)], dtype=object)).tolist() == [Fraction(7, 6)]
+    assert Conv((2,))(np.array([[Fraction(1, 2), 1]], dtype=object), np.array([[[1, 2]]])).tolist() == [
+        [Fraction(5, 2)]
+    ]
+
+
+def test_an_object_array_of_duals_is_the_dual_of_two_arrays():
+    x = np.array([Dual(Fraction(1), Fraction(5)), Dual(Fraction(3), Fraction(7)), 2], dtype=object)
+    y = MaxPool((3,))(x)
+    assert (y.primal.tolist(), y.tangent.tolist()) == ([3], [7])
+    assert AvgPool((3,))(x).tangent.tolist() == [4]
+
+
+def test_dual_arithmetic():
+    z = Dual(2.0, 1.0)
+    for result, primal, tangent in (
+        (z + 1, 3, 1),
+        (1 + z, 3, 1),
+        (z - 1, 1, 1),
+        (1 - z, -1, -1),
+        (z * 3, 6, 3),
+        (z * z, 4, 4),
+        (z / 4, 0.5, 0.25),
+        (1 / z, 0.5, -0.25),
+        (z / z, 1, 0),
+        (-z, -2, -1),
+        (z - np.array([1], np.uint8), [1], [1]),
+        (z - z, 0, 0),
+        (np.array([5.0]) - z, [3], [-1]),
+        (np.ones(2) + z, [3, 3], [1, 1]),
+    ):
+        assert np.all(result.primal == np.array(primal))
+        assert np.all(result.tangent == np.array(tangent))
+
+
+def test_nested_duals_give_the_second_derivative():
+    """(x²)'' = 2 through a convolution of x with itself."""
+    x = Dual(Dual(np.array([[3.0]]), np.array([[1.0]])), Dual(np.array([[1.0]]), np.array([[0.0]])))
+    y = Conv((1,))(
+        x, Dual(Dual(x.primal.primal[None], x.primal.tangent[None]), Dual(np.ones((1, 1, 1)), np.zeros((1, 1, 1))))
+    )
+    assert y.tangent.tangent.item() == 2
+
+
+def test_derivatives_of_plain_operands_along_duals():
+    """A cotangent may carry more levels than the operands: the VJP is linear in it."""
+    x = np.array([1.0, 4.0, 2.0])
+    deep = MaxPool((3,))(Dual(x, Dual(x, 2 * x)))
+    assert (deep.primal.primal.tolist(), deep.tangent.tangent.tolist()) == ([4], [8])
+    pulled = MaxPool((3,)).vjp((x,), Dual(np.array([2.0]), np.array([5.0])))[0]
+    assert (pulled.primal.tolist(), pulled.tangent.tolist()) == ([0, 2, 0], [0, 5, 0])
