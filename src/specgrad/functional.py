@@ -29,18 +29,18 @@ from .ops import (
 from .ops.pool import Maximum
 
 Array = Any
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _made: dict[Any, Any] = {}
 
 
-def _make(kind: Callable[..., T], *given: Any, **options: Any) -> T:
+def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
     """The operator, made once for arguments that are written alike: checking them costs more than a small pooling."""
     try:
         key = kind, marshal.dumps((given, *options.items()), 2)  # unlike ==, it tells 2 from 2.0 and True
     except ValueError:
         return kind(*given, **options)
-    found: T | None = _made.get(key)
+    found: _T | None = _made.get(key)
     if found is None:
         if len(_made) > 1000:
             _made.clear()

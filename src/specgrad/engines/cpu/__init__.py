@@ -12,7 +12,7 @@ import numpy as np
 
 from ...dispatch import check_out, write
 from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
-from ...scalars.floats import admitted
+from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, chain, maximum
 from .cells import kind, see
@@ -33,6 +33,8 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
         return "it takes integers for a maximum only"
     if found.dtype.kind in "iu" and isinstance(op, Maximum) and op.ties == "split":
         return "integers do not split"
+    if isinstance(op, SmoothMaxPool) and not Numbers(x.dtype).holds(op.beta):
+        return f"beta is 0 or infinite as {x.dtype}"
     return None
 
 

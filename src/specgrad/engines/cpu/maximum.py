@@ -39,7 +39,7 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
         target = y if last else np.empty(one.outputs, found.computed)
-        divisors = (nothing, nothing)
+        divisors: tuple[Array, ...] = (nothing, nothing, nothing)
         if divides and (turn == 0 if backwards else last):
             divisors = seen.plan.divisors
         bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
@@ -60,23 +60,23 @@ class Fold:
     x: Array
     y: Array
     bases: Array
-    divisors: tuple[Array, Array]
+    divisors: tuple[Array, ...]
     marks: Array
     maximum: bool | None
 
     def __call__(self, task: Task) -> None:
-        one, found, (rows, columns) = self.one, self.kind, self.divisors
+        one, found, (rows, reciprocals, columns) = self.one, self.kind, self.divisors
         identity = found.lowest if self.maximum else found.zero
         scratch = np.empty(one.scratch, found.computed)
         if one.small is not None and rows.size <= 1 and not columns.size and self.bases is one.bases:
-            factor = found.computed.type(1 / rows[0] if rows.size else 1)
+            by, over = (rows[0], reciprocals[0]) if rows.size else found.zero
             kernel("small.fold_small")(
-                self.x, self.y, identity, self.maximum, one.small, factor, self.marks, task, scratch
+                self.x, self.y, identity, self.maximum, one.small, by, over, self.marks, task, scratch
             )
             return
         kernel("fold.fold_windows")(
             self.x, self.y, identity, self.maximum, one.ints, self.bases, one.rows.low, one.rows.first, one.rows.count,
-            *one.bins, rows, columns, self.marks, task, scratch,
+            *one.bins, rows, reciprocals, columns, self.marks, task, scratch,
         )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def find(seen: Seen, with_codes: bool = True) -> tuple[Array, Array]:
     """The exact maximum, and in the order of the plan the code of each winner."""
     made, found = seen.plan, seen.kind
     flat, array = room_for(seen, None)
-    width = np.uint8 if made.codes <= 255 else np.uint16 if made.codes <= 65535 else np.int32
+    width = np.uint8 if made.codes <= 255 else np.int32
     x, known = seen.flat, None
     codes = np.empty(0, width)
     for turn, one in enumerate(made.passes):

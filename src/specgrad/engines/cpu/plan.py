@@ -384,8 +384,8 @@ class Plan:
         ]
 
     @functools.cached_property
-    def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """What sums are divided by: a factor per row, or one for all, and one per column where columns differ."""
+    def divisors(self) -> tuple[npt.NDArray[Any], ...]:
+        """What sums are divided by: a factor per row or one for all, its reciprocal, and one per column where columns differ."""
         dtype = np.dtype(self.computed)
         override = getattr(self.op, "divisor_override", None)
         real = getattr(self.op, "count_include_pad", True) is False
@@ -398,7 +398,8 @@ class Plan:
         if (columns == columns[:1]).all():
             rows, columns = rows * columns[:1].sum(), columns[:0]
             rows = rows[:1] if (rows == rows[:1]).all() else rows
-        return rows.astype(dtype), np.repeat(columns, self.seen.inner).astype(dtype)
+        by = rows.astype(dtype)
+        return by, 1 / by, np.repeat(columns, self.seen.inner).astype(dtype)
 
     @functools.cached_property
     def codes(self) -> int:

@@ -19,8 +19,8 @@ from .rows import (
     into2,
     into3,
     is_plain,
-    one_over,
     place,
+    quotient,
     read,
     row_at,
     settle,
@@ -78,15 +78,14 @@ def across_bins(source, target, inner, first, count, left, right, maximum):
 
 
 @inline
-def divide(row, n, by, columns, some):
+def divide(row, n, by, reciprocal, columns, some):
     """row /= by * columns, or by `by` alone where there are no columns."""
     if some:
         for i in range(n):
             row[i] = row[i] / (by * columns[i])
     else:
-        reciprocal = one_over(by)
         for i in range(n):
-            row[i] = row[i] * reciprocal
+            row[i] = quotient(row[i], by, reciprocal)
 
 
 @compiled
@@ -102,7 +101,8 @@ def fold_windows(
     row_count,
     bin_first,
     bin_count,
-    row_divisor,
+    divisors,
+    reciprocals,
     column_divisor,
     marks,
     task,
@@ -121,7 +121,7 @@ def fold_windows(
     step, block, slots, staged, half, divide_before = ints[7], ints[8], ints[9], ints[10] != 0, ints[11], ints[12] != 0
     up, offset, taps, stride, dilation = ints[13], ints[14], ints[15], ints[16], ints[17]
     outer_start, outer_stop, start, stop, left, right = task
-    bins = bin_first.size > 0
+    bins, by_column = bin_first.size > 0, column_divisor.size > 0
     if bins:
         first_cell, lead = bin_first[left], 0
         last_cell = bin_first[right - 1] + bin_count[right - 1]
@@ -160,12 +160,14 @@ def fold_windows(
                     kept = at(ring, row % slots * n)
                     read(at(x, base + row * x_row), x_column, inner, x_inner, half, kept, n)
                     if divide_before:
+                        which = min(row, divisors.size - 1)
                         divide(
                             kept,
                             n,
-                            row_divisor[min(row, row_divisor.size - 1)],
+                            divisors[which],
+                            reciprocals[which],
                             at(column_divisor, first_cell * inner),
-                            column_divisor.size > 0,
+                            by_column,
                         )
                 staged_to = max(staged_to, last + 1)
             if count <= 0:
@@ -221,14 +223,9 @@ def fold_windows(
             elif not straight:
                 across(spread, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
             size = (right - left) * inner
-            if not divide_before and row_divisor.size > 0:
-                divide(
-                    folded,
-                    size,
-                    row_divisor[min(r, row_divisor.size - 1)],
-                    at(column_divisor, left * inner),
-                    column_divisor.size > 0,
-                )
+            if not divide_before and divisors.size > 0:
+                which = min(r, divisors.size - 1)
+                divide(folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column)
             if maximum is not None:
                 for i in range(size):
                     watched = watch(watched, folded[i], maximum)

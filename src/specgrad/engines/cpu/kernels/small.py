@@ -9,23 +9,23 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .rows import at, combine, compiled, is_plain, watch
+from .rows import at, combine, compiled, is_plain, quotient, watch
 
 
-def finish(folded, reciprocal, maximum):
-    """A folded window as its value: a maximum as it is, a sum times the reciprocal of its divisor."""
+def finish(folded, divisor, reciprocal, maximum):
+    """A folded window as its value: a maximum as it is, a sum divided."""
     raise NotImplementedError
 
 
 @overload(finish, strict=False, jit_options={"error_model": "numpy"})
-def _finish(folded, reciprocal, maximum):
+def _finish(folded, divisor, reciprocal, maximum):
     if not isinstance(maximum, types.NoneType):
-        return lambda folded, reciprocal, maximum: folded
-    return lambda folded, reciprocal, maximum: folded * reciprocal
+        return lambda folded, divisor, reciprocal, maximum: folded
+    return lambda folded, divisor, reciprocal, maximum: quotient(folded, divisor, reciprocal)
 
 
 @compiled
-def fold_small(x, y, identity, maximum, ints, reciprocal, marks, task, scratch):
+def fold_small(x, y, identity, maximum, ints, divisor, reciprocal, marks, task, scratch):
     """y = fold of the windows of one task's planes; marks the planes whose maximum the order of folding may show in."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
@@ -54,28 +54,28 @@ def fold_small(x, y, identity, maximum, ints, reciprocal, marks, task, scratch):
                 for o in range(width_out):
                     folded = line[o * stride]
                     watched = watch(watched, folded, maximum)
-                    target[o] = finish(folded, reciprocal, maximum)
+                    target[o] = finish(folded, divisor, reciprocal, maximum)
             elif stride == 1:
                 if taps == 3:
                     for o in range(width_out):
                         folded = combine(combine(line[o], line[o + 1], maximum), line[o + 2], maximum)
                         watched = watch(watched, folded, maximum)
-                        target[o] = finish(folded, reciprocal, maximum)
+                        target[o] = finish(folded, divisor, reciprocal, maximum)
                 else:
                     for o in range(width_out):
                         folded = combine(line[o], line[o + 1], maximum)
                         watched = watch(watched, folded, maximum)
-                        target[o] = finish(folded, reciprocal, maximum)
+                        target[o] = finish(folded, divisor, reciprocal, maximum)
             elif taps == 3:
                 for o in range(width_out):
                     folded = combine(combine(line[2 * o], line[2 * o + 1], maximum), line[2 * o + 2], maximum)
                     watched = watch(watched, folded, maximum)
-                    target[o] = finish(folded, reciprocal, maximum)
+                    target[o] = finish(folded, divisor, reciprocal, maximum)
             else:
                 for o in range(width_out):
                     folded = combine(line[2 * o], line[2 * o + 1], maximum)
                     watched = watch(watched, folded, maximum)
-                    target[o] = finish(folded, reciprocal, maximum)
+                    target[o] = finish(folded, divisor, reciprocal, maximum)
         if maximum is not None and not watched > 0:
             first, last = max(task[2] * row_stride - above, 0), min((task[3] - 1) * row_stride - above + rows, height)
             if not is_plain(at(plane, first * width), (last - first) * width):
