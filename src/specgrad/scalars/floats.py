@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import ScalarError, refusal
 from .base import Cells, Family, Mask, unlike
@@ -19,6 +20,14 @@ _LACKS = {
     "i": {"division": ("integers do not divide", _CAST), "exp": ("integers have no exponential", _CAST)},
     "c": {"real": _ORDER},
 }
+
+
+def admitted(dtype: np.dtype[Any], name: str, argument: str, array: Any) -> npt.NDArray[Any]:
+    """An array among cells of this dtype: cast to it where that stays in its kind, else refused."""
+    given = np.asarray(array)
+    if given.dtype == object or not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, dtype.name))
+    return given.astype(dtype, copy=False)
 
 
 class Numbers(Family):
