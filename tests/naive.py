@@ -56,12 +56,6 @@ def pool_windows(op, shape):
                 read[p] = cell
             taps.append(None if None in cells else tuple(read))
         yield position, taps
-    assert where is not None
-
-
-def output_lengths(op, shape):
-    positions = [position for position, _ in pool_windows(op, shape)]
-    return tuple(max(p[i] for p in positions) + 1 for i in range(len(shape))) if positions else None
 
 
 def beats(new, best):

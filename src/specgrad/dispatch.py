@@ -12,6 +12,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import numpy as np
+
 from .errors import ArgumentError, refusal
 
 ENGINES = {"reference": "specgrad.engines.reference"}
@@ -65,7 +67,7 @@ def choose(op: Any, operands: tuple[Any, ...]) -> Any:
 @contextlib.contextmanager
 def engine(name: str) -> Iterator[None]:
     """Force an engine within a ``with`` block: ``with engine("reference"): …``."""
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise refusal(ArgumentError, "engine", "name", name, "is not an engine", "choose from " + ", ".join(ENGINES))
     token = _forced.set(name)
     try:
@@ -106,8 +108,11 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
 
 def check_out(name: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
     """Refuse an `out` that a value of this shape and dtype cannot be written into."""
-    if getattr(out, "shape", None) != shape or getattr(out, "dtype", None) != dtype or not out.flags.writeable:
-        rule = f"must be a writable {dtype} array of shape {shape}"
+    fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == dtype and out.flags.writeable
+    if not fits or dtype is None:
+        rule = (
+            f"must be a writable {dtype} array of shape {shape}" if dtype else "takes the values of plain arrays only"
+        )
         raise refusal(ArgumentError, name, "out", out, rule, "allocate it with np.empty(shape, dtype)")
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import Pairs
+from .arguments import LARGEST, Pairs
 from .errors import ArgumentError, ShapeError, refusal, shape_words
 
 Integers = npt.NDArray[np.intp]
@@ -128,6 +128,9 @@ def sliding_axes(
     for axis, (n, k, s, d) in enumerate(zip(sizes, kernel_size, stride, dilation, strict=True)):
         before, after = same_padding(n, k, s, d) if isinstance(padding, str) else padding[axis]
         sliding = Sliding(n, k, s, before, after, d, ceil_mode)
+        if sliding.length > LARGEST:
+            rule = f"the result would have {sliding.length} cells there"
+            raise refusal(ArgumentError, name, "padding", padding, rule, "use less padding", axis)
         if sliding.length < 1:
             rule = f"the kernel spans {sliding.extent} cells but the padded input has {n + before + after}"
             remedy = "use a smaller kernel or dilation, or more padding"

@@ -8,13 +8,14 @@ Dual numbers pushed through `value`. Who computes all this is not decided here b
 from __future__ import annotations
 
 import dataclasses
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from . import dispatch
+from .arguments import integer
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
 from .scalars import as_operand
@@ -84,7 +85,7 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Operator:
+class Operator(ABC):
     """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted back."""
 
     name: ClassVar[str]
@@ -119,9 +120,9 @@ class Operator:
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is zero."""
-        given, moved = self._given(operands), tuple(tangents)[: len(operands)]
-        if len(moved) != len(operands):
-            rule = f"{len(operands)} operands need as many tangents"
+        given, moved = self._given(operands), self._tuple("tangents", tangents)
+        if len(moved) not in (len(given), len(operands)) or any(t is not None for t in moved[len(given) :]):
+            rule = f"{len(given)} operands need as many tangents"
             raise refusal(ShapeError, self.name, "tangents", len(moved), rule, "give one per operand, None for zero")
         for slot, operand, tangent in zip(self.slots, given, moved, strict=False):
             if tangent is not None:
@@ -133,18 +134,24 @@ class Operator:
         given = self._given(operands)
         shapes = (shape_of(self.name, slot.name, operand) for slot, operand in zip(self.slots, given, strict=False))
         self._fits("cotangent", cotangent, self.output_shape(*shapes))
-        return dispatch.vjp(self, given, cotangent)
+        return *dispatch.vjp(self, given, cotangent), *[None] * (len(operands) - len(given))
 
     def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The operands, without the optional ones that are None."""
-        given = tuple(operands)
+        given = self._tuple("operands", operands)
         required = sum(not slot.optional for slot in self.slots)
-        while len(given) > required and given[-1] is None:
+        while required < len(given) <= len(self.slots) and given[-1] is None:
             given = given[:-1]
         if not required <= len(given) <= len(self.slots):
             names = ", ".join(slot.name + ("=None" if slot.optional else "") for slot in self.slots)
             raise refusal(ShapeError, self.name, "operands", len(given), f"takes ({names})", "give these operands")
         return given
+
+    def _tuple(self, argument: str, given: Any) -> tuple[Any, ...]:
+        if not isinstance(given, list | tuple):
+            rule = f"must be a tuple with one entry per operand, got {type(given).__name__}"
+            raise refusal(ShapeError, self.name, argument, given, rule, "write (x,) for a single one")
+        return tuple(given)
 
     def _fits(self, argument: str, given: Any, shape: Shape) -> None:
         if shape_of(self.name, argument, given) != shape:
@@ -170,3 +177,16 @@ def shape_of(name: str, argument: str, operand: Any) -> Shape:
     """The shape of an array, a Var, a Dual, a number or a nested list."""
     shape = getattr(operand, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else tuple(as_operand(name, argument, operand).shape)
+
+
+def checked_shapes(op: Operator, shapes: tuple[Any, ...]) -> tuple[Shape, ...]:
+    """The shapes of an operator's operands, as many as it takes and made of lengths."""
+    required = sum(not slot.optional for slot in op.slots)
+    if not required <= len(shapes) <= len(op.slots):
+        names = ", ".join(slot.name for slot in op.slots)
+        rule = f"takes the shapes of ({names}), of which {required} are required"
+        raise refusal(ShapeError, op.name, "shapes", len(shapes), rule, "give one shape per operand")
+    return tuple(
+        tuple(integer(op.name, f"shape of {slot.name}", n, 0, axis, shape) for axis, n in enumerate(shape))
+        for slot, shape in zip(op.slots, shapes, strict=False)
+    )

@@ -264,6 +264,7 @@ def _fixed() -> list[Fixed]:
         ),
         Fixed(SmoothMaxPool((2,), beta=1e20), (far,), [1e20], np.ones(1), ([1, 0],)),
         Fixed(SmoothMaxPool((2,), beta=-1e20), (far,), [-1e20], np.ones(1), ([0, 1],)),
+        Fixed(SmoothMaxPool((2,), beta=1e10), (np.array([1e300, -1e300]),), [1e300], np.ones(1), ([1, 0],)),
         Fixed(
             MaxPool((1,), stride=1, padding=1),
             (np.array([-4.0]),),

@@ -15,7 +15,7 @@ from .. import arguments
 from ..arguments import Ints, Padding, Pairs
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, sliding_axes, spatial_positions
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 
 
@@ -36,22 +36,19 @@ class Bilinear(Operator):
         raise NotImplementedError
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        total, bias = S.zeros(window.size), None
+        total = S.zeros(window.size)
         for tap in window:
             total = total + S.where(tap.real, tap.cells(0) * tap.cells(1), S.constant(0))
-            bias = tap
-        if len(window.operands) == 3 and bias is not None:
-            total = total + bias.cells(2)
+        if len(window.operands) == 3:
+            total = total + tap.cells(2)
         return total, None
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        bias = None
         for tap in window:
             yield tap.entry(0, tap.real, times=tap.cells(1))
             yield tap.entry(1, tap.real, times=tap.cells(0))
-            bias = tap
-        if len(window.operands) == 3 and bias is not None:
-            yield bias.entry(2, bias.window.everywhere)
+        if len(window.operands) == 3:  # every tap of a window meets the same bias
+            yield tap.entry(2, window.everywhere)
 
     def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         """Per spatial axis the sliding axis of the convolution, over the side it reads, and how many cells it writes."""
@@ -67,7 +64,7 @@ class Bilinear(Operator):
 
     def _checked(self, shapes: tuple[Shape, ...]) -> tuple[int, Shape]:
         """The number of output channels and the input's spatial sizes, once all operands fit."""
-        x, weight, *bias = shapes
+        x, weight, *bias = checked_shapes(self, shapes)
         kernel, groups = self.weight_kernel()
         rank = len(kernel)
         if len(weight) != rank + 2 or weight[2:] != kernel:
@@ -83,8 +80,8 @@ class Bilinear(Operator):
             raise refusal(
                 ShapeError, self.name, "weight", shape_words(weight), "reads no channel", "give it one at least"
             )
-        if weight[0] % groups:
-            rule = f"must divide {read} input and {written} output channels"
+        if channels % groups or weight[0] % groups:
+            rule = f"must divide the input's {channels} channels and the weight's first axis of {weight[0]}"
             raise refusal(ArgumentError, self.name, "groups", groups, rule, "choose a common divisor of both")
         if channels != read:
             rule = f"the weight reads {read} channels, the input has {channels}"

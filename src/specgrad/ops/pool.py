@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import Ints, Padding, Pairs
+from ..errors import ArgumentError, refusal
 from ..geometry import Adaptive, Axis, Geometry, Shape, pool_geometry, sliding_axes, spatial_positions
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family, Mask
 
 TIES = ("first", "all", "split")
@@ -49,7 +50,7 @@ class Pool(Operator):
         return spatial_positions(self.name, shape, self.spatial_rank(), cast("tuple[int, ...] | None", self.axes))
 
     def output_shape(self, *shapes: Shape) -> Shape:
-        (shape,) = shapes
+        (shape,) = checked_shapes(self, shapes)
         positions = self.positions(shape)
         lengths = list(shape)
         for p, axis in zip(positions, self.spatial(tuple(shape[p] for p in positions)), strict=True):
@@ -329,6 +330,9 @@ class SmoothMaxPool(SlidingWindow):
         self._set(beta=beta, pad=arguments.choice(self.name, "pad", self.pad, ("zero", "skip")))
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        if not S.holds(self.beta):
+            rule, remedy = "is 0 or infinite in the input's precision", "use a wider float type, or another beta"
+            raise refusal(ArgumentError, self.name, "beta", self.beta, rule, remedy)
         extreme, _ = lead(S, window, self._counted_mask, lowest=self.beta < 0)
         pivot = S.pivot(extreme)
         total = S.zeros(window.size)

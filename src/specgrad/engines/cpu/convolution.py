@@ -30,6 +30,7 @@ from ...geometry import Shape, Sliding
 from ...ops.conv import Bilinear, ConvTranspose
 from ...scalars.floats import admitted
 from .blas import one_thread_each
+from .compiled import kernel
 
 Array = npt.NDArray[Any]
 
@@ -59,6 +60,11 @@ class Plan:
     def pointwise(self) -> bool:
         """Whether the wide cells themselves are the columns."""
         return self.taps == 1 and not self.padded and self.wide_cells == self.narrow_cells
+
+    @property
+    def single(self) -> bool:
+        """Whether images have one cell (linear maps), so that all images together make one product."""
+        return self.pointwise and self.narrow_cells == 1
 
     @property
     def columns(self) -> int:
@@ -144,25 +150,29 @@ def run(p: Plan, work: Any, tasks: list[Any]) -> None:
 
 def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """out[image, group] = W · columns(wide[image, group]) + bias."""
-    from .kernels import columns as kernels
-
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
     direct = p.wide_channels == 1 or (p.padded and not np.isfinite(weight).all())
     rows = weight.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
     added = None if bias is None else bias.reshape(p.groups, p.narrow_channels, 1)
+    if p.single:
+        for group in range(p.groups):
+            np.matmul(wide[:, group, :, 0], matrix[group].T, out=out[:, group, :, 0])
+        if added is not None:
+            out += added
+        return out
 
     def work(task: tuple[int, int, int, int]) -> None:
         image, group, start, stop = task
         target = out[image, group, :, start:stop]
         if direct:
             target[...] = 0 if added is None else added[group]
-            kernels.correlate(wide[image, group], rows[group], target, *p.table)
+            kernel("columns.correlate")(wide[image, group], rows[group], target, *p.table)
             return
         if p.pointwise:
             cells = wide[image, group, :, start:stop]
         else:
             cells = scratch("columns", (p.columns, stop - start), wide.dtype)
-            kernels.pack(wide[image, group], cells, start, stop, *p.table)
+            kernel("columns.pack")(wide[image, group], cells, start, stop, *p.table)
         np.matmul(matrix[group], cells, out=target)
         if added is not None:
             target += added[group]
@@ -174,12 +184,16 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
 
 def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """out[image, group] = Wᵀ · narrow[image, group], every column cell added to the cell it was read from, + bias."""
-    from .kernels import columns as kernels
-
     direct = p.wide_channels == 1
     rows = weight.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
     added = None if bias is None else bias.reshape(p.groups, p.wide_channels, 1)
+    if p.single:
+        for group in range(p.groups):
+            np.matmul(narrow[:, group, :, 0], matrix[group], out=out[:, group, :, 0])
+        if added is not None:
+            out += added
+        return out
 
     def work(task: tuple[int, int, int, int]) -> None:
         image, group, first, last = task
@@ -191,13 +205,13 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
             return
         target[...] = 0 if added is None else added[group, first:last]
         if direct:
-            kernels.spread(narrow[image, group], rows[group], target, *p.table)
+            kernel("columns.spread")(narrow[image, group], rows[group], target, *p.table)
             return
         turned = matrix[group, :, first * p.taps : last * p.taps].T
         for start, stop in p.tiles(turned.shape[0], narrow.itemsize):
             cells = scratch("columns", (turned.shape[0], stop - start), narrow.dtype)
             np.matmul(turned, narrow[image, group, :, start:stop], out=cells)
-            kernels.unpack(cells, target, start, stop, *p.table)
+            kernel("columns.unpack")(cells, target, start, stop, *p.table)
 
     # whole images where there are enough of them, since wider products are better ones
     blocks = [(0, p.wide_channels)] if p.images * p.groups >= BLOCKS else p.blocks()
@@ -207,17 +221,19 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
 
 def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     """out[group] = Σ over images and tiles of N · columns(wide)ᵀ."""
-    from .kernels import columns as kernels
-
     matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
     rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
+    if p.single:
+        for group in range(p.groups):
+            np.matmul(narrow[:, group, :, 0].T, wide[:, group, :, 0], out=matrix[group])
+        return out
     out[...] = 0
 
     def directly(task: tuple[int, int, int]) -> None:
         group, first, last = task
         rows[group, :, first:last] = 0
         for image in range(p.images):
-            kernels.weigh(wide[image, group, first:last], narrow[image, group], rows[group, :, first:last], *p.table)
+            kernel("columns.weigh")(wide[image, group], narrow[image, group], rows[group], first, last, *p.table)
 
     def work(task: tuple[int, int, int]) -> None:
         group, first, last = task
@@ -229,7 +245,7 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
                 cells = wide[image, group, first:last, start:stop]
             else:
                 cells = scratch("columns", (height, stop - start), wide.dtype)
-                kernels.pack(wide[image, group, first:last], cells, start, stop, *p.table)
+                kernel("columns.pack")(wide[image, group, first:last], cells, start, stop, *p.table)
             np.matmul(narrow[image, group, :, start:stop], cells.T, out=product)
             target += product
 

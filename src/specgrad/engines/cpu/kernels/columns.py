@@ -176,11 +176,11 @@ def spread(narrow, weight, wide, rows, length, low, high, stride, before, dilati
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract"})
-def weigh(wide, narrow, weight, rows, length, low, high, stride, before, dilation, joined):
-    """The adjoint of `correlate` in `weight`: weight[n, channel, o, j] += Σ narrow[n]·wide over the cells that meet."""
+def weigh(wide, narrow, weight, first, last, rows, length, low, high, stride, before, dilation, joined):
+    """The adjoint of `correlate` in `weight`: weight[n, channel, o, j] += Σ narrow[n]·wide over the cells that meet, for channels first to last."""
     outer, taps = rows.shape[1], low.shape[0]
     for n in range(narrow.shape[0]):
-        for channel in range(wide.shape[0]):
+        for channel in range(first, last):
             for o in range(outer):
                 for j in range(taps):
                     shift, total = j * dilation - before, narrow.dtype.type(0)
