@@ -22,15 +22,9 @@ _LACKS = {
 
 
 def admitted(dtype: np.dtype[Any], name: str, argument: str, array: Any) -> npt.NDArray[Any]:
-<<<<<<< HEAD
-    """An array among cells of this dtype: cast to it where that stays in its kind, else refused."""
-    given = np.asarray(array)
-    if given.dtype == object or not np.can_cast(given.dtype, dtype, "same_kind"):
-=======
     """An array among numbers of this dtype: converted to it where that loses nothing, else refused."""
     given = np.asarray(array)
     if given.dtype.kind in "Ob" or not np.can_cast(given.dtype, dtype, "safe"):
->>>>>>> main
         raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, dtype.name))
     return given.astype(dtype, copy=False)
 
