@@ -169,7 +169,9 @@ def test_extra_memory_is_a_tile_per_thread(rule):
     g = np.ones_like(x)
     call = convolution.Call(op, x, w)
     out = np.empty_like(x)
-    run = {"value": lambda: call.value(out), "pull": lambda: call.pull(g), "pull_weight": lambda: call.pull_weight(g)}[rule]
+    run = {"value": lambda: call.value(out), "pull": lambda: call.pull(g), "pull_weight": lambda: call.pull_weight(g)}[
+        rule
+    ]
     with sg.num_threads(2):
         run()
         convolution._scratch.__dict__.clear()

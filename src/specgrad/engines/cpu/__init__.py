@@ -1,98 +1,60 @@
-"""Pooling on NumPy arrays at the speed of memory, by kernels that Numba compiles on first use.
+"""The CPU engine: NumPy arrays at the speed of memory (pooling) and of matrix products (convolution).
 
-An N-dimensional window is a chain of one-dimensional folds, so the cost of a cell does not grow with the window's volume.
-This file decides who runs what; the folds are in `kernels`, how an array is walked is in `plan`.
+One part per kind of operator; this file decides which part runs what. Kernels are compiled by Numba on first use.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from ...ops.conv import Bilinear
+from ...ops.pool import Pool
+from . import convolution, pooling
 
-from ...dispatch import check_out, write
-from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
-from ...scalars.floats import Numbers, admitted
-from .. import reference
-from . import average, chain, maximum
-from .cells import kind, see
+PARTS = {Pool: pooling, Bilinear: convolution}
 
-TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
+TAKES = "; ".join(part.TAKES for part in PARTS.values())
+
+
+def part(op: Any) -> Any:
+    """Who runs this operator, or None."""
+    return next((part for kind, part in PARTS.items() if isinstance(op, kind)), None)
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
-    x = operands[0]
-    if not isinstance(op, Pool):
-        return "it runs pooling only"
-    if type(x) is not np.ndarray:
-        return f"it takes NumPy arrays only, not {type(x).__name__}"
-    found = kind(x.dtype)
-    if found is None:
-        return f"it does not take {x.dtype}"
-    if found.dtype.kind in "iu" and not isinstance(op, Maximum):
-        return "it takes integers for a maximum only"
-    if found.dtype.kind in "iu" and isinstance(op, Maximum) and op.ties == "split":
-        return "integers do not split"
-    if isinstance(op, SmoothMaxPool) and not Numbers(x.dtype).holds(op.beta):
-        return f"beta is 0 or infinite as {x.dtype}"
-    return None
+    found = part(op)
+    return found.refuses(op, operands) if found else f"it does not run {op.name}"
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    (x,) = operands
-    if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
-    if isinstance(op, SmoothMaxPool):
-        return write(op.name, chain.smooth(op, x)[0], out)
-    return (maximum if isinstance(op, Maximum) else average).value(op, x, out)
+    return part(op).forward(op, operands, out)
 
 
-def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Any]:
-    (x,) = operands
-    if isinstance(op, SmoothMaxPool):
-        return chain.smooth(op, x)
-    if isinstance(op, Average):
-        return average.value(op, x, None), see(op, x, any_order=True)
-    if op.ties != "first":
-        return maximum.value(op, x, None), chain.tie(op, x)
-    return maximum.keep(op, x)
+def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    kept: tuple[Any, Any] = part(op).keep(op, operands, out)
+    return kept
+
+
+def recall(op: Any, operands: tuple[Any, ...]) -> Any:
+    return part(op).recall(op, operands)
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    (x,) = operands
-    if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
-    return maximum.indices(op, x, out)
+    found: tuple[Any, Any] = part(op).indices(op, operands, out)
+    return found
 
 
-def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
-    (x,), (dx,) = operands, tangents
-    if dx is None:
-        dx = np.zeros_like(x)
-    if not _is_plain_array(dx):
-        return reference.push(op, operands, reference.keep(op, operands)[1], tangents)
-    dx = admitted(x.dtype.newbyteorder("="), op.name, "tangent of x", dx)
-    if isinstance(op, SmoothMaxPool):
-        return chain.push_smooth(kept, dx)
-    if isinstance(op, Average):
-        return average.value(op, dx, None)
-    return (maximum if op.ties == "first" else chain).push(kept, dx)
+def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
+    return part(op).push(op, operands, kept, tangents, out)
 
 
-def pull(op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
-    (x,) = operands
-    if not _is_plain_array(cotangent):
-        return reference.pull(op, operands, reference.keep(op, operands)[1], cotangent)
-    gy = admitted(x.dtype.newbyteorder("="), op.name, "cotangent", cotangent)
-    if isinstance(op, SmoothMaxPool):
-        gx = chain.pull_smooth(kept, gy)
-    elif isinstance(op, Average):
-        gx = average.pull(kept, gy)
-    else:
-        gx = (maximum if op.ties == "first" else chain).pull(kept, gy)
-    return (gx.reshape(x.shape),)
-
-
-def _is_plain_array(direction: Any) -> bool:
-    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
-    return isinstance(direction, np.ndarray) and direction.dtype != object
+def pull(
+    op: Any,
+    operands: tuple[Any, ...],
+    kept: Any,
+    cotangent: Any,
+    wanted: tuple[bool, ...] | None = None,
+    out: Any = None,
+) -> tuple[Any, ...]:
+    pulled: tuple[Any, ...] = part(op).pull(op, operands, kept, cotangent, wanted, out)
+    return pulled

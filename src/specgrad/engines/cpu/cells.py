@@ -108,3 +108,8 @@ def handed_over(result: Array, out: Array | None) -> Array:
         return result
     np.copyto(out, result)
     return out
+
+
+def is_plain_array(direction: Any) -> bool:
+    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
+    return isinstance(direction, np.ndarray) and direction.dtype != object

@@ -25,12 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import threads
-from ...dispatch import check_out
+from ...dispatch import check_out, write
 from ...geometry import Shape, Sliding
 from ...ops.conv import Bilinear, ConvTranspose
 from ...scalars.floats import admitted
+from .. import reference
 from .blas import one_thread_each
+from .cells import is_plain_array
 from .compiled import kernel
+
+TAKES = "convolution, transposed convolution and linear maps of NumPy arrays: float64, float32, float16 and bfloat16"
 
 Array = npt.NDArray[Any]
 
@@ -140,14 +144,16 @@ def scratch(name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 def run(p: Plan, work: Any, tasks: list[Any]) -> None:
     """Do all tasks: on this thread if they are small, else on all of them with one BLAS thread each."""
+    quiet = np.errstate(all="ignore")(work)  # each thread has an error state of its own
     if len(tasks) == 1 or p.work() < SMALL or threads.get_num_threads() == 1:
         for task in tasks:
-            work(task)
+            quiet(task)
         return
     with one_thread_each():
-        threads.run(work, tasks)
+        threads.run(quiet, tasks)
 
 
+@np.errstate(all="ignore")
 def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """out[image, group] = W · columns(wide[image, group]) + bias."""
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
@@ -182,6 +188,7 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
     return out
 
 
+@np.errstate(all="ignore")
 def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """out[image, group] = Wᵀ · narrow[image, group], every column cell added to the cell it was read from, + bias."""
     direct = p.wide_channels == 1
@@ -219,6 +226,7 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
     return out
 
 
+@np.errstate(all="ignore")
 def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     """out[group] = Σ over images and tiles of N · columns(wide)ᵀ."""
     matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
@@ -293,7 +301,8 @@ class Call:
     def pull_bias(self, gy: Array) -> Array:
         """The bias's cotangent."""
         images, groups, channels, cells = self.written
-        return gy.reshape(images, groups * channels, cells).sum(axis=(0, 2), dtype=gy.dtype)
+        summed: Array = gy.reshape(images, groups * channels, cells).sum(axis=(0, 2), dtype=gy.dtype)
+        return summed
 
 
 def refuses(op: Bilinear, operands: tuple[Any, ...]) -> str | None:
@@ -337,13 +346,19 @@ def _meets(out: Array, operands: tuple[Array, ...]) -> bool:
     return any(np.may_share_memory(out, operand) for operand in operands)
 
 
-def keep(op: Bilinear, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+def keep(op: Bilinear, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     """The value; the derivatives need nothing of it."""
-    return forward(op, operands), None
+    return forward(op, operands, out), None
 
 
-def push(op: Bilinear, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
+def recall(op: Bilinear, operands: tuple[Any, ...]) -> None:
+    """Nothing."""
+
+
+def push(op: Bilinear, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     """dy = dx ∗ w + x ∗ dw + db."""
+    if not all(t is None or is_plain_array(t) for t in tangents):
+        return reference.push(op, operands, reference.recall(op, operands), tangents)
     dtype = operands[0].dtype
     x, weight = (widened(operand, dtype) for operand in operands[:2])
     moved = [
@@ -359,15 +374,30 @@ def push(op: Bilinear, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
             total += call.value(part, weight=moved[1])
         if len(moved) == 3 and moved[2] is not None:
             total += moved[2].reshape(-1, *[1] * len(op.weight_kernel()[0]))
-    return total.astype(dtype, copy=False)
+    return write(op.name, total.astype(dtype, copy=False), out)
 
 
-def pull(op: Bilinear, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
-    """The cotangents of input, weight and bias."""
+def pull(
+    op: Bilinear,
+    operands: tuple[Any, ...],
+    kept: Any,
+    cotangent: Any,
+    wanted: tuple[bool, ...] | None = None,
+    out: tuple[Any, ...] | None = None,
+) -> tuple[Any, ...]:
+    """The cotangents of input, weight and bias, as far as they are wanted."""
+    if not is_plain_array(cotangent):
+        return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
     dtype = operands[0].dtype
     gy = np.ascontiguousarray(widened(admitted(dtype, op.name, "cotangent", cotangent), dtype))
+    targets = out or (None,) * len(operands)
     if gy.size == 0:
-        return tuple(np.zeros_like(operand) for operand in operands)
-    call = Call(op, *(widened(operand, dtype) for operand in operands[:2]))
-    pulled = (call.pull(gy), call.pull_weight(gy), call.pull_bias(gy))[: len(operands)]
-    return tuple(part.astype(dtype, copy=False) for part in pulled)
+        parts: list[Any] = [np.zeros_like(operand) for operand in operands]
+    else:
+        call = Call(op, *(widened(operand, dtype) for operand in operands[:2]))
+        rules = (call.pull, call.pull_weight, call.pull_bias)[: len(operands)]
+        parts = [rule(gy) if wanted is None or wanted[slot] else None for slot, rule in enumerate(rules)]
+    return tuple(
+        part if part is None else write(op.name, part.astype(dtype, copy=False), target)
+        for part, target in zip(parts, targets, strict=True)
+    )
