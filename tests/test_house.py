@@ -20,16 +20,17 @@ SOURCE = ROOT / "src" / "specgrad"
 LAYERS = [
     {"errors"},
     {"arguments"},
-    {"geometry"},
+    {"geometry", "threads"},
     {"scalars"},
     {"arithmetic", "tree"},
     {"dispatch"},
     {"operator", "levels"},
     {"derive"},
-    {"ops", "engines", "autograd", "graph"},
+    {"ops"},
+    {"engines", "autograd", "graph"},
     {"functional"},
     {"ranked"},
-    {"conformance"},
+    {"conformance", "bench"},
     {"cli"},
 ]
 """Every part of the house may import from the layers before its own, and from itself."""

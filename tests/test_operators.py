@@ -66,8 +66,9 @@ def test_value_and_derivatives_are_the_definition(kind, scalar):
         else:
             arrays = [operands, tangents, (cotangent,)]
         expected = naively(case, operands, tangents, cotangent)
-        value, pushed = case.op.jvp(*arrays[:2])
-        pulled = case.op.vjp(arrays[0], *arrays[2])
+        with specgrad.engine("reference"):  # the specification; other engines may sum in another order
+            value, pushed = case.op.jvp(*arrays[:2])
+            pulled = case.op.vjp(arrays[0], *arrays[2])
         assert value.shape == case.op.output_shape(*(a.shape for a in case.operands))
         assert list(value.flat) == expected[0]
         assert list(pushed.flat) == expected[1]

@@ -83,6 +83,7 @@ from .ranked import (
     smooth_max_pool3d,
 )
 from .scalars.dual import Dual
+from .threads import get_num_threads, num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
@@ -143,6 +144,7 @@ __all__ = [
     "cross_entropy",
     "detach",
     "engine",
+    "get_num_threads",
     "global_avg_pool",
     "global_avg_pool1d",
     "global_avg_pool2d",
@@ -163,9 +165,11 @@ __all__ = [
     "mean",
     "mse_loss",
     "mul",
+    "num_threads",
     "relu",
     "reshape",
     "scale",
+    "set_num_threads",
     "smooth_max_pool",
     "smooth_max_pool1d",
     "smooth_max_pool2d",

@@ -1,8 +1,9 @@
-"""The command line: `specgrad check`."""
+"""The command line: `specgrad check | bench | warmup`."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 try:
     import typer
@@ -62,6 +63,30 @@ def check(
 def _cell(finding: object) -> str:
     cases, difference = finding.cases, finding.difference  # type: ignore[attr-defined]
     return "[red]differs[/]" if difference else f"[green]holds[/] ({cases})" if cases else "-"
+
+
+@app.command()
+def bench(
+    quick: bool = typer.Option(False, help="Smaller batches and fewer repetitions."),
+    json: Path | None = typer.Option(None, help="Write every cell to this file."),
+    plot: Path | None = typer.Option(None, help="Draw cost against kernel size and rank to this image."),
+) -> None:
+    """Measure pooling against the speed of a copy and against the peers that are installed."""
+    from . import bench as benchmark
+
+    benchmark.run(quick, json, plot, Console())
+
+
+@app.command()
+def warmup() -> None:
+    """Compile the common kernels, so that no later call has to."""
+    from .engines.cpu.warmup import steps
+
+    console = Console()
+    todo = list(steps())
+    for _, compile_it in track(todo, description="compiling", console=console, disable=not console.is_terminal):
+        compile_it()
+    console.print(f"{len(todo)} kernels are ready")
 
 
 def main() -> None:

@@ -12,15 +12,18 @@ import contextvars
 import functools
 import importlib
 import inspect
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .arithmetic import like
-from .errors import ArgumentError, refusal
+from .errors import ArgumentError, SlowPathWarning, describe, refusal
 
-ENGINES = {"network": "specgrad.engines.network", "reference": "specgrad.engines.reference"}
+ENGINES = {"cpu": "specgrad.engines.cpu", "reference": "specgrad.engines.reference"}
+
+LARGE = 1_000_000  # elements of a float array from which the specification is worth a warning
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
@@ -54,22 +57,39 @@ class Engine(Protocol):
     # `recall(op, operands)` may give what `keep` keeps without computing the value.
 
 
+@functools.cache
 def load(name: str) -> Any:
     """An engine by its name."""
     return importlib.import_module(ENGINES[name])
 
 
 def choose(op: Any, operands: tuple[Any, ...]) -> Any:
-    """The engine that runs this operator on these operands."""
+    """The engine that runs this operator on these operands; the first that does not refuse, or the one that is forced."""
     forced = _forced.get()
     reason = "no engine is registered"
+    refused: list[str] = []
     for name in ENGINES if forced is None else (forced,):
         candidate = load(name)
         reason = candidate.refuses(op, operands)
         if reason is None:
+            if refused and name == "reference":
+                _warn_if_slow(op, operands, refused)
             return candidate
+        refused.append(f"{name}: {reason}")
     remedy = "use another engine: " + ", ".join(ENGINES)
     raise refusal(ArgumentError, op.name, "engine", forced, reason, remedy)
+
+
+def _warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str]) -> None:
+    """Say so when a large float array falls to the specification, which is a hundred times slower than an engine."""
+    for operand in operands:
+        if isinstance(operand, np.ndarray) and operand.size > LARGE and operand.dtype.kind in "fV":
+            words = (
+                f"{op.name}: {describe(operand)} runs on the reference engine, slowly ({'; '.join(refused)}); "
+                'give what another engine takes (see list_engines()), or say engine("reference") to mean it'
+            )
+            warnings.warn(words, SlowPathWarning, stacklevel=5)
+            return
 
 
 @contextlib.contextmanager

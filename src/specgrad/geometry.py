@@ -32,6 +32,19 @@ class Taps(NamedTuple):
     exists: Booleans
 
 
+class Ranges(NamedTuple):
+    """An axis as runs of cells: output o reads `count` real cells from `first` on, `step` apart, and has `existing` taps.
+
+    `start` is where its tap 0 lies, which may be padding. Unlike :class:`Taps` it takes no memory per tap.
+    """
+
+    start: Integers
+    first: Integers
+    count: Integers  # type: ignore[assignment] # not the tuple's method
+    existing: Integers
+    step: int
+
+
 class Readers(NamedTuple):
     """The inverse of :class:`Taps`, of shape (cells, most readers): which outputs read a cell, by which tap, ascending."""
 
@@ -73,6 +86,14 @@ class Sliding:
         real = (cells >= 0) & (cells < self.size)
         return Taps(np.where(real, cells, 0), real, cells < self.size + self.after)
 
+    def ranges(self) -> Ranges:
+        """The runs of cells of this axis."""
+        start = np.arange(self.length) * self.stride - self.before
+        missed = np.clip(-(start // self.dilation), 0, self.kernel)
+        reached = np.clip(-((start - self.size) // self.dilation), missed, self.kernel)
+        existing = np.clip(-((start - self.size - self.after) // self.dilation), 0, self.kernel)
+        return Ranges(start, start + missed * self.dilation, reached - missed, existing, self.dilation)
+
 
 @dataclass(frozen=True)
 class Adaptive:
@@ -89,6 +110,13 @@ class Adaptive:
         cells = starts + np.arange(int((stops - starts).max(initial=1)))
         real = cells < stops
         return Taps(np.where(real, cells, 0), real, real)
+
+    def ranges(self) -> Ranges:
+        """The runs of cells of this axis."""
+        outputs = np.arange(self.length)
+        start = outputs * self.size // max(self.length, 1)
+        count = -(-(outputs + 1) * self.size // max(self.length, 1)) - start
+        return Ranges(start, start, count, count, 1)
 
 
 Axis = Sliding | Adaptive

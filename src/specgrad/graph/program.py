@@ -196,8 +196,6 @@ def _dtype(x: Any) -> Any:
 def _candidates(name: str) -> list[str]:
     """The named engine, and those after it for what it does not take."""
     order = list(dispatch.ENGINES)
-    if name == "cpu" and name not in order:
-        return order
     if name not in order:
         rule, remedy = "is not an engine", "choose from " + ", ".join(order)
         raise refusal(ArgumentError, "compile", "engine", name, rule, remedy)

@@ -53,6 +53,10 @@ class Bilinear(Operator):
         if len(window.operands) == 3:  # every tap of a window meets the same bias
             yield tap.entry(2, window.everywhere)
 
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
+        """Per spatial axis the sliding axis of the convolution, over the side it reads, and how many cells it writes."""
+        raise NotImplementedError
+
     def _lengths(self, sizes: Shape) -> Shape:
         """The output's spatial lengths."""
         raise NotImplementedError
@@ -113,6 +117,9 @@ class Linear(Bilinear):
     def weight_kernel(self) -> tuple[tuple[int, ...], int]:
         return (), 1
 
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
+        return ()
+
     def _lengths(self, sizes: Shape) -> Shape:
         return ()
 
@@ -168,12 +175,14 @@ class Conv(SlidingWeight):
     form: ClassVar = "(out, in/groups, *kernel)"
     words: ClassVar = ("same", "valid")
 
-    def _axes(self, sizes: Shape) -> tuple[Sliding, ...]:
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         stride, dilation = cast(Shape, self.stride), cast(Shape, self.dilation)
-        return sliding_axes(self.name, sizes, self.kernel_size, stride, cast("str | Pairs", self.padding), dilation)
+        padding = cast("str | Pairs", self.padding)
+        axes = sliding_axes(self.name, sizes, self.kernel_size, stride, padding, dilation)
+        return tuple((axis, axis.length) for axis in axes)
 
     def _lengths(self, sizes: Shape) -> Shape:
-        return tuple(axis.length for axis in self._axes(sizes))
+        return tuple(length for _, length in self.sliding(sizes))
 
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[1] * self.groups, weight[0]
@@ -181,7 +190,7 @@ class Conv(SlidingWeight):
     @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
-        taps = [axis.taps() for axis in self._axes(sizes)]
+        taps = [axis.taps() for axis, _ in self.sliding(sizes)]
         return channel_geometry(shapes[0], shapes[1], self.groups, written, taps, transposed=False)
 
 
@@ -214,8 +223,7 @@ class ConvTranspose(SlidingWeight):
                 remedy = "use a smaller output_padding"
                 raise refusal(ArgumentError, self.name, "output_padding", extra, rule, remedy, axis)
 
-    def _axes(self, sizes: Shape) -> list[tuple[Sliding, int]]:
-        """Per axis the convolution that this is the adjoint of, over the result, and the cells it gets back."""
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         parameters = (self.kernel_size, self.stride, self.padding, self.dilation, self.output_padding)
         made = []
         for axis, (n, k, s, (a, b), d, extra) in enumerate(zip(sizes, *cast(Any, parameters), strict=True)):
@@ -224,10 +232,10 @@ class ConvTranspose(SlidingWeight):
                 rule = f"leaves {size} cells of the result"
                 raise refusal(ShapeError, self.name, "padding", self.padding, rule, "use less padding", axis)
             made.append((Sliding(size, k, s, a, b, d), n))
-        return made
+        return tuple(made)
 
     def _lengths(self, sizes: Shape) -> Shape:
-        return tuple(axis.size for axis, _ in self._axes(sizes))
+        return tuple(axis.size for axis, _ in self.sliding(sizes))
 
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[0], weight[1] * self.groups
@@ -235,5 +243,5 @@ class ConvTranspose(SlidingWeight):
     @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
-        turned = [readers(axis.taps(outputs=n), axis.size) for axis, n in self._axes(sizes)]
+        turned = [readers(axis.taps(outputs=n), axis.size) for axis, n in self.sliding(sizes)]
         return channel_geometry(shapes[0], shapes[1], self.groups, written, turned, transposed=True)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..dispatch import check_out
-from ..ops.loss import CrossEntropy, MseLoss
-from ..ops.pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
-from ..ops.reduce import LogSoftmax, Mean, Sum
-from . import reference
+from ...dispatch import check_out
+from ...ops.loss import CrossEntropy, MseLoss
+from ...ops.pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
+from ...ops.reduce import LogSoftmax, Mean, Sum
+from .. import reference
 
 TAKES = "pointwise operators, reductions and losses on NumPy arrays of float32 and float64"
 
