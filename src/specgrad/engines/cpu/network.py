@@ -15,6 +15,7 @@ from ...dispatch import check_out
 from ...ops.loss import CrossEntropy, MseLoss
 from ...ops.pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
 from ...ops.reduce import LogSoftmax, Mean, Sum
+from ...scalars import as_indices
 from .. import reference
 
 TAKES = "pointwise operators, reductions and losses on NumPy arrays of float32 and float64"
@@ -39,7 +40,10 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    shape = op.output_shape(*(np.shape(x) for x in operands))
+    operands = tuple(
+        as_indices(op.name, slot.name, x) if slot.integer else x for slot, x in zip(op.slots, operands, strict=False)
+    )
+    shape = op.output_shape(*(x.shape for x in operands))
     op.check(operands)
     if out is None:
         out = np.empty(shape, operands[0].dtype)
