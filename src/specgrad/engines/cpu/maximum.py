@@ -69,7 +69,7 @@ class Fold:
         identity = found.lowest if self.maximum else found.zero
         scratch = np.empty(one.scratch, found.computed)
         if one.small is not None and rows.size <= 1 and not columns.size and self.bases is one.bases:
-            by, over = (rows[0], reciprocals[0]) if rows.size else found.zero
+            by, over = (rows[0], reciprocals[0]) if rows.size else (found.computed.type(1),) * 2
             kernel("small.fold_small")(
                 self.x, self.y, identity, self.maximum, one.small, by, over, self.marks, task, scratch
             )
