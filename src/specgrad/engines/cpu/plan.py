@@ -76,8 +76,9 @@ class Reads:
 
     @property
     def block(self) -> int:
-        """The length of blocks whose prefixes and suffixes make up all windows; 0 where windows are few cells or irregular."""
-        return self.most if self.taps and self.step == 1 and self.most > FEW else 0
+        """The length of blocks whose prefixes and suffixes make up all windows; 0 where windows are
+        few cells, irregular, or apart."""
+        return self.most if self.stride < self.taps and self.step == 1 and self.most > FEW else 0
 
 
 SINGLE = np.zeros(1, np.int64)
@@ -215,7 +216,7 @@ def make_pass(
     span = (span if columns.taps else columns.size) * inner
     m = tile * inner
     fold_scratch = (slots + rows.block + 1) * max(span, m) + 4 * span + m
-    code_scratch = (slots + rows.block + 2) * m + span
+    code_scratch = (slots + rows.block + 2) * m + 2 * span
     return Pass(
         rows,
         columns,
@@ -224,7 +225,7 @@ def make_pass(
         outer,
         ints,
         make_tasks(len(outer), rows, columns, inner, tile),
-        max(fold_scratch, (slots + rows.block + 2) * m + 2 * span)
+        max(fold_scratch, (slots + rows.block + 2) * m + 3 * span)
         + 4 * (columns.size + columns.offset + 8) * inner
         + 16,
         code_scratch,
