@@ -139,8 +139,9 @@ def smooth_pass(z, totals, extremes, sums, numbers, ints, zeros, mass, start, st
             for turn in range(2):
                 if turn == 1:
                     for i in range(size):
-                        share = zeros[i if inner == 1 else group] * mass[0 if inner == 1 else i]
-                        total[i] = share * exponential(beta * (zero - pivot(most[i])))
+                        padded = zeros[i if inner == 1 else group]
+                        if padded > 0:
+                            total[i] = padded * mass[0 if inner == 1 else i] * exponential(-beta * pivot(most[i]))
                 for j in range(taps):
                     cell, across, limit = j * dilation - before, stride, n
                     line = outer * n
