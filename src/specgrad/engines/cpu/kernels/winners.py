@@ -171,7 +171,7 @@ def find_winners(
                 value, code = at(ring, row % slots * m), at(ring_code, row % slots * m)
                 more = np.int32(row * code_width)
                 read(at(x, base + row * x_row), x_column, inner, x_inner, half, at(padded, pad * inner), n)
-                if codes_in is not None:
+                if codes_in.size > 0:
                     known = at(codes_in, (outer * height + row) * width + left)
                     copy(value, m, padded)
                     for i in range(m):
@@ -244,7 +244,6 @@ def find_winners(
                     slot = (f + j * step) % slots * m
                     lead(value, code, m, at(ring, slot), at(ring_code, slot), zero)
             settle(value, m, half, y, where)
-            if codes is not None:
-                final, shift = at(codes, where), np.int32(-row_start[r] * code_width)
-                for i in range(m):
-                    final[i] = plus(code[i], shift)
+            final, shift = at(codes, where), np.int32(-row_start[r] * code_width)
+            for i in range(m):
+                final[i] = plus(code[i], shift)
