@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
 try:
     import typer
@@ -67,9 +68,9 @@ def _cell(finding: object) -> str:
 
 @app.command()
 def bench(
-    quick: bool = typer.Option(False, help="Smaller batches and fewer repetitions."),
-    json: Path | None = typer.Option(None, help="Write every cell to this file."),
-    plot: Path | None = typer.Option(None, help="Draw cost against kernel size and rank to this image."),
+    quick: Annotated[bool, typer.Option(help="Smaller batches and fewer repetitions.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write every cell to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw cost against kernel size and rank to this image.")] = None,
 ) -> None:
     """Measure pooling against the speed of a copy and against the peers that are installed."""
     from . import bench as benchmark

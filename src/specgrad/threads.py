@@ -71,12 +71,12 @@ def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
     left = collections.deque(tasks)
 
     def drain() -> None:
-        try:
-            while True:
-                work(left.popleft())
-        except IndexError:
-            if left:
-                raise
+        while True:
+            try:
+                task = left.popleft()
+            except IndexError:
+                return
+            work(task)
 
     futures = [_executor(helpers).submit(drain) for _ in range(helpers)]
     try:

@@ -141,7 +141,7 @@ def divided(shared: Array, sharers: Array) -> Array:
 def numbers(op: Any, found: Kind) -> Array:
     """|β|, its sign, and the two numbers that stand for nothing in a maximum and in a sum."""
     beta = found.computed.type(float(op.beta))
-    return np.array([abs(beta), 1 if beta > 0 else -1, -np.inf, 0], found.computed)
+    return np.array([abs(beta), 1 if beta > 0 else -1, -np.inf, 0, 1], found.computed)
 
 
 def layout_of(reads: Reads, inner: int) -> Array:

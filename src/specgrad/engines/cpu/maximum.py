@@ -26,7 +26,7 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
     seen = see(op, x, any_order=True)
     flat, result = room_for(seen, out)
     if fold(seen.plan.passes, seen, seen.flat, flat, maximum=True):
-        result[...] = find(see(op, x), with_codes=False)[0]
+        result[...] = find(see(op, x))[0]
     else:
         blank(seen.plan, flat, 0)
     return handed_over(result, out)
@@ -69,7 +69,7 @@ class Fold:
         identity = found.lowest if self.maximum else found.zero
         scratch = np.empty(one.scratch, found.computed)
         if one.small is not None and rows.size <= 1 and not columns.size and self.bases is one.bases:
-            by, over = (rows[0], reciprocals[0]) if rows.size else found.zero
+            by, over = (rows[0], reciprocals[0]) if rows.size else (found.computed.type(1),) * 2
             kernel("small.fold_small")(
                 self.x, self.y, identity, self.maximum, one.small, by, over, self.marks, task, scratch
             )
@@ -80,19 +80,19 @@ class Fold:
         )  # fmt: skip
 
 
-def find(seen: Seen, with_codes: bool = True) -> tuple[Array, Array]:
+def find(seen: Seen) -> tuple[Array, Array]:
     """The exact maximum, and in the order of the plan the code of each winner."""
     made, found = seen.plan, seen.kind
     flat, array = room_for(seen, None)
     width = np.uint8 if made.codes <= 255 else np.int32
-    x, known = seen.flat, None
-    codes = np.empty(0, width)
+    x, codes = seen.flat, np.empty(0, width)
+    known = codes
     for turn, one in enumerate(made.passes):
         last = turn == len(made.passes) - 1
         target = flat if last else np.empty(one.outputs, found.computed)
         codes = np.empty(one.outputs, width)
         bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
-        threads.run(Find(one, found, x, target, known, codes, bases, with_codes), one.tasks)
+        threads.run(Find(one, found, x, target, known, codes, bases), one.tasks)
         x, known = target, codes
     blank(made, flat, 0)
     blank(made, codes, made.codes)
@@ -107,15 +107,15 @@ class Find:
     kind: Kind
     x: Array
     y: Array
-    known: Array | None
+    known: Array
+    """The codes of the pass before, if there was one."""
     codes: Array
     bases: Array
-    with_codes: bool
 
     def __call__(self, task: Task) -> None:
         one, found = self.one, self.kind
         scratch, code_scratch = np.empty(one.scratch, found.computed), np.empty(one.code_scratch, np.int32)
-        if one.small is not None and self.known is None and self.bases is one.bases and self.codes.itemsize == 1:
+        if one.small is not None and not self.known.size and self.bases is one.bases and self.codes.itemsize == 1:
             kernel("small_winners.find_small_winners")(
                 self.x, self.y, self.codes, found.lowest, one.small, task, scratch, code_scratch
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,8 +76,9 @@ class Reads:
 
     @property
     def block(self) -> int:
-        """The length of blocks whose prefixes and suffixes make up all windows; 0 where windows are few cells or irregular."""
-        return self.most if self.taps and self.step == 1 and self.most > FEW else 0
+        """The length of blocks whose prefixes and suffixes make up all windows; 0 where windows are
+        few cells, irregular, or apart."""
+        return self.most if self.stride < self.taps and self.step == 1 and self.most > FEW else 0
 
 
 SINGLE = np.zeros(1, np.int64)
@@ -204,42 +205,18 @@ def make_pass(
     codes: int = 1,
 ) -> Pass:
     """`steps`: the strides of a row, a column and an inner cell; `codes`: how many codes the passes before have used."""
-    row_step, column_step, inner_step = steps
+    _, column_step, inner_step = steps
     staged = half > 0 or divides or (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
-    ints = np.array(
-        [
-            row_step,
-            column_step,
-            inner_step,
-            columns.size,
-            inner,
-            rows.length,
-            columns.length,
-            rows.step,
-            rows.block,
-            slots,
-        ]
-        + [
-            staged,
-            half,
-            divides,
-            columns.up,
-            columns.offset,
-            columns.taps,
-            columns.stride,
-            columns.dilation,
-            rows.size,
-            codes,
-        ],
-        np.int64,
-    )
+    lengths = (columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots)
+    across = (columns.up, columns.offset, columns.taps, columns.stride, columns.dilation)
+    ints = np.array([*steps, *lengths, staged, half, divides, *across, rows.size, codes], np.int64)
     tile = min(columns.length, max(TILE // inner, 1))
     span = (tile - 1) * columns.stride + (max(columns.taps, 1) - 1) * columns.dilation + 1
     span = (span if columns.taps else columns.size) * inner
     m = tile * inner
     fold_scratch = (slots + rows.block + 1) * max(span, m) + 4 * span + m
-    code_scratch = (slots + rows.block + 2) * m + span
+    code_scratch = (slots + rows.block + 2) * m + 2 * span
     return Pass(
         rows,
         columns,
@@ -248,7 +225,9 @@ def make_pass(
         outer,
         ints,
         make_tasks(len(outer), rows, columns, inner, tile),
-        max(fold_scratch, (slots + rows.block + 2) * m + 2 * span) + 2 * (columns.size + columns.offset) * inner + 16,
+        max(fold_scratch, (slots + rows.block + 2) * m + 3 * span)
+        + 4 * (columns.size + columns.offset + 8) * inner
+        + 16,
         code_scratch,
         small_numbers(rows, columns) if not staged and _is_small(rows, columns, outer, inner, steps) else None,
     )
@@ -256,12 +235,23 @@ def make_pass(
 
 def _is_small(rows: Reads, columns: Reads, outer: Integers, inner: int, steps: Shape) -> bool:
     """Whether windows have up to 3×3 neighbouring taps, at strides of 1 or 2, in planes that lie end to end."""
-    few = all(
-        0 < a.taps <= 3 and a.stride <= 2 and a.dilation == 1 and a.up == 1 and a.offset < 16 for a in (rows, columns)
-    )
     lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
     plane = rows.size * columns.size
-    return few and lies and columns.size <= TILE and bool((outer == np.arange(len(outer)) * plane).all())
+    return (
+        _are_few(rows, columns)
+        and lies
+        and columns.size <= TILE
+        and bool((outer == np.arange(len(outer)) * plane).all())
+    )
+
+
+def _are_few(*axes: Reads) -> bool:
+    return all(0 < a.taps <= 3 and a.stride <= 2 and a.dilation == 1 and a.up == 1 and a.offset < 16 for a in axes)
+
+
+def _turned(axis: Reads) -> Reads:
+    """An axis of which the inputs are made from the outputs."""
+    return replace(axis, size=axis.length, length=axis.size)
 
 
 def small_numbers(rows: Reads, columns: Reads) -> Integers:
@@ -368,6 +358,16 @@ class Plan:
         step = strides(self.grid)
         out = Layout((), (self.seen.planes,), step[:1], (), step[1:-1], self.seen.inner, 1)
         return chain(tuple(map(adjoint_reads, self.axes)), out, self.half, True, True)
+
+    @functools.cached_property
+    def small_back(self) -> tuple[Integers, list[Task], int] | None:
+        """The numbers, tasks and scratch of the adjoint of a sum over small windows, where that kernel will do."""
+        rows, columns = (TRIVIAL, *self.reads)[-2:]
+        if len(self.reads) > 2 or self.seen.inner > 1 or columns.size > TILE or not _are_few(rows, columns):
+            return None
+        tasks = make_tasks(self.seen.planes, _turned(rows), _turned(columns), 1, columns.size)
+        scratch = 16 + 2 * (max(columns.size, columns.length) + columns.offset + 8)
+        return small_numbers(rows, columns), tasks, scratch
 
     @property
     def grid(self) -> Shape:

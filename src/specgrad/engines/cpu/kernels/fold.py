@@ -64,17 +64,19 @@ def across(source, spare, room, target, outputs, inner, taps, stride, dilation, 
 @inline
 def across_bins(source, target, inner, first, count, left, right, maximum):
     """target[o] = fold over the cells first[o] to first[o] + count[o], the row beginning with the first cell of `left`."""
+    if inner == 1:
+        for o in range(left, right):
+            cell = first[o] - first[left]
+            folded = source[cell]
+            for j in range(cell + 1, cell + count[o]):
+                folded = combine(folded, source[j], maximum)
+            target[o - left] = folded
+        return
     for o in range(left, right):
         part, cells = at(target, (o - left) * inner), at(source, (first[o] - first[left]) * inner)
         copy(part, inner, cells)
-        if inner == 1:
-            folded = cells[0]
-            for j in range(1, count[o]):
-                folded = combine(folded, cells[j], maximum)
-            part[0] = folded
-        else:
-            for j in range(1, count[o]):
-                into2(part, inner, at(cells, j * inner), maximum)
+        for j in range(1, count[o]):
+            into2(part, inner, at(cells, j * inner), maximum)
 
 
 @inline
@@ -143,6 +145,8 @@ def fold_windows(
     spare = at(result, (right - left) * inner)  # three rows
     fill(spread, room, blank)
     down = at(spread, lead * inner) if up == 1 else spare
+    size = (right - left) * inner
+    divide_after_rows = not divide_before and divisors.size > 1
     for outer in range(outer_start, outer_stop):
         base = bases[outer] + first_cell * x_column
         staged_to = 0
@@ -153,6 +157,9 @@ def fold_windows(
             last = f + (count - 1) * step
             highest = max(highest, last)
             where = ((outer * height_out + r) * width_out + left) * inner
+            if r > start and f == row_first[r - 1] and count == row_count[r - 1] and not divide_after_rows:
+                copy(at(y, where), size, at(y, where - width_out * inner))
+                continue
             folded = place(y, where, result)
             target = folded if straight else down
             if staged:
@@ -216,13 +223,16 @@ def fold_windows(
                     else:
                         fold2(target, n, a, b, maximum)
             if up > 1:
-                for i in range(n // inner):
-                    copy(at(spread, (lead + i * up) * inner), inner, at(down, i * inner))
+                if inner == 1:
+                    for i in range(n):
+                        spread[lead + i * up] = down[i]
+                else:
+                    for i in range(n // inner):
+                        copy(at(spread, (lead + i * up) * inner), inner, at(down, i * inner))
             if bins:
                 across_bins(spread, folded, inner, bin_first, bin_count, left, right, maximum)
             elif not straight:
                 across(spread, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
-            size = (right - left) * inner
             if not divide_before and divisors.size > 0:
                 which = min(r, divisors.size - 1)
                 divide(folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column)

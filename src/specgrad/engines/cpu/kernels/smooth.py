@@ -8,11 +8,14 @@ the negated cells (`sign`).
 
 from __future__ import annotations
 
-import numpy as np
-from numba import types
-from numba.extending import overload
+import math
 
-from .rows import at, compiled, greater, inline
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from .rows import at, compiled, either, greater, inline
 
 
 def exponential(number):
@@ -23,34 +26,55 @@ def exponential(number):
 @overload(exponential, strict=False, jit_options={"error_model": "numpy"})
 def _exponential(number):
     # x = whole·log 2 + r, and e^r by a polynomial: Cephes' for float32, Taylor's for float64
-    if number == types.float32:
-        real, integer, mantissa, bias = np.float32, np.int32, np.int32(23), np.int32(127)
+    real = np.float32 if number == types.float32 else np.float64
+    log2e, one, zero, infinity = real(1.4426950408889634), real(1), real(0), real(np.inf)
+    if real is np.float32:
         magic, least, most = real(1.5 * 2**23), real(-87.0), real(88.0)
         high, low = real(0.693359375), real(-2.12194440e-4)
-        series = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-    else:
-        real, integer, mantissa, bias = np.float64, np.int64, np.int64(52), np.int64(1023)
-        magic, least, most = real(1.5 * 2**52), real(-708.0), real(709.0)
-        high, low = real(0.693145751953125), real(1.42860682030941723212e-6)
-        series = tuple(1 / np.prod(np.arange(1.0, k + 1)) for k in range(13, 1, -1))
-    series = tuple(real(c) for c in series)
-    log2e, one, zero, infinity = real(1.4426950408889634), real(1), real(0), real(np.inf)
+        a2, a3, a4 = real(5.0000001201e-1), real(1.6666665459e-1), real(4.1665795894e-2)
+        a5, a6, a7 = real(8.3334519073e-3), real(1.3981999507e-3), real(1.9875691500e-4)
 
-    def by_polynomial(number):
-        x = number if number > least else least
-        x = x if x < most else most
+        def single(number):
+            x = either(number > least, number, least)
+            x = either(x < most, x, most)
+            whole = (x * log2e + magic) - magic
+            r = (x - whole * high) - whole * low
+            p = (((((a7 * r + a6) * r + a5) * r + a4) * r + a3) * r + a2) * r * r + r + one
+            p = either(number > least, scaled(p, whole), zero)
+            p = either(number < most, p, infinity)
+            return either(number == number, p, number)
+
+        return single
+    magic, least, most = real(1.5 * 2**52), real(-708.0), real(709.0)
+    high, low = real(0.693145751953125), real(1.42860682030941723212e-6)
+    a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13 = (real(1 / math.factorial(k)) for k in range(2, 14))
+
+    def double(number):
+        x = either(number > least, number, least)
+        x = either(x < most, x, most)
         whole = (x * log2e + magic) - magic
         r = (x - whole * high) - whole * low
-        p = series[0]
-        for c in series[1:]:
-            p = p * r + c
-        p = p * r * r + r + one
-        p = p * integer((integer(whole) + bias) << mantissa).view(real)
-        p = p if number > least else zero
-        p = p if number < most else infinity
-        return p if number == number else number
+        p = (((((a13 * r + a12) * r + a11) * r + a10) * r + a9) * r + a8) * r + a7
+        p = (((((p * r + a6) * r + a5) * r + a4) * r + a3) * r + a2) * r * r + r + one
+        p = either(number > least, scaled(p, whole), zero)
+        p = either(number < most, p, infinity)
+        return either(number == number, p, number)
 
-    return by_polynomial
+    return double
+
+
+@intrinsic
+def scaled(typingctx, number, whole):
+    """number · 2^whole, where that is a normal number."""
+
+    def codegen(context, builder, signature, args):
+        size = number.bitwidth
+        mantissa, bias = (23, 127) if size == 32 else (52, 1023)
+        integer = ir.IntType(size)
+        power = builder.shl(builder.add(builder.fptosi(args[1], integer), integer(bias)), integer(mantissa))
+        return builder.fmul(args[0], builder.bitcast(power, args[0].type))
+
+    return number(number, number), codegen
 
 
 def pivot(extreme):
@@ -61,21 +85,31 @@ def pivot(extreme):
 @overload(pivot, strict=False, jit_options={"error_model": "numpy"})
 def _pivot(extreme):
     zero = (np.float32 if extreme == types.float32 else np.float64)(0)
-    return lambda extreme: extreme if extreme - extreme == zero else zero
+    return lambda extreme: either(extreme - extreme == zero, extreme, zero)
 
 
 @inline
 def exceed(most, n, cells, start, stride, limit, sign, blank):
     """most = max(most, sign * cells[start + i*stride]), where such a cell is real."""
+    if start >= 0 and start + (n - 1) * stride < limit:
+        inside = at(cells, start)
+        for i in range(n):
+            most[i] = greater(most[i], inside[i * stride] * sign)
+        return
     for i in range(n):
         cell = start + i * stride
         real = min(max(cell, 0), limit - 1)
-        most[i] = greater(most[i], cells[real] * sign if real == cell else blank)
+        most[i] = greater(most[i], either(real == cell, cells[real] * sign, blank))
 
 
 @inline
 def weigh(terms, n, cells, totals, extremes, start, stride, limit, beta, sign, zero):
     """terms = the share of cells[start + i*stride] in the total of window i, and 0 where there is no such cell."""
+    if totals is None and start >= 0 and start + (n - 1) * stride < limit:
+        inside = at(cells, start)
+        for i in range(n):
+            terms[i] = exponential(beta * (inside[i * stride] * sign - pivot(extremes[i])))
+        return
     for i in range(n):
         cell = start + i * stride
         real = min(max(cell, 0), limit - 1)
@@ -84,8 +118,8 @@ def weigh(terms, n, cells, totals, extremes, start, stride, limit, beta, sign, z
             term = exponential(beta * (cells[real] * sign - p))
         else:
             term = exponential(beta * (pivot(cells[real]) - p)) * totals[real]
-            term = term if totals[real] != zero else zero
-        terms[i] = term if real == cell else zero
+            term = either(totals[real] != zero, term, zero)
+        terms[i] = either(real == cell, term, zero)
 
 
 @compiled
@@ -105,8 +139,9 @@ def smooth_pass(z, totals, extremes, sums, numbers, ints, zeros, mass, start, st
             for turn in range(2):
                 if turn == 1:
                     for i in range(size):
-                        share = zeros[i if inner == 1 else group] * mass[0 if inner == 1 else i]
-                        total[i] = share * exponential(beta * (zero - pivot(most[i])))
+                        padded = zeros[i if inner == 1 else group]
+                        if padded > 0:
+                            total[i] = padded * mass[0 if inner == 1 else i] * exponential(-beta * pivot(most[i]))
                 for j in range(taps):
                     cell, across, limit = j * dilation - before, stride, n
                     line = outer * n
@@ -133,15 +168,14 @@ def smooth_value(extremes, sums, y, numbers, start, stop):
 
 
 @inline
-def share(terms, n, sums, totals, last, zero):
+def share(terms, n, sums, totals, last, zero, one):
     """terms /= sums, where a line's share in a window is decided line by line: the cells of an infinite line share it among
     themselves, and those of a line that weighs nothing have nothing to share."""
     for i in range(n):
         weight = terms[i] / sums[i]
-        if totals is not None and terms[i] == sums[i] and sums[i] - sums[i] != zero:
-            weight = zero + 1
-        if not last and sums[i] == zero:
-            weight = zero
+        if totals is not None:
+            weight = either((terms[i] == sums[i]) & (sums[i] - sums[i] != zero), one, weight)
+        weight = either(last | (sums[i] != zero), weight, zero)
         terms[i] = weight
 
 
@@ -172,7 +206,7 @@ def smooth_move(z, totals, extremes, sums, moved, result, pulls, last, read, num
                 line = outer * n * inner + row * inner
                 known = None if totals is None else at(totals, line)
                 weigh(scratch, size, at(z, line), known, most, cell, across, limit, beta, sign, zero)
-                share(scratch, size, total, known, last, zero)
+                share(scratch, size, total, known, last, zero, numbers[4])
                 if pulls:
                     arriving, target = at(moved, here), at(plane, row * inner)
                     for i in range(size):

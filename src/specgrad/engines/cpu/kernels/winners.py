@@ -7,7 +7,9 @@ Winners are codes: (row - first nominal row)*width + tap, where `width` codes we
 
 from __future__ import annotations
 
-from .rows import at, compiled, copy, fill, inline, place, read, settle
+import numpy as np
+
+from .rows import at, beats, compiled, copy, either, fill, inline, place, plus, read, settle
 
 FEW = 7
 
@@ -17,68 +19,82 @@ def lead(value, code, n, later, later_code, shift):
     """Let the later cells take the lead where they do; their codes count from `shift`."""
     for i in range(n):
         a, b = value[i], later[i]
-        wins = b > a or b != b
-        value[i] = b if wins else a
-        code[i] = later_code[i] + shift if wins else code[i]
+        wins = beats(b, a)
+        value[i] = either(wins, b, a)
+        code[i] = either(wins, plus(later_code[i], shift), code[i])
 
 
 @inline
 def lead2(value, code, n, a, a_code, b, b_code):
     """The leaders of earlier cells a and later cells b."""
     for i in range(n):
-        wins = b[i] > a[i] or b[i] != b[i]
-        value[i] = b[i] if wins else a[i]
-        code[i] = b_code[i] if wins else a_code[i]
+        wins = beats(b[i], a[i])
+        value[i] = either(wins, b[i], a[i])
+        code[i] = either(wins, b_code[i], a_code[i])
 
 
 @inline
 def across(source, value, code, outputs, inner, taps, stride, dilation, spare, spare_code, room):
-    """value, code = the leader of source[o*stride + j*dilation], j < taps, and its j, for runs of `inner` cells each."""
-    if stride == 1 and taps > FEW:
-        n, run = outputs * inner, 1
+    """value, code = the leader of source[o*stride + j*dilation], j < taps, and its j, for runs of `inner` cells each.
+
+    Spares have room for two rows of `room` cells.
+    """
+    none = np.int32(0)
+    if stride == 1 and taps > FEW:  # runs of 1, 2, 4, … taps, the last two overlapping
+        n, run, half = outputs * inner, 1, 0
         shift = dilation * inner
-        now, now_code = spare, spare_code
-        copy(now, n + (taps - 1) * shift, source)
-        fill(now_code, n + (taps - 1) * shift, 0)
+        now, now_code = source, at(spare_code, room)
+        fill(now_code, n + (taps - 1) * shift, none)
         while 2 * run < taps:
-            later = at(now, run * shift)
+            next_value, next_code = at(spare, half * room), at(spare_code, half * room)
+            later, later_code, more = at(now, run * shift), at(now_code, run * shift), np.int32(run)
             for i in range(n + (taps - 2 * run) * shift):
-                wins = later[i] > now[i] or later[i] != later[i]
-                now[i] = later[i] if wins else now[i]
-                now_code[i] = now_code[i + run * shift] + run if wins else now_code[i]
-            run *= 2
-        copy(value, n, now)
-        copy(code, n, now_code)
+                wins = beats(later[i], now[i])
+                next_value[i] = either(wins, later[i], now[i])
+                next_code[i] = either(wins, plus(later_code[i], more), now_code[i])
+            now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
         rest = taps - run
-        lead(value, code, n, at(now, rest * shift), at(now_code, rest * shift), rest)
-        return
-    for o in range(outputs if inner > 1 or stride > 1 else 1):
-        cells, n, far = at(source, o * stride * inner), inner, dilation * inner
-        if inner == 1 and stride == 1:
-            n = outputs
-        first, first_code = at(value, o * inner), at(code, o * inner)
-        if inner == 1 and stride > 1:
-            a, won = cells[0], 0
+        later, later_code, more = at(now, rest * shift), at(now_code, rest * shift), np.int32(rest)
+        for i in range(n):
+            wins = beats(later[i], now[i])
+            value[i] = either(wins, later[i], now[i])
+            code[i] = either(wins, plus(later_code[i], more), now_code[i])
+    elif inner == 1 and stride > 1:
+        for o in range(outputs):
+            best, won = source[o * stride], none
             for j in range(1, taps):
-                b = cells[j * far]
-                wins = b > a or b != b
-                a, won = b if wins else a, j if wins else won
-            first[0], first_code[0] = a, won
-        else:
-            copy(first, n, cells)
-            fill(first_code, n, 0)
+                b = source[o * stride + j * dilation]
+                wins = beats(b, best)
+                best, won = either(wins, b, best), either(wins, np.int32(j), won)
+            value[o], code[o] = best, won
+    else:
+        groups, n = (1, outputs * inner) if stride == 1 else (outputs, inner)
+        for o in range(groups):
+            cells, best, won = at(source, o * stride * inner), at(value, o * inner), at(code, o * inner)
+            copy(best, n, cells)
+            fill(won, n, none)
             for j in range(1, taps):
-                later = at(cells, j * far)
+                later, more = at(cells, j * dilation * inner), np.int32(j)
                 for i in range(n):
-                    a, b = first[i], later[i]
-                    wins = b > a or b != b
-                    first[i] = b if wins else a
-                    first_code[i] = j if wins else first_code[i]
+                    a, b = best[i], later[i]
+                    wins = beats(b, a)
+                    best[i] = either(wins, b, a)
+                    won[i] = either(wins, more, won[i])
 
 
 @inline
 def across_bins(source, value, code, inner, first, count, left, right):
     """value, code = the leader of the cells first[o] to first[o] + count[o], and which of them it is."""
+    none = np.int32(0)
+    if inner == 1:
+        for o in range(left, right):
+            cell = first[o] - first[left]
+            best, won = source[cell], none
+            for j in range(1, count[o]):
+                wins = beats(source[cell + j], best)
+                best, won = either(wins, source[cell + j], best), either(wins, np.int32(j), won)
+            value[o - left], code[o - left] = best, won
+        return
     for o in range(left, right):
         cells = at(source, (first[o] - first[left]) * inner)
         best, best_code = at(value, (o - left) * inner), at(code, (o - left) * inner)
@@ -87,9 +103,9 @@ def across_bins(source, value, code, inner, first, count, left, right):
         for j in range(1, count[o]):
             later = at(cells, j * inner)
             for i in range(inner):
-                wins = later[i] > best[i] or later[i] != later[i]
-                best[i] = later[i] if wins else best[i]
-                best_code[i] = j if wins else best_code[i]
+                wins = beats(later[i], best[i])
+                best[i] = either(wins, later[i], best[i])
+                best_code[i] = either(wins, np.int32(j), best_code[i])
 
 
 @compiled
@@ -124,7 +140,7 @@ def find_winners(
     step, block, slots, half = ints[7], ints[8], ints[9], ints[11]
     offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
     outer_start, outer_stop, start, stop, left, right = task
-    bins = bin_first.size > 0
+    bins, zero = bin_first.size > 0, np.int32(0)
     if bins:
         first_cell, pad = bin_first[left], 0
         last_cell = bin_first[right - 1] + bin_count[right - 1]
@@ -141,7 +157,7 @@ def find_winners(
     prefix, prefix_code = at(suffixes, block * m), at(suffix_codes, block * m)
     result, result_code = at(prefix, m), at(prefix_code, m)
     spare, spare_code = at(result, m), at(result_code, m)
-    padded = at(spare, room)
+    padded = at(spare, 2 * room)
     fill(padded, room, identity[0])
     for outer in range(outer_start, outer_stop):
         base = bases[outer] + first_cell * x_column
@@ -153,12 +169,13 @@ def find_winners(
             where = ((outer * height_out + r) * width_out + left) * inner
             for row in range(max(staged_to, row_low[r]), last + 1):
                 value, code = at(ring, row % slots * m), at(ring_code, row % slots * m)
+                more = np.int32(row * code_width)
                 read(at(x, base + row * x_row), x_column, inner, x_inner, half, at(padded, pad * inner), n)
-                if codes_in is not None:
+                if codes_in.size > 0:
                     known = at(codes_in, (outer * height + row) * width + left)
                     copy(value, m, padded)
                     for i in range(m):
-                        code[i] = known[i] + row * code_width
+                        code[i] = plus(np.int32(known[i]), more)
                 else:
                     if bins:
                         across_bins(padded, value, code, inner, bin_first, bin_count, left, right)
@@ -173,7 +190,7 @@ def find_winners(
                             for i in range((o - left) * inner, (o - left + 1) * inner):
                                 code[i] = max(code[i], skipped)
                     for i in range(m):
-                        code[i] += row * code_width
+                        code[i] = plus(code[i], more)
             staged_to = max(staged_to, last + 1)
             value = place(y, where, result)
             code = result_code
@@ -210,7 +227,7 @@ def find_winners(
                             m,
                             at(ring, prefix_to % slots * m),
                             at(ring_code, prefix_to % slots * m),
-                            0,
+                            zero,
                         )
                 if here != there:
                     lead2(value, code, m, suffix, suffix_code, prefix, prefix_code)
@@ -225,9 +242,8 @@ def find_winners(
                 copy(code, m, at(ring_code, f % slots * m))
                 for j in range(1, count):
                     slot = (f + j * step) % slots * m
-                    lead(value, code, m, at(ring, slot), at(ring_code, slot), 0)
+                    lead(value, code, m, at(ring, slot), at(ring_code, slot), zero)
             settle(value, m, half, y, where)
-            if codes is not None:
-                final, shift = at(codes, where), row_start[r] * code_width
-                for i in range(m):
-                    final[i] = code[i] - shift
+            final, shift = at(codes, where), np.int32(-row_start[r] * code_width)
+            for i in range(m):
+                final[i] = plus(code[i], shift)
