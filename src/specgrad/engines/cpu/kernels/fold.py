@@ -166,16 +166,17 @@ def fold_windows(
                 for row in range(max(staged_to, row_low[r]), last + 1):
                     kept = at(ring, row % slots * n)
                     read(at(x, base + row * x_row), x_column, inner, x_inner, half, kept, n)
-                    if divide_before:
-                        which = min(row, divisors.size - 1)
-                        divide(
-                            kept,
-                            n,
-                            divisors[which],
-                            reciprocals[which],
-                            at(column_divisor, first_cell * inner),
-                            by_column,
-                        )
+                    if maximum is None:
+                        if divide_before:
+                            which = min(row, divisors.size - 1)
+                            divide(
+                                kept,
+                                n,
+                                divisors[which],
+                                reciprocals[which],
+                                at(column_divisor, first_cell * inner),
+                                by_column,
+                            )
                 staged_to = max(staged_to, last + 1)
             if count <= 0:
                 fill(target, n, blank)
@@ -233,9 +234,12 @@ def fold_windows(
                 across_bins(spread, folded, inner, bin_first, bin_count, left, right, maximum)
             elif not straight:
                 across(spread, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
-            if not divide_before and divisors.size > 0:
-                which = min(r, divisors.size - 1)
-                divide(folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column)
+            if maximum is None:
+                if not divide_before and divisors.size > 0:
+                    which = min(r, divisors.size - 1)
+                    divide(
+                        folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column
+                    )
             if maximum is not None:
                 for i in range(size):
                     watched = watch(watched, folded[i], maximum)
