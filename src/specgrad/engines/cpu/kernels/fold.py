@@ -166,17 +166,10 @@ def fold_windows(
                 for row in range(max(staged_to, row_low[r]), last + 1):
                     kept = at(ring, row % slots * n)
                     read(at(x, base + row * x_row), x_column, inner, x_inner, half, kept, n)
-                    if maximum is None:
-                        if divide_before:
-                            which = min(row, divisors.size - 1)
-                            divide(
-                                kept,
-                                n,
-                                divisors[which],
-                                reciprocals[which],
-                                at(column_divisor, first_cell * inner),
-                                by_column,
-                            )
+                    if divide_before:
+                        which = min(row, divisors.size - 1)
+                        by, over = divisors[which], reciprocals[which]
+                        divide(kept, n, by, over, at(column_divisor, first_cell * inner), by_column)
                 staged_to = max(staged_to, last + 1)
             if count <= 0:
                 fill(target, n, blank)
