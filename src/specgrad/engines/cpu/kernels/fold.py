@@ -227,12 +227,9 @@ def fold_windows(
                 across_bins(spread, folded, inner, bin_first, bin_count, left, right, maximum)
             elif not straight:
                 across(spread, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
-            if maximum is None:
-                if not divide_before and divisors.size > 0:
-                    which = min(r, divisors.size - 1)
-                    divide(
-                        folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column
-                    )
+            if not divide_before and divisors.size > 0:
+                which = min(r, divisors.size - 1)
+                divide(folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column)
             if maximum is not None:
                 for i in range(size):
                     watched = watch(watched, folded[i], maximum)
