@@ -168,14 +168,8 @@ def fold_windows(
                     read(at(x, base + row * x_row), x_column, inner, x_inner, half, kept, n)
                     if divide_before:
                         which = min(row, divisors.size - 1)
-                        divide(
-                            kept,
-                            n,
-                            divisors[which],
-                            reciprocals[which],
-                            at(column_divisor, first_cell * inner),
-                            by_column,
-                        )
+                        by, over = divisors[which], reciprocals[which]
+                        divide(kept, n, by, over, at(column_divisor, first_cell * inner), by_column)
                 staged_to = max(staged_to, last + 1)
             if count <= 0:
                 fill(target, n, blank)

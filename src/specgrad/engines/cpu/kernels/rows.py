@@ -318,9 +318,14 @@ def _watch(so_far, number, maximum):
 
 @intrinsic
 def quotient(typingctx, a, b, reciprocal):
-    """a / b, rounded once, given 1/b rounded: a product and two corrections are far quicker than a division."""
+    """a / b, rounded once, given 1/b rounded: a product and two corrections are far quicker than a division.
+
+    Integers, which have maxima only, are never divided.
+    """
 
     def codegen(context, builder, signature, args):
+        if not isinstance(a, types.Float):
+            return args[0]
         number = args[0].type
         name = "llvm.fma.f32" if a.bitwidth == 32 else "llvm.fma.f64"
         fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number] * 3), name)
