@@ -1,6 +1,9 @@
 """One Hypothesis profile for all tests: repeatable, without a deadline (timing belongs in benchmarks)."""
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+import specgrad
 
 settings.register_profile(
     "specgrad",
@@ -12,3 +15,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("specgrad")
+
+
+@pytest.fixture
+def specification():
+    """Run the specification itself, whichever engine is faster: for tests of what operators mean."""
+    with specgrad.engine("reference"):
+        yield

@@ -12,6 +12,8 @@ from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, G
 from specgrad.conformance.cases import sliding_axes
 from specgrad.geometry import Adaptive, Sliding, readers, same_padding
 
+pytestmark = pytest.mark.usefixtures("specification")
+
 
 def listed(axis):
     """An axis's tables as lists of cells, None for padding, without the taps that do not exist."""

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import specgrad as sg
 from specgrad.ops.conv import Bilinear
 
+pytestmark = pytest.mark.usefixtures("specification")
+
 ODD = st.sampled_from(
     [None, True, 0, -1, 1.5, math.nan, math.inf, "same", "valid", "x", b"x", (), (0,), (-1, 2), (1.5,), ((1, 0),), ((1, 2), (0, 1)),
      [[1]], (None,), 10**30, 2**62, {}, object(), 1j, Fraction(1, 2), np.int64(2), np.float64(2.0), np.array([2, 2]), np.array(3), (2, "a")]

@@ -17,6 +17,8 @@ from specgrad.ops import OPERATORS
 from specgrad.ops.conv import Bilinear
 from specgrad.ops.pool import Pool
 
+pytestmark = pytest.mark.usefixtures("specification")
+
 SUMS = [kind for kind in OPERATORS if "exp" not in kind.needs and kind is not ConvTranspose]
 
 

@@ -13,6 +13,8 @@ from specgrad.ops import OPERATORS, conv, pool
 from specgrad.scalars.base import Elements
 from specgrad.scalars.floats import Numbers
 
+pytestmark = pytest.mark.usefixtures("specification")
+
 
 def last_winner(patch):
     patch.setattr(Numbers, "gt", lambda self, a, b: np.greater_equal(a, b))

@@ -28,6 +28,8 @@ from specgrad import (
 from specgrad.conformance import bounds
 from specgrad.geometry import Sliding
 
+pytestmark = pytest.mark.usefixtures("specification")
+
 torch.set_num_threads(1)
 RANKS = st.integers(1, 3)
 DTYPES = st.sampled_from([np.float32, np.float64])

@@ -21,6 +21,8 @@ from specgrad.ops import OPERATORS
 from specgrad.ops.conv import Bilinear
 from specgrad.ops.pool import Pool
 
+pytestmark = pytest.mark.usefixtures("specification")
+
 mpmath.mp.dps = 40
 
 WINDOWED = [kind for kind in OPERATORS if issubclass(kind, Pool | Bilinear)]
