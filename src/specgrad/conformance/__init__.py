@@ -19,4 +19,5 @@ def pytest_cases(
     """Checks of a subject for ``pytest.mark.parametrize``: one per operator and claim, each to be called without arguments."""
     from .suite import pytest_cases as made
 
-    return made(subject, operators=operators, claims=claims, examples=examples, seed=seed)
+    found: list[Any] = made(subject, operators=operators, claims=claims, examples=examples, seed=seed)
+    return found

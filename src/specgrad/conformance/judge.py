@@ -13,6 +13,10 @@ from .answers import Answer, finfo, widened
 Array = np.ndarray[Any, Any]
 
 
+TELLING = 1e6
+"""Distances beyond so many ulps or bounds say no more than that the number is wrong."""
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What became of one comparison: the largest share of its bound a cell uses, in ulps too, and what differs, in words."""
@@ -42,44 +46,41 @@ def worst(outcomes: list[Outcome]) -> Outcome:
 
 def compare(part: str, got: Any, answer: Answer, dtype: np.dtype[Any]) -> Outcome | None:
     """Whether a result is the answer; None where its shape is another (which is the shape claim's to say)."""
-    array = np.asarray(got)
+    array: Any = np.asarray(got)
     if array.shape != answer.near.shape:
         return None
     if not array.size:
         return Outcome()
     try:
-        wide = array.astype(np.float64)
+        wide: Any = array.astype(np.float64)
     except (TypeError, ValueError):
         return Outcome(np.inf, np.inf, f"{part} holds {array.dtype}, not numbers", part, (), answer.near, got)
-    share = np.zeros(array.shape)
-    ulps = np.zeros(array.shape)
+    share, ulps = np.zeros(array.shape), np.zeros(array.shape)
+    near: Any = answer.near
+    exact: Any = answer.exact
     for place in np.ndindex(array.shape):
         if answer.rough[place]:
-            right = _same(wide[place], answer.near[place])
+            right = _same(wide[place], near[place])
             share[place] = ulps[place] = 0.0 if right else np.inf
         elif not np.isfinite(wide[place]):
             share[place] = ulps[place] = np.inf
         else:
             distance = abs(_fraction(array[place]) - answer.exact[place])
-            if (
-                answer.signed
-                and array.dtype.kind in "fV"
-                and not distance
-                and _signs_differ(wide[place], answer.near[place])
-            ):
+            if answer.signed and array.dtype.kind in "fV" and not distance and _signs_differ(wide[place], near[place]):
                 share[place] = np.inf
             elif distance:
                 bound = answer.bound[place]
                 share[place] = _float(distance / bound) if bound else np.inf
-                ulps[place] = _float(distance / ulp(answer.exact[place], dtype))
+                ulps[place] = _float(distance / ulp(exact[place], dtype))
     flat = int(np.argmax(share))
     cell = tuple(int(i) for i in np.unravel_index(flat, share.shape))
     top, most = float(share[cell]), float(ulps.max())
     if top <= 1:
         return Outcome(top, most)
     where = f" at {list(cell)}" if cell else ""
-    measure = "" if not np.isfinite(wide[cell]) or not np.isfinite(top) else f", {top:.3g} times the bound"
-    distance_words = f" ({float(ulps[cell]):.3g} ulp{measure})" if 0 < ulps[cell] < np.inf else ""
+    measures = [f"{float(ulps[cell]):.3g} ulp"] if 0 < ulps[cell] < TELLING else []
+    measures += [f"{top:.3g} times the bound"] if top < TELLING else []
+    distance_words = f" ({', '.join(measures)})" if measures else ""
     words = f"{part}{where} is {number(wide[cell])}, not {number(answer.near[cell])}{distance_words}"
     return Outcome(top, float(ulps[cell]), words, part, cell, answer.near, array)
 
@@ -113,8 +114,8 @@ def ulp(exact: Fraction, dtype: np.dtype[Any]) -> Fraction:
         return least
     size = abs(exact)
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    exponent -= int(Fraction(2) ** exponent > size)
-    return max(Fraction(2) ** (exponent - info.nmant), least)
+    exponent -= int(Fraction(2 ** max(exponent, 0), 2 ** max(-exponent, 0)) > size)
+    return max(Fraction(2 ** max(exponent - info.nmant, 0), 2 ** max(info.nmant - exponent, 0)), least)
 
 
 def number(value: Any) -> str:

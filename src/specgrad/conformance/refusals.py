@@ -27,7 +27,8 @@ class Illegal(NamedTuple):
 
 def illegal() -> list[Illegal]:
     """Operands that an operator must refuse; parameters that are wrong by themselves are refused before a subject sees them."""
-    made = []
+    made: list[Illegal] = []
+    op: Any
     smooth = SmoothMaxPool((3,), stride=1, beta=1)
     for op in (MaxPool((3,), stride=1), AvgPool((3,), stride=1), smooth):
         made.append(Illegal("the kernel exceeds the input", op, (distinct((1, 1, 2)),)))

@@ -106,7 +106,9 @@ def told_as(title: str, case: Case, outcome: Outcome) -> Difference:
     """A difference with the reading that it looks like."""
     refused = outcome.part.startswith("refused")
     reading = None if refused else recognise(case, outcome.part, outcome.got, outcome.expected)
-    return Difference(title, case, outcome, reading and reading.name, reading and reading.words)
+    if reading is None:
+        return Difference(title, case, outcome)
+    return Difference(title, case, outcome, reading.name, reading.words)
 
 
 def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
@@ -140,8 +142,8 @@ def floating(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
 
     def made(x: Any, operand: bool) -> Any:
         if form == 1 and operand:
-            return (x / 3).astype(dtype)
-        array = x.astype(dtype)
+            return np.asarray(x / 3, dtype)
+        array = np.asarray(x, dtype).copy()
         if form == 3 and operand and "exp" not in case.op.needs:
             for whole, special in ((4, np.nan), (3, np.inf), (-4, -np.inf), (0, -0.0)):
                 array[x == whole] = special

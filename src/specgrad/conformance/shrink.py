@@ -144,7 +144,7 @@ def _smaller_pool(draw: st.DrawFn, case: Case) -> tuple[Any, tuple[Array, ...]]:
             index[p] = draw(st.integers(0, n - 1))
         elif n:
             index[p] = slice(0, _upto(draw, n))
-    smaller = x[tuple(index)]
+    smaller = np.asarray(x[tuple(index)])
     left = [p for p in range(x.ndim) if isinstance(index[p], slice)]
     words = _parameters(draw, op, axes)
     if op.axes is not None:
@@ -199,7 +199,7 @@ def _cells(draw: st.DrawFn, x: Array) -> Array:
     if x.dtype.kind == "f" and draw(st.integers(0, 3)) < 3:
         wide = widened(x)
         x = np.where(np.isfinite(wide) & (np.abs(wide) < 1e6) & (wide != 0), np.rint(wide) + 0.0, wide).astype(x.dtype)
-    made = x.copy()
+    made = np.array(x)
     for place in np.ndindex(x.shape):
         choice = draw(st.integers(0, 11))
         if choice < len(SIMPLE_CELLS):

@@ -158,6 +158,10 @@ def maxima(kind: Callable[..., Operator]) -> Iterator[Telling]:
     yield Telling("int32", directed(kind(3), np.array([[[3, -7, 4]]], np.int32)))
 
 
+def _tied(kind: Callable[[int, str], Operator], ties: str) -> Callable[[int], Operator]:
+    return lambda k: kind(k, ties)
+
+
 def orders(kind: Callable[[], Operator]) -> Iterator[Telling]:
     """Every order of four cells in a 2×2 window: a winner loop that forgets the best so far picks a wrong one in some of them."""
     planes = np.array(list(itertools.permutations([1, 2, 3, 4])), np.float32).reshape(24, 1, 2, 2)
@@ -171,7 +175,7 @@ def max_pools() -> Iterator[Telling]:
         directed(MaxPool((3, 3), stride=2, padding=1), -1 - np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)),
     )
     for ties in ("first", "all", "split"):
-        yield from maxima(lambda k, ties=ties: MaxPool((k,), ties=ties))  # type: ignore[misc]
+        yield from maxima(_tied(lambda k, ties: MaxPool((k,), ties=ties), ties))
     yield from orders(lambda: MaxPool((2, 2)))
     tied = np.array([[1, 2, 2], [2, 1, 2], [0, 2, 2]], np.float32)[None, None]
     for ties in ("first", "all", "split"):
@@ -254,7 +258,7 @@ def adaptive(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Itera
 def adaptive_max_pools() -> Iterator[Telling]:
     yield from adaptive(AdaptiveMaxPool, distinct)
     for ties in ("first", "all", "split"):
-        yield from maxima(lambda k, ties=ties: AdaptiveMaxPool((1,), ties=ties))  # type: ignore[misc]
+        yield from maxima(_tied(lambda k, ties: AdaptiveMaxPool((1,), ties=ties), ties))
     yield from orders(lambda: AdaptiveMaxPool((1, 1)))
 
 
@@ -283,7 +287,7 @@ def whole(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator
 def global_max_pools() -> Iterator[Telling]:
     yield from whole(GlobalMaxPool, distinct)
     for ties in ("first", "all", "split"):
-        yield from maxima(lambda k, ties=ties: GlobalMaxPool(1, ties=ties))  # type: ignore[misc]
+        yield from maxima(_tied(lambda k, ties: GlobalMaxPool(1, ties=ties), ties))
         plane = np.array([[[[1, 3], [3, 2]]]], np.float32)
         yield Telling("a plane with a tie", directed(GlobalMaxPool(2, ties=ties), plane))
     yield from orders(lambda: GlobalMaxPool(2))

@@ -71,8 +71,8 @@ class Trial:
         if method not in self._seen:
             try:
                 self._seen[method] = self._call(method, arguments), None
-            except (NotOffered, Refused) as error:
-                self._seen[method] = None, error
+            except (NotOffered, Refused) as refusal:
+                self._seen[method] = None, refusal
         found, error = self._seen[method]
         if error is not None:
             raise error

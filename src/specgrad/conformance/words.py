@@ -59,10 +59,10 @@ def pasteable(difference: Difference, subject: str) -> str:
     calls = [("op(*inputs)", "subject.forward(op, inputs)")]
     lines.append(f"inputs = {given}")
     part = {"refused by jvp": "JVP", "refused by vjp": "VJP", "refused by second": "second"}.get(part, part)
-    if part == "JVP" or part == "inner product" or part.startswith("second"):
+    if part in ("JVP", "inner product") or part.startswith("second"):
         lines += [f"tangents = ({''.join(array_words(t) + ', ' for t in case.tangents)})"]
         calls = [("op.jvp(inputs, tangents)[1]", "subject.jvp(op, inputs, tangents)")]
-    if part.startswith("VJP") or part == "inner product" or part.startswith("second"):
+    if part.startswith(("VJP", "second")) or part == "inner product":
         lines.append(f"cotangent = {array_words(case.cotangent)}")
         pulled = ("op.vjp(inputs, cotangent)", "subject.vjp(op, inputs, cotangent)")
         calls = [*calls, pulled] if part == "inner product" else [pulled]

@@ -21,7 +21,7 @@ class Engine:
         self.name = f"specgrad {engine}"
         self.module = dispatch.load(engine)
 
-    def _offered(self, op: Any, inputs: tuple[Array, ...]) -> None:
+    def _offered(self, op: Any, inputs: tuple[Any, ...]) -> None:
         op.output_shape(*(x.shape for x in inputs))
         reason = self.module.refuses(op, inputs)
         if reason is not None:

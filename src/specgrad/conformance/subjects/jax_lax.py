@@ -15,7 +15,7 @@ from jax import lax
 
 from ...ops import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, Linear, MaxPool
 from ..subject import NotOffered
-from .shapes import fed, only, pairs, rank_of, sizes_of
+from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -37,22 +37,22 @@ def windowed(op: Any, x: Any, start: Any, reduce: Any) -> Any:
 
 def pooled(op: Any, x: Any) -> Any:
     spatial = tuple(range(2, 2 + rank_of(op)))
-    if isinstance(op, MaxPool | AvgPool):
+    if is_a(op, MaxPool | AvgPool):
         only(not op.ceil_mode, "ceil_mode")
-    if isinstance(op, MaxPool):
+    if is_a(op, MaxPool):
         only(op.ties == "first", f"ties={op.ties!r}")
         lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
         return windowed(op, x, np.array(lowest, x.dtype), lax.max)
-    if isinstance(op, AvgPool):
+    if is_a(op, AvgPool):
         only(op.divisor_override is None, "divisor_override")
         total = windowed(op, x, np.array(0, x.dtype), lax.add)
         if op.count_include_pad:
             return total / int(np.prod(op.kernel_size))
         return total / windowed(op, jnp.ones_like(x), np.array(0, x.dtype), lax.add)
-    if isinstance(op, GlobalMaxPool):
+    if is_a(op, GlobalMaxPool):
         only(op.ties == "split", f"ties={op.ties!r}")
         return jnp.max(x, axis=spatial, keepdims=True)
-    if isinstance(op, GlobalAvgPool):
+    if is_a(op, GlobalAvgPool):
         return jnp.mean(x, axis=spatial, keepdims=True)
     raise NotOffered(op.name)
 
@@ -60,14 +60,14 @@ def pooled(op: Any, x: Any) -> Any:
 def applied(op: Any, *operands: Any) -> Any:
     """An operator on JAX arrays."""
     x, *rest = operands
-    if isinstance(op, Linear):
+    if is_a(op, Linear):
         y = x @ rest[0].T
         return y + rest[1] if len(rest) > 1 else y
-    if isinstance(op, Conv | ConvTranspose):
+    if is_a(op, Conv | ConvTranspose):
         rank = rank_of(op)
         weight, *bias = rest
         letters = "abcdefgh"[:rank]
-        if isinstance(op, Conv):
+        if is_a(op, Conv):
             numbers = (f"NC{letters}", f"OI{letters}", f"NC{letters}")
             padding = pairs(op, sizes_of(op, x))
 

@@ -12,7 +12,7 @@ from onnx import helper
 
 from ...ops import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, Linear, MaxPool
 from ..subject import NotOffered
-from .shapes import fed, only, pairs, rank_of, sizes_of
+from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -22,13 +22,13 @@ OPSET = 22
 def node_of(op: Any, inputs: tuple[Array, ...]) -> tuple[str, dict[str, Any]]:
     """The ONNX operator and its attributes, for inputs whose spatial axes are last."""
     rank = rank_of(op)
-    only(rank >= 1 or isinstance(op, Linear), "rank 0")
-    if isinstance(op, Linear):
+    only(rank >= 1 or is_a(op, Linear), "rank 0")
+    if is_a(op, Linear):
         only(inputs[0].ndim == 2, "Gemm of other than two axes")
         return "Gemm", {"transB": 1}
-    if isinstance(op, GlobalMaxPool | GlobalAvgPool):
-        return ("GlobalMaxPool" if isinstance(op, GlobalMaxPool) else "GlobalAveragePool"), {}
-    only(isinstance(op, MaxPool | AvgPool | Conv | ConvTranspose), op.name)
+    if is_a(op, GlobalMaxPool | GlobalAvgPool):
+        return ("GlobalMaxPool" if is_a(op, GlobalMaxPool) else "GlobalAveragePool"), {}
+    only(is_a(op, MaxPool | AvgPool | Conv | ConvTranspose), op.name)
     around = pairs(op, sizes_of(op, inputs[0]))
     words: dict[str, Any] = {
         "kernel_shape": op.kernel_size,
@@ -36,13 +36,13 @@ def node_of(op: Any, inputs: tuple[Array, ...]) -> tuple[str, dict[str, Any]]:
         "pads": [before for before, _ in around] + [after for _, after in around],
         "dilations": op.dilation,
     }
-    if isinstance(op, Conv | ConvTranspose):
+    if is_a(op, Conv | ConvTranspose):
         words["group"] = op.groups
-        if isinstance(op, ConvTranspose):
+        if is_a(op, ConvTranspose):
             words["output_padding"] = op.output_padding
-        return ("Conv" if isinstance(op, Conv) else "ConvTranspose"), words
+        return ("Conv" if is_a(op, Conv) else "ConvTranspose"), words
     words["ceil_mode"] = int(op.ceil_mode)
-    if isinstance(op, MaxPool):
+    if is_a(op, MaxPool):
         return "MaxPool", words
     only(op.divisor_override is None, "divisor_override")
     return "AveragePool", {**words, "count_include_pad": int(op.count_include_pad)}
@@ -76,7 +76,7 @@ class OnnxSubject:
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
         x, *rest = (np.ascontiguousarray(a) for a in inputs)
-        if isinstance(op, Linear):
+        if is_a(op, Linear):
             return self._model(op, (x, *rest))
         return np.asarray(fed(op, x, np.transpose, lambda t: self._model(op, (np.ascontiguousarray(t), *rest))))
 
@@ -102,6 +102,10 @@ class OnnxRuntime(OnnxSubject):
         self.options = self.ort.SessionOptions()
         self.options.log_severity_level = 4
         self.options.intra_op_num_threads = 1
+
+    def _model(self, op: Any, inputs: tuple[Array, ...]) -> Array:
+        only(not is_a(op, MaxPool | AvgPool) or rank_of(op) <= 3, f"pooling of rank {rank_of(op)}")
+        return super()._model(op, inputs)
 
     def _run(self, model: Any, feeds: dict[str, Array]) -> Array:
         try:

@@ -10,7 +10,7 @@ import scipy
 from scipy import ndimage
 
 from ...ops import AvgPool, Conv, GlobalAvgPool, GlobalMaxPool, MaxPool
-from .shapes import fed, only, pairs, rank_of, sizes_of
+from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -30,16 +30,14 @@ class ScipyNdimage:
 
     def _planes(self, op: Any, x: Array, rest: list[Array]) -> Array:
         spatial = tuple(range(2, x.ndim))
-        if isinstance(op, GlobalMaxPool | GlobalAvgPool):
-            run = ndimage.maximum if isinstance(op, GlobalMaxPool) else ndimage.mean
+        if is_a(op, GlobalMaxPool | GlobalAvgPool):
+            run = ndimage.maximum if is_a(op, GlobalMaxPool) else ndimage.mean
             values = [[run(plane) for plane in image] for image in x]
             return np.asarray(values, x.dtype).reshape(*x.shape[:2], *(1,) * len(spatial))
-        only(
-            isinstance(op, MaxPool | AvgPool | Conv) and not getattr(op, "ceil_mode", False), f"{op.name} or ceil_mode"
-        )
-        if isinstance(op, Conv):
+        only(is_a(op, MaxPool | AvgPool | Conv) and not getattr(op, "ceil_mode", False), f"{op.name} or ceil_mode")
+        if is_a(op, Conv):
             return self._convolved(op, x, rest)
-        if isinstance(op, MaxPool):
+        if is_a(op, MaxPool):
             footprint = self._footprint(op)
             return self._each(
                 op,

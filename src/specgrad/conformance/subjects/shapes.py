@@ -15,6 +15,11 @@ from ..subject import NotOffered
 Array = np.ndarray[Any, Any]
 
 
+def is_a(op: Any, kinds: Any) -> bool:
+    """Whether an operator is one of these; its parameters stay in their normal form, which the type does not tell."""
+    return isinstance(op, kinds)
+
+
 def rank_of(op: Any) -> int:
     """How many spatial axes an operator has."""
     return (

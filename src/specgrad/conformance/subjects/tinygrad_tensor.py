@@ -11,7 +11,7 @@ from tinygrad import Context, Tensor
 
 from ...ops import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, Linear, MaxPool
 from ..subject import NotOffered
-from .shapes import fed, only, pairs, rank_of, sizes_of, symmetric
+from .shapes import fed, is_a, only, pairs, rank_of, sizes_of, symmetric
 
 Array = np.ndarray[Any, Any]
 
@@ -28,27 +28,27 @@ def _flat(op: Any, x: Any) -> list[int]:
 def pooled(op: Any, x: Any) -> Any:
     rank = rank_of(op)
     only(rank >= 1, "rank 0")
-    if isinstance(op, MaxPool):
+    if is_a(op, MaxPool):
         only(op.ties == "split", f"ties={op.ties!r}")
         return x.max_pool2d(op.kernel_size, op.stride, op.dilation, _flat(op, x), op.ceil_mode)
-    if isinstance(op, AvgPool):
+    if is_a(op, AvgPool):
         only(op.divisor_override is None, "divisor_override")
         return x.avg_pool2d(op.kernel_size, op.stride, op.dilation, _flat(op, x), op.ceil_mode, op.count_include_pad)
-    if isinstance(op, GlobalMaxPool):
+    if is_a(op, GlobalMaxPool):
         only(op.ties == "split", f"ties={op.ties!r}")
         return x.max(tuple(range(2, 2 + rank)), keepdim=True)
-    if isinstance(op, GlobalAvgPool):
+    if is_a(op, GlobalAvgPool):
         return x.mean(tuple(range(2, 2 + rank)), keepdim=True)
     raise NotOffered(op.name)
 
 
 def applied(op: Any, *operands: Any) -> Any:
     x, *rest = operands
-    if isinstance(op, Linear):
+    if is_a(op, Linear):
         return x.linear(rest[0].transpose(), *rest[1:])
-    if isinstance(op, Conv | ConvTranspose):
+    if is_a(op, Conv | ConvTranspose):
         only(rank_of(op) >= 1, "rank 0")
-        if isinstance(op, Conv):
+        if is_a(op, Conv):
             padding = _flat(op, x)
             return fed(
                 op,
@@ -86,7 +86,7 @@ class TinygradTensor:
 
     def _tensors(self, arrays: tuple[Array, ...]) -> list[Any]:
         only(all(a.size > 0 for a in arrays), "empty arrays")
-        return [Tensor(np.ascontiguousarray(a), device=self.device) for a in arrays]
+        return [Tensor(a.copy(order="C"), device=self.device) for a in arrays]
 
     def _context(self) -> Any:
         return contextlib.nullcontext() if self.device is None else Context(DEV=self.device)

@@ -23,7 +23,7 @@ from ...ops import (
     MaxPool,
 )
 from ..subject import NotOffered
-from .shapes import fed, only, rank_of, sizes_of, symmetric
+from .shapes import fed, is_a, only, rank_of, sizes_of, symmetric
 
 Array = np.ndarray[Any, Any]
 
@@ -37,13 +37,13 @@ def pooled(op: Any, x: Any) -> Any:
     rank = rank_of(op)
     only(rank in (1, 2, 3), f"rank {rank}")
     sizes = sizes_of(op, x)
-    if isinstance(op, MaxPool):
+    if is_a(op, MaxPool):
         only(op.ties == "first", f"ties={op.ties!r}")
         pool = getattr(F, f"max_pool{rank}d")
         padding = symmetric(op, sizes)
         only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
         return pool(x, op.kernel_size, op.stride, padding, op.dilation, op.ceil_mode)
-    if isinstance(op, AvgPool):
+    if is_a(op, AvgPool):
         only(all(d == 1 for d in op.dilation), "dilation of an average")
         padding = symmetric(op, sizes)
         only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
@@ -52,17 +52,17 @@ def pooled(op: Any, x: Any) -> Any:
         return getattr(F, f"avg_pool{rank}d")(
             x, op.kernel_size, op.stride, padding, op.ceil_mode, op.count_include_pad, **words
         )
-    if isinstance(op, AdaptiveMaxPool):
+    if is_a(op, AdaptiveMaxPool):
         only(op.ties == "first", f"ties={op.ties!r}")
         return getattr(F, f"adaptive_max_pool{rank}d")(x, _kept(op.output_size, sizes))
-    if isinstance(op, AdaptiveAvgPool):
+    if is_a(op, AdaptiveAvgPool):
         return getattr(F, f"adaptive_avg_pool{rank}d")(x, _kept(op.output_size, sizes))
-    if isinstance(op, GlobalMaxPool):
+    if is_a(op, GlobalMaxPool):
         only(op.ties != "all", "ties='all'")
         if op.ties == "split":
             return torch.amax(x, tuple(range(2, 2 + rank)), keepdim=True)
         return getattr(F, f"adaptive_max_pool{rank}d")(x, (1,) * rank)
-    if isinstance(op, GlobalAvgPool):
+    if is_a(op, GlobalAvgPool):
         return x.mean(tuple(range(2, 2 + rank)), keepdim=True)
     raise NotOffered(op.name)
 
@@ -73,14 +73,14 @@ def _kept(lengths: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 def applied(op: Any, *operands: Any) -> Any:
     """An operator on tensors."""
-    if isinstance(op, Linear):
+    if is_a(op, Linear):
         return F.linear(*operands)
-    if isinstance(op, Conv | ConvTranspose):
+    if is_a(op, Conv | ConvTranspose):
         rank = rank_of(op)
         only(rank in (1, 2, 3), f"rank {rank}")
         x, weight, *bias = operands
         given = (weight, bias[0] if bias else None)
-        if isinstance(op, Conv):
+        if is_a(op, Conv):
             padding: Any = symmetric(op, sizes_of(op, x)) if op.padding != "same" else "same"
             only(padding != "same" or all(s == 1 for s in op.stride), "same padding with a stride")
             function = getattr(F, f"conv{rank}d")
@@ -109,15 +109,15 @@ class TorchFunctional:
     def _tensors(self, arrays: tuple[Array, ...]) -> list[Any]:
         if any(a.dtype.name == "bfloat16" for a in arrays):
             raise NotOffered("bfloat16 NumPy arrays")
-        return [torch.from_numpy(np.ascontiguousarray(a)).to(self.device) for a in arrays]
+        return [torch.from_numpy(a.copy(order="C")).to(self.device) for a in arrays]
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
         return np.asarray(applied(op, *self._tensors(inputs)).detach().cpu().numpy())
 
     def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
-        _, pushed = torch.func.jvp(
+        pushed = torch.func.jvp(
             lambda *xs: applied(op, *xs), tuple(self._tensors(inputs)), tuple(self._tensors(tangents))
-        )
+        )[1]
         return np.asarray(pushed.detach().cpu().numpy())
 
     def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
