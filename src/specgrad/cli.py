@@ -1,4 +1,4 @@
-"""The command line: `specgrad check`. Every command stands in a module of its own and is registered here by one line."""
+"""The command line: `specgrad check | explain`. Every command stands in a module of its own and is registered here by one line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ try:
     import typer
 
     from .conformance.command import check
+    from .conformance.explain import explain
 except ImportError as missing:
     sys.exit(f"specgrad: {missing.name} is not installed; the command line needs: pip install 'specgrad[cli]'")
 
@@ -25,6 +26,7 @@ def _commands() -> None:
 
 
 app.command()(check)
+app.command()(explain)
 
 
 def main() -> None:

@@ -87,11 +87,11 @@ def _shown(result: Any, calls: list[Any]) -> str:
 
 def drawn(difference: Difference) -> str | None:
     """The window in which it happens, as text."""
-    found = _picture(difference)
+    found = picture_of(difference)
     return None if found is None else as_text(found)
 
 
-def _picture(difference: Difference) -> Any:
+def picture_of(difference: Difference) -> Any:
     case, outcome = difference.case, difference.outcome
     if outcome.part.startswith("refus") or outcome.part == "shape" or not case.cotangent.size or not outcome.part:
         return None
