@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import report as reports
 from . import runner, subjects
+from . import suites as outside
 from .beside import Beside
 from .subject import BadSubject, load
 from .telling import WINDOWED
@@ -37,6 +38,9 @@ def check(
     thorough: Annotated[bool, typer.Option("--thorough", help="A long search.")] = False,
     seed: Annotated[int, typer.Option(help="Where the search starts; equal seeds try equal cases.")] = 0,
     peers: Annotated[bool, typer.Option(help="Also check the installed peers (when no subject is named).")] = True,
+    suites: Annotated[
+        bool, typer.Option("--suites", help="Also run ONNX's, PyTorch's and JAX's own cases, where installed.")
+    ] = False,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one self-contained HTML file.")] = None,
 ) -> None:
@@ -79,6 +83,8 @@ def check(
     if beside is not None:
         found.versions.update(beside.versions)
         found.missing.update(beside.missing)
+    if suites and not interrupted:
+        _outside(found, console)
     reports.matrix(found, console)
     reports.told(found, console, names)
     reports.closing(found, console)
@@ -89,6 +95,19 @@ def check(
 
         write_html(found, html, names)
     raise typer.Exit(INTERRUPTED if interrupted else 0 if found.holds else 1)
+
+
+def _outside(found: reports.Report, console: Console) -> None:
+    """Run the outside suites whose libraries are installed."""
+    for home, name in outside.HOMES.items():
+        try:
+            with console.status(name):
+                found.suites.append(outside.run(home))
+        except ModuleNotFoundError as error:
+            found.missing[name] = f"{error.name} is not installed"
+        except KeyboardInterrupt:
+            found.interrupted = True
+            return
 
 
 class Misuse(Exception):

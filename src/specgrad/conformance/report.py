@@ -58,7 +58,9 @@ class Report:
     @property
     def holds(self) -> bool:
         """Whether the judged subjects differ nowhere."""
-        return not any(c.status in ("differs", "refuses") for c in self.cells if c.subject in self.judged)
+        return not any(c.status in ("differs", "refuses") for c in self.cells if c.subject in self.judged) and not any(
+            suite.differences for suite in self.suites
+        )
 
     def subjects(self) -> list[str]:
         return list(dict.fromkeys(cell.subject for cell in self.cells))

@@ -33,9 +33,9 @@ class TimeUp(KeyboardInterrupt):
 def smallest(
     case: Case, fails: Callable[[Case], bool], start: int = 0, seconds: float = 2.0, examples: int = 150
 ) -> Case:
-    """The simplest failing case that was found in the time; `case` itself fails."""
+    """The simplest failing case that was found in so many seconds of processor time; `case` itself fails."""
     best, best_size = case, size(case)
-    end = time.monotonic() + seconds
+    end = time.process_time() + seconds
 
     @seed(start)
     @settings(
@@ -50,7 +50,7 @@ def smallest(
     @given(simpler(case))
     def attempt(candidate: Case) -> None:
         nonlocal best, best_size
-        if time.monotonic() > end:
+        if time.process_time() > end:
             raise TimeUp
         if fails(candidate):
             if size(candidate) < best_size:
@@ -88,7 +88,7 @@ def simpler(draw: st.DrawFn, case: Case) -> Case:
         raise
     assume(math.prod(shape) > 0 or case.cotangent.size == 0)
     operands = tuple(_cells(draw, x) for x in operands)
-    tangents = tuple(_direction(draw, x.shape, t) for x, t in zip(operands, case.tangents, strict=True))
+    tangents = tuple(_direction(draw, x.shape, t) for x, t in zip(operands, case.tangents, strict=False))
     return Case(op, operands, tangents, _direction(draw, shape, case.cotangent))
 
 
@@ -188,7 +188,7 @@ def _smaller_convolution(draw: st.DrawFn, case: Case) -> tuple[Any, tuple[Array,
         smaller_weight = np.take(weight, channels, axis=0)[(slice(None), slice(0, written_kept), *within)]
     else:
         smaller_weight = np.take(weight, outputs, axis=0)[(slice(None), slice(0, read_kept), *within)]
-    smaller_bias = [b[outputs] for b in bias]
+    smaller_bias = [b[outputs] for b in bias if draw(st.integers(0, 7)) > 0]
     return type(op)(**words), (smaller_x, smaller_weight, *smaller_bias)
 
 
