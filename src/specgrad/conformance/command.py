@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..ops import OPERATORS
+from . import exact, runner, subjects
 from . import report as reports
-from . import runner, subjects
 from . import suites as outside
 from .beside import Beside
 from .subject import BadSubject, load
@@ -66,9 +67,10 @@ def check(
             )
             raise typer.Exit(2)
     begun = time.monotonic()
+    exactly = None if subject else (lambda: exact.cells(max(effort.examples, 8), seed, claims, _exact_kinds(operator)))
     plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
     beside = Beside(plan) if peers and not subject else None
-    session, interrupted = _run(console, chosen, kinds, plan, beside)
+    session, interrupted = _run(console, chosen, kinds, plan, beside, exactly)
     found = reports.Report(
         session.cells,
         judged,
@@ -121,6 +123,10 @@ def _kind(name: str) -> Any:
     raise Misuse(f"--operator {name}: choose from " + ", ".join(kind.__name__ for kind in WINDOWED))
 
 
+def _exact_kinds(names: list[str] | None) -> list[Any]:
+    return [kind for kind in OPERATORS if not names or kind.__name__ in names or kind.name in names]
+
+
 def _claim(name: str) -> str:
     if name not in runner.ALL_CLAIMS:
         raise Misuse(f"--claim {name}: choose from " + ", ".join(runner.ALL_CLAIMS))
@@ -131,14 +137,14 @@ def _chosen(given: list[str]) -> tuple[list[Any], list[str], dict[str, str], dic
     """The subjects, the names of those that are judged, what is missing, and how each subject was named."""
     if not given:
         ours, missing = subjects.found(subjects.OURS)
-        return ours, [s.name for s in ours], missing, {}
+        return ours, [exact.NAME, *(s.name for s in ours)], missing, {}
     chosen, names = [], {}
     for place in given:
         found = load(place) if ":" in place else subjects.named(place)
         if found is None:
-            known = ", ".join(s.name for s in subjects.found({**subjects.OURS, **subjects.PEERS})[0])
+            known = ", ".join(subjects.NAMES)
             raise Misuse(
-                f"{place!r} is no subject; write path/to/file.py:subject, package.module:subject, or one of: {known}"
+                f"{place!r} is no subject here; write path/to/file.py:subject, package.module:subject, or one of: {known}"
             )
         if found.name in names:
             raise Misuse(f"two subjects are called {found.name!r}")
@@ -148,7 +154,7 @@ def _chosen(given: list[str]) -> tuple[list[Any], list[str], dict[str, str], dic
 
 
 def _run(
-    console: Console, chosen: list[Any], kinds: list[Any], plan: runner.Plan, beside: Beside | None
+    console: Console, chosen: list[Any], kinds: list[Any], plan: runner.Plan, beside: Beside | None, exactly: Any
 ) -> tuple[Any, bool]:
     """Run with a progress bar, the peers in a process beside; what was found stands when interrupted."""
     columns = (
@@ -164,6 +170,8 @@ def _run(
             plan.effort, plan.seed, plan.claims, lambda words: bar.update(own, description=words, advance=1)
         )
         try:
+            if exactly is not None:
+                session.cells += exactly()
             session.run(chosen, kinds)
             if beside is not None:
                 for words, total in beside.wait():

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from ..errors import SpecgradError
 from ..operator import Operator
-from ..ops import OPERATORS
+from ..ops import OPERATORS, Conv
+from ..ops.pool import Pool
 from .cases import Case
 from .drawing import Picture, Square, as_text, picture
 from .judge import number
@@ -66,6 +67,8 @@ def explain(
     found = described(case, output)
     console.print(f"{op!r} on an input of shape {case.operands[0].shape} gives {case.cotangent.shape}", markup=False)
     console.print(_plane("input", case.operands[0]), markup=False, highlight=False)
+    if len(case.operands) > 1:
+        console.print(_plane("weight", case.operands[1]), markup=False, highlight=False)
     console.print(_plane("output", op(*case.operands)), markup=False, highlight=False)
     if found is not None:
         console.print(as_text(found), markup=False, highlight=False)
@@ -85,8 +88,10 @@ def explain(
 def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
     kinds: dict[str, type[Operator]] = {word: kind for kind in OPERATORS for word in (kind.__name__, kind.name)}
     kind: Any = kinds.get(name)
-    if kind is None or "Pool" not in kind.__name__:
-        raise typer.BadParameter("choose from " + ", ".join(k.__name__ for k in OPERATORS if "Pool" in k.__name__))
+    if kind is None or not issubclass(kind, Pool | Conv):
+        raise typer.BadParameter(
+            "choose from " + ", ".join(k.__name__ for k in OPERATORS if issubclass(k, Pool | Conv))
+        )
     words: dict[str, Any] = {}
     for field, option in (
         ("stride", "stride"),
@@ -129,8 +134,9 @@ def _case(op: Any, sizes: tuple[int, ...], values: str | None) -> Case:
         if len(listed) != x.size:
             raise typer.BadParameter(f"--values: {x.size} numbers are needed, {len(listed)} were given")
         x = np.array(listed).reshape(sizes)
-    shape = op.output_shape(x.shape)
-    return Case(op, (x,), (np.ones(x.shape),), np.ones(shape))
+    operands = (x,) if isinstance(op, Pool) else (x[None], distinct((1, 1, *op.kernel_size), np.float64))
+    shape = op.output_shape(*(a.shape for a in operands))
+    return Case(op, operands, tuple(np.ones(a.shape) for a in operands), np.ones(shape))
 
 
 def described(case: Case, output: tuple[int, ...]) -> Picture | None:
@@ -154,6 +160,8 @@ def _slopes(read: list[Square]) -> str:
 def _plane(title: str, array: Array) -> str:
     """An array of up to two axes as a table of numbers (more axes: as NumPy prints them)."""
     wide = np.asarray(array)
+    while wide.ndim > 2 and wide.shape[0] == 1:
+        wide = wide[0]
     if wide.ndim > 2 or not wide.size:
         return f"{title}:\n{wide}"
     rows = wide.reshape(-1, wide.shape[-1] if wide.ndim else 1)

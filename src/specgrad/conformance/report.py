@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,6 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from .. import __version__
 from .runner import ALL_CLAIMS, Cell, Difference
 from .words import CLAIM_WORDS, drawn, likeness, pasteable, sentence
 
@@ -69,7 +69,7 @@ class Report:
 def versions(subjects: Sequence[Any]) -> dict[str, str]:
     """What was running."""
     made = {
-        "specgrad": __version__,
+        "specgrad": str(sys.modules["specgrad"].__dict__["__version__"]),
         "Python": platform.python_version(),
         "numpy": np.__version__,
         "machine": platform.machine(),

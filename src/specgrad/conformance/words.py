@@ -50,6 +50,8 @@ def finding(subject: str) -> str:
 def pasteable(difference: Difference, subject: str) -> str:
     """Python that shows the difference: the specification's answer and the subject's."""
     case, part = difference.case, difference.outcome.part
+    if part == "exact":
+        return f"# over exact scalars: {case!r}"
     names = [slot.name for slot in case.op.slots[: len(case.operands)]]
     given = f"({', '.join(names)},)"
     lines = ["import numpy as np", "from specgrad import *", finding(subject), f"op = {case.op!r}"]
@@ -93,7 +95,12 @@ def drawn(difference: Difference) -> str | None:
 
 def picture_of(difference: Difference) -> Any:
     case, outcome = difference.case, difference.outcome
-    if outcome.part.startswith("refus") or outcome.part == "shape" or not case.cotangent.size or not outcome.part:
+    if (
+        outcome.part.startswith("refus")
+        or outcome.part in ("shape", "exact")
+        or not case.cotangent.size
+        or not outcome.part
+    ):
         return None
     output = output_of(case, outcome.part, outcome.cell)
     if output is None or len(output) != case.cotangent.ndim:

@@ -21,6 +21,23 @@ PEERS = {
 """Files, and how the names of their subjects begin, so that nothing is imported that is not asked for."""
 
 
+NAMES = (
+    "specgrad reference",
+    "specgrad tape",
+    "specgrad graph",
+    "specgrad program",
+    "torch cpu",
+    "torch cuda",
+    "torch mkldnn",
+    "jax",
+    "onnxruntime",
+    "onnx.reference",
+    "scipy.ndimage",
+    "tinygrad",
+)
+"""How subjects are called, where they are installed; engines are called by their own names."""
+
+
 def found(homes: Iterable[str]) -> tuple[list[Any], dict[str, str]]:
     """The subjects of these files, and for each file that has none here the reason."""
     subjects: list[Any] = []
