@@ -21,7 +21,7 @@ def serve(connection: Any, plan: Plan) -> None:
     quick = plan.effort.examples == 0
     chosen = [s for s in found if not (quick and getattr(s, "slow", False))]
     missing |= {s.name: "is slow, and left out by --quick" for s in found if s not in chosen}
-    session = Session(plan.effort, plan.seed, plan.claims)
+    session = Session(plan.effort.for_peers(), plan.seed, plan.claims)
     kinds = plan.kinds()
     connection.send(("begin", len(chosen) * len(kinds), {s.name: versions([s])[s.name] for s in chosen}, missing))
     for subject in chosen:

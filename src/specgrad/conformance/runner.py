@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -42,12 +42,19 @@ class Effort:
     shrink_seconds: float
     every: int = 1
     """Every how many-th telling case about plain windows and padding is tried (all others are)."""
-    slow_every: int = 4
+    slow_every: int = 8
     """The same for subjects that say they are `slow`, such as those that compile every shape."""
+    peer_shrink_seconds: float | None = None
+    """The seconds for peers, where they are others."""
+
+    def for_peers(self) -> Effort:
+        """The same effort with the examples and seconds that peers get."""
+        seconds = self.shrink_seconds if self.peer_shrink_seconds is None else self.peer_shrink_seconds
+        return replace(self, examples=self.peer_examples, shrink_seconds=seconds)
 
 
 QUICK = Effort(0, 0, 0.0, every=3, slow_every=12)
-USUAL = Effort(20, 3, 1.0)
+USUAL = Effort(20, 3, 2.0, peer_shrink_seconds=0.4)
 THOROUGH = Effort(400, 40, 10.0, slow_every=1)
 
 
