@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import specgrad
 from specgrad import AvgPool, Conv, GlobalMaxPool, MaxPool
 from specgrad.cli import app
-from specgrad.conformance import NotOffered, pytest_cases, runner
+from specgrad.conformance import NotOffered, page, pytest_cases, runner
 from specgrad.conformance.answers import Answers
 from specgrad.conformance.cases import Case
 from specgrad.conformance.drawing import as_text, picture
@@ -307,3 +307,70 @@ def test_interrupting_prints_what_was_found(tmp_path):
     assert process.returncode == 130
     assert "interrupted" in output
     assert "specgrad check" in output
+
+
+def test_cases_hold_arrays_whatever_their_rank():
+    for kind in WINDOWED:
+        for _, case in telling(kind):
+            assert all(isinstance(a, np.ndarray) for a in (*case.operands, *case.tangents, case.cotangent))
+        for case in runner.random_cases(kind, 20, 1):
+            assert all(isinstance(a, np.ndarray) for a in (*case.operands, *case.tangents, case.cotangent))
+
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(("name", "kind"), [("check_numpy", MaxPool), ("check_c", AvgPool)])
+def test_the_examples_hold(name, kind):
+    if name == "check_c" and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    session = runner.Session(runner.Effort(5, 0, 0.0))
+    cells = session.one(load(f"{ROOT / 'examples' / name}.py:subject"), kind, 5)
+    assert {cell.status for cell in cells} <= {"holds", "not offered", "convention", ""}
+    assert sum(cell.cases for cell in cells) > 40
+
+
+def test_the_triton_example_holds_in_the_interpreter(monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    session = runner.Session(runner.Effort(0, 0, 0.0, every=4), claims=("value", "nan", "shape"))
+    cells = session.one(load(f"{ROOT / 'examples' / 'check_triton'}.py:subject"), MaxPool, 0)
+    assert {cell.status for cell in cells} == {"holds"}
+
+
+def page_blocks():
+    """The blocks of docs/conformance.md: the subject they need, the code, and what they print."""
+    text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    head, _, generated = text.partition("<!-- from here on")
+    for block in re.findall(r"^  ```python\n(.*?)^  ```", head, re.DOTALL | re.MULTILINE):
+        code = "\n".join(line[2:] for line in block.splitlines())
+        yield code.split()[1].strip(","), code, "\n".join(re.findall(r"# (\[.*)$", code, re.MULTILINE))
+    for code, printed in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)\n```", generated, re.DOTALL):
+        yield re.search(r"named\('(.*?)'\)", code).group(1), code, printed
+
+
+NEEDS = {
+    "torch cpu": "torch",
+    "torch mkldnn": "torch",
+    "onnx.reference": "onnx",
+    "scipy.ndimage": "scipy",
+    "tinygrad python": "tinygrad",
+}
+
+
+@pytest.mark.parametrize("needed", sorted({subject for subject, _, _ in page_blocks()}))
+def test_the_published_counterexamples_print_what_they_say(needed):
+    """Every block of the page, run again where its peer is installed in the version that the page names."""
+    library = NEEDS.get(needed, needed).partition(".")[0]
+    module = pytest.importorskip(library, reason=f"{needed} is not installed")
+    stated = re.search(
+        rf"\| {re.escape(library)} ([\d.]+)", (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    )
+    version = getattr(module, "__version__", None)
+    if stated and version and not version.startswith(stated.group(1).rstrip(".")):
+        pytest.skip(f"the page is about {library} {stated.group(1)}, here is {version}")
+    if needed in ("numpy", "onnxruntime"):
+        pytest.importorskip("onnxruntime")
+    for subject, code, printed in page_blocks():
+        if subject == needed:
+            assert page.printed(code).split() == printed.split(), code

@@ -218,5 +218,5 @@ def _direction(draw: st.DrawFn, shape: tuple[int, ...], original: Array) -> Arra
         single[draw(st.integers(0, count - 1))] = 1
         return single.reshape(shape)
     if kind == 2 or original.size < count:
-        return (1 + np.arange(count).reshape(shape) % 5).astype(original.dtype)
+        return np.asarray(1 + np.arange(count).reshape(shape) % 5, original.dtype)
     return original.reshape(-1)[:count].reshape(shape)

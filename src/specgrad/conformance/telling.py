@@ -54,9 +54,9 @@ def thirds(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
 def directed(op: Operator, *operands: Array) -> Case:
     """A case with fixed directions: tangents of both signs, cotangents that are distinct and positive."""
     dtype = operands[0].dtype
-    tangents = tuple((np.arange(x.size).reshape(x.shape) * 5 % 11 - 4).astype(dtype) for x in operands)
+    tangents = tuple(np.asarray(np.arange(x.size).reshape(x.shape) * 5 % 11 - 4, dtype) for x in operands)
     shape = op.output_shape(*(x.shape for x in operands))
-    return Case(op, operands, tangents, (1 + np.arange(math.prod(shape)).reshape(shape) % 13).astype(dtype))
+    return Case(op, operands, tangents, np.asarray(1 + np.arange(math.prod(shape)).reshape(shape) % 13, dtype))
 
 
 WINDOWS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [

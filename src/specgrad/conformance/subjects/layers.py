@@ -84,11 +84,32 @@ class Program(Graph):
     jvp = vjp = None  # type: ignore[assignment]
 
 
+def torch_layers() -> list[Any]:
+    """The PyTorch front end, on the CPU and on CUDA where there is one; its derivatives are PyTorch's, of our registrations."""
+    importlib.import_module("specgrad.torch")
+    functional = importlib.import_module(f"{__package__}.torch_functional")
+
+    class TorchLayer(functional.TorchFunctional):  # type: ignore[misc]
+        """specgrad's operators on torch tensors."""
+
+        conventions = ()
+
+        def __init__(self, device: str) -> None:
+            super().__init__(device)
+            self.name = f"specgrad torch {device}"
+
+        def apply(self, op: Any, *tensors: Any) -> Any:
+            return op(*tensors)
+
+    available = functional.torch.cuda.is_available()
+    return [TorchLayer(device) for device in (("cpu", "cuda") if available else ("cpu",))]
+
+
 def subjects() -> list[Any]:
     made: list[Any] = []
-    for kind in (Tape, Graph, Program):
+    for make in (lambda: [Tape()], lambda: [Graph()], lambda: [Program()], torch_layers):
         try:
-            made.append(kind())
+            made.extend(make())
         except ImportError:
             continue
     return made

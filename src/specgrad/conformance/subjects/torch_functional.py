@@ -106,23 +106,27 @@ class TorchFunctional:
         self.name = f"torch {device}"
         self.version = f"torch {torch.__version__}"
 
+    def apply(self, op: Any, *tensors: Any) -> Any:
+        """An operator on tensors."""
+        return applied(op, *tensors)
+
     def _tensors(self, arrays: tuple[Array, ...]) -> list[Any]:
         if any(a.dtype.name == "bfloat16" for a in arrays):
             raise NotOffered("bfloat16 NumPy arrays")
         return [torch.from_numpy(a.copy(order="C")).to(self.device) for a in arrays]
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        return np.asarray(applied(op, *self._tensors(inputs)).detach().cpu().numpy())
+        return np.asarray(self.apply(op, *self._tensors(inputs)).detach().cpu().numpy())
 
     def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
         pushed = torch.func.jvp(
-            lambda *xs: applied(op, *xs), tuple(self._tensors(inputs)), tuple(self._tensors(tangents))
+            lambda *xs: self.apply(op, *xs), tuple(self._tensors(inputs)), tuple(self._tensors(tangents))
         )[1]
         return np.asarray(pushed.detach().cpu().numpy())
 
     def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
         leaves = [t.requires_grad_() for t in self._tensors(inputs)]
-        y = applied(op, *leaves)
+        y = self.apply(op, *leaves)
         pulled = torch.autograd.grad(y, leaves, self._tensors((cotangent,))[0], allow_unused=True)
         return tuple(_numpy(p, x) for p, x in zip(pulled, inputs, strict=True))
 
@@ -130,7 +134,7 @@ class TorchFunctional:
         self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
     ) -> tuple[Array, ...]:
         leaves = [t.requires_grad_() for t in self._tensors(inputs)]
-        pulled = torch.autograd.grad(applied(op, *leaves), leaves, self._tensors((cotangent,))[0], create_graph=True)
+        pulled = torch.autograd.grad(self.apply(op, *leaves), leaves, self._tensors((cotangent,))[0], create_graph=True)
         along = sum((p * t).sum() for p, t in zip(pulled, self._tensors(tangents), strict=True))
         if not isinstance(along, torch.Tensor) or not along.requires_grad:
             return tuple(np.zeros_like(x) for x in inputs)
