@@ -87,9 +87,9 @@ class Program(Graph):
 def torch_layers() -> list[Any]:
     """The PyTorch front end, on the CPU and on CUDA where there is one; its derivatives are PyTorch's, of our registrations."""
     importlib.import_module("specgrad.torch")
-    functional = importlib.import_module(f"{__package__}.torch_functional")
+    functional: Any = importlib.import_module(f"{__package__}.torch_functional")
 
-    class TorchLayer(functional.TorchFunctional):  # type: ignore[misc]
+    class TorchLayer(functional.TorchFunctional):  # type: ignore[misc,name-defined]
         """specgrad's operators on torch tensors."""
 
         conventions = ()
