@@ -89,7 +89,7 @@ def torch_layers() -> list[Any]:
     importlib.import_module("specgrad.torch")
     functional: Any = importlib.import_module(f"{__package__}.torch_functional")
 
-    class TorchLayer(functional.TorchFunctional):  # type: ignore[misc,name-defined]
+    class TorchLayer(functional.TorchFunctional):  # type: ignore[misc]
         """specgrad's operators on torch tensors."""
 
         conventions = ()
