@@ -56,12 +56,6 @@ def pool_windows(op, shape):
                 read[p] = cell
             taps.append(None if None in cells else tuple(read))
         yield position, taps
-    assert where is not None
-
-
-def output_lengths(op, shape):
-    positions = [position for position, _ in pool_windows(op, shape)]
-    return tuple(max(p[i] for p in positions) + 1 for i in range(len(shape))) if positions else None
 
 
 def beats(new, best):
@@ -159,3 +153,70 @@ def conv(op, operands, tangents, gy):
         values.append(total)
         pushed.append(tangent)
     return values, pushed, pulled
+
+
+def network_rows(op, operands):
+    """Every output in order: its value, and its row [(operand, position, how the slope scales a number), …]."""
+    x, y = operands[0], operands[-1]
+    one = type(x.reshape(-1)[0])(1) if x.size else 1
+    kind = type(op).__name__
+    if kind in ("Relu", "Scale", "Reshape", "Detach"):
+        factor = type(one)(getattr(op, "factor", 1))
+        for place in np.ndindex(*x.shape):
+            if kind == "Relu":
+                passes = x[place] > 0
+                yield (x[place] if passes else one * 0), [(0, place, lambda u: u)] if passes else []
+            elif kind == "Scale":
+                yield x[place] * factor, [(0, place, lambda u: u * factor)]
+            else:
+                yield x[place], [(0, place, lambda u: u)] if kind == "Reshape" else []
+    elif kind in ("Add", "Sub", "Mul"):
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        for out in np.ndindex(*shape):
+            at = [
+                tuple(0 if a.shape[i] == 1 else out[len(shape) - a.ndim + i] for i in range(a.ndim)) for a in operands
+            ]
+            p, q = x[at[0]], y[at[1]]
+            yield {
+                "Add": (p + q, [(0, at[0], lambda u: u), (1, at[1], lambda u: u)]),
+                "Sub": (p - q, [(0, at[0], lambda u: u), (1, at[1], lambda u: -u)]),
+                "Mul": (p * q, [(0, at[0], lambda u, q=q: u * q), (1, at[1], lambda u, p=p: u * p)]),
+            }[kind]
+    elif kind in ("Sum", "Mean"):
+        axes = range(x.ndim) if op.axis is None else [p % x.ndim for p in op.axis]
+        for out in np.ndindex(*(1 if i in axes else n for i, n in enumerate(x.shape))):
+            total, row = one * 0, []
+            for inside in np.ndindex(*(n if i in axes else 1 for i, n in enumerate(x.shape))):
+                place = tuple(a + b for a, b in zip(out, inside, strict=True))
+                total = total + x[place]
+                row.append(place)
+            count = type(one)(len(row))
+            if kind == "Mean":
+                yield total / count, [(0, place, lambda u, count=count: u / count) for place in row]
+            else:
+                yield total, [(0, place, lambda u: u) for place in row]
+    else:
+        assert kind == "MseLoss"
+        count, total, row = type(one)(x.size), one * 0, []
+        for slot, sign in ((0, 2), (1, -2)):
+            for place in np.ndindex(*x.shape):
+                gap = x[place] - y[place]
+                total = total + gap * gap if slot == 0 else total
+                twice = gap * type(one)(sign)
+                row.append((slot, place, lambda u, twice=twice: u * twice / count))
+        yield total / count, row
+
+
+def network(op, operands, tangents, gy):
+    """Value, JVP and the VJPs of a pointwise operator, a reduction or a loss."""
+    zero = type(gy.flat[0])(0) if gy.size else 0
+    pulled = [np.full(a.shape, zero, object) for a in operands]
+    values, pushed = [], []
+    for (value, row), g in zip(network_rows(op, operands), gy.flat, strict=True):
+        values.append(value)
+        tangent = zero
+        for slot, place, slope in row:
+            tangent = tangent + slope(tangents[slot][place])
+            pulled[slot][place] = pulled[slot][place] + slope(g)
+        pushed.append(tangent)
+    return values, pushed, [None] if type(op).__name__ == "Detach" else pulled

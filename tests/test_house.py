@@ -20,14 +20,17 @@ SOURCE = ROOT / "src" / "specgrad"
 LAYERS = [
     {"errors"},
     {"arguments"},
-    {"geometry"},
+    {"geometry", "threads"},
     {"scalars"},
+    {"arithmetic", "tree"},
     {"dispatch"},
-    {"operator"},
-    {"ops", "engines"},
+    {"operator", "levels"},
+    {"derive"},
+    {"ops"},
+    {"engines", "autograd", "graph"},
     {"functional"},
     {"ranked"},
-    {"conformance"},
+    {"conformance", "bench"},
     {"cli"},
 ]
 """Every part of the house may import from the layers before its own, and from itself."""
@@ -57,7 +60,11 @@ def imported(path):
     """The parts of specgrad that a file imports, also inside functions."""
     package = path.relative_to(SOURCE).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("specgrad."))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("specgrad"):
+            yield (node.module.split(".") + [alias.name for alias in node.names])[1]
+        elif isinstance(node, ast.ImportFrom) and node.level:
             base = list(package[: len(package) - node.level + 1]) + (node.module.split(".") if node.module else [])
             for alias in node.names:
                 yield [*base, alias.name][0]
@@ -80,6 +87,18 @@ def test_every_public_name_is_documented():
         thing = getattr(specgrad, name)
         if not name.startswith("_") and callable(thing):
             assert thing.__doc__, name
+
+
+def test_all_lists_the_public_names():
+    functions = {
+        name
+        for name, thing in vars(specgrad.functional).items()
+        if getattr(thing, "__module__", "") == "specgrad.functional" and name[0] != "_"
+    }
+    operators = {kind.__name__ for kind in specgrad.OPERATORS}
+    assert functions | operators | set(ranked.__all__) | {"OPERATORS", "Dual", "SpecgradError", "engine"} <= set(
+        specgrad.__all__
+    )
 
 
 def test_stub_matches_the_ranked_functions():

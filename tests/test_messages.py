@@ -6,6 +6,8 @@ from fractions import Fraction
 import flint
 import numpy as np
 import pytest
+import sympy
+import z3
 
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError
@@ -13,6 +15,13 @@ from specgrad import ArgumentError, ScalarError, ShapeError
 X = np.zeros((2, 3, 4))
 W = np.zeros((2, 3, 2))
 OBJECTS = np.array([Fraction(1, 2), Fraction(1, 3)], dtype=object)
+
+
+def read_only(shape):
+    made = np.zeros(shape)
+    made.flags.writeable = False
+    return made
+
 
 MESSAGES = [
     # parameters
@@ -144,7 +153,7 @@ MESSAGES = [
     (
         lambda: sg.conv(X, W, groups=3),
         ArgumentError,
-        "conv: groups=3: must divide 9 input and 2 output channels; choose a common divisor of both",
+        "conv: groups=3: must divide the input's 3 channels and the weight's first axis of 2; choose a common divisor of both",
     ),
     # shapes
     (
@@ -325,6 +334,103 @@ MESSAGES = [
         ScalarError,
         "max_pool: x=object array of shape (1,): the winner is not decided over such scalars; leave return_indices out",
     ),
+    (
+        lambda: sg.smooth_max_pool(np.array([flint.fmpq(1)]), (1,), beta=1),
+        ScalarError,
+        "smooth_max_pool: x=object array of shape (1,): fmpq has no exp and no log; use float, Decimal, mpmath.mpf or flint.arb elements instead",
+    ),
+    (
+        lambda: sg.smooth_max_pool(np.array([z3.Real("a")]), (1,), beta=1),
+        ScalarError,
+        "smooth_max_pool: x=object array of shape (1,): z3 has no exp and no log over the reals; use flint.arb elements for enclosures instead",
+    ),
+    (
+        lambda: sg.smooth_max_pool(np.ones(2, np.float32), (1,), beta=1e39),
+        ArgumentError,
+        "smooth_max_pool: beta=1e+39: is 0 or infinite in the input's precision; use a wider float type, or another beta",
+    ),
+    (
+        lambda: sg.smooth_max_pool(np.ones(2), (1,), beta=Fraction(1, 10**400)),
+        ArgumentError,
+        "smooth_max_pool: beta=Fraction(1, 10000000000000000000000000...00000000000000000000000000000000000000): is 0 or infinite in the input's precision; use a wider float type, or another beta",
+    ),
+    (
+        lambda: sg.max_pool(np.array([sympy.I]), (1,)),
+        ScalarError,
+        "max_pool: x=object array of shape (1,): I is not a real expression; leave I, nan and zoo out",
+    ),
+    (
+        lambda: sg.MaxPool((2,)).vjp((np.ones(2, np.float32),), np.ones(1)),
+        ScalarError,
+        "max_pool: cotangent=float64 array of shape (1,): float64 does not mix with float32; convert all operands to one scalar type first",
+    ),
+    (
+        lambda: sg.MaxPool((2,)).vjp((np.ones(2),), np.ones(1, bool)),
+        ScalarError,
+        "max_pool: cotangent=bool array of shape (1,): bool does not mix with float64; convert all operands to one scalar type first",
+    ),
+    (lambda: sg.Dual([[1], [1, 2]], 0), ShapeError, "Dual: primal=[[1], [1, 2]]: is ragged; give rows of equal length"),
+    # calls
+    (
+        lambda: sg.MaxPool((2,)).jvp((X,), (X, X)),
+        ShapeError,
+        "max_pool: tangents=2: 1 operands need as many tangents; give one per operand, None for zero",
+    ),
+    (
+        lambda: sg.Conv((2,)).jvp((X, W), (X, W, np.zeros(2))),
+        ShapeError,
+        "conv: tangents=3: 2 operands need as many tangents; give one per operand, None for zero",
+    ),
+    (
+        lambda: sg.MaxPool((2,)).vjp(X, X),
+        ShapeError,
+        "max_pool: operands=float64 array of shape (2, 3, 4): must be a tuple with one entry per operand, got ndarray; write (x,) for a single one",
+    ),
+    (
+        lambda: sg.MaxPool((2,)).output_shape((2,), (2,)),
+        ShapeError,
+        "max_pool: shapes=2: takes the shapes of (x), of which 1 are required; give one shape per operand",
+    ),
+    (
+        lambda: sg.MaxPool((2,)).output_shape((2, -3)),
+        ArgumentError,
+        "max_pool: shape of x=(2, -3) on axis 1: must be at least 0; write a larger integer",
+    ),
+    (
+        lambda: sg.max_pool(np.zeros(3), (1,), padding=2**30),
+        ArgumentError,
+        "max_pool: padding=((1073741824, 1073741824),) on axis 0: the result would have 2147483651 cells there; use less padding",
+    ),
+    (
+        lambda: sg.max_pool(np.zeros(3), (), padding=((1, 0),)),
+        ArgumentError,
+        "max_pool: padding=((1, 0),): is not one (before, after) pair for each of 0 spatial axes; write ()",
+    ),
+    (
+        lambda: sg.max_pool(X, (2,), stride=np.int64(0)),
+        ArgumentError,
+        "max_pool: stride=0: must be at least 1; write a larger integer",
+    ),
+    (
+        lambda: sg.max_pool(X, (2,), out=read_only((2, 3, 2))),
+        ArgumentError,
+        "max_pool: out=float64 array of shape (2, 3, 2): must be a writable float64 array of shape (2, 3, 2); allocate it with np.empty(shape, dtype)",
+    ),
+    (
+        lambda: sg.max_pool(X, (2,), out=sg.Dual(X, X)),
+        ArgumentError,
+        "max_pool: out=Dual of shape (2, 3, 4): must be a writable float64 array of shape (2, 3, 2); allocate it with np.empty(shape, dtype)",
+    ),
+    (
+        lambda: sg.max_pool(sg.Dual(X, X), (2,), out=np.zeros((2, 3, 2))),
+        ArgumentError,
+        "max_pool: out=float64 array of shape (2, 3, 2): takes the values of plain arrays only; allocate it with np.empty(shape, dtype)",
+    ),
+    (
+        lambda: sg.engine(["a"]).__enter__(),
+        ArgumentError,
+        "engine: name=['a']: is not an engine; choose from cpu, reference",
+    ),
     # out, engines
     (
         lambda: sg.max_pool(X, (2,), out=np.zeros(3)),
@@ -334,7 +440,7 @@ MESSAGES = [
     (
         lambda: sg.engine("warp").__enter__(),
         ArgumentError,
-        "engine: name='warp': is not an engine; choose from reference",
+        "engine: name='warp': is not an engine; choose from cpu, reference",
     ),
 ]
 

@@ -1,5 +1,7 @@
 """A checker that never fails is a defect: plant the mistakes that others shipped, and see them caught."""
 
+import math
+
 import numpy as np
 import pytest
 import test_geometry
@@ -47,7 +49,8 @@ def flipped_kernels(patch):
 def float_sizes(patch):
     def length(self):
         room = self.size + self.before + self.after - self.extent
-        return int(room / self.stride) + 1
+        length = (math.ceil if self.ceil_mode else math.floor)(room / self.stride) + 1
+        return length - 1 if self.ceil_mode and (length - 1) * self.stride >= self.size + self.before else length
 
     patch.setattr(geometry.Sliding, "length", property(length))
 
@@ -79,7 +82,18 @@ def winner_compared_with_the_rows_start(patch):
     patch.setattr(pool, "lead", lead)
 
 
+def multiplied_before_subtracted(patch):
+    """β·x - β·m instead of β·(x - m): overflows where the difference does not."""
+
+    def exponential(self, S, tap, pivot):
+        beta = S.constant(self.beta)
+        return S.exp(beta * S.where(tap.real, tap.cells(0), S.constant(0)) - beta * pivot)
+
+    patch.setattr(pool.SmoothMaxPool, "_exponential", exponential)
+
+
 FAULTS = [
+    multiplied_before_subtracted,
     last_winner,
     zero_padding_in_max,
     disjoint_adaptive_bins,
@@ -105,7 +119,7 @@ def suite():
 @pytest.fixture
 def clean_geometry():
     """Geometries are cached per operator; a planted fault must neither meet nor leave a cached one."""
-    caches = {kind.geometry for kind in OPERATORS}
+    caches = {kind.geometry for kind in OPERATORS if hasattr(kind.geometry, "cache_clear")}
     for cache in caches:
         cache.cache_clear()
     yield

@@ -97,12 +97,12 @@ def test_max_pool(data, rank, dtype, nans):
     assert bits(ours) == bits(value)
     assert at.tolist() == function(torch.tensor(x)[None], **words, return_indices=True)[1][0].tolist()
     assert bits(op.jvp((x,), (dx,))[1] + 0) == bits(tangent + 0)
-    finite = np.where(np.isfinite(x), x, 0) if not nans else None
-    if finite is not None:
-        judged = bounds.vjp(op, (finite,), g) if np.isfinite(x).all() else None
-        assert judged is None or judged[0].holds(pulled)
-        assert judged is None or judged[0].holds(op.vjp((x,), g)[0])
-    assert ((op.vjp((x,), g)[0] != 0) <= (np.abs(pulled) >= 0)).all()
+    # the row of an array whose cells keep their order and kind: ranks stand for -inf, the highest ones for NaN
+    ranks = np.unique(np.where(np.isnan(x), np.inf, x), return_inverse=True)[1].reshape(x.shape).astype(dtype)
+    ranks = np.where(np.isnan(x), 1000 + np.arange(x.size).reshape(x.shape), ranks).astype(dtype)
+    (judged,) = bounds.vjp(op, (ranks,), g)
+    assert judged.worst(pulled) <= 1
+    assert judged.worst(op.vjp((x,), g)[0]) <= 1
     ones = np.ones_like(g)
     assert (
         op.vjp((x,), ones)[0].tolist()

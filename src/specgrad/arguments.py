@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from .errors import ArgumentError, refusal
 
 Ints = int | Sequence[int]
@@ -40,8 +42,16 @@ def integer(name: str, argument: str, value: Any, least: int | None, axis: int |
 
 
 def is_sequence(value: Any) -> bool:
-    """Lists and tuples; one-dimensional integer arrays count too."""
-    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1
+    """Lists, tuples and ranges; one-dimensional arrays count too."""
+    return isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+def one_per_axis(name: str, argument: str, value: Any, example: str) -> Any:
+    """`value` where it is a sequence, whose length is the spatial rank."""
+    if is_sequence(value):
+        return value
+    rule = f"must be a tuple with one entry per spatial axis, got {type(value).__name__}"
+    raise refusal(ArgumentError, name, argument, value, rule, f"write e.g. {example}, or use {name}2d for one int")
 
 
 def per_axis(name: str, argument: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
@@ -56,20 +66,16 @@ def per_axis(name: str, argument: str, value: Any, rank: int, least: int) -> tup
 
 def kernel(name: str, value: Any) -> tuple[int, ...]:
     """`kernel_size`: a tuple whose length is the spatial rank."""
-    if not is_sequence(value):
-        rule = f"must be a tuple with one entry per spatial axis, got {type(value).__name__}"
-        remedy = f"write e.g. (3, 3), or use {name}2d for one int"
-        raise refusal(ArgumentError, name, "kernel_size", value, rule, remedy)
+    one_per_axis(name, "kernel_size", value, "(3, 3)")
     return per_axis(name, "kernel_size", value, len(value), 1)
 
 
 def output_size(name: str, value: Any) -> tuple[int | None, ...]:
     """`output_size`: a tuple of lengths, one per spatial axis; None keeps the input's length."""
-    if not is_sequence(value):
-        rule = f"must be a tuple with one entry per spatial axis, got {type(value).__name__}"
-        remedy = f"write e.g. (7, 7), or use {name}2d for one int"
-        raise refusal(ArgumentError, name, "output_size", value, rule, remedy)
-    return tuple(None if v is None else integer(name, "output_size", v, 0, axis, value) for axis, v in enumerate(value))
+    entries = one_per_axis(name, "output_size", value, "(7, 7)")
+    return tuple(
+        None if v is None else integer(name, "output_size", v, 0, axis, value) for axis, v in enumerate(entries)
+    )
 
 
 def padding(name: str, value: Any, rank: int, words: tuple[str, ...] = ("same", "valid")) -> str | Pairs:
@@ -101,29 +107,61 @@ def choice(name: str, argument: str, value: Any, choices: tuple[str, ...]) -> st
     if not (isinstance(value, str) and value in choices):
         words = ", ".join(repr(c) for c in choices)
         raise refusal(ArgumentError, name, argument, value, "is not one of the choices", f"choose from {words}")
-    return value
+    return str(value)
 
 
 def flag(name: str, argument: str, value: Any) -> bool:
     """True or False, nothing that merely converts to them."""
-    if type(value).__name__ not in ("bool", "bool_"):
+    if not isinstance(value, bool | np.bool_):
         raise refusal(ArgumentError, name, argument, value, "must be a bool", "write True or False")
     return bool(value)
 
 
+def real(value: Any) -> int | float | Fraction | None:
+    """A finite real number, kept exactly; None if `value` is not one."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return None
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return float(value) if math.isfinite(value) else None
+
+
 def temperature(name: str, value: Any) -> int | float | Fraction:
     """`beta`: any finite real number but 0, kept exactly."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        if isinstance(value, numbers.Integral):
-            exact: int | float | Fraction = int(value)
-        elif isinstance(value, numbers.Rational):
-            exact = Fraction(int(value.numerator), int(value.denominator))
-        else:
-            exact = float(value)
-        if exact != 0 and math.isfinite(exact):
-            return exact
+    exact = real(value)
+    if exact:
+        return exact
     remedy = "write a positive number for a smooth maximum, a negative one for a smooth minimum"
     raise refusal(ArgumentError, name, "beta", value, "must be a finite real number other than 0", remedy)
+
+
+def factor(name: str, value: Any) -> int | float | Fraction:
+    """`factor`: any finite real number, kept exactly."""
+    exact = real(value)
+    if exact is None:
+        rule, remedy = "must be a finite real number", "write a number, or multiply by an array with mul"
+        raise refusal(ArgumentError, name, "factor", value, rule, remedy)
+    return exact
+
+
+def shape(name: str, value: Any) -> tuple[int, ...]:
+    """`shape`: one length per axis, one of which may be -1: whatever is left."""
+    entries = value if is_sequence(value) else (value,)
+    lengths = tuple(integer(name, "shape", v, -1, axis, value) for axis, v in enumerate(entries))
+    if lengths.count(-1) > 1:
+        raise refusal(ArgumentError, name, "shape", value, "has more than one -1", "leave one length open at most")
+    return lengths
+
+
+def reduced(name: str, value: Any) -> tuple[int, ...] | None:
+    """`axis`: None for all axes, an integer, or several."""
+    if value is None:
+        return None
+    if not is_sequence(value):
+        return (integer(name, "axis", value, None),)
+    return tuple(integer(name, "axis", v, None, axis, value) for axis, v in enumerate(value))
 
 
 def axes(name: str, value: Any, rank: int) -> tuple[int, ...] | None:

@@ -1,11 +1,15 @@
-"""The command line: `specgrad check | explain`. Every command stands in a module of its own and is registered here by one line."""
+"""The command line: `specgrad check | explain | bench | warmup`; a command stands in a module of its own."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
 try:
     import typer
+    from rich.console import Console
+    from rich.progress import track
 
     from .conformance.command import check
     from .conformance.explain import explain
@@ -27,6 +31,30 @@ def _commands() -> None:
 
 app.command()(check)
 app.command()(explain)
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option(help="Smaller batches and fewer repetitions.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write every cell to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw cost against kernel size and rank to this image.")] = None,
+) -> None:
+    """Measure pooling against the speed of a copy and against the peers that are installed."""
+    from . import bench as benchmark
+
+    benchmark.run(quick, json, plot, Console())
+
+
+@app.command()
+def warmup() -> None:
+    """Compile the common kernels, so that no later call has to."""
+    from .engines.cpu.warmup import steps
+
+    console = Console()
+    todo = list(steps())
+    for _, compile_it in track(todo, description="compiling", console=console, disable=not console.is_terminal):
+        compile_it()
+    console.print(f"{len(todo)} kernels are ready")
 
 
 def main() -> None:

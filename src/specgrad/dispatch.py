@@ -1,6 +1,7 @@
 """Who runs an operator on these operands: a Var's own layer, or the first engine that offers to.
 
-Anything with a method ``__specgrad__(op, operands)`` (a tape's or a graph's Var) is asked first. Engines are listed in `ENGINES`
+Anything with a method ``__specgrad__(op, operands)`` and a `level` (a tape's or a graph's Var) is asked first, the innermost level
+before the others. A derivative is an operator too (see `derive`), and is run by the engine of the operator it is derived from. Engines are listed in `ENGINES`
 from the fastest to the specification itself, and are imported when first needed; to add one, write a file and add a line.
 """
 
@@ -8,13 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import importlib
-from collections.abc import Iterator
-from typing import Any, Protocol
+import inspect
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from .errors import ArgumentError, refusal
+import numpy as np
 
-ENGINES = {"reference": "specgrad.engines.reference"}
+from .arithmetic import like
+from .errors import ArgumentError, SlowPathWarning, describe, refusal
+
+ENGINES = {"cpu": "specgrad.engines.cpu", "reference": "specgrad.engines.reference"}
+
+LARGE = 1_000_000  # elements of a float array from which the specification is worth a warning
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
@@ -38,34 +47,55 @@ class Engine(Protocol):
         """The value and, per output cell, the winner's flat index in its spatial plane."""
 
     def push(self, op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
-        """The output's tangent."""
+        """The output's tangent; a tangent of None is zero."""
 
     def pull(self, op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
         """One cotangent per operand."""
 
+    # What an engine may do besides, and is asked for only if its functions have the parameter: `keep` and `push` may take
+    # `out`, an array to write into; `pull` may take `wanted`, one bool per operand, and `out`, a tuple of arrays or None; and
+    # `recall(op, operands)` may give what `keep` keeps without computing the value.
 
+
+@functools.cache
 def load(name: str) -> Any:
     """An engine by its name."""
     return importlib.import_module(ENGINES[name])
 
 
 def choose(op: Any, operands: tuple[Any, ...]) -> Any:
-    """The engine that runs this operator on these operands."""
+    """The engine that runs this operator on these operands; the first that does not refuse, or the one that is forced."""
     forced = _forced.get()
     reason = "no engine is registered"
+    refused: list[str] = []
     for name in ENGINES if forced is None else (forced,):
         candidate = load(name)
         reason = candidate.refuses(op, operands)
         if reason is None:
+            if refused and name == "reference":
+                _warn_if_slow(op, operands, refused)
             return candidate
+        refused.append(f"{name}: {reason}")
     remedy = "use another engine: " + ", ".join(ENGINES)
     raise refusal(ArgumentError, op.name, "engine", forced, reason, remedy)
+
+
+def _warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str]) -> None:
+    """Say so when a large float array falls to the specification, which is a hundred times slower than an engine."""
+    for operand in operands:
+        if isinstance(operand, np.ndarray) and operand.size > LARGE and operand.dtype.kind in "fV":
+            words = (
+                f"{op.name}: {describe(operand)} runs on the reference engine, slowly ({'; '.join(refused)}); "
+                'give what another engine takes (see list_engines()), or say engine("reference") to mean it'
+            )
+            warnings.warn(words, SlowPathWarning, stacklevel=5)
+            return
 
 
 @contextlib.contextmanager
 def engine(name: str) -> Iterator[None]:
     """Force an engine within a ``with`` block: ``with engine("reference"): …``."""
-    if name not in ENGINES:
+    if not isinstance(name, str) or name not in ENGINES:
         raise refusal(ArgumentError, "engine", "name", name, "is not an engine", "choose from " + ", ".join(ENGINES))
     token = _forced.set(name)
     try:
@@ -79,35 +109,154 @@ def list_engines() -> dict[str, str]:
     return {name: load(name).TAKES for name in ENGINES}
 
 
+class Memory(NamedTuple):
+    """What an engine keeps of a forward computation for its derivatives, and the engine."""
+
+    engine: Any
+    kept: Any
+
+
+def is_var(operand: Any) -> bool:
+    """Whether an operand is recorded by a tape, a graph or a transform."""
+    return hasattr(operand, "__specgrad__")
+
+
+def recorder(operands: Sequence[Any]) -> Any:
+    """The Var of the innermost level among these operands, or None."""
+    found = [operand for operand in operands if is_var(operand)]
+    return max(found, key=lambda var: var.level.serial) if found else None
+
+
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    for operand in operands:
-        if hasattr(operand, "__specgrad__"):
-            return operand.__specgrad__(op, operands)
+    var = recorder(operands)
+    if var is not None:
+        if out is not None:
+            rule, remedy = "a recorded value is not written into an array", "leave it out"
+            raise refusal(ArgumentError, op.name, "out", out, rule, remedy)
+        return var.__specgrad__(op, operands)
+    if hasattr(op, "evaluate"):  # a derivative is run by whoever runs its operator
+        return write(op.name, op.evaluate(operands), out)
     return choose(op, operands).forward(op, operands, out)
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = choose(op, operands).indices(op, operands, out)
-    return found
+    if recorder(operands) is not None:
+        found = with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
+        return forward(op, operands, out), found
+    value, places = choose(op, operands).indices(op, operands, out)
+    return value, places
+
+
+def bare(name: str, operand: Any) -> Any:
+    """The array under a Var, however many levels deep."""
+    while is_var(operand):
+        if not hasattr(operand, "value"):
+            rule, remedy = "has no numbers before it runs", "leave return_indices out"
+            raise refusal(ArgumentError, name, "x", operand, rule, remedy)
+        operand = operand.value
+    return operand
+
+
+def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Memory | None]:
+    """The value, and what an engine keeps of it; None where the derivatives are operators to be recorded."""
+    if recorder(operands) is not None or hasattr(op, "evaluate"):
+        return forward(op, operands), None
+    chosen = choose(op, operands)
+    value, kept = chosen.keep(op, operands)
+    return value, Memory(chosen, kept)
+
+
+def recall(op: Any, operands: tuple[Any, ...], chosen: Any = None) -> Memory:
+    """What an engine keeps, without the value where the engine can do without."""
+    chosen = chosen or choose(op, operands)
+    remembered = getattr(chosen, "recall", None)
+    return Memory(chosen, remembered(op, operands) if remembered else chosen.keep(op, operands)[1])
+
+
+@functools.cache
+def takes(function: Any, parameter: str) -> bool:
+    """Whether an engine's function has an optional parameter."""
+    return parameter in inspect.signature(function).parameters
+
+
+def keep_into(engine: Any, op: Any, operands: tuple[Any, ...], out: Any) -> Any:
+    """Write the value into `out`; what the engine keeps of it."""
+    if takes(engine.keep, "out"):
+        return engine.keep(op, operands, out=out)[1]
+    out[...], kept = engine.keep(op, operands)
+    return kept
+
+
+def push_into(memory: Memory, op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...], out: Any) -> None:
+    """Write the output's tangent into `out`."""
+    if takes(memory.engine.push, "out"):
+        memory.engine.push(op, operands, memory.kept, tangents, out=out)
+    else:
+        out[...] = memory.engine.push(op, operands, memory.kept, tangents)
+
+
+def pull_into(
+    memory: Memory, op: Any, operands: tuple[Any, ...], cotangent: Any, out: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The cotangents for which `out` has an array, written into it, or has True; None for the others."""
+    wanted = tuple(o is not None for o in out)
+    arrays = tuple(None if o is True else o for o in out)
+    options: dict[str, Any] = {}
+    if takes(memory.engine.pull, "wanted"):
+        options["wanted"] = wanted
+    if takes(memory.engine.pull, "out"):
+        options["out"] = arrays
+    pulled = memory.engine.pull(op, operands, memory.kept, cotangent, **options)
+    for array, part in zip(arrays, pulled, strict=True):
+        if array is not None and part is not array:
+            array[...] = part
+    return tuple(part if w else None for part, w in zip(pulled, wanted, strict=True))
+
+
+def push(op: Any, operands: tuple[Any, ...], memory: Memory | None, tangents: tuple[Any, ...]) -> Any:
+    """The output's tangent; a tangent of None is zero, and so is a result of None."""
+    moved = tuple(t if slot.differentiable else None for slot, t in zip(op.slots, tangents, strict=False))
+    if all(t is None for t in moved):
+        return None
+    if memory is None or recorder(moved) is not None:
+        return op.tangent(operands, moved)
+    return memory.engine.push(op, operands, memory.kept, moved)
+
+
+def pull(
+    op: Any, operands: tuple[Any, ...], memory: Memory | None, cotangent: Any, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    """One cotangent per operand that is wanted and differentiable; None is zero."""
+    reached = tuple(w and slot.differentiable for slot, w in zip(op.slots, wanted, strict=False))
+    if memory is None or is_var(cotangent):
+        return tuple(op.cotangent(s, operands, cotangent) if r else None for s, r in enumerate(reached))
+    if not any(reached):
+        return (None,) * len(operands)
+    return pull_into(memory, op, operands, cotangent, tuple(True if r else None for r in reached))
 
 
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    chosen = choose(op, operands)
-    value, kept = chosen.keep(op, operands)
-    return value, chosen.push(op, operands, kept, tangents)
+    value, memory = keep(op, operands)
+    moved = push(op, operands, memory, tangents)
+    return value, like(value, 0, value.shape) if moved is None else moved
 
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    chosen = choose(op, operands)
-    _, kept = chosen.keep(op, operands)
-    pulled: tuple[Any, ...] = chosen.pull(op, operands, kept, cotangent)
-    return pulled
+    memory = None if recorder((*operands, cotangent)) is not None or hasattr(op, "evaluate") else recall(op, operands)
+    pulled = pull(op, operands, memory, cotangent, (True,) * len(operands))
+    return tuple(
+        like(operand, 0, operand.shape) if p is None and slot.differentiable else p
+        for slot, operand, p in zip(op.slots, operands, pulled, strict=False)
+    )
 
 
 def check_out(name: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
     """Refuse an `out` that a value of this shape and dtype cannot be written into."""
-    if getattr(out, "shape", None) != shape or getattr(out, "dtype", None) != dtype or not out.flags.writeable:
-        rule = f"must be a writable {dtype} array of shape {shape}"
+    fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == dtype and out.flags.writeable
+    if not fits or dtype is None:
+        rule = (
+            f"must be a writable {dtype} array of shape {shape}" if dtype else "takes the values of plain arrays only"
+        )
         raise refusal(ArgumentError, name, "out", out, rule, "allocate it with np.empty(shape, dtype)")
 
 

@@ -37,10 +37,12 @@ _short.maxlong = 40
 
 
 def describe(value: Any) -> str:
-    """A value as a message shows it: arrays by dtype and shape, everything else by a repr of bounded length."""
+    """A value as a message shows it: arrays by dtype and shape, Vars by name and shape, everything else by a repr of bounded length."""
     shape = getattr(value, "shape", None)
-    if not isinstance(shape, tuple):
-        return _short.repr(value)
+    if hasattr(value, "__specgrad__"):
+        return f"Var {value.name!r} of shape {shape}"
+    if not isinstance(shape, tuple) or (shape == () and hasattr(value, "item")):
+        return _short.repr(value.item() if hasattr(value, "item") else value)
     dtype = getattr(value, "dtype", None)
     kind = type(value).__name__ if dtype is None else f"{dtype} array"
     return f"{kind} of shape {shape}"

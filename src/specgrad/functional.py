@@ -6,12 +6,14 @@ its like. All parameters mean what the operator's own docstring says; `out` is a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import marshal
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from . import arguments, dispatch
 from .arguments import Ints, Padding
+from .arithmetic import combine
 from .operator import shape_of
 from .ops import (
     AdaptiveAvgPool,
@@ -19,15 +21,41 @@ from .ops import (
     AvgPool,
     Conv,
     ConvTranspose,
+    CrossEntropy,
+    Detach,
     GlobalAvgPool,
     GlobalMaxPool,
     Linear,
+    LogSoftmax,
     MaxPool,
+    Mean,
+    MseLoss,
+    Relu,
+    Reshape,
+    Scale,
     SmoothMaxPool,
+    Sum,
 )
 from .ops.pool import Maximum
 
 Array = Any
+_T = TypeVar("_T")
+
+_made: dict[Any, Any] = {}
+
+
+def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
+    """The operator, made once for arguments that are written alike: checking them costs more than a small pooling."""
+    try:
+        key = kind, marshal.dumps((given, *options.items()), 2)  # unlike ==, it tells 2 from 2.0 and True
+    except ValueError:
+        return kind(*given, **options)
+    found: _T | None = _made.get(key)
+    if found is None:
+        if len(_made) > 1000:
+            _made.clear()
+        found = _made[key] = kind(*given, **options)
+    return found
 
 
 def _maximum(op: Maximum, x: Array, return_indices: bool, out: Array | None) -> Any:
@@ -50,8 +78,15 @@ def max_pool(
     out: Array | None = None,
 ) -> Any:
     """The greatest real cell under a sliding kernel; with `return_indices` also where it is in its plane. See `MaxPool`."""
-    op = MaxPool(
-        kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, ties=ties, axes=axes
+    op = _make(
+        MaxPool,
+        kernel_size,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        ties=ties,
+        axes=axes,
     )
     return _maximum(op, x, return_indices, out)
 
@@ -70,7 +105,8 @@ def avg_pool(
     out: Array | None = None,
 ) -> Any:
     """The mean of the cells under a sliding kernel, padding being 0. See `AvgPool`."""
-    op = AvgPool(
+    op = _make(
+        AvgPool,
         kernel_size,
         stride=stride,
         padding=padding,
@@ -97,7 +133,8 @@ def smooth_max_pool(
     out: Array | None = None,
 ) -> Any:
     """(1/beta) log Σ exp(beta x) of the cells under a sliding kernel. See `SmoothMaxPool`."""
-    op = SmoothMaxPool(
+    op = _make(
+        SmoothMaxPool,
         kernel_size,
         beta=beta,
         stride=stride,
@@ -120,14 +157,14 @@ def adaptive_max_pool(
     out: Array | None = None,
 ) -> Any:
     """The greatest cell of each of `output_size` evenly spread bins. See `AdaptiveMaxPool`."""
-    return _maximum(AdaptiveMaxPool(output_size, ties=ties, axes=axes), x, return_indices, out)
+    return _maximum(_make(AdaptiveMaxPool, output_size, ties=ties, axes=axes), x, return_indices, out)
 
 
 def adaptive_avg_pool(
     x: Array, output_size: Sequence[int | None], *, axes: Sequence[int] | None = None, out: Array | None = None
 ) -> Any:
     """The mean of each of `output_size` evenly spread bins. See `AdaptiveAvgPool`."""
-    return AdaptiveAvgPool(output_size, axes=axes)(x, out=out)
+    return _make(AdaptiveAvgPool, output_size, axes=axes)(x, out=out)
 
 
 def global_max_pool(
@@ -140,14 +177,14 @@ def global_max_pool(
     out: Array | None = None,
 ) -> Any:
     """The greatest cell of the whole plane of the last `rank` axes. See `GlobalMaxPool`."""
-    return GlobalMaxPool(rank, ties=ties, keepdims=keepdims, axes=axes)(x, out=out)
+    return _make(GlobalMaxPool, rank, ties=ties, keepdims=keepdims, axes=axes)(x, out=out)
 
 
 def global_avg_pool(
     x: Array, rank: int, *, keepdims: bool = True, axes: Sequence[int] | None = None, out: Array | None = None
 ) -> Any:
     """The mean of the whole plane of the last `rank` axes. See `GlobalAvgPool`."""
-    return GlobalAvgPool(rank, keepdims=keepdims, axes=axes)(x, out=out)
+    return _make(GlobalAvgPool, rank, keepdims=keepdims, axes=axes)(x, out=out)
 
 
 def conv(
@@ -162,7 +199,7 @@ def conv(
     out: Array | None = None,
 ) -> Any:
     """bias + Σ x·weight over the window, for x (*batch, in, *spatial) and weight (out, in/groups, *kernel). See `Conv`."""
-    op = Conv(_kernel("conv", weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
+    op = _make(Conv, _kernel("conv", weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
     return op(x, weight, bias, out=out)
 
 
@@ -179,7 +216,8 @@ def conv_transpose(
     out: Array | None = None,
 ) -> Any:
     """The adjoint of `conv` in its input, plus bias, for weight (in, out/groups, *kernel). See `ConvTranspose`."""
-    op = ConvTranspose(
+    op = _make(
+        ConvTranspose,
         _kernel("conv_transpose", weight),
         stride=stride,
         padding=padding,
@@ -193,6 +231,66 @@ def conv_transpose(
 def linear(x: Array, weight: Array, bias: Array | None = None, *, out: Array | None = None) -> Any:
     """bias[o] + Σ_i x[..., i]·weight[o, i], for weight (out, in). See `Linear`."""
     return Linear()(x, weight, bias, out=out)
+
+
+def relu(x: Array) -> Any:
+    """max(x, 0), with slope 0 at 0. See `Relu`."""
+    return Relu()(x)
+
+
+def add(x: Array, y: Array) -> Any:
+    """x + y, broadcast as NumPy does; a Python number takes on the other's scalar. See `Add`."""
+    return combine("+", x, y)
+
+
+def sub(x: Array, y: Array) -> Any:
+    """x - y, broadcast as NumPy does; a Python number takes on the other's scalar. See `Sub`."""
+    return combine("-", x, y)
+
+
+def mul(x: Array, y: Array) -> Any:
+    """x * y cell by cell, broadcast as NumPy does; a Python number takes on the other's scalar. See `Mul`."""
+    return combine("*", x, y)
+
+
+def scale(x: Array, factor: int | float | Fraction) -> Any:
+    """factor * x, for a number that is part of the operator. See `Scale`."""
+    return Scale(factor)(x)
+
+
+def reshape(x: Array, shape: Ints) -> Any:
+    """The same cells in the same order under another shape; one length may be -1. See `Reshape`."""
+    return Reshape(shape)(x)  # type: ignore[arg-type]
+
+
+def sum(x: Array, axis: Ints | None = None, *, keepdims: bool = False) -> Any:
+    """Σ x over all axes, or over `axis`. See `Sum`."""
+    return Sum(axis, keepdims=keepdims)(x)
+
+
+def mean(x: Array, axis: Ints | None = None, *, keepdims: bool = False) -> Any:
+    """Σ x / count over all axes, or over `axis`. See `Mean`."""
+    return Mean(axis, keepdims=keepdims)(x)
+
+
+def log_softmax(x: Array) -> Any:
+    """x - log Σ exp(x) over the last axis. See `LogSoftmax`."""
+    return LogSoftmax()(x)
+
+
+def detach(x: Array) -> Any:
+    """x, declared constant: no derivative passes. See `Detach`."""
+    return Detach()(x)
+
+
+def mse_loss(prediction: Array, target: Array) -> Any:
+    """Mean over all cells of (prediction - target)². See `MseLoss`."""
+    return MseLoss()(prediction, target)
+
+
+def cross_entropy(logits: Array, integer_labels: Array) -> Any:
+    """Mean over the batch of log Σ exp(logits) - logits[label], for logits (*batch, classes). See `CrossEntropy`."""
+    return CrossEntropy()(logits, integer_labels)
 
 
 def _kernel(name: str, weight: Any) -> tuple[int, ...]:

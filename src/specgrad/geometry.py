@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import Pairs
+from .arguments import LARGEST, Pairs
 from .errors import ArgumentError, ShapeError, refusal, shape_words
 
 Integers = npt.NDArray[np.intp]
@@ -30,6 +30,19 @@ class Taps(NamedTuple):
     cell: Integers
     real: Booleans
     exists: Booleans
+
+
+class Ranges(NamedTuple):
+    """An axis as runs of cells: output o reads `count` real cells from `first` on, `step` apart, and has `existing` taps.
+
+    `start` is where its tap 0 lies, which may be padding. Unlike :class:`Taps` it takes no memory per tap.
+    """
+
+    start: Integers
+    first: Integers
+    count: Integers  # type: ignore[assignment] # not the tuple's method
+    existing: Integers
+    step: int
 
 
 class Readers(NamedTuple):
@@ -73,6 +86,14 @@ class Sliding:
         real = (cells >= 0) & (cells < self.size)
         return Taps(np.where(real, cells, 0), real, cells < self.size + self.after)
 
+    def ranges(self) -> Ranges:
+        """The runs of cells of this axis."""
+        start = np.arange(self.length) * self.stride - self.before
+        missed = np.clip(-(start // self.dilation), 0, self.kernel)
+        reached = np.clip(-((start - self.size) // self.dilation), missed, self.kernel)
+        existing = np.clip(-((start - self.size - self.after) // self.dilation), 0, self.kernel)
+        return Ranges(start, start + missed * self.dilation, reached - missed, existing, self.dilation)
+
 
 @dataclass(frozen=True)
 class Adaptive:
@@ -89,6 +110,13 @@ class Adaptive:
         cells = starts + np.arange(int((stops - starts).max(initial=1)))
         real = cells < stops
         return Taps(np.where(real, cells, 0), real, real)
+
+    def ranges(self) -> Ranges:
+        """The runs of cells of this axis."""
+        outputs = np.arange(self.length)
+        start = outputs * self.size // max(self.length, 1)
+        count = -(-(outputs + 1) * self.size // max(self.length, 1)) - start
+        return Ranges(start, start, count, count, 1)
 
 
 Axis = Sliding | Adaptive
@@ -128,6 +156,9 @@ def sliding_axes(
     for axis, (n, k, s, d) in enumerate(zip(sizes, kernel_size, stride, dilation, strict=True)):
         before, after = same_padding(n, k, s, d) if isinstance(padding, str) else padding[axis]
         sliding = Sliding(n, k, s, before, after, d, ceil_mode)
+        if sliding.length > LARGEST:
+            rule = f"the result would have {sliding.length} cells there"
+            raise refusal(ArgumentError, name, "padding", padding, rule, "use less padding", axis)
         if sliding.length < 1:
             rule = f"the kernel spans {sliding.extent} cells but the padded input has {n + before + after}"
             remedy = "use a smaller kernel or dilation, or more padding"
@@ -223,7 +254,7 @@ class Block:
 
     def __init__(self, geometry: Geometry, start: int, stop: int) -> None:
         self.size = stop - start
-        cells = np.arange(start, stop)
+        self.cells = cells = np.arange(start, stop)
         lengths = geometry.lengths
         self._axes = [
             (geometry.axes[a], cells // step % length)
@@ -242,11 +273,14 @@ class Block:
             yield outer
             return
         axis, at = self._axes[depth]
+        moves = [bool(offsets.any()) for offsets in axis.offsets]
+        bare = not axis.real.all()  # most axes have no padding, and most operands stand still along some axis
         for tap in range(axis.real.shape[1]):
-            place = tuple(p + offsets[at, tap] for p, offsets in zip(outer.place, axis.offsets, strict=True))
-            yield from self._descend(
-                depth + 1, Step(place, outer.real & axis.real[at, tap], outer.exists & axis.exists[at, tap])
-            )
+            read = zip(outer.place, axis.offsets, moves, strict=True)
+            place = tuple(p + offsets[:, tap][at] if moved else p for p, offsets, moved in read)
+            real = outer.real & axis.real[at, tap] if bare else outer.real
+            exists = outer.exists & axis.exists[at, tap] if bare else outer.exists
+            yield from self._descend(depth + 1, Step(place, real, exists))
 
     def count(self, mask: str) -> Integers:
         """How many taps of each window are `real`, or how many `exists`: a product over the axes."""
@@ -265,6 +299,29 @@ def pool_geometry(shape: Shape, positions: tuple[int, ...], spatial: Sequence[Ax
         axes[p] = AxisReads((cell * step[p],), real, exists)
     batch = tuple(p for p in range(len(shape)) if p not in positions)
     return Geometry(tuple(axes), batch + positions)
+
+
+def broadcast_geometry(shape: Shape, operands: Sequence[Shape]) -> Geometry:
+    """Every output cell reads one cell of each operand, all broadcast to `shape` as NumPy does."""
+    axes = []
+    for p, length in enumerate(shape):
+        offsets = []
+        for operand in operands:
+            own = p - len(shape) + len(operand)
+            offsets.append(strides(operand)[own] if own >= 0 and operand[own] > 1 else 0)
+        axes.append(each(length, *offsets))
+    axes = axes or [each(1, *(0 for _ in operands))]
+    return Geometry(tuple(axes), tuple(range(len(axes))))
+
+
+def reduced_geometry(shape: Shape, positions: Sequence[int]) -> Geometry:
+    """One output per cell of the other axes, which reads all cells along `positions`."""
+    axes = [each(length, step) for length, step in zip(shape, strides(shape), strict=True)]
+    for p in positions:
+        every = np.ones((1, shape[p]), np.bool_)
+        axes[p] = AxisReads((np.arange(shape[p])[None] * strides(shape)[p],), every, every)
+    axes = axes or [each(1, 0)]
+    return Geometry(tuple(axes), tuple(range(len(axes))))
 
 
 def channel_geometry(

@@ -8,25 +8,31 @@ Dual numbers pushed through `value`. Who computes all this is not decided here b
 from __future__ import annotations
 
 import dataclasses
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from . import dispatch
+from .arguments import integer
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
 from .scalars import as_operand
 from .scalars.base import Cells, Family, Mask
 
+RULES: dict[str, Any] = {}
+"""How a derivative is an operator again: entered by `derive`, which is built on this module."""
+
 
 class Slot(NamedTuple):
-    """An operand's place: its name, whether a derivative reaches it, and whether it may be left out."""
+    """An operand's place: its name, whether a derivative reaches it, whether it may be left out, and whether it holds indices."""
 
     name: str
     differentiable: bool = True
     optional: bool = False
+    integer: bool = False
+    """Whole numbers of NumPy (labels), whatever scalar the other operands have."""
 
 
 class Entry(NamedTuple):
@@ -84,13 +90,23 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Operator:
+class Operator(ABC):
     """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted back."""
 
     name: ClassVar[str]
     slots: ClassVar[tuple[Slot, ...]]
     needs: ClassVar[tuple[str, ...]] = ()
     """What the value needs of a scalar beyond + - *: "real" (an order), "division", "exp"."""
+    curvature: ClassVar[str] = "any"
+    """How the slopes vary: "none" (a linear operator), "steps" (they jump and are constant between), "products" (linear in each
+    of the slots `factors` apart, the optional ones being added to that), or "any", of which nothing is known."""
+    factors: ClassVar[tuple[int, ...]] = ()
+    keeps: ClassVar[bool] = True
+    """Whether the row needs anything of the forward computation."""
+    pointwise: ClassVar[bool] = False
+    """Whether an output cell reads, of operands that have the output's shape, only the cell at its own place."""
+    alias: ClassVar[bool] = False
+    """Whether the value is the operand's memory under another shape."""
 
     def _set(self, **normal: Any) -> None:
         """Store parameters in their normal form, while the frozen object is being made."""
@@ -113,15 +129,46 @@ class Operator:
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
         """The entries of the Jacobian row, in the order in which a JVP adds them."""
 
+    def check(self, operands: Sequence[Any]) -> None:  # noqa: B027 - most operators take any number
+        """Refuse arrays whose numbers this operator does not take (labels that are no class)."""
+
+    def reads(self, slot: int) -> frozenset[int]:
+        """The slots whose numbers the slopes in `slot` depend on; of the others they depend on the shape alone."""
+        if self.curvature == "none":
+            return frozenset()
+        if self.curvature == "products":
+            return frozenset(self.factors) - {slot} if slot in self.factors else frozenset()
+        return frozenset(range(len(self.slots)))
+
+    def tangent(self, operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """The output's tangent as operators applied to operands and tangents, so that it can be recorded; None is zero."""
+        return RULES["pushed"](self, operands, (tangents,))
+
+    def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
+        """An operand's cotangent as operators applied to operands and cotangent, so that it can be recorded; None is zero."""
+        return RULES["pulled"](self, slot, operands, cotangent, ())
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        """A linear operator's cotangent by simpler operators; NotImplemented if nobody wrote it down."""
+        return NotImplemented
+
+    def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
+        """The second derivative along two directions, in first derivatives; NotImplemented if nobody wrote it down."""
+        return NotImplemented
+
+    def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
+        """The derivative of `cotangent` along a direction, in first derivatives; NotImplemented if nobody wrote it down."""
+        return NotImplemented
+
     def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The value, in the kind of array that the operands are; written into `out` where one is given."""
         return dispatch.forward(self, self._given(operands), out)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is zero."""
-        given, moved = self._given(operands), tuple(tangents)[: len(operands)]
-        if len(moved) != len(operands):
-            rule = f"{len(operands)} operands need as many tangents"
+        given, moved = self._given(operands), self._tuple("tangents", tangents)
+        if len(moved) not in (len(given), len(operands)) or any(t is not None for t in moved[len(given) :]):
+            rule = f"{len(given)} operands need as many tangents"
             raise refusal(ShapeError, self.name, "tangents", len(moved), rule, "give one per operand, None for zero")
         for slot, operand, tangent in zip(self.slots, given, moved, strict=False):
             if tangent is not None:
@@ -133,18 +180,24 @@ class Operator:
         given = self._given(operands)
         shapes = (shape_of(self.name, slot.name, operand) for slot, operand in zip(self.slots, given, strict=False))
         self._fits("cotangent", cotangent, self.output_shape(*shapes))
-        return dispatch.vjp(self, given, cotangent)
+        return *dispatch.vjp(self, given, cotangent), *[None] * (len(operands) - len(given))
 
     def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The operands, without the optional ones that are None."""
-        given = tuple(operands)
+        given = self._tuple("operands", operands)
         required = sum(not slot.optional for slot in self.slots)
-        while len(given) > required and given[-1] is None:
+        while required < len(given) <= len(self.slots) and given[-1] is None:
             given = given[:-1]
         if not required <= len(given) <= len(self.slots):
             names = ", ".join(slot.name + ("=None" if slot.optional else "") for slot in self.slots)
             raise refusal(ShapeError, self.name, "operands", len(given), f"takes ({names})", "give these operands")
         return given
+
+    def _tuple(self, argument: str, given: Any) -> tuple[Any, ...]:
+        if not isinstance(given, list | tuple):
+            rule = f"must be a tuple with one entry per operand, got {type(given).__name__}"
+            raise refusal(ShapeError, self.name, argument, given, rule, "write (x,) for a single one")
+        return tuple(given)
 
     def _fits(self, argument: str, given: Any, shape: Shape) -> None:
         if shape_of(self.name, argument, given) != shape:
@@ -170,3 +223,16 @@ def shape_of(name: str, argument: str, operand: Any) -> Shape:
     """The shape of an array, a Var, a Dual, a number or a nested list."""
     shape = getattr(operand, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else tuple(as_operand(name, argument, operand).shape)
+
+
+def checked_shapes(op: Operator, shapes: tuple[Any, ...]) -> tuple[Shape, ...]:
+    """The shapes of an operator's operands, as many as it takes and made of lengths."""
+    required = sum(not slot.optional for slot in op.slots)
+    if not required <= len(shapes) <= len(op.slots):
+        names = ", ".join(slot.name for slot in op.slots)
+        rule = f"takes the shapes of ({names}), of which {required} are required"
+        raise refusal(ShapeError, op.name, "shapes", len(shapes), rule, "give one shape per operand")
+    return tuple(
+        tuple(integer(op.name, f"shape of {slot.name}", n, 0, axis, shape) for axis, n in enumerate(shape))
+        for slot, shape in zip(op.slots, shapes, strict=False)
+    )

@@ -31,14 +31,15 @@ class Judged(NamedTuple):
 
     def holds(self, got: Array) -> bool:
         """Whether every cell of a finite float result lies within its bound."""
-        distance = np.abs(fractions(got) - self.exact)
-        return bool(np.all(distance <= self.bound))
+        return self.worst(got) <= 1
 
     def worst(self, got: Array) -> float:
         """The largest share of its bound that a cell uses; above 1 the bound is broken."""
         shares = [
             0.0 if d == 0 else float("inf") if b == 0 else float(d / b)
-            for d, b in zip(np.abs(fractions(got) - self.exact).flat, self.bound.flat, strict=True)
+            for d, b in zip(
+                np.abs(fractions(got).reshape(-1) - np.ravel(self.exact)), np.ravel(self.bound), strict=True
+            )
         ]
         return max(shares, default=0.0)
 
@@ -52,7 +53,10 @@ def fractions(array: Array) -> Array:
 
 
 def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Array]]:
-    """How many terms each output cell sums, and how many each operand's cotangent sums, counted from the geometry."""
+    """How many terms each output cell sums, and how many each operand's cotangent sums, counted from the geometry.
+
+    A bias is one more term of the output; its own cotangent sums one term per output, each counted once per tap here.
+    """
     geometry = op.geometry(*shapes)
     block = geometry.block(0, geometry.outputs)
     summed = np.zeros(geometry.outputs, np.int64)
@@ -61,7 +65,7 @@ def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Arra
         summed += step.exists
         for count, place in zip(pulled, step.place, strict=False):
             np.add.at(count, place, step.exists)
-    return summed + 1, [count.reshape(shape) for count, shape in zip(pulled, shapes, strict=True)]
+    return summed + (len(shapes) == 3), [count.reshape(shape) for count, shape in zip(pulled, shapes, strict=True)]
 
 
 def gamma(count: Array, dtype: np.dtype[Any]) -> Array:

@@ -21,14 +21,26 @@ from ..operator import Operator
 from ..ops import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
+    Add,
     AvgPool,
     Conv,
     ConvTranspose,
+    CrossEntropy,
+    Detach,
     GlobalAvgPool,
     GlobalMaxPool,
     Linear,
+    LogSoftmax,
     MaxPool,
+    Mean,
+    MseLoss,
+    Mul,
+    Relu,
+    Reshape,
+    Scale,
     SmoothMaxPool,
+    Sub,
+    Sum,
 )
 
 Arrays = tuple[np.ndarray[Any, Any], ...]
@@ -42,6 +54,15 @@ class Case:
     operands: Arrays
     tangents: Arrays
     cotangent: np.ndarray[Any, Any]
+
+    def over(self, scalar: Callable[[int], Any] | np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
+        """Operands, tangents and cotangent as scalars; labels stay integers, and have no tangent."""
+        whole = [slot.integer for slot in self.op.slots[: len(self.operands)]]
+        return (
+            tuple(x if w else as_scalars(x, scalar) for x, w in zip(self.operands, whole, strict=True)),
+            tuple(None if w else as_scalars(t, scalar) for t, w in zip(self.tangents, whole, strict=True)),
+            as_scalars(self.cotangent, scalar),
+        )
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"np.array({a.tolist()}).reshape({a.shape})" for a in self.operands)
@@ -181,6 +202,58 @@ def linear_maps(draw: st.DrawFn) -> Case:
     return draw(case_of(Linear(), shapes[: draw(st.integers(2, 3))]))
 
 
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+
+
+@st.composite
+def pointwise(draw: st.DrawFn, op: st.SearchStrategy[Operator]) -> Case:
+    """One operand of any shape."""
+    return draw(case_of(draw(op), [draw(SHAPES)]))
+
+
+@st.composite
+def broadcast(draw: st.DrawFn, op: Operator) -> Case:
+    """Two operands that broadcast together."""
+    shapes = draw(hnp.mutually_broadcastable_shapes(num_shapes=2, min_side=0, max_side=3, max_dims=3))
+    return draw(case_of(op, shapes.input_shapes))
+
+
+@st.composite
+def reshapes(draw: st.DrawFn) -> Case:
+    shape = draw(SHAPES)
+    other = list(draw(st.permutations([*shape, 1])))
+    if math.prod(shape) and draw(st.booleans()):
+        other[draw(st.integers(0, len(other) - 1))] = -1
+    return draw(case_of(Reshape(tuple(other)), [shape]))
+
+
+@st.composite
+def reductions(draw: st.DrawFn, kind: type[Operator], least: int) -> Case:
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=least, max_side=3))
+    axes = draw(st.lists(st.integers(-len(shape), len(shape) - 1), unique_by=lambda p: p % len(shape))) if shape else []
+    axis = draw(st.sampled_from([None, *axes, tuple(axes)]))
+    return draw(case_of(kind(axis, keepdims=draw(st.booleans())), [shape]))  # type: ignore[call-arg]
+
+
+@st.composite
+def softmaxes(draw: st.DrawFn) -> Case:
+    return draw(case_of(LogSoftmax(), [draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=3))]))
+
+
+@st.composite
+def cross_entropies(draw: st.DrawFn) -> Case:
+    *batch, classes = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=3))
+    labels = draw(hnp.arrays(np.int64, tuple(batch), elements=st.integers(0, classes - 1)))
+    case = draw(case_of(CrossEntropy(), [(*batch, classes), tuple(batch)]))
+    return Case(case.op, (case.operands[0], labels), case.tangents, case.cotangent)
+
+
+@st.composite
+def squares(draw: st.DrawFn) -> Case:
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3))
+    return draw(case_of(MseLoss(), [shape, shape]))
+
+
 TIES = st.sampled_from(["first", "all", "split"])
 BETAS = st.sampled_from([1, -1, 0.5, -2.5, Fraction(1, 3), 10])
 
@@ -197,6 +270,18 @@ STRATEGIES: dict[type[Operator], st.SearchStrategy[Case]] = {
     Conv: convolutions(),
     ConvTranspose: transposed_convolutions(),
     Linear: linear_maps(),
+    Relu: pointwise(st.just(Relu())),
+    Add: broadcast(Add()),
+    Sub: broadcast(Sub()),
+    Mul: broadcast(Mul()),
+    Scale: pointwise(st.sampled_from([Scale(0), Scale(-3), Scale(0.5), Scale(Fraction(1, 3))])),
+    Reshape: reshapes(),
+    Detach: pointwise(st.just(Detach())),
+    Sum: reductions(Sum, 1),
+    Mean: reductions(Mean, 1),
+    LogSoftmax: softmaxes(),
+    CrossEntropy: cross_entropies(),
+    MseLoss: squares(),
 }
 
 
@@ -264,6 +349,7 @@ def _fixed() -> list[Fixed]:
         ),
         Fixed(SmoothMaxPool((2,), beta=1e20), (far,), [1e20], np.ones(1), ([1, 0],)),
         Fixed(SmoothMaxPool((2,), beta=-1e20), (far,), [-1e20], np.ones(1), ([0, 1],)),
+        Fixed(SmoothMaxPool((2,), beta=1e10), (np.array([1e300, -1e300]),), [1e300], np.ones(1), ([1, 0],)),
         Fixed(
             MaxPool((1,), stride=1, padding=1),
             (np.array([-4.0]),),
@@ -290,6 +376,32 @@ def _fixed() -> list[Fixed]:
         ),
         Fixed(MaxPool((2,)), (np.array([-math.inf, -math.inf]),), [-math.inf], np.ones(1), ([1, 0],)),
         Fixed(Linear(), (np.array([1.0, 2.0]), np.array([[3.0, 4.0]])), [11], np.ones(1), ([3, 4], [[1, 2]])),
+        Fixed(Relu(), (np.array([-1.0, 0.0, 2.0]),), [0, 0, 2], np.ones(3), ([0, 0, 1],)),
+        Fixed(Add(), (np.ones((2, 1)), np.ones(3)), [[2] * 3] * 2, np.ones((2, 3)), ([[3], [3]], [2, 2, 2])),
+        Fixed(Sub(), (np.ones((2, 1)), np.ones(3)), [[0] * 3] * 2, np.ones((2, 3)), ([[3], [3]], [-2, -2, -2])),
+        Fixed(Mul(), (row, np.array(2.0)), [2, 4, 6, 8], np.ones(4), ([2, 2, 2, 2], 10)),
+        Fixed(Scale(3), (row,), [3, 6, 9, 12], np.ones(4), ([3, 3, 3, 3],)),
+        Fixed(Reshape((2, -1)), (row,), [[1, 2], [3, 4]], ones, ([1, 1, 1, 1],)),
+        Fixed(Detach(), (row,), row, np.ones(4), (None,)),
+        Fixed(Sum(1), (x,), [6, 15, 24], np.array([1.0, 2.0, 3.0]), ([[1] * 3, [2] * 3, [3] * 3],)),
+        Fixed(Mean(), (row,), 2.5, np.array(1.0), ([0.25] * 4,)),
+        Fixed(
+            LogSoftmax(),
+            (np.array([1.0, 2.0, 3.0]),),
+            [-2.407605964444, -1.407605964444, -0.407605964444],
+            np.array([1.0, 0.0, 0.0]),
+            ([0.909969426830, -0.244728471055, -0.665240955775],),
+            digits=12,
+        ),
+        Fixed(
+            CrossEntropy(),
+            (np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]), np.array([2, 0])),
+            0.753109126556,
+            np.array(1.0),
+            ([[0.045015286585, 0.122364235527, -0.167379522113], [-1 / 3, 1 / 6, 1 / 6]], None),
+            digits=12,
+        ),
+        Fixed(MseLoss(), (np.array([1.0, 3.0]), np.zeros(2)), 5, np.array(1.0), ([1, 3], [-1, -3])),
     ]
 
 

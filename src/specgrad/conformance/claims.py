@@ -8,6 +8,7 @@ about the claim. A case about NaN, infinity, ties or padding is judged under tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -18,7 +19,7 @@ from ..operator import Operator
 from ..scalars.dual import Dual
 from . import bounds
 from .answers import Answer
-from .cases import Case, Fixed, as_scalars
+from .cases import Case, Fixed
 from .judge import Outcome, compare, number, same_bits, worst
 from .subject import NotOffered
 from .trial import Refused, Trial
@@ -32,7 +33,10 @@ def fixed_answer(fixed: Fixed) -> str | None:
     if wrong is None and fixed.cotangent is not None:
         pulled = fixed.op.vjp(fixed.operands, fixed.cotangent)
         for name, got, expected in zip((slot.name for slot in fixed.op.slots), pulled, fixed.pulled, strict=False):
-            wrong = wrong or _differs(f"cotangent of {name}", got, expected, fixed.digits)
+            if expected is None:
+                wrong = wrong or (None if got is None else f"{name} has a cotangent")
+            else:
+                wrong = wrong or _differs(f"cotangent of {name}", got, expected, fixed.digits)
     return wrong and f"{fixed.op!r}: {wrong}"
 
 
@@ -46,10 +50,9 @@ def _differs(what: str, got: Array, expected: Any, digits: int | None) -> str | 
 
 def dual_witness(case: Case, scalar: Any = Fraction) -> str | None:
     """The JVP equals the derivative that Dual numbers find in `value` (where cells tie: of ties="first")."""
-    operands = tuple(as_scalars(x, scalar) for x in without_ties(case.op, case.operands))
-    tangents = tuple(as_scalars(t, scalar) for t in case.tangents)
+    operands, tangents, _ = replace(case, operands=without_ties(case.op, case.operands)).over(scalar)
     value, pushed = case.op.jvp(operands, tangents)
-    witness = case.op(*(Dual(x, t) for x, t in zip(operands, tangents, strict=True)))
+    witness = case.op(*(x if t is None else Dual(x, t) for x, t in zip(operands, tangents, strict=True)))
     if not (same(value, witness.primal) and same(pushed, witness.tangent)):
         return f"{case!r}: the JVP is {pushed.tolist()}, the Dual witness {witness.tangent.tolist()}"
     return None
@@ -57,13 +60,11 @@ def dual_witness(case: Case, scalar: Any = Fraction) -> str | None:
 
 def adjoint(case: Case, scalar: Any = Fraction) -> str | None:
     """⟨JVP(dx), g⟩ = ⟨dx, VJP(g)⟩, ties included."""
-    operands = tuple(as_scalars(x, scalar) for x in case.operands)
-    tangents = tuple(as_scalars(t, scalar) for t in case.tangents)
-    cotangent = as_scalars(case.cotangent, scalar)
+    operands, tangents, cotangent = case.over(scalar)
     _, pushed = case.op.jvp(operands, tangents)
     pulled = case.op.vjp(operands, cotangent)
     left = inner(pushed, cotangent)
-    right = sum(map(inner, tangents, pulled))
+    right = sum(inner(t, p) for t, p in zip(tangents, pulled, strict=True) if t is not None and p is not None)
     return (
         None if _alike(scalar(left), scalar(right)) else f"{case!r}: ⟨JVP(dx), g⟩ = {left} but ⟨dx, VJP(g)⟩ = {right}"
     )

@@ -50,7 +50,7 @@ def axes_of(op: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[Any]
         return positions, list(op.spatial(tuple(shape[p] for p in positions)))
     if isinstance(op, Conv):
         rank = len(op.kernel_size)
-        return tuple(range(len(shape) - rank, len(shape))), list(op._axes(shape[len(shape) - rank :]))
+        return tuple(range(len(shape) - rank, len(shape))), [axis for axis, _ in op.sliding(shape[len(shape) - rank :])]
     return None
 
 

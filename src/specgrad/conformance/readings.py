@@ -173,7 +173,7 @@ def multiplied(case: Case) -> Results:
     x, weight, *bias = map(widened, case.operands)
     dx, moved, *bias_moved = map(widened, case.tangents)
     sizes = x.shape[x.ndim - len(op.kernel_size) :]
-    spatial = [(axis.before, axis.after) for axis in op._axes(sizes)]
+    spatial = [(axis.before, axis.after) for axis, _ in op.sliding(sizes)]
     around = [(0, 0)] * (x.ndim - len(spatial)) + spatial
     plain = Conv(op.kernel_size, stride=op.stride, dilation=op.dilation, groups=op.groups)
     padded = (np.pad(x, around), weight, *bias)

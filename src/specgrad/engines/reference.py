@@ -1,8 +1,8 @@
 """The specification as an engine: value and row of every operator over any scalar, in the stated order of summation.
 
 One accumulator from 0 per output cell, row-major over taps; VJPs accumulate from 0 over outputs in row-major order. Over
-float32 scalars this is an executable float32 semantics, bit for bit. Output cells are done in blocks, so that memory stays
-bounded whatever the kernel; blocks do not change any order.
+float32 scalars this is an executable float32 semantics, bit for bit. Output cells are done in blocks, which changes no order, so
+that a value takes bounded extra memory whatever the kernel; a derivative holds what the rows keep, for max one mask per tap.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..dispatch import write
 from ..errors import ScalarError, refusal
 from ..geometry import Geometry
 from ..operator import Operator, Window
-from ..scalars import as_operand, find_family
+from ..scalars import as_indices, as_operand, find_family
 from ..scalars.base import Family
-from ..scalars.dual import Dual, DualFamily
+from ..scalars.dual import deepened, depth
 
 TAKES = "every operator, over NumPy arrays of every number type, objects of every scalar, and Duals of these"
 
@@ -32,20 +32,26 @@ class Setting:
     def __init__(self, op: Operator, operands: Sequence[Any]) -> None:
         self.op = op
         self.names = [slot.name for slot in op.slots[: len(operands)]]
-        arrays = [as_operand(op.name, name, operand) for name, operand in zip(self.names, operands, strict=True)]
+        integer = [slot.integer for slot in op.slots[: len(operands)]]
+        arrays = [
+            as_indices(op.name, name, operand) if whole else as_operand(op.name, name, operand)
+            for name, operand, whole in zip(self.names, operands, integer, strict=True)
+        ]
         self.shapes = [tuple(array.shape) for array in arrays]
         self.geometry: Geometry = op.geometry(*self.shapes)
         self.shape = op.output_shape(*self.shapes)
-        self.scalars: Family = find_family(op.name, self.names, arrays)
+        op.check(arrays)
+        numbers = [(name, array) for name, array, whole in zip(self.names, arrays, integer, strict=True) if not whole]
+        self.scalars: Family = find_family(op.name, [n for n, _ in numbers], [array for _, array in numbers])
         self.scalars.require(op.name, self.names[0], arrays[0], op.needs)
-        self.cells = [self.scalars.enter(op.name, *operand) for operand in zip(self.names, arrays, strict=True)]
+        self.cells = [
+            array.astype(np.intp).reshape(-1) if whole else self.scalars.enter(op.name, name, array)
+            for name, array, whole in zip(self.names, arrays, integer, strict=True)
+        ]
 
     def along(self, directions: Sequence[Any]) -> Family:
         """The scalars in which operands and these tangents or cotangents can be computed together."""
-        scalars = self.scalars
-        for _ in range(max(map(depth, directions)) - depth_of(scalars)):
-            scalars = DualFamily(scalars)
-        return scalars
+        return deepened(self.scalars, max(map(depth, directions)))
 
     def windows(self, scalars: Family) -> Iterator[Window]:
         """All output cells, block after block."""
@@ -59,20 +65,32 @@ def refuses(op: Operator, operands: tuple[Any, ...]) -> str | None:
     return None
 
 
-@np.errstate(all="ignore")
-def keep(op: Operator, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+def keep(op: Operator, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     setting = Setting(op, operands)
-    blocks = [op.value(setting.scalars, window) for window in setting.windows(setting.scalars)]
-    value = setting.scalars.join([cells for cells, _ in blocks])
-    return setting.scalars.leave(value, setting.shape), (setting, [kept for _, kept in blocks])
+    S = setting.scalars
+    with S.computing():
+        blocks = [op.value(S, window) for window in setting.windows(S)]
+        value = S.leave(S.join([cells for cells, _ in blocks]), setting.shape)
+    return write(op.name, value, out), (setting, [kept for _, kept in blocks])
+
+
+def recall(op: Operator, operands: tuple[Any, ...]) -> Any:
+    """What the derivatives need, without the value where the row keeps nothing of it."""
+    if op.keeps:
+        return keep(op, operands)[1]
+    setting = Setting(op, operands)
+    return setting, [None for _ in setting.windows(setting.scalars)]
 
 
 def forward(op: Operator, operands: tuple[Any, ...], out: Any = None) -> Any:
-    return write(op.name, keep(op, operands)[0], out)
+    setting = Setting(op, operands)
+    S = setting.scalars
+    with S.computing():
+        value = S.leave(S.join([op.value(S, window)[0] for window in setting.windows(S)]), setting.shape)
+    return write(op.name, value, out)
 
 
-@np.errstate(all="ignore")
-def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...]) -> Any:
+def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     setting, blocks = kept
     given = [
         t if t is None else as_operand(op.name, f"tangent of {n}", t)
@@ -83,33 +101,43 @@ def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
         t if t is None else S.enter(op.name, f"tangent of {n}", t) for n, t in zip(setting.names, given, strict=True)
     ]
     total = []
-    for window, kept_block in zip(setting.windows(S), blocks, strict=True):
-        tangent = S.zeros(window.size)
-        for entry in op.row(S, window, kept_block):
-            if moved[entry.slot] is not None:
-                tangent = tangent + entry.apply(S, S.take(moved[entry.slot], entry.place))
-        total.append(tangent)
-    return S.leave(S.join(total), setting.shape)
+    with S.computing():
+        for window, kept_block in zip(setting.windows(S), blocks, strict=True):
+            tangent = S.zeros(window.size)
+            for entry in op.row(S, window, kept_block):
+                if moved[entry.slot] is not None and op.slots[entry.slot].differentiable:
+                    tangent = tangent + entry.apply(S, S.take(moved[entry.slot], entry.place))
+            total.append(tangent)
+        value = S.leave(S.join(total), setting.shape)
+    return write(op.name, value, out)
 
 
-@np.errstate(all="ignore")
-def pull(op: Operator, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
+def pull(
+    op: Operator,
+    operands: tuple[Any, ...],
+    kept: Any,
+    cotangent: Any,
+    wanted: tuple[bool, ...] | None = None,
+) -> tuple[Any, ...]:
     setting, blocks = kept
+    wanted = wanted or (True,) * len(operands)
     given = as_operand(op.name, "cotangent", cotangent)
     S = setting.along([given])
     cells = S.enter(op.name, "cotangent", given)
-    pulled = {s: S.zeros(math.prod(setting.shapes[s])) for s in range(len(operands)) if op.slots[s].differentiable}
+    reached = [s for s in range(len(operands)) if op.slots[s].differentiable and wanted[s]]
+    pulled = {s: S.zeros(math.prod(setting.shapes[s])) for s in reached}
     start = 0
-    for window, kept_block in zip(setting.windows(S), blocks, strict=True):
-        arriving = S.take(cells, np.arange(start, start + window.size))
-        start += window.size
-        entries = [entry for entry in op.row(S, window, kept_block) if entry.slot in pulled]
-        for slot, target in pulled.items():
-            own = [entry for entry in entries if entry.slot == slot]
-            if own:
-                values = S.interleave([entry.apply(S, arriving) for entry in own])
-                pulled[slot] = S.add_at(target, np.stack([entry.place for entry in own], axis=-1).reshape(-1), values)
-    return tuple(S.leave(pulled[s], shape) if s in pulled else None for s, shape in enumerate(setting.shapes))
+    with S.computing():
+        for window, kept_block in zip(setting.windows(S), blocks, strict=True):
+            arriving = S.take(cells, np.arange(start, start + window.size))
+            start += window.size
+            entries = [entry for entry in op.row(S, window, kept_block) if entry.slot in pulled]
+            for slot, target in pulled.items():
+                own = [entry for entry in entries if entry.slot == slot]
+                if own:
+                    places = np.stack([entry.place for entry in own], axis=-1).reshape(-1)
+                    pulled[slot] = S.add_at(target, places, S.interleave([entry.apply(S, arriving) for entry in own]))
+        return tuple(S.leave(pulled[s], shape) if s in pulled else None for s, shape in enumerate(setting.shapes))
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
@@ -126,12 +154,3 @@ def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, A
     for p in positions:
         plane = plane * shape[p] + places[p]
     return write(op.name, value, out), np.where(flat < 0, -1, plane)
-
-
-def depth(array: Any) -> int:
-    """How many levels of Dual an array carries."""
-    return 1 + max(depth(array.primal), depth(array.tangent)) if isinstance(array, Dual) else 0
-
-
-def depth_of(scalars: Family) -> int:
-    return 1 + depth_of(scalars.inner) if isinstance(scalars, DualFamily) else 0

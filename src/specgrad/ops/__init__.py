@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from .. import derive  # noqa: F401 - enters the rules by which all operators are differentiated again
 from ..operator import Operator
 from .conv import Conv, ConvTranspose, Linear
+from .loss import CrossEntropy, MseLoss
+from .pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
 from .pool import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
@@ -13,6 +16,7 @@ from .pool import (
     MaxPool,
     SmoothMaxPool,
 )
+from .reduce import LogSoftmax, Mean, Sum
 
 OPERATORS: tuple[type[Operator], ...] = (
     MaxPool,
@@ -25,18 +29,42 @@ OPERATORS: tuple[type[Operator], ...] = (
     Conv,
     ConvTranspose,
     Linear,
+    Relu,
+    Add,
+    Sub,
+    Mul,
+    Scale,
+    Reshape,
+    Detach,
+    Sum,
+    Mean,
+    LogSoftmax,
+    CrossEntropy,
+    MseLoss,
 )
 
 __all__ = [
     "OPERATORS",
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
+    "Add",
     "AvgPool",
     "Conv",
     "ConvTranspose",
+    "CrossEntropy",
+    "Detach",
     "GlobalAvgPool",
     "GlobalMaxPool",
     "Linear",
+    "LogSoftmax",
     "MaxPool",
+    "Mean",
+    "MseLoss",
+    "Mul",
+    "Relu",
+    "Reshape",
+    "Scale",
     "SmoothMaxPool",
+    "Sub",
+    "Sum",
 ]

@@ -15,7 +15,7 @@ from .. import arguments
 from ..arguments import Ints, Padding, Pairs
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, sliding_axes, spatial_positions
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 
 
@@ -28,6 +28,9 @@ class Bilinear(Operator):
     """
 
     slots: ClassVar = (Slot("x"), Slot("weight"), Slot("bias", optional=True))
+    curvature: ClassVar = "products"
+    factors: ClassVar = (0, 1)
+    keeps: ClassVar = False
     form: ClassVar[str]
     """The weight's axes, in words."""
 
@@ -36,22 +39,23 @@ class Bilinear(Operator):
         raise NotImplementedError
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        total, bias = S.zeros(window.size), None
+        total = S.zeros(window.size)
         for tap in window:
             total = total + S.where(tap.real, tap.cells(0) * tap.cells(1), S.constant(0))
-            bias = tap
-        if len(window.operands) == 3 and bias is not None:
-            total = total + bias.cells(2)
+        if len(window.operands) == 3:
+            total = total + tap.cells(2)
         return total, None
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        bias = None
         for tap in window:
             yield tap.entry(0, tap.real, times=tap.cells(1))
             yield tap.entry(1, tap.real, times=tap.cells(0))
-            bias = tap
-        if len(window.operands) == 3 and bias is not None:
-            yield bias.entry(2, bias.window.everywhere)
+        if len(window.operands) == 3:  # every tap of a window meets the same bias
+            yield tap.entry(2, window.everywhere)
+
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
+        """Per spatial axis the sliding axis of the convolution, over the side it reads, and how many cells it writes."""
+        raise NotImplementedError
 
     def _lengths(self, sizes: Shape) -> Shape:
         """The output's spatial lengths."""
@@ -63,7 +67,7 @@ class Bilinear(Operator):
 
     def _checked(self, shapes: tuple[Shape, ...]) -> tuple[int, Shape]:
         """The number of output channels and the input's spatial sizes, once all operands fit."""
-        x, weight, *bias = shapes
+        x, weight, *bias = checked_shapes(self, shapes)
         kernel, groups = self.weight_kernel()
         rank = len(kernel)
         if len(weight) != rank + 2 or weight[2:] != kernel:
@@ -79,8 +83,8 @@ class Bilinear(Operator):
             raise refusal(
                 ShapeError, self.name, "weight", shape_words(weight), "reads no channel", "give it one at least"
             )
-        if weight[0] % groups:
-            rule = f"must divide {read} input and {written} output channels"
+        if channels % groups or weight[0] % groups:
+            rule = f"must divide the input's {channels} channels and the weight's first axis of {weight[0]}"
             raise refusal(ArgumentError, self.name, "groups", groups, rule, "choose a common divisor of both")
         if channels != read:
             rule = f"the weight reads {read} channels, the input has {channels}"
@@ -112,6 +116,9 @@ class Linear(Bilinear):
 
     def weight_kernel(self) -> tuple[tuple[int, ...], int]:
         return (), 1
+
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
+        return ()
 
     def _lengths(self, sizes: Shape) -> Shape:
         return ()
@@ -168,12 +175,14 @@ class Conv(SlidingWeight):
     form: ClassVar = "(out, in/groups, *kernel)"
     words: ClassVar = ("same", "valid")
 
-    def _axes(self, sizes: Shape) -> tuple[Sliding, ...]:
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         stride, dilation = cast(Shape, self.stride), cast(Shape, self.dilation)
-        return sliding_axes(self.name, sizes, self.kernel_size, stride, cast("str | Pairs", self.padding), dilation)
+        padding = cast("str | Pairs", self.padding)
+        axes = sliding_axes(self.name, sizes, self.kernel_size, stride, padding, dilation)
+        return tuple((axis, axis.length) for axis in axes)
 
     def _lengths(self, sizes: Shape) -> Shape:
-        return tuple(axis.length for axis in self._axes(sizes))
+        return tuple(length for _, length in self.sliding(sizes))
 
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[1] * self.groups, weight[0]
@@ -181,7 +190,7 @@ class Conv(SlidingWeight):
     @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
-        taps = [axis.taps() for axis in self._axes(sizes)]
+        taps = [axis.taps() for axis, _ in self.sliding(sizes)]
         return channel_geometry(shapes[0], shapes[1], self.groups, written, taps, transposed=False)
 
 
@@ -214,8 +223,7 @@ class ConvTranspose(SlidingWeight):
                 remedy = "use a smaller output_padding"
                 raise refusal(ArgumentError, self.name, "output_padding", extra, rule, remedy, axis)
 
-    def _axes(self, sizes: Shape) -> list[tuple[Sliding, int]]:
-        """Per axis the convolution that this is the adjoint of, over the result, and the cells it gets back."""
+    def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         parameters = (self.kernel_size, self.stride, self.padding, self.dilation, self.output_padding)
         made = []
         for axis, (n, k, s, (a, b), d, extra) in enumerate(zip(sizes, *cast(Any, parameters), strict=True)):
@@ -224,10 +232,10 @@ class ConvTranspose(SlidingWeight):
                 rule = f"leaves {size} cells of the result"
                 raise refusal(ShapeError, self.name, "padding", self.padding, rule, "use less padding", axis)
             made.append((Sliding(size, k, s, a, b, d), n))
-        return made
+        return tuple(made)
 
     def _lengths(self, sizes: Shape) -> Shape:
-        return tuple(axis.size for axis, _ in self._axes(sizes))
+        return tuple(axis.size for axis, _ in self.sliding(sizes))
 
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[0], weight[1] * self.groups
@@ -235,5 +243,5 @@ class ConvTranspose(SlidingWeight):
     @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
-        turned = [readers(axis.taps(outputs=n), axis.size) for axis, n in self._axes(sizes)]
+        turned = [readers(axis.taps(outputs=n), axis.size) for axis, n in self.sliding(sizes)]
         return channel_geometry(shapes[0], shapes[1], self.groups, written, turned, transposed=True)

@@ -17,9 +17,11 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..arguments import Ints, Padding, Pairs
+from ..errors import ArgumentError, refusal
 from ..geometry import Adaptive, Axis, Geometry, Shape, pool_geometry, sliding_axes, spatial_positions
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family, Mask
+from .pointwise import Mul, Scale, Sub
 
 TIES = ("first", "all", "split")
 
@@ -49,7 +51,7 @@ class Pool(Operator):
         return spatial_positions(self.name, shape, self.spatial_rank(), cast("tuple[int, ...] | None", self.axes))
 
     def output_shape(self, *shapes: Shape) -> Shape:
-        (shape,) = shapes
+        (shape,) = checked_shapes(self, shapes)
         positions = self.positions(shape)
         lengths = list(shape)
         for p, axis in zip(positions, self.spatial(tuple(shape[p] for p in positions)), strict=True):
@@ -171,6 +173,7 @@ class Maximum(Pool):
     """
 
     needs: ClassVar = ("real",)
+    curvature: ClassVar = "steps"
 
     _: KW_ONLY
     ties: str = "first"
@@ -231,6 +234,8 @@ class Average(Pool):
     """
 
     needs: ClassVar = ("real", "division")
+    curvature: ClassVar = "none"
+    keeps: ClassVar = False
 
     def divisor(self, S: Family, window: Window) -> Cells:
         """What the sum is divided by; never 0."""
@@ -329,6 +334,9 @@ class SmoothMaxPool(SlidingWindow):
         self._set(beta=beta, pad=arguments.choice(self.name, "pad", self.pad, ("zero", "skip")))
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        if not S.holds(self.beta):
+            rule, remedy = "is 0 or infinite in the input's precision", "use a wider float type, or another beta"
+            raise refusal(ArgumentError, self.name, "beta", self.beta, rule, remedy)
         extreme, _ = lead(S, window, self._counted_mask, lowest=self.beta < 0)
         pivot = S.pivot(extreme)
         total = S.zeros(window.size)
@@ -342,6 +350,20 @@ class SmoothMaxPool(SlidingWindow):
         pivot, total = kept
         for tap in window:
             yield tap.entry(0, present=tap.real, times=self._exponential(S, tap, pivot), over=total)
+
+    def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
+        """β (W(u⊙v) - Wu⊙Wv), where W are the softmax weights."""
+        mul, (u,), (v,) = Mul(), one, other
+        moved = Sub()(
+            self.tangent(operands, (mul(u, v),)), mul(self.tangent(operands, one), self.tangent(operands, other))
+        )
+        return Scale(self.beta)(moved)
+
+    def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
+        """β (v⊙Wᵀg - Wᵀ(g⊙Wv)), where W are the softmax weights."""
+        mul = Mul()
+        there = self.cotangent(slot, operands, mul(cotangent, self.tangent(operands, along)))
+        return Scale(self.beta)(Sub()(mul(along[0], self.cotangent(slot, operands, cotangent)), there))
 
     @property
     def _counted_mask(self) -> str:

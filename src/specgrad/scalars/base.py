@@ -7,6 +7,7 @@ and uses them in `where`, and never asks for their truth value.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -39,6 +40,14 @@ class Family:
         for need in needs:
             if need in self.lacks:
                 raise refusal(ScalarError, name, argument, operand, *self.lacks[need])
+
+    def computing(self) -> contextlib.AbstractContextManager[Any]:
+        """A context in which cells that are selected away later may overflow or be undefined without a word."""
+        return np.errstate(all="ignore")
+
+    def holds(self, number: Number) -> bool:
+        """Whether a finite number other than 0 stays one as this scalar."""
+        return True
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
         """An operand of this kind as flat cells."""
@@ -104,9 +113,27 @@ class Family:
     def log(self, a: Cells) -> Cells:
         return np.log(a)
 
+    def still(self, a: Cells) -> Cells:
+        """a without the derivatives it carries."""
+        return a
+
     def pivot(self, a: Cells) -> Cells:
         """A finite number near a, by which exponents may be shifted without changing a log-sum-exp."""
         return np.where(np.isfinite(a), a, self.constant(0))
+
+
+def alike(kind: type, name: str, argument: str, array: Any) -> Any:
+    """An array whose elements are all of this kind, or integers, which become of this kind; refused otherwise."""
+    given = np.asarray(array)
+    for stranger in {type(e) for e in given.flat} if given.dtype == object else {given.dtype.type}:
+        if not issubclass(stranger, kind | int | np.integer) or stranger is bool:
+            raise refusal(ScalarError, name, argument, array, *unlike(stranger.__name__, kind.__name__))
+    return given
+
+
+def quotient(number: Fraction, make: Callable[[int], Any]) -> Any:
+    """A Fraction as a scalar that has no such conversion: the quotient of its two integers."""
+    return make(number.numerator) / make(number.denominator)
 
 
 def each(function: Callable[..., Any], *cells: Cells) -> Cells:
@@ -121,25 +148,15 @@ class Elements(Family):
         self.kind = kind
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
-        flat = np.asarray(array).reshape(-1)
-        strangers = {type(e) for e in flat} if flat.dtype == object else {flat.dtype.type}
-        for stranger in strangers:
-            if not self.mixes_with(stranger):
-                raise refusal(ScalarError, name, argument, array, *unlike(stranger.__name__, self.kind.__name__))
-        return self.constant(flat.astype(object))
-
-    def mixes_with(self, kind: type) -> bool:
-        """Whether an element of this type may stand among ours: our own, and integers, which become ours."""
-        return issubclass(kind, self.kind | int | np.integer) and kind is not bool
+        return self.constant(alike(self.kind, name, argument, array).reshape(-1).astype(object))
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
         return cells.reshape(shape)
 
     def constant(self, number: Any) -> Cells:
         if isinstance(number, np.ndarray):
-            return np.array([*map(self.lift, number.tolist()), None], dtype=object)[
-                :-1
-            ]  # the None keeps it one-dimensional
+            lifted = [self.lift(int(n) if isinstance(n, np.integer) else n) for n in number.tolist()]
+            return np.array([*lifted, None], dtype=object)[:-1]  # the None keeps it one-dimensional
         cell = np.empty((), object)
         cell[()] = self.lift(number)
         return cell

@@ -5,16 +5,11 @@ from __future__ import annotations
 from .base import Elements, Family
 from .floats import ObjectFloats
 
-_CAST = "use Fraction elements instead: x * Fraction(1)"
-
 
 class Integers(Elements):
     """Python integers: a ring, so convolutions and maxima are exact; there is no division."""
 
-    lacks = {
-        "division": ("integers do not divide", _CAST),
-        "exp": ("integers have no exponential", "use floats instead"),
-    }
+    lacks = {"division": ("integers do not divide", "use Fraction elements instead: x * Fraction(1)")}
 
 
 def normal(kind: type) -> type | None:

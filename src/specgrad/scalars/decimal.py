@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import decimal
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from .base import Cells, Elements, Family, Mask, each
+from .base import Cells, Elements, Family, Mask, each, quotient
 
 
 class Decimals(Elements):
@@ -16,8 +18,13 @@ class Decimals(Elements):
 
     def lift(self, number: Any) -> Decimal:
         if isinstance(number, Fraction):
-            return Decimal(number.numerator) / Decimal(number.denominator)
+            return cast(Decimal, quotient(number, Decimal))
         return number if isinstance(number, Decimal) else Decimal(number)
+
+    def computing(self) -> contextlib.AbstractContextManager[Any]:
+        context = decimal.getcontext().copy()
+        context.clear_traps()
+        return decimal.localcontext(context)
 
     def gt(self, a: Cells, b: Cells) -> Mask:  # Decimal raises where a NaN is ordered
         return each(lambda p, q: not (p.is_nan() or q.is_nan()) and p > q, a, b).astype(np.bool_)

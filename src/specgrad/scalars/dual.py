@@ -6,13 +6,14 @@ witness of every operator's row. Comparisons look at the primal alone, so at a t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError, refusal
-from .base import Cells, Family, Mask
+from .base import Cells, Family, Mask, Number
 
 
 class Dual:
@@ -27,10 +28,7 @@ class Dual:
     __array_ufunc__ = None  # let a NumPy array on the left hand over to the reflected operators below
 
     def __init__(self, primal: Any, tangent: Any) -> None:
-        if isinstance(primal, list | tuple):
-            primal = np.asarray(primal)
-        if isinstance(tangent, list | tuple):
-            tangent = np.asarray(tangent)
+        primal, tangent = _listed("primal", primal), _listed("tangent", tangent)
         expected, given = getattr(primal, "shape", ()), getattr(tangent, "shape", ())
         if expected != given:
             rule = f"must have the primal's shape {expected}"
@@ -59,10 +57,14 @@ class Dual:
         return Dual(total, _spread(self.tangent, total))
 
     def __sub__(self, other: Any) -> Dual:
-        return self.__add__(-other)
+        if isinstance(other, Dual):
+            return Dual(self.primal - other.primal, self.tangent - other.tangent)
+        rest = self.primal - other
+        return Dual(rest, _spread(self.tangent, rest))
 
     def __rsub__(self, other: Any) -> Dual:
-        return self.__neg__().__add__(other)
+        rest = other - self.primal
+        return Dual(rest, _spread(-self.tangent, rest))
 
     def __mul__(self, other: Any) -> Dual:
         if isinstance(other, Dual):
@@ -83,6 +85,26 @@ class Dual:
     __rmul__ = __mul__
 
 
+class Still(Dual):
+    """A Dual that does not move: its tangent is a zero that was never made, and is never multiplied."""
+
+    __slots__ = ()
+
+    def __init__(self, primal: Any) -> None:
+        self.primal = primal
+        self.tangent = None
+
+
+def _listed(argument: str, part: Any) -> Any:
+    """Nested lists as an array; everything else as it is."""
+    if not isinstance(part, list | tuple):
+        return part
+    try:
+        return np.asarray(part)
+    except ValueError:
+        raise refusal(ShapeError, "Dual", argument, part, "is ragged", "give rows of equal length") from None
+
+
 def _spread(tangent: Any, like: Any) -> Any:
     """A tangent broadcast to the shape that its primal took on."""
     wanted = getattr(like, "shape", ())
@@ -101,6 +123,18 @@ def gathered(array: Any) -> Any:
     return Dual(gathered(parts[0]), gathered(parts[1]))
 
 
+def depth(array: Any) -> int:
+    """How many levels of Dual an array carries."""
+    return 1 + max(depth(array.primal), depth(array.tangent)) if isinstance(array, Dual) else 0
+
+
+def deepened(scalars: Family, levels: int) -> Family:
+    """A family that computes at least so many levels of Dual."""
+    while (scalars.depth if isinstance(scalars, DualFamily) else 0) < levels:
+        scalars = DualFamily(scalars)
+    return scalars
+
+
 class DualFamily(Family):
     """Duals over another family. Cells that are not Duals are constants, so that no zero tangent is ever multiplied."""
 
@@ -112,11 +146,24 @@ class DualFamily(Family):
     def enter(self, name: str, argument: str, array: Any) -> Cells:
         if not isinstance(array, Dual):
             return self.inner.enter(name, argument, array)
+        if isinstance(array, Still):
+            return self.inner.enter(name, argument, array.primal)
         return Dual(self.inner.enter(name, argument, array.primal), self.inner.enter(name, argument, array.tangent))
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Dual:
         primal, tangent = self._parts(cells)
         return Dual(self.inner.leave(primal, shape), self.inner.leave(tangent, shape))
+
+    @property
+    def depth(self) -> int:
+        """How many levels of Dual this family computes."""
+        return 1 + (self.inner.depth if isinstance(self.inner, DualFamily) else 0)
+
+    def computing(self) -> contextlib.AbstractContextManager[Any]:
+        return self.inner.computing()
+
+    def holds(self, number: Number) -> bool:
+        return self.inner.holds(number)
 
     def constant(self, number: Any) -> Cells:
         return self.inner.constant(number)
@@ -188,6 +235,9 @@ class DualFamily(Family):
     def log(self, a: Cells) -> Cells:
         value = self.inner.log(_primal(a))
         return Dual(value, self.inner.divide(a.tangent, a.primal)) if isinstance(a, Dual) else value
+
+    def still(self, a: Cells) -> Cells:
+        return self.inner.still(_primal(a))
 
     def pivot(self, a: Cells) -> Cells:
         return self.inner.pivot(_primal(a))

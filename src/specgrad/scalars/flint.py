@@ -10,7 +10,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from .base import Elements, Family, Undecided
+from .base import Elements, Family, Undecided, quotient
 from .fraction import NO_EXP
 
 
@@ -30,7 +30,7 @@ class Balls(Undecided):
 
     def lift(self, number: Any) -> Any:
         if isinstance(number, Fraction):
-            return arb(number.numerator) / arb(number.denominator)
+            return quotient(number, arb)
         return number if isinstance(number, arb) else arb(number)
 
     def gt_of(self, a: Any, b: Any) -> bool | None:

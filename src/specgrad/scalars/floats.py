@@ -8,17 +8,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import ScalarError, refusal
-from .base import Cells, Family, Mask, unlike
+from .base import Cells, Family, Mask, Number, alike, unlike
 
 _ORDER = ("complex numbers have no order", "pool the real and imaginary parts apart")
-_CAST = "cast first, e.g. x.astype(np.float64)"
 _LACKS = {
     "f": {},
-    "i": {"division": ("integers do not divide", _CAST), "exp": ("integers have no exponential", _CAST)},
+    "i": {"division": ("integers do not divide", "cast first, e.g. x.astype(np.float64)")},
     "c": {"real": _ORDER},
 }
+
+
+def admitted(dtype: np.dtype[Any], name: str, argument: str, array: Any) -> npt.NDArray[Any]:
+    """An array among numbers of this dtype: converted to it where that loses nothing, else refused."""
+    given = np.asarray(array)
+    if given.dtype.kind in "Ob" or not np.can_cast(given.dtype, dtype, "safe"):
+        raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, dtype.name))
+    return given.astype(dtype, copy=False)
 
 
 class Numbers(Family):
@@ -31,13 +39,17 @@ class Numbers(Family):
         self.lacks = _LACKS["i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "f"]
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
-        given = np.asarray(array)
-        if given.dtype == object or not np.can_cast(given.dtype, self.dtype, "same_kind"):
-            raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, self.dtype.name))
-        return given.astype(self.dtype).astype(self.computed).reshape(-1)
+        return admitted(self.dtype, name, argument, array).astype(self.computed).reshape(-1)
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
         return cells.astype(self.dtype).reshape(shape)
+
+    def holds(self, number: Number) -> bool:
+        try:
+            held = self.computed.type(float(number))
+        except OverflowError:
+            return False
+        return bool(np.isfinite(held) and held != 0)
 
     def constant(self, number: Any) -> Cells:
         if isinstance(number, np.ndarray):
@@ -56,11 +68,7 @@ class ObjectFloats(Numbers):
         self.kind = kind
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
-        given = np.asarray(array)
-        for stranger in {type(e) for e in given.flat} if given.dtype == object else {given.dtype.type}:
-            if not issubclass(stranger, self.kind | int | np.integer) or stranger is bool:
-                raise refusal(ScalarError, name, argument, array, *unlike(stranger.__name__, self.kind.__name__))
-        return super().enter(name, argument, given.astype(self.dtype))
+        return super().enter(name, argument, alike(self.kind, name, argument, array).astype(self.dtype))
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
         objects = np.empty(cells.shape, object)
@@ -70,6 +78,8 @@ class ObjectFloats(Numbers):
 
 def normal(kind: type) -> type | None:
     """NumPy's float types, when they stand as elements of an object array."""
+    if issubclass(kind, float):  # np.float64 is Python's float
+        return float
     return kind if issubclass(kind, np.floating) or kind.__name__ == "bfloat16" else None
 
 

@@ -15,6 +15,10 @@ class Fractions(Elements):
 
     lacks = {"exp": ("Fraction has no exp and no log", NO_EXP)}
 
+    def lift(self, number: Any) -> Fraction:  # a Fraction of NumPy integers would wrap round
+        exact = Fraction(number)
+        return Fraction(int(exact.numerator), int(exact.denominator))
+
 
 def normal(kind: type) -> Any:
     return Fraction

@@ -7,7 +7,7 @@ from typing import Any
 
 import mpmath
 
-from .base import Elements, Family
+from .base import Cells, Elements, Family, each, quotient
 
 
 class MpFloats(Elements):
@@ -15,8 +15,11 @@ class MpFloats(Elements):
 
     def lift(self, number: Any) -> Any:
         if isinstance(number, Fraction):
-            return mpmath.mpf(number.numerator) / mpmath.mpf(number.denominator)
+            return quotient(number, mpmath.mpf)
         return number if isinstance(number, mpmath.mpf) else mpmath.mpf(number)
+
+    def divide(self, a: Cells, b: Cells) -> Cells:  # mpf raises where other floats give an infinity or NaN
+        return each(lambda p, q: p / q if q else p * mpmath.inf, a, b)
 
     def exp_of(self, a: Any) -> Any:
         return mpmath.exp(a)

@@ -6,7 +6,8 @@ from typing import Any
 
 import sympy
 
-from .base import Family, Undecided
+from ..errors import ScalarError, refusal
+from .base import Cells, Family, Undecided
 
 
 class Expressions(Undecided):
@@ -14,6 +15,14 @@ class Expressions(Undecided):
 
     def lift(self, number: Any) -> Any:
         return sympy.sympify(number)
+
+    def enter(self, name: str, argument: str, array: Any) -> Cells:
+        cells = super().enter(name, argument, array)
+        for e in cells:
+            if e.is_extended_real is False or e.has(sympy.nan, sympy.zoo):
+                rule = f"{e} is not a real expression"
+                raise refusal(ScalarError, name, argument, array, rule, "leave I, nan and zoo out")
+        return cells
 
     def _truth(self, relation: Any) -> Any:
         return bool(relation) if relation in (sympy.true, sympy.false) else relation

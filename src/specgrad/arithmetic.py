@@ -1,0 +1,78 @@
+"""+ - * of recorded values, as operators; and numbers that take on the scalar of what they meet.
+
+The operators themselves are declared with all others, in `ops`, and entered in `SYMBOLS` there: a tape or a graph adds up
+contributions without knowing by what.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .scalars import as_operand, find_family
+
+SYMBOLS: dict[str, Any] = {}
+
+
+class Arithmetic:
+    """What a Var inherits: ``a + b``, ``a - b``, ``a * b`` with arrays, numbers and other Vars, and ``-a``."""
+
+    __array_ufunc__ = None  # let a NumPy array on the left hand over to the reflected operators below
+
+    def __add__(self, other: Any) -> Any:
+        return combine("+", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return combine("+", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return combine("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return combine("-", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return combine("*", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return combine("*", other, self)
+
+    def __neg__(self) -> Any:
+        return combine("*", self, -1)
+
+
+def combine(symbol: str, a: Any, b: Any) -> Any:
+    """a symbol b; a Python number among them becomes the other's scalar, as a NumPy array's dtype would decide."""
+    if is_number(b):
+        b = like(a, b)
+    elif is_number(a):
+        a = like(b, a)
+    return SYMBOLS[symbol](a, b)
+
+
+def total(a: Any, b: Any) -> Any:
+    """a + b where None is a zero that was never made."""
+    if a is None or b is None:
+        return b if a is None else a
+    if hasattr(a, "__specgrad__") or hasattr(b, "__specgrad__"):
+        return SYMBOLS["+"](a, b)
+    both = a + b
+    return np.asarray(both) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else both
+
+
+def is_number(value: Any) -> bool:
+    """Python's own numbers, which have no dtype of their own."""
+    return isinstance(value, int | float | Fraction) and not isinstance(value, bool) and not hasattr(value, "dtype")
+
+
+def like(operand: Any, number: Any, shape: tuple[int, ...] = ()) -> Any:
+    """An array of this shape, filled with a number, in the scalar of an operand (an array, a Dual, or a Var)."""
+    if hasattr(operand, "filled"):
+        return operand.filled(number, shape)
+    S = find_family("constant", ["operand"], [as_operand("constant", "operand", operand)])
+    size = 1
+    for length in shape:
+        size *= length
+    return S.leave(S.zeros(size) + S.constant(number) if number != 0 else S.zeros(size), shape)

@@ -1,0 +1,149 @@
+"""The tape: operators remembered in the order they ran, and swept backwards.
+
+The tape knows operators only by what all of them offer. It runs over any array that an engine takes, and over Vars of enclosing
+levels: then the sweep itself consists of operators that are recorded there, and can be differentiated again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .. import arguments, dispatch
+from ..arithmetic import like, total
+from ..errors import ArgumentError, ShapeError, refusal
+from ..levels import Level, Var
+from ..operator import shape_of
+from ..scalars import as_operand, find_family
+
+
+class TapeVar(Var):
+    """A value on a tape: `value`, `shape`, `name`, `requires_grad`."""
+
+    __slots__ = ("place", "requires_grad", "value")
+
+    def __init__(self, tape: Tape, place: int, value: Any, name: str, requires_grad: bool) -> None:
+        super().__init__(tape, name, shape_of("leaf", "value", value))
+        self.place = place
+        self.value = value
+        self.requires_grad = requires_grad
+
+    def filled(self, number: Any, shape: tuple[int, ...]) -> Any:
+        return like(self.value, number, shape)
+
+    def __repr__(self) -> str:
+        return f"Var({self.name!r}, {self.value!r})"
+
+
+class Node(NamedTuple):
+    """What is remembered of a value: its Var, and for an operator's value the operator, its operands, and what was kept."""
+
+    var: TapeVar
+    op: Any = None
+    operands: tuple[Any, ...] = ()
+    parents: tuple[TapeVar | None, ...] = ()
+    memory: Any = None
+
+
+class Tape(Level):
+    """A list of values that only grows; `backward` sends a seed back through it.
+
+    >>> import numpy as np, specgrad as sg
+    >>> tape = Tape()
+    >>> x = tape.leaf(np.array([1.0, -2.0, 3.0]), name="x")
+    >>> loss = sg.sum(sg.relu(x) * x)
+    >>> tape.backward(loss)[x]
+    array([2., 0., 6.])
+    """
+
+    called = "tape"
+
+    def __init__(self, *, _transform: bool = False) -> None:
+        super().__init__(_transform)
+        self.nodes: list[Node] = []
+
+    def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> TapeVar:
+        """A value that nothing on this tape computes: a parameter, an input, or with requires_grad=False a constant."""
+        if dispatch.is_var(value):
+            self.admit("leaf", "value", value)
+            if value.level is self:
+                rule, remedy = "is on this tape already", "use the Var itself, or detach it"
+                raise refusal(ArgumentError, "leaf", "value", value, rule, remedy)
+        else:
+            value = as_operand("leaf", "value", value)
+        tracked = arguments.flag("leaf", "requires_grad", requires_grad)
+        return self._append(value, name or f"leaf_{len(self.nodes)}", tracked)
+
+    def record(self, op: Any, operands: tuple[Any, ...]) -> TapeVar:
+        parents = tuple(o if isinstance(o, TapeVar) and o.level is self else None for o in operands)
+        values = tuple(o if p is None else p.value for o, p in zip(operands, parents, strict=True))
+        followed = tuple(
+            p if p is not None and p.requires_grad and slot.differentiable else None
+            for slot, p in zip(op.slots, parents, strict=False)
+        )
+        name = f"{op.name}_{len(self.nodes)}"
+        if all(p is None for p in followed):
+            return self._append(dispatch.forward(op, values), name, False)
+        value, memory = dispatch.keep(op, values)
+        return self._append(value, name, True, op, values, followed, memory)
+
+    def _append(self, value: Any, name: str, requires_grad: bool, *how: Any) -> TapeVar:
+        var = TapeVar(self, len(self.nodes), value, name, requires_grad)
+        self.nodes.append(Node(var, *how))
+        return var
+
+    def backward(self, var: Any, seed: Any = None) -> dict[TapeVar, Any]:
+        """The gradient of <seed, var> in every value that it was computed from and that requires one, itself included.
+
+        A var of one cell needs no seed: it is 1.
+        """
+        if not dispatch.is_var(var) or var.level is not self:
+            rule, remedy = "is not a Var of this tape", "call backward on the tape that made it"
+            raise refusal(ArgumentError, "backward", "var", var, rule, remedy)
+        found: dict[TapeVar, Any] = self.sweep([(var, checked_seed("backward", var, seed))])
+        return found
+
+    def sweep(self, seeds: Sequence[tuple[TapeVar, Any]]) -> dict[TapeVar, Any]:
+        """Send several seeds back at once, from the newest value to the oldest."""
+        found: dict[TapeVar, Any] = {}
+        for var, seed in seeds:
+            if var.requires_grad:
+                found[var] = total(found.get(var), seed)
+        for node in reversed(self.nodes[: 1 + max((var.place for var in found), default=-1)]):
+            arriving = found.get(node.var)
+            if arriving is None or node.op is None:
+                continue
+            wanted = [parent is not None for parent in node.parents]
+            pulled = dispatch.pull(node.op, node.operands, node.memory, arriving, wanted)
+            for parent, part in zip(node.parents, pulled, strict=True):
+                if parent is not None and part is not None:
+                    found[parent] = total(found.get(parent), part)
+        return found
+
+
+def checked_seed(name: str, var: Any, seed: Any) -> Any:
+    """A cotangent for `var`: the seed once it fits, or 1 for a value of one cell."""
+    if seed is None:
+        if math.prod(var.shape) != 1:
+            rule, remedy = "is not one cell, so it needs a seed", "give a seed of that shape, or sum the cells"
+            raise refusal(ShapeError, name, "output", var, rule, remedy)
+        return like(var, 1, var.shape)
+    return fitted(name, "seed", seed, var)
+
+
+def fitted(name: str, argument: str, given: Any, value: Any) -> Any:
+    """A seed or tangent for `value`, refused unless it has its shape and a scalar that mixes with its own."""
+    shape = shape_of(name, argument, value)
+    if shape_of(name, argument, given) != shape:
+        remedy = "reshape or broadcast it first"
+        raise refusal(ShapeError, name, argument, given, f"must have shape {shape}", remedy)
+    if dispatch.is_var(given):
+        return given
+    array = as_operand(name, argument, given)
+    while dispatch.is_var(value):
+        if not hasattr(value, "value"):
+            return array
+        value = value.value
+    find_family(name, ["value", argument], [as_operand(name, "value", value), array])
+    return array

@@ -1,0 +1,226 @@
+"""`specgrad bench`: every figure a ratio inside one run, against a plain copy of the same bytes and against the peers installed.
+
+The limit of a call is (bytes of its inputs + bytes of its outputs) / the bandwidth of a copy with the same threads in the same run.
+Outputs are written into arrays that exist already where a library allows it, for it and for specgrad alike. Times are minima.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import dispatch, threads
+from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool, SmoothMaxPool
+from .peers import PEERS, Peer
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Workload:
+    """An operator on an input of a real network."""
+
+    name: str
+    op: Any
+    shape: tuple[int, ...]
+
+
+def workloads(quick: bool) -> list[Workload]:
+    """The shapes of the benchmark; `quick` takes a quarter of the batch."""
+    n = 2 if quick else 8
+
+    def both(name: str, shape: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int) -> list[Workload]:
+        made = [kind(kernel, stride=stride, padding=padding) for kind in (MaxPool, AvgPool)]
+        return [Workload(f"{op.name.split('_')[0]} {name}", op, shape) for op in made]
+
+    images = (n, 64, 112, 112)
+    return [
+        *both("ResNet stem k3 s2 p1", images, (3, 3), 2, 1),
+        *both("VGG k2 s2", images, (2, 2), 2, 0),
+        *both("GoogLeNet k3 s1 p1", (n, 192, 28, 28), (3, 3), 1, 1),
+        *both("k3 s1 p1", images, (3, 3), 1, 1),
+        *both("YOLO SPPF k5 s1 p2", (n, 256, 20, 20), (5, 5), 1, 2),
+        *both("SPP k13 s1 p6", (n, 512, 13, 13), (13, 13), 1, 6),
+        *both("k13 s1 p6", images, (13, 13), 1, 6),
+        *both("odd k3 s2 p1", (n, 64, 97, 131), (3, 3), 2, 1),
+        *both("U-Net 3-D k2 s2", (n // 2, 32, 32, 64, 64), (2, 2, 2), 2, 0),
+        *both("volume k3 s1 p1", (1, 16, 32, 64, 64), (3, 3, 3), 1, 1),
+        *both("volume k5 s1 p2", (1, 16, 32, 64, 64), (5, 5, 5), 1, 2),
+        *both("volume k9 s1 p4", (1, 16, 32, 64, 64), (9, 9, 9), 1, 4),
+        *both("audio k4 s4", (n, 64, 16000), (4,), 4, 0),
+        Workload("adaptive avg to 7", AdaptiveAvgPool((7, 7)), images),
+        Workload("adaptive max to 7", AdaptiveMaxPool((7, 7)), images),
+        Workload("adaptive avg to 10", AdaptiveAvgPool((10, 10)), images),
+        Workload("adaptive max to 10", AdaptiveMaxPool((10, 10)), images),
+        Workload("global avg", GlobalAvgPool(2), images),
+        Workload("global max", GlobalMaxPool(2, ties="first"), images),
+        Workload("smooth k2 s2", SmoothMaxPool((2, 2), beta=1.0), (n, 64, 112, 112)),
+        Workload("smooth k3 s2 p1", SmoothMaxPool((3, 3), stride=2, padding=1, beta=1.0), (n, 64, 112, 112)),
+    ]
+
+
+@dataclass
+class Cell:
+    """One figure: an operator, what is computed, by whom, in seconds and in units of the limit."""
+
+    workload: str
+    rule: str
+    who: str
+    seconds: float
+    limit: float
+
+    @property
+    def ratio(self) -> float:
+        """Times the limit."""
+        return self.seconds / self.limit
+
+
+RULES = ("forward", "winners", "vjp")
+
+
+def clock(call: Callable[[], Any], budget: float) -> float:
+    """The least time of a call, over at least three calls and `budget` seconds."""
+    call()
+    best, spent, calls = math.inf, 0.0, 0
+    while calls < 3 or spent < budget:
+        start = time.perf_counter()
+        call()
+        took = time.perf_counter() - start
+        best, spent, calls = min(best, took), spent + took, calls + 1
+    return best
+
+
+def bandwidth(budget: float) -> float:
+    """Bytes read and written per second by a copy on all threads."""
+    source = np.ones(1 << 24, np.float32)
+    target = np.empty_like(source)
+    step = source.size // 16
+    pieces = [slice(a, a + step) for a in range(0, source.size, step)]
+    seconds = clock(lambda: threads.run(lambda s: np.copyto(target[s], source[s]), pieces), budget)
+    return 2 * source.nbytes / seconds
+
+
+def specgrad_calls(load: Workload, x: Array) -> dict[str, tuple[Callable[[], Any], int]]:
+    """What specgrad is timed at, each with the bytes that it must move."""
+    op, engine = load.op, dispatch.load("cpu")
+    y = op(x)
+    value, kept = engine.keep(op, (x,))
+    held = x.nbytes if not hasattr(kept, "codes") else kept.codes.nbytes
+    moved = {
+        "forward": (lambda: op(x, out=y), x.nbytes + y.nbytes),
+        "vjp": (lambda: engine.pull(op, (x,), kept, value), x.nbytes + y.nbytes),
+    }
+    if hasattr(kept, "codes"):
+        moved["winners"] = (lambda: engine.keep(op, (x,)), x.nbytes + y.nbytes + held)
+        moved["vjp"] = (moved["vjp"][0], x.nbytes + y.nbytes + held)
+    return moved
+
+
+def measure(loads: list[Workload], peers: list[Peer], budget: float) -> Iterator[list[Cell]]:
+    """The cells of each workload in turn."""
+    rng = np.random.default_rng(0)
+    for load in loads:
+        speed = bandwidth(budget)
+        x = rng.standard_normal(load.shape, np.float32)
+        cells = []
+        limits = {}
+        for rule, (call, moved) in specgrad_calls(load, x).items():
+            limits[rule] = moved / speed
+            cells.append(Cell(load.name, rule, "specgrad", clock(call, budget), limits[rule]))
+        for peer in peers:
+            for rule, peer_call in peer.calls(load.op, x).items():
+                if rule in limits:
+                    cells.append(Cell(load.name, rule, peer.name, clock(peer_call, budget), limits[rule]))
+        yield cells
+
+
+def scaling(budget: float) -> dict[str, list[tuple[int, float]]]:
+    """× limit against the kernel size (rank 2, stride 1), and against the rank (k3, stride 1)."""
+    rng = np.random.default_rng(0)
+    found: dict[str, list[tuple[int, float]]] = {}
+    image = rng.standard_normal((32, 128, 128), np.float32)
+    for kind in (MaxPool, AvgPool):
+        for k in (1, 2, 3, 5, 7, 9, 13, 17, 21, 25, 31):
+            op = kind((k, k), stride=1, padding=k // 2)
+            out = op(image)
+            seconds = clock(functools.partial(op, image, out=out), budget)
+            limit = (image.nbytes + out.nbytes) / bandwidth(budget / 4)
+            found.setdefault(f"{op.name}, kernel", []).append((k, seconds / limit))
+        for rank, size in ((1, 1 << 19), (2, 724), (3, 80), (4, 27)):
+            block = rng.standard_normal((1, *(size,) * rank), np.float32)
+            op = kind((3,) * rank, stride=1, padding=1)
+            out = op(block)
+            seconds = clock(functools.partial(op, block, out=out), budget)
+            limit = (block.nbytes + out.nbytes) / bandwidth(budget / 4)
+            found.setdefault(f"{op.name}, rank", []).append((rank, seconds / limit))
+    return found
+
+
+def best_peer(cells: list[Cell], rule: str) -> Cell | None:
+    """The fastest peer at a rule."""
+    return min((c for c in cells if c.rule == rule and c.who != "specgrad"), key=lambda c: c.seconds, default=None)
+
+
+def run(quick: bool, json_file: Path | None, plot: Path | None, console: Any) -> None:
+    """Measure, show the table, and write what was asked for."""
+    from rich.progress import Progress
+    from rich.table import Table
+
+    budget = 0.05 if quick else 0.3
+    loads, peers = workloads(quick), [peer for peer in (make() for make in PEERS) if peer is not None]
+    for peer in peers:
+        peer.set_threads(threads.get_num_threads())
+    table = Table("workload", "rule", "ms", "× limit", "best peer", "× limit", "× faster", title="specgrad bench")
+    found: list[Cell] = []
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("measuring", total=len(loads) + 1)
+        for cells in measure(loads, peers, budget):
+            found += cells
+            for cell in (c for c in cells if c.who == "specgrad"):
+                peer_cell = best_peer(cells, cell.rule)
+                theirs = (
+                    (peer_cell.who, f"{peer_cell.ratio:.1f}", f"{peer_cell.seconds / cell.seconds:.1f}")
+                    if peer_cell
+                    else ("-",) * 3
+                )
+                table.add_row(cell.workload, cell.rule, f"{1e3 * cell.seconds:.2f}", f"{cell.ratio:.2f}", *theirs)
+            progress.advance(task)
+        scale = scaling(budget / 2)
+        progress.advance(task)
+    console.print(table)
+    for name, points in scale.items():
+        console.print(f"{name}: " + "  ".join(f"{at}: {ratio:.2f}" for at, ratio in points))
+    if json_file:
+        facts = {"threads": threads.get_num_threads(), "peers": [p.name for p in peers], "scaling": scale}
+        json_file.write_text(json.dumps({**facts, "cells": [{**asdict(c), "ratio": c.ratio} for c in found]}, indent=1))
+    if plot:
+        draw(scale, plot)
+
+
+def draw(scale: dict[str, list[tuple[int, float]]], file: Path) -> None:
+    """The scaling view as a chart."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
+    for panel, axis in zip(panels, ("kernel", "rank"), strict=True):
+        for name, points in scale.items():
+            if name.endswith(axis):
+                panel.plot(*zip(*points, strict=True), marker="o", label=name.split(",")[0])
+        panel.set_xlabel("kernel size (rank 2, stride 1)" if axis == "kernel" else "rank (kernel 3, stride 1)")
+        panel.set_ylim(bottom=0)
+        panel.axhline(1, color="grey", linestyle=":", label="the copy limit")
+    panels[0].set_ylabel("× limit")
+    panels[0].legend()
+    figure.tight_layout()
+    figure.savefig(file, dpi=120)

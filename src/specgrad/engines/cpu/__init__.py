@@ -1,0 +1,63 @@
+"""The CPU engine: NumPy arrays at the speed of memory (pooling, pointwise) and of matrix products (convolution).
+
+One part per kind of operator; this file decides which part runs what. Kernels are compiled by Numba on first use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ops.conv import Bilinear
+from ...ops.loss import Loss
+from ...ops.pointwise import Pointwise
+from ...ops.pool import Pool
+from ...ops.reduce import LogSoftmax, Sum
+from . import convolution, network, pooling
+
+PARTS = {Pool: pooling, Bilinear: convolution, Pointwise: network, Sum: network, LogSoftmax: network, Loss: network}
+
+TAKES = "; ".join(part.TAKES for part in dict.fromkeys(PARTS.values()))
+
+
+def part(op: Any) -> Any:
+    """Who runs this operator, or None."""
+    return next((part for kind, part in PARTS.items() if isinstance(op, kind)), None)
+
+
+def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
+    found = part(op)
+    return found.refuses(op, operands) if found else f"it does not run {op.name}"
+
+
+def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
+    return part(op).forward(op, operands, out)
+
+
+def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    kept: tuple[Any, Any] = part(op).keep(op, operands, out)
+    return kept
+
+
+def recall(op: Any, operands: tuple[Any, ...]) -> Any:
+    return part(op).recall(op, operands)
+
+
+def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    found: tuple[Any, Any] = part(op).indices(op, operands, out)
+    return found
+
+
+def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
+    return part(op).push(op, operands, kept, tangents, out)
+
+
+def pull(
+    op: Any,
+    operands: tuple[Any, ...],
+    kept: Any,
+    cotangent: Any,
+    wanted: tuple[bool, ...] | None = None,
+    out: Any = None,
+) -> tuple[Any, ...]:
+    pulled: tuple[Any, ...] = part(op).pull(op, operands, kept, cotangent, wanted, out)
+    return pulled

@@ -1,0 +1,37 @@
+"""The average: one fold of sums forwards, the adjoint fold backwards. Being linear it keeps nothing but its plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import threads
+from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, see
+from .compiled import kernel
+from .maximum import fold
+
+
+def value(op: Any, x: Array, out: Array | None) -> Array:
+    seen = see(op, x, any_order=True)
+    flat, result = room_for(seen, out)
+    fold(seen.plan.passes, seen, seen.flat, flat, maximum=None, divides=True)
+    return handed_over(result, out)
+
+
+def pull(seen: Seen, gy: Array) -> Array:
+    flat, gx = room_for_input(seen)
+    arriving = canonical(seen.plan, gy, of_output=True).view(seen.kind.stored)
+    made, found = seen.plan, seen.kind
+    by, over, columns = made.divisors
+    if made.small_back is not None and not found.half and by.size == 1 and not columns.size:
+        ints, tasks, size = made.small_back
+
+        def spread(task: Any) -> None:
+            scratch = np.empty(size, found.computed)
+            kernel("small.spread_small")(arriving, flat, found.zero, ints, by[0], over[0], task, scratch)
+
+        threads.run(spread, tasks)
+        return gx
+    fold(seen.plan.passes_back, seen, arriving, flat, maximum=None, divides=True)
+    return gx

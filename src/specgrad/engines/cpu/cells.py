@@ -1,0 +1,115 @@
+"""Arrays as kernels take them: flat, with strides in elements; half floats as the integers that carry their bits."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .plan import Plan, plan
+
+Array = npt.NDArray[Any]
+HALVES = {"float16": 1, "bfloat16": 2}
+
+
+class Kind(NamedTuple):
+    """A dtype: how its cells are stored for a kernel, in which type they are computed, and which half it is."""
+
+    dtype: np.dtype[Any]
+    stored: np.dtype[Any]
+    computed: np.dtype[Any]
+    half: int
+    lowest: Array
+    """The identity of a maximum, and a number that is no reason to look closer."""
+    zero: Array
+
+
+@functools.cache
+def kind(dtype: np.dtype[Any]) -> Kind | None:
+    """How kernels take cells of this dtype; None if they do not."""
+    half = HALVES.get(dtype.name, 0)
+    if not half and not (dtype.kind in "iu" or dtype.name in ("float32", "float64")):
+        return None
+    computed = np.dtype(np.float32) if half else dtype.newbyteorder("=")
+    lowest: float = -np.inf if computed.kind == "f" else np.iinfo(computed.type).min
+    return Kind(
+        dtype.newbyteorder("="),
+        np.dtype(np.uint16) if half else computed,
+        computed,
+        half,
+        np.array([lowest, np.inf if computed.kind == "f" else 1], computed),
+        np.zeros(2, computed),
+    )
+
+
+class Seen(NamedTuple):
+    """An operand with its plan: its cells from the lowest address on, and where among them its first one lies."""
+
+    plan: Plan
+    kind: Kind
+    flat: Array
+    origin: int
+
+
+def see(op: Any, x: Array, any_order: bool = False) -> Seen:
+    """Make an operand ready for kernels; only bytes in foreign order or between elements are ever copied."""
+    found = kind(x.dtype)
+    assert found is not None
+    size = x.itemsize
+    if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
+        x = np.array(x, found.dtype, order="C")
+    steps = tuple(step // size for step in x.strides)
+    made = plan(op, x.shape, steps, found.half, found.computed.str, any_order)
+    stored = x.view(found.stored)
+    if x.flags.c_contiguous:
+        return Seen(made, found, stored.reshape(-1), 0)
+    if x.size == 0:
+        return Seen(made, found, np.empty(0, found.stored), 0)
+    origin = -sum(step * (n - 1) for step, n in zip(steps, x.shape, strict=True) if step < 0)
+    span = sum(abs(step) * (n - 1) for step, n in zip(steps, x.shape, strict=True)) + 1
+    corner = stored[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)]
+    return Seen(
+        made,
+        found,
+        np.lib.stride_tricks.as_strided(corner.reshape(-1)[:1] if corner.ndim == 0 else corner, (span,), (size,)),
+        origin,
+    )
+
+
+def canonical(made: Plan, array: Array, of_output: bool) -> Array:
+    """A tangent or cotangent, flat in the order in which the plan sees its operand (copied if it lies otherwise)."""
+    shape = made.lengths if of_output else made.given
+    full = tuple(shape[made.back[p]] for p in range(len(shape)))
+    return np.ascontiguousarray(array.reshape(full).transpose(made.seen.order)).reshape(-1)
+
+
+def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
+    """Memory for a value, flat in the order of the plan, and the array that it makes up: `out` itself if it lies so."""
+    made, found = seen.plan, seen.kind
+    if out is not None and out.dtype.isnative:
+        as_seen = out.reshape(tuple(made.lengths[p] for p in made.back)).transpose(made.seen.order)
+        if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
+            return as_seen.view(found.stored).reshape(-1), out
+    memory = np.empty(made.lengths, found.dtype)
+    return memory.view(found.stored).reshape(-1), memory.transpose(made.back).reshape(made.shape)
+
+
+def room_for_input(seen: Seen) -> tuple[Array, Array]:
+    """Memory for a cotangent of the operand, flat in the order of the plan, and the array that it makes up."""
+    memory = np.empty(seen.plan.given, seen.kind.dtype)
+    return memory.view(seen.kind.stored).reshape(-1), memory.transpose(seen.plan.back)
+
+
+def handed_over(result: Array, out: Array | None) -> Array:
+    """The result, in `out` where one was given."""
+    if out is None or out is result:
+        return result
+    np.copyto(out, result)
+    return out
+
+
+def is_plain_array(direction: Any) -> bool:
+    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
+    return isinstance(direction, np.ndarray) and direction.dtype != object

@@ -1,0 +1,66 @@
+"""Kernels by name: compiled on first use, and kept on disk under a key that changes with their sources.
+
+Numba keeps a compiled function beside the source of that function alone; a changed helper in another file would go unnoticed. So the
+directory is named by a hash of all kernel sources and of the versions that made the code. Where it cannot be written, kernels are
+compiled in every process, and one warning says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "SPECGRAD_CACHE_DIR"
+KERNELS = Path(__file__).parent / "kernels"
+
+
+@functools.cache
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept, or None (with a warning) if that is nowhere."""
+    import llvmlite
+    import numba
+
+    key = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {sys.version}".encode())
+    for source in sorted(KERNELS.glob("*.py")):
+        key.update(source.read_bytes())
+    home = os.environ.get(VARIABLE) or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "specgrad"
+    )
+    directory = Path(home) / key.hexdigest()[:16]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError as problem:
+        warnings.warn(
+            f"specgrad compiles its kernels in every process: {directory} cannot be written ({problem.strerror}); "
+            f"set {VARIABLE} to a directory that can",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+@functools.cache
+def kernel(name: str) -> Any:
+    """The compiled function `name`, as "file.function"."""
+    from numba.core import config
+
+    file, _, function = name.partition(".")
+    found = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), function)
+    directory = cache_directory()
+    if directory is not None:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(directory)
+        try:
+            found.enable_caching()
+        finally:
+            config.CACHE_DIR = before
+    return found

@@ -1,0 +1,1 @@
+"""Compiled loops over flat arrays; imported when one first runs, since that imports Numba."""

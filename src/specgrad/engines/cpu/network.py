@@ -1,0 +1,260 @@
+"""Pointwise operators, reductions and losses on float32 and float64 arrays, by NumPy's own loops.
+
+Sums are in NumPy's order, so results differ from the specification's by rounding. What the specification selects away is selected
+here too, never multiplied by 0. Half floats, integers and all other scalars are left to the specification.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...dispatch import check_out
+from ...ops.loss import CrossEntropy, MseLoss
+from ...ops.pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
+from ...ops.reduce import LogSoftmax, Mean, Sum
+from ...scalars import as_indices
+from .. import reference
+
+TAKES = "pointwise operators, reductions and losses on NumPy arrays of float32 and float64"
+
+Array = npt.NDArray[Any]
+
+
+def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
+    if type(op) not in RULES:
+        return "it runs pointwise operators, reductions and losses only"
+    numbers = [x for slot, x in zip(op.slots, operands, strict=False) if not slot.integer]
+    if not all(type(x) is np.ndarray for x in numbers):
+        return "it takes NumPy arrays only"
+    dtype = numbers[0].dtype
+    if dtype not in (np.float32, np.float64) or not dtype.isnative or any(x.dtype != dtype for x in numbers):
+        return "it takes float32 or float64, of one kind"
+    return None
+
+
+def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
+    return keep(op, operands, out)[0]
+
+
+def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    operands = tuple(
+        as_indices(op.name, slot.name, x) if slot.integer else x for slot, x in zip(op.slots, operands, strict=False)
+    )
+    shape = op.output_shape(*(x.shape for x in operands))
+    op.check(operands)
+    if out is None:
+        out = np.empty(shape, operands[0].dtype)
+    check_out(op.name, out, shape, operands[0].dtype)
+    with np.errstate(all="ignore"):
+        return out, RULES[type(op)].value(op, operands, out)
+
+
+def recall(op: Any, operands: tuple[Any, ...]) -> Any:
+    return keep(op, operands)[1] if op.keeps else None
+
+
+def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
+    if not all(t is None or _is_plain(operands, t) for t in tangents):
+        return reference.push(op, operands, reference.recall(op, operands), tangents, out)
+    shape = op.output_shape(*(np.shape(x) for x in operands))
+    total = np.zeros(shape, operands[0].dtype) if out is None else out
+    total[...] = 0
+    with np.errstate(all="ignore"):
+        for slot, tangent in enumerate(tangents):
+            if tangent is not None and op.slots[slot].differentiable:
+                total += RULES[type(op)].push(op, operands, kept, slot, tangent)
+    return total
+
+
+def pull(
+    op: Any,
+    operands: tuple[Any, ...],
+    kept: Any,
+    cotangent: Any,
+    wanted: tuple[bool, ...] | None = None,
+    out: tuple[Any, ...] | None = None,
+) -> tuple[Any, ...]:
+    if not _is_plain(operands, cotangent):
+        return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
+    pulled: list[Any] = []
+    with np.errstate(all="ignore"):
+        for slot, x in enumerate(operands):
+            if not op.slots[slot].differentiable or not (wanted is None or wanted[slot]):
+                pulled.append(None)
+                continue
+            target = np.empty(np.shape(x), operands[0].dtype) if out is None or out[slot] is None else out[slot]
+            target[...] = _summed(RULES[type(op)].pull(op, operands, kept, slot, cotangent), target.shape)
+            pulled.append(target)
+    return tuple(pulled)
+
+
+def _is_plain(operands: tuple[Any, ...], direction: Any) -> bool:
+    """Whether a tangent or cotangent is an array like the operands; what else it may be, the specification knows."""
+    return type(direction) is np.ndarray and direction.dtype == operands[0].dtype
+
+
+def _summed(array: Array, shape: tuple[int, ...]) -> Array:
+    """Sum over the axes along which an operand of this shape was broadcast."""
+    if array.shape == shape or array.ndim < len(shape):
+        return array
+    fresh = array.ndim - len(shape)
+    axes = [a for a, n in enumerate(array.shape) if a < fresh or (shape[a - fresh] == 1 and n != 1)]
+    summed: Array = array.sum(axis=tuple(axes), keepdims=True)
+    return summed.reshape(shape)
+
+
+class Rule:
+    """How one operator runs: the value into `out` and what to keep of it, and one operand's share of each derivative."""
+
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        raise NotImplementedError
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        raise NotImplementedError
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        """The cotangent, before it is summed over broadcast axes."""
+        return self.push(op, xs, kept, slot, g)
+
+
+class _Relu(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        np.maximum(xs[0], 0, out=out)
+        out += 0  # -0.0 becomes 0.0
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return np.where(xs[0] <= 0, xs[0].dtype.type(0), dx)  # NaN passes
+
+
+class _Add(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        np.add(xs[0], xs[1], out=out)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return dx
+
+
+class _Sub(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        np.subtract(xs[0], xs[1], out=out)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return -dx if slot else dx
+
+
+class _Mul(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        np.multiply(xs[0], xs[1], out=out)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return dx * xs[1 - slot]
+
+
+class _Scale(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        np.multiply(xs[0], xs[0].dtype.type(op.factor), out=out)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return dx * xs[0].dtype.type(op.factor)
+
+
+class _Same(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        out[...] = xs[0].reshape(out.shape)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return dx.reshape(op.output_shape(xs[0].shape))
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        return g.reshape(xs[0].shape)
+
+
+class _Sum(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        np.sum(xs[0], axis=op.positions(xs[0].shape), keepdims=op.keepdims, out=out)
+        if isinstance(op, Mean):
+            out /= self._count(op, xs[0])
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        moved = np.empty(op.output_shape(dx.shape), dx.dtype)
+        self.value(op, (dx,), moved)
+        return moved
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        at = op.positions(xs[0].shape)
+        kept_axes = g.reshape([1 if p in at else n for p, n in enumerate(xs[0].shape)])
+        return np.broadcast_to(kept_axes / self._count(op, xs[0]) if isinstance(op, Mean) else kept_axes, xs[0].shape)
+
+    @staticmethod
+    def _count(op: Any, x: Array) -> Any:
+        return x.dtype.type(np.prod([x.shape[p] for p in op.positions(x.shape)], dtype=np.int64))
+
+
+def _shifted(x: Array) -> tuple[Array, Array]:
+    """x - m and log Σ exp(x - m) over the last axis, for a finite m near the maximum."""
+    m = x.max(axis=-1, keepdims=True, initial=-np.inf)
+    m[~np.isfinite(m)] = 0
+    below = x - m
+    return below, np.log(np.exp(below).sum(axis=-1, keepdims=True))
+
+
+class _LogSoftmax(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        below, total = _shifted(xs[0])
+        np.subtract(below, total, out=out)
+        return np.exp(out)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return dx - (kept * dx).sum(axis=-1, keepdims=True)
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        return g - kept * g.sum(axis=-1, keepdims=True)
+
+
+class _CrossEntropy(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        logits, labels = xs[0], np.asarray(xs[1])[..., None]
+        below, total = _shifted(logits)
+        np.mean(total - np.take_along_axis(below, labels, -1), out=out)
+        slopes = np.exp(below - total)
+        np.put_along_axis(slopes, labels, np.take_along_axis(slopes, labels, -1) - 1, -1)
+        slopes /= slopes.dtype.type(labels.size)
+        return slopes
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return (kept * dx).sum()
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        return kept * g
+
+
+class _MseLoss(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        gap = xs[0] - xs[1]
+        np.mean(gap * gap, out=out)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return (self.pull(op, xs, kept, slot, dx)).sum()
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        gap = xs[1] - xs[0] if slot else xs[0] - xs[1]
+        return gap * (g * gap.dtype.type(2)) / gap.dtype.type(gap.size)
+
+
+RULES: dict[type, Rule] = {
+    Relu: _Relu(),
+    Add: _Add(),
+    Sub: _Sub(),
+    Mul: _Mul(),
+    Scale: _Scale(),
+    Reshape: _Same(),
+    Detach: _Same(),
+    Sum: _Sum(),
+    Mean: _Sum(),
+    LogSoftmax: _LogSoftmax(),
+    CrossEntropy: _CrossEntropy(),
+    MseLoss: _MseLoss(),
+}

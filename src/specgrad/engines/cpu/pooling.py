@@ -1,0 +1,104 @@
+"""Pooling on NumPy arrays at the speed of memory, by kernels that Numba compiles on first use.
+
+An N-dimensional window is a chain of one-dimensional folds, so the cost of a cell does not grow with the window's volume.
+This file decides which fold runs what; the folds are in `kernels`, how an array is walked is in `plan`.
+
+Peak extra memory of a call, beyond its result and some rows per thread: maximum and average up to rank 2 none; each further
+axis an array of the size the operand has once the last two axes are folded; winners one byte per output (four where a window has
+more than 255 places); VJPs of half floats a plane of float32 per thread; ties "all" and "split" one array per axis, of the
+operand's size after that axis was folded, and the smooth maximum two. Nothing grows with the kernel. `vjp` also holds the value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch import check_out, write
+from ...ops.pool import Average, Maximum, SmoothMaxPool
+from ...scalars.floats import Numbers, admitted
+from .. import reference
+from . import average, chain, maximum
+from .cells import is_plain_array, kind, see
+
+TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
+
+
+def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
+    x = operands[0]
+    if type(x) is not np.ndarray:
+        return f"it takes NumPy arrays only, not {type(x).__name__}"
+    found = kind(x.dtype)
+    if found is None:
+        return f"it does not take {x.dtype}"
+    if found.dtype.kind in "iu" and not isinstance(op, Maximum):
+        return "it takes integers for a maximum only"
+    if found.dtype.kind in "iu" and isinstance(op, Maximum) and op.ties == "split":
+        return "integers do not split"
+    if isinstance(op, SmoothMaxPool) and not Numbers(x.dtype).holds(op.beta):
+        return f"beta is 0 or infinite as {x.dtype}"
+    return None
+
+
+def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
+    (x,) = operands
+    if out is not None:
+        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
+    if isinstance(op, SmoothMaxPool):
+        return write(op.name, chain.smooth(op, x)[0], out)
+    return (maximum if isinstance(op, Maximum) else average).value(op, x, out)
+
+
+def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    (x,) = operands
+    if isinstance(op, Average) or (isinstance(op, Maximum) and op.ties != "first"):
+        return forward(op, operands, out), recall(op, operands)
+    value, kept = chain.smooth(op, x) if isinstance(op, SmoothMaxPool) else maximum.keep(op, x)
+    return write(op.name, value, out), kept
+
+
+def recall(op: Any, operands: tuple[Any, ...]) -> Any:
+    (x,) = operands
+    if isinstance(op, Average):
+        return see(op, x, any_order=True)
+    if isinstance(op, Maximum) and op.ties != "first":
+        return chain.tie(op, x)
+    return keep(op, operands)[1]
+
+
+def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    (x,) = operands
+    if out is not None:
+        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
+    return maximum.indices(op, x, out)
+
+
+def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
+    (x,), (dx,) = operands, tangents
+    if dx is None:
+        dx = np.zeros_like(x)
+    if not is_plain_array(dx):
+        return reference.push(op, operands, reference.recall(op, operands), tangents)
+    dx = admitted(x.dtype.newbyteorder("="), op.name, "tangent of x", dx)
+    if isinstance(op, SmoothMaxPool):
+        return write(op.name, chain.push_smooth(kept, dx), out)
+    if isinstance(op, Average):
+        return average.value(op, dx, out)
+    return write(op.name, (maximum if op.ties == "first" else chain).push(kept, dx), out)
+
+
+def pull(
+    op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: Any = None, out: Any = None
+) -> tuple[Any, ...]:
+    (x,) = operands
+    if not is_plain_array(cotangent):
+        return reference.pull(op, operands, reference.recall(op, operands), cotangent)
+    gy = admitted(x.dtype.newbyteorder("="), op.name, "cotangent", cotangent)
+    if isinstance(op, SmoothMaxPool):
+        gx = chain.pull_smooth(kept, gy)
+    elif isinstance(op, Average):
+        gx = average.pull(kept, gy)
+    else:
+        gx = (maximum if op.ties == "first" else chain).pull(kept, gy)
+    return (write(op.name, gx.reshape(x.shape), out and out[0]),)

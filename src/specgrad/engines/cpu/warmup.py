@@ -1,0 +1,32 @@
+"""The common kernels: which calls compile them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...ops import AdaptiveMaxPool, AvgPool, GlobalMaxPool, MaxPool, SmoothMaxPool
+
+
+def steps(dtypes: tuple[str, ...] = ("float32", "float64")) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Name and call of everything worth compiling ahead: value and VJP of small, large and other windows."""
+    common = (
+        MaxPool((2, 2)),
+        MaxPool((9, 9), stride=1, padding=4),
+        AvgPool((2, 2)),
+        AvgPool((9, 9), stride=1, padding=4),
+        AdaptiveMaxPool((7, 7)),
+        GlobalMaxPool(2),
+        SmoothMaxPool((2, 2), beta=1.0),
+    )
+    for dtype in dtypes:
+        x = np.arange(512.0).reshape(2, 16, 16).astype(dtype)
+        for op in common:
+            yield f"{op.name} {dtype}", functools.partial(_run, op, x)
+
+
+def _run(op: Any, x: Any) -> None:
+    op.vjp((x,), op(x))

@@ -1,0 +1,7 @@
+"""Operators as a program that can be read, checked, differentiated and compiled before it runs."""
+
+from .ir import Graph
+from .program import Program
+from .trace import trace
+
+__all__ = ["Graph", "Program", "trace"]

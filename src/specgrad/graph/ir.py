@@ -1,0 +1,276 @@
+"""The graph: inputs, constants, operators and outputs, each value assigned once; shapes are checked when a node is added.
+
+A graph has shapes and no scalar: the same graph runs over floats, Fractions, Duals and the Vars of a tape. It knows operators only
+by what all of them offer. Where only a number is written (the seed of a gradient, a zero), it takes on the scalar of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import arguments, dispatch, tree
+from ..arithmetic import is_number, like
+from ..derive import Absent
+from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_words
+from ..levels import Level, Var
+from ..operator import Operator, shape_of
+from ..scalars import as_indices, as_operand
+
+Shape = tuple[int, ...]
+
+
+class GraphVar(Var):
+    """A value of a graph: `shape` and `name`; its numbers exist when the graph runs."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        super().__init__(graph, node.name, node.shape)
+        self.place = node.place
+
+    def filled(self, number: Any, shape: Shape) -> Any:
+        return self.level.constant(number, shape)
+
+    def __repr__(self) -> str:
+        return f"Var({self.name!r}, shape={self.shape})"
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One value: an input (neither operator nor constant), a constant (an array, or a number that fills the shape), or an operator's."""
+
+    place: int
+    name: str
+    shape: Shape
+    op: Any = None
+    operands: tuple[int, ...] = ()
+    constant: Any = None
+    differentiable: bool = False
+
+    @property
+    def is_input(self) -> bool:
+        return self.op is None and self.constant is None
+
+
+class Graph(Level):
+    """A program in single assignment: make inputs, apply any function of specgrad to them, name the outputs.
+
+    >>> import numpy as np, specgrad as sg
+    >>> graph = Graph()
+    >>> x = graph.input("x", (2, 4))
+    >>> _ = graph.output(sg.sum(sg.relu(x) * 3))
+    >>> print(graph)
+    x = input(differentiable): (2, 4)
+    relu_1 = Relu()(x): (2, 4)
+    constant_2 = 3: ()
+    mul_3 = Mul()(relu_1, constant_2): (2, 4)
+    sum_4 = Sum()(mul_3): ()
+    return sum_4
+    >>> graph.forward(np.ones((2, 4)))
+    array(24.)
+    """
+
+    called = "graph"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: list[Node] = []
+        self.outputs: list[int] = []
+        self._names: set[str] = set()
+        self._holds: dict[int, bool] = {}  # whether an operand is read as integers or as numbers
+
+    @property
+    def inputs(self) -> list[Node]:
+        """The inputs, in the order in which they were made and are given."""
+        return [node for node in self.nodes if node.is_input]
+
+    def input(self, name: str, shape: Sequence[int], differentiable: bool = True) -> GraphVar:
+        """A value that is given when the graph runs; differentiable=False for labels and other data without derivative."""
+        if not isinstance(name, str) or not name or unused(self, name) != name:
+            rule, remedy = "is not a name of its own", "give every input another name, in letters"
+            raise refusal(ArgumentError, "input", "name", name, rule, remedy)
+        lengths = arguments.shape("input", shape)
+        if -1 in lengths:
+            raise refusal(ArgumentError, "input", "shape", shape, "has an open length", "write every length")
+        return self._add(name, lengths, differentiable=arguments.flag("input", "differentiable", differentiable))
+
+    def constant(self, value: Any, shape: Sequence[int] = ()) -> GraphVar:
+        """An array that is part of the graph, or a number that fills `shape` in the scalar of the inputs."""
+        name = unused(self, f"constant_{len(self.nodes)}")
+        if is_number(value):
+            return self._add(name, tuple(shape), constant=value)
+        if dispatch.is_var(value):
+            rule, remedy = "a graph's constants are arrays, known before it runs", "make it an input of the graph"
+            raise refusal(ArgumentError, "constant", "value", value, rule, remedy)
+        array = as_operand("constant", "value", value)
+        return self._add(name, tuple(array.shape), constant=array)
+
+    def output(self, *values: Any) -> Graph:
+        """Add outputs, in order."""
+        places = [self._place("output", "value", value) for value in values]
+        self.outputs.extend(places)
+        return self
+
+    def record(self, op: Operator, operands: tuple[Any, ...]) -> GraphVar:
+        before = len(self.nodes)
+        try:
+            places = tuple(self._place(op.name, s.name, o) for s, o in zip(op.slots, operands, strict=False))
+            shape = self._checked(op, places)
+        except SpecgradError as error:
+            self._names.difference_update(node.name for node in self.nodes[before:])
+            del self.nodes[before:]
+            raise type(error)(f"node {op.name}_{before}: {error}") from None
+        self._holds.update((place, slot.integer) for slot, place in zip(op.slots, places, strict=False))
+        return self._add(unused(self, f"{op.name}_{len(self.nodes)}"), shape, op=op, operands=places)
+
+    def _place(self, name: str, argument: str, value: Any) -> int:
+        if not dispatch.is_var(value):
+            return int(self.constant(value).place)
+        self.admit(name, argument, value)
+        return int(value.place if value.level is self else self.constant(value).place)
+
+    def _add(self, name: str, shape: Shape, **how: Any) -> GraphVar:
+        node = Node(len(self.nodes), name, shape, **how)
+        self._names.add(name)
+        self.nodes.append(node)
+        return GraphVar(self, node)
+
+    def _checked(self, op: Operator, places: Sequence[int]) -> Shape:
+        """The shape of an operator's value, once all operands fit their slots."""
+        for slot, place in zip(op.slots, places, strict=False):
+            node = self.nodes[place]
+            if slot.integer:
+                if node.op is not None or node.differentiable:
+                    rule = "must be integers: an input with differentiable=False, or an integer array"
+                    remedy = f"make it graph.input({node.name!r}, {node.shape}, differentiable=False)"
+                    raise refusal(ArgumentError, op.name, slot.name, shape_words(node.shape), rule, remedy)
+                if node.constant is not None:
+                    as_indices(op.name, slot.name, node.constant)
+            if self._holds.get(place, slot.integer) is not slot.integer:
+                rule, remedy = f"{node.name} is used both as integers and as numbers", "make two inputs of it"
+                raise refusal(ArgumentError, op.name, slot.name, shape_words(node.shape), rule, remedy)
+        shape = op.output_shape(*(self.nodes[place].shape for place in places))
+        nodes = [self.nodes[place] for place in places]
+        labels = [n.constant if s.integer else Absent(n.shape) for s, n in zip(op.slots, nodes, strict=False)]
+        if all(known is not None for known in labels):
+            op.check(labels)
+        return shape
+
+    @property
+    def indices(self) -> set[int]:
+        """The places that hold integers such as labels, whatever the scalar of the graph."""
+        return {place for place, integer in self._holds.items() if integer}
+
+    def validate(self) -> None:
+        """Refuse a graph that is not legal: an operand that comes later, a shape that is not the operator's, no output."""
+        names = set()
+        for place, node in enumerate(self.nodes):
+            rule = ""
+            if node.place != place or node.name in names:
+                rule = "has not its own name and place"
+            elif any(not 0 <= operand < place for operand in node.operands):
+                rule = "reads a value that is not there before it"
+            elif node.op is not None and node.shape != self._checked(node.op, node.operands):
+                rule = f"has shape {node.shape} but its operator gives {self._checked(node.op, node.operands)}"
+            if rule:
+                raise refusal(
+                    ArgumentError, "graph", "node", node.name, rule, "build it with the functions of specgrad"
+                )
+            names.add(node.name)
+        if not self.outputs:
+            raise refusal(ArgumentError, "graph", "outputs", 0, "a graph needs an output", "name it: graph.output(y)")
+        for place in self.outputs:
+            if not 0 <= place < len(self.nodes):
+                raise refusal(ArgumentError, "graph", "output", place, "is not a node", "give a Var of this graph")
+
+    def __str__(self) -> str:
+        lines = []
+        for node in self.nodes:
+            if node.is_input:
+                kind = "differentiable" if node.differentiable else ""
+                lines.append(f"{node.name} = input({kind}): {node.shape}")
+            elif node.op is None:
+                shown = node.constant if is_number(node.constant) else f"array({node.constant.dtype})"
+                lines.append(f"{node.name} = {shown}: {node.shape}")
+            else:
+                operands = ", ".join(self.nodes[place].name for place in node.operands)
+                lines.append(f"{node.name} = {node.op!r}({operands}): {node.shape}")
+        return "\n".join([*lines, "return " + ", ".join(self.nodes[place].name for place in self.outputs)])
+
+    def forward(self, *xs: Any) -> Any:
+        """The outputs for these inputs (arrays of any scalar, Duals, Vars; nests are taken leaf by leaf): one, or a tuple."""
+        self.validate()
+        given = given_inputs("forward", "input", self.inputs, self.indices, xs)
+        results = interpret(self, given)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def jvp(self, xs: Sequence[Any], dxs: Sequence[Any]) -> tuple[Any, Any]:
+        """(y, dy): the outputs, and their tangents for one tangent per differentiable input."""
+        from .transform import jvp
+
+        self.validate()
+        given = given_inputs("jvp", "input", self.inputs, self.indices, xs)
+        moved = given_inputs("jvp", "tangent", [node for node in self.inputs if node.differentiable], set(), dxs)
+        both = interpret(jvp(self), [*given, *moved])
+        count = len(self.outputs)
+        return (both[0], both[1]) if count == 1 else (tuple(both[:count]), tuple(both[count:]))
+
+    def vjp(self, xs: Sequence[Any], gys: Any) -> tuple[Any, ...]:
+        """One cotangent per differentiable input, for one cotangent per output."""
+        from .transform import vjp
+
+        self.validate()
+        given = given_inputs("vjp", "input", self.inputs, self.indices, xs)
+        ends = [self.nodes[place] for place in self.outputs]
+        arriving = given_inputs("vjp", "cotangent", ends, set(), gys if isinstance(gys, list | tuple) else (gys,))
+        return tuple(interpret(vjp(self), [*given, *arriving]))
+
+    def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Any:
+        """A Program of this graph for one dtype, whose memory is planned once."""
+        from .program import Program
+
+        return Program(self, dtype, engine)
+
+
+def unused(graph: Graph, name: str) -> str:
+    """This name, or the next that no node of the graph has."""
+    while name in graph._names:
+        name += "_"
+    return name
+
+
+def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int], xs: Sequence[Any]) -> list[Any]:
+    """One array or Var per wanted node, refused unless it has the node's shape."""
+    flat = [leaf for _, leaf in tree.leaves(tuple(xs))]
+    if len(flat) != len(wanted):
+        rule = f"{len(wanted)} are needed: " + ", ".join(node.name for node in wanted)
+        raise refusal(ShapeError, name, f"{what}s", len(flat), rule, "give one for each")
+    found = []
+    for node, value in zip(wanted, flat, strict=True):
+        argument = f"{what} {node.name}"
+        if shape_of(name, argument, value) != node.shape:
+            rule, remedy = f"must have shape {node.shape}", "reshape or broadcast it first"
+            raise refusal(ShapeError, name, argument, value, rule, remedy)
+        convert = as_indices if node.place in indices else as_operand
+        found.append(value if dispatch.is_var(value) else convert(name, argument, value))
+    return found
+
+
+def interpret(graph: Graph, given: Sequence[Any]) -> list[Any]:
+    """The outputs, by running one operator after another on whatever the inputs are."""
+    values: list[Any] = []
+    rest, indices = iter(given), graph.indices
+    numbers = [x for node, x in zip(graph.inputs, given, strict=True) if node.place not in indices]
+    example = numbers[0] if numbers else np.zeros(())
+    for node in graph.nodes:
+        if node.is_input:
+            values.append(next(rest))
+        elif node.op is None:
+            values.append(like(example, node.constant, node.shape) if is_number(node.constant) else node.constant)
+        else:
+            values.append(dispatch.forward(node.op, tuple(values[place] for place in node.operands)))
+    return [values[place] for place in graph.outputs]

@@ -1,0 +1,202 @@
+"""A graph compiled for one dtype and engine: steps in a fixed order, in memory that is planned once and reused.
+
+The values of the graph live in the plan's buffers, and outputs in fresh arrays or in those of the caller; what a step takes for
+itself while it runs is its engine's affair. A workspace belongs to one call at a time, so that a program may be called from several
+threads; there are as many as calls that ever ran together.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dispatch
+from ..arithmetic import is_number, like
+from ..derive import Absent
+from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
+from ..scalars import find_family
+from .ir import Graph, Node, given_inputs
+from .plan import Plan, planned
+from .steps import DerivedStep, Step, scheduled
+from .transform import simplified, value_and_grad
+
+
+class Program:
+    """A compiled graph: call it with one array per input; `plan` tells its memory, and `str` its steps.
+
+    >>> import numpy as np, specgrad as sg
+    >>> program = sg.trace(lambda x: sg.sum(sg.relu(x) * x), (3,)).compile(np.float64, engine="reference")
+    >>> program(np.array([1.0, -2.0, 3.0]))
+    array(10.)
+    >>> program.value_and_grad(np.array([1.0, -2.0, 3.0]))
+    (array(10.), (array([2., 0., 6.]),))
+    >>> print(program.plan)
+    2 values in 1 buffers, 1 written in place: 24 bytes instead of 48
+    """
+
+    def __init__(self, graph: Graph, dtype: Any, engine: str) -> None:
+        graph.validate()
+        self.source = graph
+        self.engine = engine
+        self.dtype = np.dtype(dtype)
+        self.graph = simplified(graph)
+        nodes = self.graph.nodes
+        self._indices = self.graph.indices
+        self._steps = scheduled(self.graph)
+        candidates = _candidates(engine)
+        for step in self._steps:
+            try:
+                self._assign(step, candidates)
+            except SpecgradError as error:
+                raise type(error)(f"node {nodes[step.places[0]].name}: {error}") from None
+        self._outputs = [place for place in dict.fromkeys(self.graph.outputs) if nodes[place].op is not None]
+        outside = [node.place for node in nodes if node.op is None] + self._outputs
+        shapes = [node.shape for node in nodes]
+        self.plan: Plan = planned([step.use() for step in self._steps], shapes, outside, self.dtype.itemsize)
+        self._constants = {n.place: self._constant(n) for n in nodes if n.op is None and not n.is_input}
+        self._free: collections.deque[list[Any]] = collections.deque()
+
+    def _assign(self, step: Step, candidates: Sequence[str]) -> None:
+        """Choose the first engine that takes a step, or refuse what none takes."""
+        op, shapes = step.run_by
+        if step.alias or hasattr(op, "evaluate"):
+            return
+        whole = [slot.integer for slot in op.slots[: len(shapes)]]
+        operands = tuple(np.zeros(shape, np.intp if w else self.dtype) for shape, w in zip(shapes, whole, strict=True))
+        if self.dtype != object:
+            numbers = [(s.name, x) for s, x in zip(op.slots, operands, strict=False) if not s.integer]
+            family = find_family(op.name, [name for name, _ in numbers], [x for _, x in numbers])
+            family.require(op.name, numbers[0][0], numbers[0][1], op.needs)
+        for name in candidates:
+            engine = dispatch.load(name)
+            reason = engine.refuses(op, operands)
+            if reason is None:
+                step.engine = engine
+                if isinstance(step, DerivedStep) and self.dtype != object:
+                    step.stands = step.stand_ins(np.zeros((), self.dtype))
+                return
+        raise refusal(ArgumentError, op.name, "engine", self.engine, reason or "", "compile for another engine")
+
+    def _constant(self, node: Node) -> Any:
+        """A constant in the program's dtype; over objects, whose scalar is not known yet, a number stays a number."""
+        if node.place in self._indices or (self.dtype == object and is_number(node.constant)):
+            return node.constant
+        if is_number(node.constant):
+            return like(np.zeros((), self.dtype), node.constant, node.shape)
+        if self.dtype == object:
+            return node.constant
+        if not np.can_cast(node.constant.dtype, self.dtype, "same_kind"):
+            rule, remedy = f"does not mix with {self.dtype}", "make the constant of the program's dtype"
+            raise refusal(ScalarError, "compile", node.name, node.constant, rule, remedy)
+        return node.constant.astype(self.dtype)
+
+    def __call__(self, *xs: Any, out: Any = None) -> Any:
+        """The outputs for these inputs: one array, or a tuple; written into `out` (an array, or a tuple) where it is given."""
+        results = self._run(xs, out)
+        return results[0] if len(results) == 1 else results
+
+    def value_and_grad(self, *xs: Any, out: Any = None) -> tuple[Any, tuple[Any, ...]]:
+        """The value, of one cell, and one gradient per differentiable input; `out` takes an array for each of these, in order."""
+        value, *gradients = self.gradient._run(xs, out)
+        return value, tuple(gradients)
+
+    @functools.cached_property
+    def gradient(self) -> Program:
+        """The program of value and gradients together."""
+        return Program(value_and_grad(self.source), self.dtype, self.engine)
+
+    def _run(self, xs: Sequence[Any], out: Any) -> tuple[Any, ...]:
+        given = self._given(xs)
+        results = self._fresh() if out is None else self._checked(out, given)
+        try:
+            workspace = self._free.pop()
+        except IndexError:
+            workspace = self._workspace()
+        values = list(workspace)
+        for node, x in zip(self.graph.inputs, given, strict=True):
+            values[node.place] = x
+        for place, constant in self._constants.items():
+            values[place] = constant
+            if self.dtype == object and is_number(constant):
+                values[place] = like(self._example(given), constant, self.graph.nodes[place].shape)
+        written = set()
+        for place, result in zip(self.graph.outputs, results, strict=True):
+            if place in self._outputs and place not in written:
+                values[place] = result
+                written.add(place)
+        memories: dict[int, Any] = {}
+        try:
+            for step in self._steps:
+                step.run(values, memories)
+        finally:
+            self._free.append(workspace)
+        for place, result in zip(self.graph.outputs, results, strict=True):
+            if values[place] is not result:
+                result[...] = values[place]
+        return tuple(results)
+
+    def _given(self, xs: Sequence[Any]) -> list[Any]:
+        """The inputs, once all fit: checked before anything runs, so that a refused call changes nothing."""
+        given = given_inputs("program", "input", self.graph.inputs, self._indices, xs)
+        for node, x in zip(self.graph.inputs, given, strict=True):
+            if node.place not in self._indices and not (isinstance(x, np.ndarray) and x.dtype == self.dtype):
+                rule, remedy = f"this program takes {self.dtype}", f"cast it, or compile the graph for {_dtype(x)}"
+                raise refusal(ScalarError, "program", f"input {node.name}", x, rule, remedy)
+        by_place = {node.place: x for node, x in zip(self.graph.inputs, given, strict=True)}
+        for step in self._steps:
+            if any(slot.integer for slot in step.op.slots) and not hasattr(step.op, "evaluate"):
+                known = {**by_place, **self._constants}
+                step.op.check([known.get(p, Absent(s)) for p, s in zip(step.reads, step.shapes, strict=True)])
+        return given
+
+    def _example(self, given: Sequence[Any]) -> Any:
+        numbers = [x for node, x in zip(self.graph.inputs, given, strict=True) if node.place not in self._indices]
+        return numbers[0] if numbers else np.zeros(())
+
+    def _fresh(self) -> list[Any]:
+        return [np.empty(self.graph.nodes[place].shape, self.dtype) for place in self.graph.outputs]
+
+    def _checked(self, out: Any, given: Sequence[Any]) -> list[Any]:
+        """Arrays of the caller to write the outputs into, which must not lie over an input or over each other."""
+        arrays = list(out) if isinstance(out, list | tuple) else [out]
+        if len(arrays) != len(self.graph.outputs):
+            rule = f"the program has {len(self.graph.outputs)} outputs"
+            raise refusal(ShapeError, "program", "out", len(arrays), rule, "give one array for each")
+        for number, (place, array) in enumerate(zip(self.graph.outputs, arrays, strict=True)):
+            dispatch.check_out("program", array, self.graph.nodes[place].shape, self.dtype)
+            if any(np.may_share_memory(array, other) for other in [*given, *arrays[:number]]):
+                rule, remedy = "shares memory with an input or another output", "give arrays of their own"
+                raise refusal(ArgumentError, "program", "out", array, rule, remedy)
+        return arrays
+
+    def _workspace(self) -> list[Any]:
+        """Every planned value as a view of its buffer."""
+        buffers = [np.empty(size, self.dtype) for size in self.plan.buffers]
+        views: list[Any] = [None] * len(self.graph.nodes)
+        for place, buffer_number in self.plan.buffer_of.items():
+            shape = self.graph.nodes[place].shape
+            views[place] = buffers[buffer_number][: math.prod(shape)].reshape(shape)
+        return views
+
+    def __str__(self) -> str:
+        names = self.graph.nodes
+        lines = [f"{', '.join(names[place].name for place in step.places)} = {step}" for step in self._steps]
+        return "\n".join([*lines, "return " + ", ".join(names[place].name for place in self.graph.outputs)])
+
+
+def _dtype(x: Any) -> Any:
+    return getattr(x, "dtype", type(x).__name__)
+
+
+def _candidates(name: str) -> list[str]:
+    """The named engine, and those after it for what it does not take."""
+    order = list(dispatch.ENGINES)
+    if name not in order:
+        rule, remedy = "is not an engine", "choose from " + ", ".join(order)
+        raise refusal(ArgumentError, "compile", "engine", name, rule, remedy)
+    return order[order.index(name) :]

@@ -1,0 +1,66 @@
+"""A Python function as a graph: it is called once, with Vars that stand for its arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .. import tree
+from ..operator import shape_of
+from ..scalars import as_operand
+from .ir import Graph
+
+
+def trace(f: Callable[..., Any], *shapes_or_arrays: Any) -> Graph:
+    """The graph of f for arguments of these shapes, each a tuple of integers, an array like the one to come, or a nest of them.
+
+    An array of integers stands for data without derivative, such as labels. A nest of arguments becomes one input per leaf.
+
+    >>> import specgrad as sg
+    >>> print(trace(lambda x, y: sg.sum(x * y), (2, 3), (3,)))
+    x = input(differentiable): (2, 3)
+    y = input(differentiable): (3,)
+    mul_2 = Mul()(x, y): (2, 3)
+    sum_3 = Sum()(mul_2): ()
+    return sum_3
+    """
+    graph = Graph()
+    arguments = [_stand_ins(graph, name, given) for name, given in zip(_names(f), shapes_or_arrays, strict=False)]
+    for _, leaf in tree.leaves(f(*arguments)):
+        graph.output(leaf)
+    return graph
+
+
+def _stand_ins(graph: Graph, name: str, given: Any) -> Any:
+    """Inputs in place of every shape or array in a nest."""
+    if _is_shape(given):
+        return graph.input(name, given)
+    if isinstance(given, dict):
+        return {key: _stand_ins(graph, f"{name}[{key!r}]", branch) for key, branch in given.items()}
+    if isinstance(given, list | tuple):
+        made = [_stand_ins(graph, f"{name}[{place}]", branch) for place, branch in enumerate(given)]
+        return type(given)(*made) if hasattr(given, "_fields") else type(given)(made)
+    if given is None:
+        return None
+    array = as_operand("trace", name, given)
+    kind = getattr(getattr(array, "dtype", None), "kind", "")
+    return graph.input(name, shape_of("trace", name, array), differentiable=kind not in "iu" or not kind)
+
+
+def _is_shape(given: Any) -> bool:
+    return isinstance(given, list | tuple) and all(type(length) is int for length in given)
+
+
+def _names(f: Callable[..., Any]) -> Iterator[str]:
+    """The names of f's positional parameters, and then numbers."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    yield from named
+    place = len(named)
+    while True:
+        yield f"input_{place}"
+        place += 1

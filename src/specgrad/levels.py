@@ -1,0 +1,88 @@
+"""Who may meet whom: every tape, graph and running transform is a level, and a Var belongs to one.
+
+An operator on Vars of several levels is recorded by the innermost; a Var of an enclosing level is a constant there, and being a Var
+it is recorded at its own level in turn. A transform is inside all that was begun before it and closes when it returns; two tapes,
+or a tape and a graph, are foreign to each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from .arithmetic import Arithmetic
+from .dispatch import is_var
+from .errors import ArgumentError, refusal
+
+_serials = itertools.count()
+_running: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("specgrad_levels", default=())
+
+
+class Var(Arithmetic):
+    """A value that its level records: use it in any function of specgrad, and in ``+ - *``."""
+
+    __slots__ = ("level", "name", "shape")
+
+    def __init__(self, level: Any, name: str, shape: tuple[int, ...]) -> None:
+        self.level = level
+        self.name = name
+        self.shape = shape
+
+    def __specgrad__(self, op: Any, operands: tuple[Any, ...]) -> Any:
+        for slot, operand in zip(op.slots, operands, strict=False):
+            if is_var(operand):
+                self.level.admit(op.name, slot.name, operand)
+        return self.level.record(op, operands)
+
+    def filled(self, number: Any, shape: tuple[int, ...]) -> Any:
+        """A constant of this shape, in the scalar of this Var."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        raise refusal(
+            ArgumentError, "Var", "name", self.name, "a recorded value has no truth value", "compare its value"
+        )
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    __iter__ = None  # NumPy and tuple() must not take a Var apart
+
+
+class Level:
+    """Something that records operators on its Vars."""
+
+    called = "level"
+
+    def __init__(self, transform: bool = False) -> None:
+        self.serial = next(_serials)
+        self.transform = transform
+        self.closed = False
+        self.around = _running.get()
+
+    def record(self, op: Any, operands: tuple[Any, ...]) -> Any:
+        """Apply an operator to operands of which one at least is ours, and remember it."""
+        raise NotImplementedError
+
+    def admit(self, name: str, argument: str, var: Any) -> None:
+        """Refuse a Var that has no meaning at this level."""
+        other = var.level
+        if other.closed:
+            rule = "was made inside a transform that has returned"
+            raise refusal(ArgumentError, name, argument, var, rule, "return the value from the function instead")
+        if other is not self and not (other in self.around or (self.transform and not other.transform)):
+            rule = f"is of another {other.called} than the {self.called} that is recording"
+            raise refusal(ArgumentError, name, argument, var, rule, f"use Vars of one {self.called}, and arrays")
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """The time in which a transform calls its function; afterwards the level is closed."""
+        token = _running.set((*self.around, self))
+        try:
+            yield
+        finally:
+            self.closed = True
+            _running.reset(token)

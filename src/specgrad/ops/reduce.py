@@ -1,0 +1,163 @@
+"""Reductions over whole axes: sum, mean, and the logarithm of softmax."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import arguments
+from ..errors import ArgumentError, ShapeError, refusal, shape_words
+from ..geometry import AxisReads, Geometry, Shape, each, reduced_geometry, strides
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..scalars.base import Cells, Family
+from .pool import lead
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Operator):
+    """Σ x over all axes, or over `axis` (an integer or several); keepdims keeps the axes as ones.
+
+    Window: whole axes, row-major. Domain: any ring; the sum of no cell is 0.
+
+    >>> import numpy as np
+    >>> Sum(axis=0)(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([4., 6.])
+    """
+
+    name: ClassVar = "sum"
+    slots: ClassVar = (Slot("x"),)
+    curvature: ClassVar = "none"
+    keeps: ClassVar = False
+
+    axis: int | Sequence[int] | None = None
+    _: KW_ONLY
+    keepdims: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(
+            axis=arguments.reduced(self.name, self.axis),
+            keepdims=arguments.flag(self.name, "keepdims", self.keepdims),
+        )
+
+    def positions(self, shape: Shape) -> tuple[int, ...]:
+        """The axes that are summed over, counted from 0."""
+        rank = len(shape)
+        if self.axis is None:
+            return tuple(range(rank))
+        axes = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        for p in axes:
+            if not isinstance(p, int) or not -rank <= p < rank:
+                rule = f"{p} is not an axis of an array with {rank} axes"
+                remedy = f"write integers from {-rank} to {rank - 1}" if rank else "leave it out"
+                raise refusal(ArgumentError, self.name, "axis", self.axis, rule, remedy)
+        positions = tuple(p % rank for p in axes if isinstance(p, int))
+        if len(set(positions)) < len(positions):
+            raise refusal(ArgumentError, self.name, "axis", self.axis, "names an axis twice", "name each axis once")
+        return positions
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = checked_shapes(self, shapes)
+        positions = self.positions(shape)
+        if self.keepdims:
+            return tuple(1 if p in positions else n for p, n in enumerate(shape))
+        return tuple(n for p, n in enumerate(shape) if p not in positions)
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        self.output_shape(*shapes)
+        return reduced_geometry(shapes[0], self.positions(shapes[0]))
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        total = S.zeros(window.size)
+        for tap in window:
+            total = total + tap.cells(0)
+        return total, None
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        for tap in window:
+            yield tap.entry(0, tap.real)
+
+
+@dataclass(frozen=True, repr=False)
+class Mean(Sum):
+    """Σ x / count over all axes, or over `axis`; keepdims keeps the axes as ones.
+
+    Window: whole axes, row-major. Domain: scalars that divide; the mean of no cell is refused.
+
+    >>> import numpy as np
+    >>> Mean()(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array(2.5)
+    """
+
+    name: ClassVar = "mean"
+    needs: ClassVar = ("division",)
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        shapes = checked_shapes(self, shapes)
+        for p in self.positions(shapes[0]):
+            if shapes[0][p] == 0:
+                rule = "the mean of no cell is not a number"
+                raise refusal(ShapeError, self.name, "x", shape_words(shapes[0]), rule, "drop the empty input", p)
+        return super().output_shape(*shapes)
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        return S.divide(super().value(S, window)[0], self._count(S, window)), None
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        for tap in window:
+            yield tap.entry(0, tap.real, over=self._count(S, window))
+
+    @staticmethod
+    def _count(S: Family, window: Window) -> Cells:
+        return S.constant(window.block.count("real"))
+
+
+@dataclass(frozen=True, repr=False)
+class LogSoftmax(Operator):
+    """x_c - log Σ_j exp(x_j) over the last axis.
+
+    Window: the last axis. The slope in x_j is [c = j] - softmax_j. Nothing overflows: exponents are shifted by the maximum.
+    Domain: scalars with exp and log.
+
+    >>> import numpy as np
+    >>> LogSoftmax()(np.array([0.0, 0.0])).round(6)
+    array([-0.693147, -0.693147])
+    """
+
+    name: ClassVar = "log_softmax"
+    slots: ClassVar = (Slot("x"),)
+    needs: ClassVar = ("real", "division", "exp")
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        shapes = checked_shapes(self, shapes)
+        if not shapes[0]:
+            rule = "has no last axis"
+            raise refusal(ShapeError, self.name, "x", shape_words(shapes[0]), rule, "give it an axis of classes")
+        return shapes[0]
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        *batch, classes = self.output_shape(*shapes)
+        every = np.ones((classes, classes), np.bool_)
+        reads = AxisReads((np.arange(classes) + np.zeros((classes, 1), np.intp),), every, every)
+        axes = (*(each(n, step) for n, step in zip(batch, strides(shapes[0]), strict=False)), reads)
+        return Geometry(axes, tuple(range(len(axes))))
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        pivot = S.pivot(lead(S, window, "real")[0])
+        total, own = S.zeros(window.size), S.zeros(window.size)
+        for tap in window:
+            total = total + S.exp(tap.cells(0) - pivot)
+            own = S.where(tap.place[0] == window.block.cells, tap.cells(0), own)
+        return (own - pivot) - S.log(total), (pivot, total)
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        pivot, total = kept
+        for tap in window:
+            weight = S.divide(S.exp(tap.cells(0) - pivot), total)
+            own = S.where(tap.place[0] == window.block.cells, S.constant(1), S.constant(0))
+            yield tap.entry(0, window.everywhere, times=own - weight)

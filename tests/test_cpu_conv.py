@@ -1,0 +1,183 @@
+"""The convolution engine against the specification: derived bounds, all options, infinities, threads, memory."""
+
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import specgrad as sg
+from specgrad.conformance import bounds
+from specgrad.conformance.cases import STRATEGIES
+from specgrad.engines.cpu import blas, convolution
+
+KINDS = [sg.Conv, sg.ConvTranspose, sg.Linear]
+DTYPES = [np.float32, np.float64]
+
+
+def arrays(case, dtype, scale):
+    """Operands, tangents and cotangent of a case as floats that do not sum exactly."""
+    random = np.random.default_rng(case.cotangent.size)
+
+    def made(a):
+        return (a * scale + random.standard_normal(a.shape)).astype(dtype)
+
+    return tuple(map(made, case.operands)), tuple(map(made, case.tangents)), made(case.cotangent)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+def test_value_and_derivatives_hold_the_derived_bound(kind, dtype):
+    @given(STRATEGIES[kind], st.sampled_from([1.0, 1e3]))
+    @settings(max_examples=60)
+    def check(case, scale):
+        operands, tangents, g = arrays(case, dtype, scale)
+        assert sg.dispatch.choose(case.op, operands).__name__.endswith("cpu")
+        value, pushed = case.op.jvp(operands, tangents)
+        for judged, got in (
+            (bounds.value(case.op, operands), value),
+            (bounds.jvp(case.op, operands, tangents), pushed),
+            *zip(bounds.vjp(case.op, operands, g), case.op.vjp(operands, g), strict=True),
+        ):
+            assert got.dtype == dtype
+            assert judged.worst(got) <= 1
+
+    check()
+
+
+LARGER = [
+    (sg.Conv((3, 3), padding=1), (2, 16, 33, 29), (24, 16, 3, 3)),
+    (sg.Conv((3, 3), padding=1, stride=2, dilation=2, groups=2), (3, 8, 31, 30), (12, 4, 3, 3)),
+    (sg.Conv((7, 7), padding=3, stride=2), (1, 3, 64, 60), (16, 3, 7, 7)),
+    (sg.Conv((1, 1)), (2, 32, 20, 20), (64, 32, 1, 1)),
+    (sg.Conv((1, 1), stride=2), (2, 32, 21, 20), (64, 32, 1, 1)),
+    (sg.Conv((3, 3), padding=1, groups=16), (2, 16, 40, 41), (16, 1, 3, 3)),
+    (sg.Conv((3, 3), padding=((2, 0), (0, 1)), groups=16, stride=2), (2, 16, 40, 41), (32, 1, 3, 3)),
+    (sg.Conv((4, 4), stride=4), (2, 8, 32, 32), (16, 8, 4, 4)),
+    (sg.Conv((9,), padding="same"), (4, 16, 500), (16, 16, 9)),
+    (sg.Conv((3, 3, 3), padding=1), (1, 8, 12, 13, 14), (8, 8, 3, 3, 3)),
+    (sg.Conv((2, 2, 2, 2), padding=1), (1, 3, 5, 6, 5, 4), (4, 3, 2, 2, 2, 2)),
+    (sg.ConvTranspose((4, 4), stride=2, padding=1), (2, 32, 9, 8), (32, 16, 4, 4)),
+    (sg.ConvTranspose((3, 3), stride=2, output_padding=1, padding=1, groups=4), (2, 8, 9, 8), (8, 3, 3, 3)),
+    (sg.ConvTranspose((5,), dilation=3, padding=((2, 4),)), (3, 8, 40), (8, 8, 5)),
+    (sg.Linear(), (64, 300), (200, 300)),
+]
+
+
+def operands_of(x, weight, dtype=np.float64, seed=0):
+    """Integers, so that sums are exact in any order and results can be compared bit for bit."""
+    random = np.random.default_rng(seed)
+    return tuple(random.integers(-4, 5, shape).astype(dtype) for shape in (x, weight))
+
+
+@pytest.mark.parametrize(("op", "x", "weight"), LARGER, ids=[repr(c[0]) for c in LARGER])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_several_tiles_blocks_and_threads_change_nothing(op, x, weight, threads, monkeypatch):
+    monkeypatch.setattr(convolution, "SMALL", 0)
+    monkeypatch.setattr(convolution, "TILE_BYTES", 1 << 14)
+    operands = operands_of(x, weight)
+    g = operands_of(op.output_shape(x, weight), (1,), seed=1)[0]
+    with sg.engine("reference"):
+        expected = op(*operands), *op.vjp(operands, g)
+    with sg.num_threads(threads):
+        results = op(*operands), *op.vjp(operands, g)
+    for got, wanted in zip(results, expected, strict=True):
+        assert np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+def test_half_floats_are_computed_in_float32_and_rounded_once(kind):
+    @given(STRATEGIES[kind])
+    @settings(max_examples=20)
+    def check(case):
+        operands, _, g = arrays(case, np.float16, 1.0)
+        wide = tuple(a.astype(np.float32) for a in operands)
+        results = case.op(*operands), *case.op.vjp(operands, g)
+        expected = case.op(*wide), *case.op.vjp(wide, g.astype(np.float32))
+        for got, wanted in zip(results, expected, strict=True):
+            assert got.tobytes() == wanted.astype(np.float16).tobytes()
+
+    check()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups):
+    """Zeros that stand for padding must not meet infinities: 0·inf is NaN, and a skipped tap adds nothing."""
+    x, w = operands_of((2, 4, 5, 6), (4, 4 // groups, 3, 3))
+    op = sg.Conv((3, 3), padding=1, groups=groups)
+    g = np.ones(op.output_shape(x.shape, w.shape))
+    for spoiled in ("weight", "cotangent", "x"):
+        a, b, c = x.copy(), w.copy(), g.copy()
+        {"weight": b, "cotangent": c, "x": a}[spoiled][0, 0, 0, 0] = np.inf
+        with sg.engine("reference"):
+            expected = op(a, b), *op.vjp((a, b), c)
+        for got, wanted in zip((op(a, b), *op.vjp((a, b), c)), expected, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_operands_of_any_layout_and_out():
+    x, w = operands_of((2, 6, 7, 8), (5, 6, 3, 3))
+    op = sg.Conv((3, 3), padding=1)
+    expected = op(x, w)
+    turned = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    assert np.array_equal(op(turned, np.asfortranarray(w)), expected)
+    out = np.asfortranarray(np.full(expected.shape, np.nan))
+    assert op(x, w, out=out) is out
+    assert np.array_equal(out, expected)
+    square = sg.Conv((1, 1))
+    eye = np.eye(6)[::-1].reshape(6, 6, 1, 1)
+    wanted = square(x, eye)
+    assert np.array_equal(square(x, eye, out=x), wanted)
+
+
+def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
+    monkeypatch.setattr(convolution, "SMALL", 0)
+    calls = [(op, operands_of(x, w, np.float32)) for op, x, w in LARGER[:6]]
+    alone = [op(*operands) for op, operands in calls]
+    wrong = []
+
+    def call(shift):
+        for n in range(len(calls) * 3):
+            (op, operands), expected = calls[(n + shift) % len(calls)], alone[(n + shift) % len(calls)]
+            if not np.array_equal(op(*operands), expected):
+                wrong.append(op)
+
+    callers = [threading.Thread(target=call, args=(shift,)) for shift in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def test_blas_has_its_threads_back_after_calls_that_overlap():
+    before = [found["num_threads"] for found in blas._controller().info()]
+    with blas.one_thread_each():
+        with blas.one_thread_each():
+            pass
+        assert all(found["num_threads"] == 1 for found in blas._controller().info() if found["user_api"] == "blas")
+    assert [found["num_threads"] for found in blas._controller().info()] == before
+
+
+@pytest.mark.parametrize("rule", ["value", "pull", "pull_weight"])
+def test_extra_memory_is_a_tile_per_thread(rule):
+    """No im2col of the whole input, which would be nine times its size here."""
+    op = sg.Conv((3, 3), padding=1)
+    x, w = operands_of((4, 32, 64, 64), (32, 32, 3, 3), np.float32)
+    g = np.ones_like(x)
+    call = convolution.Call(op, x, w)
+    out = np.empty_like(x)
+    run = {"value": lambda: call.value(out), "pull": lambda: call.pull(g), "pull_weight": lambda: call.pull_weight(g)}[
+        rule
+    ]
+    with sg.num_threads(2):
+        run()
+        convolution._scratch.__dict__.clear()
+        tracemalloc.start()
+        run()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    result = {"value": 0, "pull": x.nbytes, "pull_weight": w.nbytes}[rule]
+    assert peak <= result + 2 * (convolution.TILE_BYTES + w.nbytes) + (1 << 18)

@@ -1,0 +1,228 @@
+"""Compiled programs: their plan, their memory, threads, and what is refused."""
+
+import threading
+import tracemalloc
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from networks import networks
+
+import specgrad as sg
+from specgrad import ArgumentError, ScalarError, ShapeError, dispatch
+from specgrad.graph import transform
+
+
+def chain(x):
+    for _ in range(6):
+        x = sg.relu(sg.scale(x, 1.5)) - 0.25
+    return x
+
+
+def test_a_chain_of_pointwise_operators_runs_in_one_buffer():
+    program = sg.trace(chain, (10, 10)).compile(np.float32)
+    assert len(program.plan.buffers) == 1
+    assert program.plan.peak_bytes == 400
+    assert program.plan.total_bytes == 17 * 400
+    assert str(program.plan) == "17 values in 1 buffers, 16 written in place: 400 bytes instead of 6800"
+    x = np.linspace(-1, 1, 100, dtype=np.float32).reshape(10, 10)
+    assert np.array_equal(program(x), chain(x))
+
+
+@given(networks(exact=False))
+@settings(max_examples=60)
+def test_programs_have_the_bits_of_the_eager_calls_and_need_no_more_memory(net):
+    arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
+    kept = [a.copy() for a in arrays]
+    program = sg.trace(net, *arrays).compile(np.float64, engine="reference")
+    with sg.engine("reference"):
+        value, gradients = sg.value_and_grad(net, tuple(range(len(arrays))))(*arrays)
+    for _ in range(2):  # the second call finds a used workspace
+        got, found = program.value_and_grad(*arrays)
+        assert got == value == program(*arrays)
+        assert all(np.array_equal(a, b) for a, b in zip(found, gradients, strict=True))
+    for plan in (program.plan, program.gradient.plan):
+        assert plan.peak_bytes <= plan.total_bytes
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, kept, strict=True))
+
+
+@given(networks(exact=False))
+@settings(max_examples=40)
+def test_no_buffer_holds_two_living_values(net):
+    """The plan is checked against the steps by itself: a value must still be the last written to its buffer when it is read."""
+    program = sg.trace(net, *net.sizes).compile(np.float64, engine="reference").gradient
+    holder = {}
+    for step in program._steps:
+        use = step.use()
+        for place in use.reads:
+            buffer = program.plan.buffer_of.get(place)
+            if buffer is not None:
+                assert place in holder[buffer]
+        for place in use.writes:
+            buffer = program.plan.buffer_of.get(place)
+            if buffer is not None:
+                shared = holder.get(buffer, set()) if use.alias is not None else set()
+                holder[buffer] = {*shared, place}
+                cells = int(np.prod(program.graph.nodes[place].shape))
+                assert program.plan.buffers[buffer] >= cells
+
+
+def test_the_gradient_shares_what_the_forward_kept():
+    def loss(x, w):
+        return sg.sum(sg.smooth_max_pool(sg.max_pool(sg.conv(x, w), (2,)), (2,), beta=2.0))
+
+    program = sg.trace(loss, (1, 9), (2, 1, 2)).compile(np.float64, engine="reference")
+    text = str(program.gradient)
+    assert text.count("keeps for 1") == 2
+    assert text.count("from what was kept") == 2
+    assert "pull of x, weight through Conv((2,))" in text
+
+
+def numpy_engine():
+    """An engine of a few operators that writes straight into `out`."""
+    functions = {
+        "relu": lambda x, out: np.maximum(x, 0, out=out),
+        "add": lambda x, y, out: np.add(x, y, out=out),
+        "mul": lambda x, y, out: np.multiply(x, y, out=out),
+        "sum": lambda x, out: np.sum(x, out=out),
+    }
+    return SimpleNamespace(
+        TAKES="tests",
+        refuses=lambda op, operands: None if op.name in functions else "is not written",
+        forward=lambda op, operands, out=None: functions[op.name](*operands, out=out),
+    )
+
+
+def test_after_the_first_call_only_outputs_are_allocated(monkeypatch):
+    engine = numpy_engine()
+    load = dispatch.load
+    monkeypatch.setattr(dispatch, "ENGINES", {"plain": "", **dispatch.ENGINES})
+    monkeypatch.setattr(dispatch, "load", lambda name: engine if name == "plain" else load(name))
+
+    def function(x, y):
+        for _ in range(5):
+            x = sg.relu(x + y) * y
+        return x, sg.sum(x)
+
+    n = 100_000
+    program = sg.trace(function, (n,), (n,)).compile(np.float64, engine="plain")
+    x, y, outs = np.ones(n), np.full(n, 0.5), (np.empty(n), np.empty(()))
+    expected = [a.copy() for a in program(x, y)]
+    tracemalloc.start()
+    program(x, y, out=outs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    fresh = program(x, y)
+    grown = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000
+    assert 8 * n <= grown < 8 * n + 20_000
+    for results in (outs, fresh):
+        assert all(np.array_equal(a, b) for a, b in zip(results, expected, strict=True))
+
+
+def test_outputs_are_fresh_unless_given():
+    program = sg.trace(lambda x: (x * x, x, sg.reshape(x, (4,))), (2, 2)).compile(np.float64, engine="reference")
+    x = np.arange(4.0).reshape(2, 2)
+    first, second = program(x), program(x)
+    for a, b in zip(first, second, strict=True):
+        assert not np.may_share_memory(a, b)
+        assert not np.may_share_memory(a, x)
+    outs = (np.empty((2, 2)), np.empty((2, 2)), np.empty(4))
+    assert all(a is b for a, b in zip(program(x, out=outs), outs, strict=True))
+    assert [a.tolist() for a in outs] == [a.tolist() for a in first]
+    twice = sg.trace(lambda x: (sg.relu(x),) * 2, (2,)).compile(np.float64)(np.ones(2))
+    assert not np.may_share_memory(*twice)
+    gradient = sg.trace(lambda x: sg.sum(x * x), (2,)).compile(np.float64)
+    outs = (np.empty(()), np.empty(2))
+    value, (g,) = gradient.value_and_grad(np.ones(2), out=outs)
+    assert value is outs[0]
+    assert g is outs[1]
+    assert g.tolist() == [2, 2]
+
+
+def test_programs_run_from_several_threads():
+    def loss(x):
+        return sg.sum(sg.max_pool(sg.relu(x * x - 0.5), (3, 3), stride=1) * 2)
+
+    program = sg.trace(loss, (1, 16, 16)).compile(np.float64, engine="reference")
+    inputs = [np.random.default_rng(i).normal(size=(1, 16, 16)) for i in range(8)]
+    with sg.engine("reference"):
+        expected = [sg.value_and_grad(loss)(x) for x in inputs]
+    wrong = []
+
+    def work(i):
+        for _ in range(10):
+            value, (gradient,) = program.value_and_grad(inputs[i])
+            if value != expected[i][0] or not np.array_equal(gradient, expected[i][1]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(program.gradient._free) <= 8
+
+
+def test_dtypes_and_scalars():
+    def function(x):
+        return sg.sum(sg.avg_pool(x, (2,)) * 0.5)
+
+    graph = sg.trace(function, (4,))
+    for dtype in (np.float16, np.float32, np.float64, np.longdouble):
+        value, (gradient,) = graph.compile(dtype, engine="reference").value_and_grad(np.arange(4).astype(dtype))
+        assert value.dtype == gradient.dtype == dtype
+        assert (value, gradient.tolist()) == (1.5, [0.25] * 4)
+    program = graph.compile(object, engine="reference")
+    value, (gradient,) = program.value_and_grad(np.array([Fraction(n, 3) for n in range(4)]))
+    assert (value, gradient.tolist()) == (Fraction(1, 2), [Fraction(1, 4)] * 4)
+    assert all(isinstance(g, Fraction) for g in gradient)
+    whole = sg.trace(lambda x: sg.max_pool(x, (2,)) * 3, (4,)).compile(np.int32, engine="reference")
+    assert whole(np.array([1, 5, 2, 3], np.int32)).tolist() == [15, 9]
+
+
+def test_second_derivatives_compile():
+    graph = sg.trace(lambda x: sg.sum(sg.log_softmax(x) * x), (3,))
+    program = transform.vjp(transform.vjp(graph)).compile(np.float64, engine="reference")
+    x, v, one = np.array([0.1, 0.5, -0.2]), np.array([1.0, 2.0, 3.0]), np.array(1.0)
+    hessian = sg.jvp(sg.grad(lambda x: sg.sum(sg.log_softmax(x) * x)), (x,), (v,))[1]
+    assert program(x, one, v)[0] == pytest.approx(hessian, rel=1e-12)
+
+
+def refusals():
+    graph = sg.trace(lambda a, labels: sg.cross_entropy(a, labels), (2, 3), np.array([0, 1]))
+    program = graph.compile(np.float64, engine="reference")
+    x, y, out = np.ones((2, 3)), np.array([0, 1]), np.array(7.0)
+    pointwise = sg.trace(sg.relu, (3,)).compile(np.float64)
+    w = np.ones(3)
+    return program, out, [
+        (lambda: graph.compile(engine="abacus"), ArgumentError, "compile: engine='abacus': is not an engine; choose from " + ", ".join(dispatch.ENGINES)),
+        (lambda: graph.compile(np.int64), ScalarError, "node cross_entropy_2: cross_entropy: logits=int64 array of shape (2, 3): integers do not divide; cast first, e.g. x.astype(np.float64)"),
+        (lambda: graph.compile(bool), ScalarError, "node cross_entropy_2: cross_entropy: logits=bool array of shape (2, 3): bool is not a scalar specgrad takes; cast to a number first, e.g. x.astype(np.float64)"),
+        (lambda: program(x.astype(np.float32), y, out=out), ScalarError, "program: input a=float32 array of shape (2, 3): this program takes float64; cast it, or compile the graph for float32"),
+        (lambda: program(sg.Dual(x, x), y, out=out), ScalarError, "program: input a=Dual of shape (2, 3): this program takes float64; cast it, or compile the graph for Dual"),
+        (lambda: program(sg.Tape().leaf(x, "v"), y, out=out), ScalarError, "program: input a=Var 'v' of shape (2, 3): this program takes float64; cast it, or compile the graph for TapeVar"),
+        (lambda: program(x, y * 1.0, out=out), ScalarError, "program: input labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
+        (lambda: program(x, y - 1, out=out), ArgumentError, "cross_entropy: labels=-1: is not one of 3 classes; write labels from 0 to 2"),
+        (lambda: program(x, out=out), ShapeError, "program: inputs=1: 2 are needed: a, labels; give one for each"),
+        (lambda: program(x[:, :2], y, out=out), ShapeError, "program: input a=float64 array of shape (2, 2): must have shape (2, 3); reshape or broadcast it first"),
+        (lambda: program(x, y, out=(out, out)), ShapeError, "program: out=2: the program has 1 outputs; give one array for each"),
+        (lambda: program(x, y, out=np.zeros(2)), ArgumentError, "program: out=float64 array of shape (2,): must be a writable float64 array of shape (); allocate it with np.empty(shape, dtype)"),
+        (lambda: pointwise(w, out=w), ArgumentError, "program: out=float64 array of shape (3,): shares memory with an input or another output; give arrays of their own"),
+        (lambda: pointwise.value_and_grad(w), ShapeError, "value_and_grad: outputs=[(3,)]: a gradient needs one output of one cell; sum or average the outputs, or use vjp"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(refusals()[2])))
+def test_bad_calls_say_so_and_change_nothing(number):
+    program, out, cases = refusals()
+    call, kind, text = cases[number]
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == text
+    assert out == 7
+    assert program(np.zeros((2, 3)), np.array([0, 1]), out=out) == pytest.approx(np.log(3))
