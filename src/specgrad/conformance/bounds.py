@@ -121,7 +121,8 @@ def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = F
 
     Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in its exponential; n of them are summed, and the
     logarithm and two more operations follow: with T the largest |t|, E = u(2T + n + 8) bounds the sum's relative error, the value
-    lies within (E + 2u log n)/|β| + 2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself. Where an
+    lies within (E + 2u log n)/|β| + 2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself (and of the least
+    normal number, below which exponentials may be flushed to 0). Where an
     implementation is `composed` with the product first, exponents lose another u|βx| each.
     """
     unit = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1)
@@ -134,9 +135,9 @@ def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = F
         (pulled,) = op.vjp((exact,), arriving)
         _, tangent_size = op.jvp((exact,), (np.abs(moved),))
         (pulled_size,) = op.vjp((exact,), np.abs(arriving))
-    least = Fraction(float(np.finfo(x.dtype).smallest_subnormal)) * (n + 1)
+    least = Fraction(float(np.finfo(x.dtype).tiny)) * (n + 1)
     slack = (error + 2 * unit * n.bit_length()) / abs(beta) + 4 * unit * max(map(abs, cells)) + least
-    # a weight that underflows is off by the least number, whatever multiplies it
+    # an exponential below the least normal number may be flushed to 0, whatever multiplies it
     least_moved, least_pulled = (least * (1 + _largest(a)) * (1 + abs(beta)) for a in (dx, gy))
     sized = [
         fractions(tangent_size) * (2 * error + unit * (n + 2)) + least_moved,
@@ -182,7 +183,7 @@ def second(op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...
         (others,) = op.vjp((exact,), np.abs(arriving) * spread)
         size = fractions(np.asarray(own * np.abs(moved_by) + others, dtype=object)) * abs(Fraction(op.beta))
         total = fractions(pulled.tangent)
-    unit, least = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1), Fraction(float(np.finfo(x.dtype).smallest_subnormal))
+    unit, least = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1), Fraction(float(np.finfo(x.dtype).tiny))
     lost = least * (n + 1) * (1 + 2 * _largest(dx)) * (1 + _largest(cotangent)) * (1 + abs(Fraction(op.beta)))
     return [Judged(total, np.asarray(size * (6 * error + unit * (3 * n + 10)) + lost, dtype=object))]
 
