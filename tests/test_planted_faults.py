@@ -7,8 +7,8 @@ import pytest
 import test_geometry
 import test_operators
 
-from specgrad import geometry
-from specgrad.conformance import selfcheck
+from specgrad import AvgPool, MaxPool, geometry
+from specgrad.conformance import exact
 from specgrad.ops import OPERATORS, conv, pool
 from specgrad.scalars.base import Elements
 from specgrad.scalars.floats import Numbers
@@ -140,8 +140,8 @@ def test_fault_is_caught(fault, monkeypatch, clean_geometry):
         suite()
 
 
-def test_the_self_check_reports_a_fault_with_a_small_counterexample(monkeypatch, clean_geometry):
+def test_the_exact_check_reports_a_fault_with_a_small_counterexample(monkeypatch, clean_geometry):
     gradient_to_padding(monkeypatch)
-    broken = [finding for finding in selfcheck.run(examples=60) if finding.difference]
-    assert {finding.operator for finding in broken} == {"AvgPool"}
-    assert any(finding.claim == "Dual witness" and len(finding.difference) < 400 for finding in broken)
+    broken = [cell for cell in exact.cells(60, 0, ("witness",), (AvgPool, MaxPool)) if cell.differences]
+    assert {cell.operator for cell in broken} == {"AvgPool"}
+    assert any(cell.claim == "witness" and len(cell.differences[0].outcome.words) < 400 for cell in broken)

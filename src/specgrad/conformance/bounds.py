@@ -18,6 +18,7 @@ import numpy as np
 from ..operator import Operator
 from ..ops import SmoothMaxPool
 from ..ops.conv import Bilinear
+from ..scalars.dual import Dual
 
 Array = np.ndarray[Any, Any]
 
@@ -120,25 +121,28 @@ def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = F
 
     Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in its exponential; n of them are summed, and the
     logarithm and two more operations follow: with T the largest |t|, E = u(2T + n + 8) bounds the sum's relative error, the value
-    lies within (E + 2u log n)/|β| + 2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself. Where an
+    lies within (E + 2u log n)/|β| + 2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself (and of the least
+    normal number, below which exponentials may be flushed to 0). Where an
     implementation is `composed` with the product first, exponents lose another u|βx| each.
     """
-    count, _ = terms(op, [x.shape])
     unit = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1)
     beta, cells = Fraction(op.beta), [Fraction(0), *map(Fraction, x.reshape(-1).tolist())]
-    spread = abs(beta) * (max(cells) - min(cells)) + (abs(beta) * max(map(abs, cells)) if composed else 0)
-    n = int(count.max(initial=1))
-    error = unit * (2 * spread + n + 8)
+    n, error = _exponentials(op, x, composed)
     with decimal.localcontext() as context:
         context.prec = 50
-        exact, moved, arriving = (_decimals(a) for a in (x, dx, gy))
+        exact, moved, arriving = (decimals(a) for a in (x, dx, gy))
         value, tangent = op.jvp((exact,), (moved,))
         (pulled,) = op.vjp((exact,), arriving)
         _, tangent_size = op.jvp((exact,), (np.abs(moved),))
         (pulled_size,) = op.vjp((exact,), np.abs(arriving))
-    least = Fraction(float(np.finfo(x.dtype).smallest_subnormal)) * (n + 1)
+    least = Fraction(float(np.finfo(x.dtype).tiny)) * (n + 1)
     slack = (error + 2 * unit * n.bit_length()) / abs(beta) + 4 * unit * max(map(abs, cells)) + least
-    sized = [fractions(a) * (2 * error + unit * (n + 2)) + least for a in (tangent_size, pulled_size)]
+    # an exponential below the least normal number may be flushed to 0, whatever multiplies it
+    least_moved, least_pulled = (least * (1 + _largest(a)) * (1 + abs(beta)) for a in (dx, gy))
+    sized = [
+        fractions(tangent_size) * (2 * error + unit * (n + 2)) + least_moved,
+        fractions(pulled_size) * (2 * error + unit * (n + 2)) + least_pulled,
+    ]
     return (
         Judged(fractions(value), np.full(np.shape(value), slack, object)),
         Judged(fractions(tangent), sized[0]),
@@ -146,7 +150,54 @@ def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = F
     )
 
 
-def _decimals(array: Array) -> Array:
+def _exponentials(op: SmoothMaxPool, x: Array, composed: bool = False) -> tuple[int, Fraction]:
+    """The number n of taps of a window, and E = u(2T + n + 8)."""
+    count, _ = terms(op, [x.shape])
+    unit = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1)
+    beta, cells = abs(Fraction(op.beta)), [Fraction(0), *map(Fraction, x.reshape(-1).tolist())]
+    spread = beta * (max(cells) - min(cells)) + (beta * max(map(abs, cells)) if composed else 0)
+    n = int(count.max(initial=1))
+    return n, unit * (2 * spread + n + 8)
+
+
+def second(op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array) -> list[Judged]:
+    """The bounds of how the operands' cotangents move while the operands move along the tangents.
+
+    Slopes of maxima and averages do not vary: 0, exactly. A bilinear operator's move with the other operand: its VJP at the
+    tangents, and 0 for the bias. For a smooth maximum d(g w_i) = g β w_i (dx_i - Σ w_j dx_j): two weights, each within 2E of itself.
+    """
+    if isinstance(op, Bilinear):
+        moved = vjp(op, tangents, cotangent)[:2]
+        still = [_nothing(x) for x in operands[2:]]
+        return [*moved, *still]
+    if not isinstance(op, SmoothMaxPool):
+        return [_nothing(x) for x in operands]
+    (x,), (dx,) = operands, tangents
+    n, error = _exponentials(op, x)
+    with decimal.localcontext() as context:
+        context.prec = 50
+        exact, moved_by, arriving = (decimals(a) for a in (x, dx, cotangent))
+        (pulled,) = op.vjp((Dual(exact, moved_by),), arriving)
+        (own,) = op.vjp((exact,), np.abs(arriving))
+        _, spread = op.jvp((exact,), (np.abs(moved_by),))
+        (others,) = op.vjp((exact,), np.abs(arriving) * spread)
+        size = fractions(np.asarray(own * np.abs(moved_by) + others, dtype=object)) * abs(Fraction(op.beta))
+        total = fractions(pulled.tangent)
+    unit, least = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1), Fraction(float(np.finfo(x.dtype).tiny))
+    lost = least * (n + 1) * (1 + 2 * _largest(dx)) * (1 + _largest(cotangent)) * (1 + abs(Fraction(op.beta)))
+    return [Judged(total, np.asarray(size * (6 * error + unit * (3 * n + 10)) + lost, dtype=object))]
+
+
+def _largest(array: Array) -> Fraction:
+    return max((abs(Fraction(e)) for e in array.reshape(-1).tolist()), default=Fraction(0))
+
+
+def _nothing(x: Array) -> Judged:
+    zeros = np.full(np.shape(x), Fraction(0), object)
+    return Judged(zeros, zeros)
+
+
+def decimals(array: Array) -> Array:
     made = np.empty(array.shape, object)
     for place, element in np.ndenumerate(array):
         made[place] = Decimal(element.item())

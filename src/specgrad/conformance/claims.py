@@ -1,7 +1,13 @@
-"""Claims about an operator, one function each: every one returns None where it holds, else what differs, in words."""
+"""Claims, one function each.
+
+The first three are about an operator of the specification itself, over exact scalars: None where the claim holds, else what differs,
+in words. The others, listed in `CLAIMS`, are about a subject on a case: they return an Outcome, or None where the case says nothing
+about the claim. A case about NaN, infinity, ties or padding is judged under that name, all others under value, JVP and VJP.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -11,7 +17,12 @@ import numpy as np
 
 from ..operator import Operator
 from ..scalars.dual import Dual
+from . import bounds
+from .answers import Answer
 from .cases import Case, Fixed
+from .judge import Outcome, compare, number, same_bits, worst
+from .subject import NotOffered
+from .trial import Refused, Trial
 
 Array = np.ndarray[Any, Any]
 
@@ -61,7 +72,7 @@ def adjoint(case: Case, scalar: Any = Fraction) -> str | None:
 
 def inner(one: Array, other: Array) -> Any:
     """⟨one, other⟩: the sum of products over all cells."""
-    return sum(a * b for a, b in zip(one.flat, other.flat, strict=True))
+    return sum(a * b for a, b in zip(np.asarray(one).flat, np.asarray(other).flat, strict=True))
 
 
 def without_ties(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -85,3 +96,229 @@ def _alike(a: Any, b: Any) -> bool:
     if isinstance(a, Decimal):
         return bool(abs(a - b) <= Decimal("1e-20") * (1 + abs(a)))
     return bool(a.overlaps(b) if hasattr(a, "overlaps") else a == b)
+
+
+def shape(trial: Trial) -> Outcome | None:
+    """The output has the shape of the formula; tangents have the output's, cotangents the inputs' shapes."""
+    outcomes = [_shaped("the value", trial.forward(), trial.answers.value.near.shape)]
+    if not trial.answers.whole:
+        with_jvp, with_vjp = _offered(trial.jvp), _offered(trial.vjp)
+        if with_jvp is not None:
+            outcomes.append(_shaped("the JVP", with_jvp, trial.answers.value.near.shape))
+        for name, x, pulled in zip(_names(trial), trial.case.operands, with_vjp or (), strict=False):
+            if pulled is not None:
+                outcomes.append(_shaped(f"the VJP of {name}", pulled, x.shape))
+    return worst(outcomes)
+
+
+def dtype(trial: Trial) -> Outcome | None:
+    """Results keep the input's dtype."""
+    wanted = trial.case.operands[0].dtype
+    got = np.asarray(trial.forward()).dtype
+    if got != wanted:
+        return Outcome(
+            words=f"the value is {got}, the input {wanted}", part="value", expected=str(wanted), got=str(got)
+        )
+    return Outcome()
+
+
+def value(trial: Trial) -> Outcome | None:
+    """The value is the specification's, within the derived bound; a maximum, bit for bit."""
+    return _value(trial) if not trial.answers.aspect else None
+
+
+def jvp(trial: Trial) -> Outcome | None:
+    """The output's tangent is Σ slope·dx."""
+    return _jvp(trial) if not trial.answers.aspect and not trial.answers.whole else None
+
+
+def vjp(trial: Trial) -> Outcome | None:
+    """Every input's cotangent is Σ slope·g over the outputs that read it."""
+    return _vjp(trial) if not trial.answers.aspect and not trial.answers.whole else None
+
+
+def padding(trial: Trial) -> list[Outcome] | None:
+    """Padding takes the part that the operator gives it: value and derivatives where a window reaches over the edge."""
+    return _all_parts(trial) if trial.answers.aspect == "padding" else None
+
+
+def ties(trial: Trial) -> list[Outcome] | None:
+    """Where maximal cells tie, the slope goes to the first, to all or in shares, as `ties` says."""
+    return _all_parts(trial) if trial.answers.aspect == "ties" else None
+
+
+def nan(trial: Trial) -> list[Outcome] | None:
+    """NaN wins a maximum, the last one taking the slope; sums pass it to the outputs that read it, and to no others."""
+    return _all_parts(trial) if trial.answers.aspect == "NaN" else None
+
+
+def infinity(trial: Trial) -> list[Outcome] | None:
+    """-inf and inf are ordinary values; an infinite tangent or weight stays out of what does not read it."""
+    return _all_parts(trial) if trial.answers.aspect == "infinity" else None
+
+
+def transpose(trial: Trial) -> Outcome | None:
+    """⟨JVP(dx), g⟩ = ⟨dx, VJP(g)⟩ of the subject's own derivatives, within the sum of their bounds."""
+    case, answers = trial.case, trial.answers
+    if answers.whole:
+        return None
+    pushed, pulled = trial.jvp(), trial.vjp()
+    results = [np.asarray(pushed), *map(np.asarray, pulled)]
+    if not all(np.isfinite(r.astype(float)).all() for r in (*results, *case.tangents, case.cotangent)):
+        return None
+    if results[0].shape != case.cotangent.shape or any(
+        p.shape != x.shape for p, x in zip(results[1:], case.operands, strict=True)
+    ):
+        return None
+    tangents, arriving = [bounds.fractions(t) for t in case.tangents], bounds.fractions(case.cotangent)
+    left = inner(bounds.fractions(results[0]), arriving)
+    right = sum(inner(t, bounds.fractions(p)) for t, p in zip(tangents, results[1:], strict=True))
+    allowed = inner(np.abs(arriving), answers.jvp.bound)
+    allowed += sum(inner(np.abs(t), a.bound) for t, a in zip(tangents, answers.vjp, strict=True))
+    return _equal("⟨JVP(dx), g⟩", left, "⟨dx, VJP(g)⟩", right, allowed)
+
+
+def witness(trial: Trial) -> Outcome | None:
+    """The derivative is that of the value: what Dual numbers find in the value alone, without any rule for slopes."""
+    answers = trial.answers
+    if (
+        answers.whole
+        or answers.special
+        or (answers.aspect == "ties" and getattr(trial.case.op, "ties", "first") != "first")
+    ):
+        return None
+    pushed = _offered(trial.jvp)
+    if pushed is not None:
+        return compare("JVP", pushed, answers.witness, answers.dtype)
+    pulled = trial.vjp()
+    if any(
+        np.shape(p) != x.shape or not np.isfinite(np.asarray(p, float)).all()
+        for p, x in zip(pulled, trial.case.operands, strict=True)
+    ):
+        return None
+    tangents, arriving = [bounds.fractions(t) for t in trial.case.tangents], bounds.fractions(trial.case.cotangent)
+    right = sum(inner(t, bounds.fractions(np.asarray(p))) for t, p in zip(tangents, pulled, strict=True))
+    allowed = sum(inner(np.abs(t), a.bound) for t, a in zip(tangents, answers.vjp, strict=True))
+    return _equal("⟨dy of the Dual witness, g⟩", inner(answers.witness.exact, arriving), "⟨dx, VJP(g)⟩", right, allowed)
+
+
+def second(trial: Trial) -> Outcome | None:
+    """The derivative of the VJP along the tangents: 0 for maxima and averages, bilinear for convolutions, β-terms for smooth maxima."""
+    if trial.answers.whole or trial.answers.special:
+        return None
+    moved = trial.second()
+    return _each("second derivative in", trial, moved, trial.answers.second)
+
+
+def unmodified(trial: Trial) -> Outcome | None:
+    """No call writes into its inputs, tangents or cotangents."""
+    trial.forward()
+    for method in (trial.jvp, trial.vjp):
+        _offered(method)
+    if trial.modified:
+        return Outcome(words=f"{trial.modified[0]} writes into its arguments", part=trial.modified[0])
+    return Outcome()
+
+
+def deterministic(trial: Trial) -> Outcome | None:
+    """Equal calls give equal bits."""
+    first, again = trial.forward(), trial.again("forward")
+    if not same_bits(first, again):
+        return Outcome(
+            words="the same call gave two values", part="value", expected=np.asarray(first), got=np.asarray(again)
+        )
+    pulled = None if trial.answers.whole else _offered(trial.vjp)
+    if pulled is not None:
+        once_more = trial.again("vjp", trial.case.cotangent)
+        for name, one, other in zip(_names(trial), pulled, once_more, strict=False):
+            if not same_bits(one, other):
+                words = f"the same call gave two VJPs of {name}"
+                return Outcome(words=words, part=f"VJP of {name}", expected=np.asarray(one), got=np.asarray(other))
+    return Outcome()
+
+
+CLAIMS: dict[str, Callable[[Trial], Outcome | list[Outcome] | None]] = {
+    "shape": shape,
+    "dtype": dtype,
+    "value": value,
+    "jvp": jvp,
+    "vjp": vjp,
+    "adjoint": transpose,
+    "witness": witness,
+    "second": second,
+    "padding": padding,
+    "ties": ties,
+    "nan": nan,
+    "infinity": infinity,
+    "unmodified": unmodified,
+    "deterministic": deterministic,
+}
+"""The claims about a subject on a case. Two more are about lists of their own: `fixed` (published answers) and `refuses`."""
+
+
+def _names(trial: Trial) -> list[str]:
+    return [slot.name for slot in trial.case.op.slots]
+
+
+def _offered(method: Callable[[], Any]) -> Any:
+    """A result, or None where the subject does not give one."""
+    try:
+        return method()
+    except (NotOffered, Refused):
+        return None
+
+
+def _shaped(what: str, got: Any, wanted: tuple[int, ...]) -> Outcome:
+    shape = np.shape(got)
+    words = None if shape == wanted else f"{what} has shape {shape}, not {wanted}"
+    return Outcome(words=words, part="shape", expected=wanted, got=shape)
+
+
+def _value(trial: Trial) -> Outcome | None:
+    return compare("value", trial.forward(), trial.answers.value, trial.answers.dtype)
+
+
+def _jvp(trial: Trial) -> Outcome | None:
+    return compare("JVP", trial.jvp(), trial.answers.jvp, trial.answers.dtype)
+
+
+def _vjp(trial: Trial) -> Outcome | None:
+    return _each("VJP of", trial, trial.vjp(), trial.answers.vjp)
+
+
+def _each(part: str, trial: Trial, got: tuple[Any, ...], answers: list[Answer]) -> Outcome | None:
+    outcomes = []
+    for name, result, answer in zip(_names(trial), got, answers, strict=False):
+        given = np.zeros(answer.near.shape) if result is None else result
+        outcomes.append(compare(f"{part} {name}", given, answer, trial.answers.dtype))
+    judged = [o for o in outcomes if o is not None]
+    return worst(judged) if len(judged) == len(outcomes) else None
+
+
+def _all_parts(trial: Trial) -> list[Outcome]:
+    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite, the value only)."""
+    outcomes = [_value(trial)]
+    smooth = "exp" in trial.case.op.needs
+    if not trial.answers.whole and not (trial.answers.special and smooth):
+        for method in (_jvp, _vjp):
+            try:
+                outcomes.append(method(trial))
+            except NotOffered:
+                continue
+            except Refused as error:
+                outcomes.append(refusal(error))
+    return [o for o in outcomes if o is not None]
+
+
+def refusal(error: Refused) -> Outcome:
+    """The outcome of a legal case that was refused."""
+    return Outcome(words=str(error), part=f"refused by {error.method}")
+
+
+def _equal(left_words: str, left: Any, right_words: str, right: Any, allowed: Any) -> Outcome:
+    distance = abs(left - right)
+    share = 0.0 if distance == 0 else float(distance / allowed) if allowed else float("inf")
+    if share <= 1:
+        return Outcome(share)
+    words = f"{left_words} = {number(left)} but {right_words} = {number(right)}"
+    return Outcome(share, words=words, part="inner product", expected=left_words, got=right_words)

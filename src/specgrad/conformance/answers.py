@@ -1,0 +1,249 @@
+"""What the specification answers to a case: every cell exactly, with the distance that a correct float result may keep.
+
+Finite cases are answered over Fractions (smooth maxima over Decimals of 50 digits), so the answer owes nothing to rounding. Where a
+case holds NaN or infinities, the answer comes from the specification over float64: the cells that are not finite must be so in the
+subject's result too, and float64's own bound is added to the others.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .. import dispatch
+from ..ops import ConvTranspose, SmoothMaxPool
+from ..ops.pool import Maximum
+from ..scalars.dual import Dual
+from . import bounds
+from .bounds import Judged
+from .cases import Case
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The right result: `near` in float64 for reading, `exact` and `bound` as Fractions, `rough` where a cell is not finite."""
+
+    near: Array
+    exact: Array
+    bound: Array
+    rough: Array
+    signed: bool = False
+    """Whether a zero must have the right sign."""
+
+    @property
+    def equality(self) -> bool:
+        """Whether nothing but the exact cells will do."""
+        return not np.any(self.bound)
+
+
+def exactly(near: Array, signed: bool = False) -> Answer:
+    """An answer that moves numbers: equality, of the sign of a zero too where it is `signed`."""
+    return replace(_float64(near, np.full(near.shape, Fraction(0), object)), signed=signed)
+
+
+def _float64(near: Array, bound: Array) -> Answer:
+    rough = ~np.isfinite(near)
+    return Answer(near, bounds.fractions(np.where(rough, 0, near)), bound, rough)
+
+
+def _judged(judged: Judged, dtype: np.dtype[Any]) -> Answer:
+    exact = np.asarray(judged.exact, object)
+    near = np.array([float(f) for f in exact.flat], float).reshape(exact.shape)
+    return Answer(near, exact, _rounded(exact, np.asarray(judged.bound, object), dtype), np.zeros(exact.shape, bool))
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The precision that results of this dtype are computed in."""
+    return np.dtype(np.float32) if is_half(dtype) else dtype if dtype.kind == "f" else np.dtype(np.float64)
+
+
+def finfo(dtype: np.dtype[Any]) -> Any:
+    """Precision and range of a float type, bfloat16 included."""
+    if dtype.name == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.finfo(dtype)
+    return np.finfo(dtype)
+
+
+def _rounded(exact: Array, bound: Array, dtype: np.dtype[Any]) -> Array:
+    """The bound, and for half types one final rounding."""
+    if dtype.kind in "iu":
+        return np.full(exact.shape, Fraction(0), object)
+    if not is_half(dtype) or not exact.size:
+        return bound
+    unit, least = Fraction(2) ** -(finfo(dtype).nmant + 1), Fraction(float(finfo(dtype).smallest_subnormal)) / 2
+    return np.asarray((np.abs(exact) + bound) * unit + bound + least, object)
+
+
+class Answers:
+    """All answers to one case, each worked out when first asked for."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.dtype = case.operands[0].dtype
+        groups = (*case.operands, *case.tangents, case.cotangent)
+        self.special = not all(np.isfinite(widened(a)).all() for a in groups)
+        self.whole = self.dtype.kind in "iu"
+
+    @functools.cached_property
+    def value(self) -> Answer:
+        op, operands = self.case.op, self._operands
+        if self.whole:
+            return exactly(np.asarray(_reference(op, tuple(x.astype(np.int64) for x in operands)), float))
+        if isinstance(op, Maximum) or self.special:
+            near = _reference(op, operands)
+            return exactly(near, signed=True) if isinstance(op, Maximum) else self._loose(near, "value")
+        if isinstance(op, SmoothMaxPool):
+            return _judged(self._smooth[0], self.dtype)
+        return _judged(bounds.value(op, self._wide), self.dtype)
+
+    @functools.cached_property
+    def jvp(self) -> Answer:
+        op = self.case.op
+        if self.special:
+            with dispatch.engine("reference"):
+                near = op.jvp(self._operands, self._tangents)[1]
+            return exactly(near) if self._moves else self._loose(near, "jvp")
+        if isinstance(op, SmoothMaxPool):
+            return _judged(self._smooth[1], self.dtype)
+        judged = bounds.jvp(op, self._wide, tuple(_wide(t, self.dtype) for t in self.case.tangents))
+        if self._moves:
+            judged = Judged(judged.exact, np.full(np.shape(judged.exact), Fraction(0), object))
+        return _judged(judged, self.dtype)
+
+    @functools.cached_property
+    def vjp(self) -> list[Answer]:
+        op = self.case.op
+        if self.special:
+            with dispatch.engine("reference"):
+                pulled = op.vjp(self._operands, _float(self.case.cotangent))
+            return [self._loose(near, "vjp", s) for s, near in enumerate(pulled)]
+        if isinstance(op, SmoothMaxPool):
+            return [_judged(self._smooth[2], self.dtype)]
+        return [_judged(j, self.dtype) for j in bounds.vjp(op, self._wide, _wide(self.case.cotangent, self.dtype))]
+
+    @functools.cached_property
+    def witness(self) -> Answer:
+        """The JVP as Dual numbers find it in the value alone, with the bound of the JVP; needs finite operands."""
+        op = self.case.op
+        make = bounds.decimals if isinstance(op, SmoothMaxPool) else bounds.fractions
+        duals = [
+            Dual(make(_float(x)), make(_float(t))) for x, t in zip(self.case.operands, self.case.tangents, strict=True)
+        ]
+        with dispatch.engine("reference"):
+            exact = bounds.fractions(op(*duals).tangent)
+        near = np.array([float(f) for f in exact.flat], float).reshape(exact.shape)
+        return Answer(near, exact, self.jvp.bound, np.zeros(exact.shape, bool))
+
+    @functools.cached_property
+    def second(self) -> list[Answer]:
+        """How the cotangents of the operands move while the operands move along the tangents, the cotangent standing still."""
+        return [
+            _judged(j, self.dtype)
+            for j in bounds.second(self.case.op, self._wide, self._wide_tangents, self._wide_cotangent)
+        ]
+
+    @functools.cached_property
+    def aspect(self) -> str:
+        """What the case is about: "NaN", "infinity", "ties", "padding", or nothing of these ("")."""
+        arrays = [widened(a) for a in (*self.case.operands, *self.case.tangents, self.case.cotangent)]
+        if any(np.isnan(a).any() for a in arrays):
+            return "NaN"
+        if any(np.isinf(a).any() for a in arrays):
+            return "infinity"
+        if isinstance(self.case.op, Maximum) and self._ties():
+            return "ties"
+        return "padding" if self._pads() else ""
+
+    def _ties(self) -> bool:
+        (x,) = self._operands
+        op: Any = self.case.op
+        every: Any = replace(op, ties="all")
+        with dispatch.engine("reference"):
+            _, sharers = every.jvp((x,), (np.ones(x.shape),))
+        return bool((sharers > 1).any())
+
+    def _pads(self) -> bool:
+        op: Any = self.case.op
+        if op.name == ConvTranspose.name:
+            return any(any(pair) for pair in op.padding)
+        geometry = op.geometry(*(x.shape for x in self.case.operands))
+        sliding = hasattr(op, "kernel_size")
+        return any(((step.exists | sliding) & ~step.real).any() for step in geometry.block(0, geometry.outputs).steps())
+
+    @property
+    def _moves(self) -> bool:
+        """Whether the JVP only moves numbers: of a maximum with one winner."""
+        return isinstance(self.case.op, Maximum) and self.case.op.ties == "first"
+
+    @functools.cached_property
+    def _operands(self) -> tuple[Array, ...]:
+        return tuple(_float(x) for x in self.case.operands)
+
+    @functools.cached_property
+    def _tangents(self) -> tuple[Array, ...]:
+        return tuple(_float(x) for x in self.case.tangents)
+
+    @functools.cached_property
+    def _wide(self) -> tuple[Array, ...]:
+        return tuple(_wide(x, self.dtype) for x in self.case.operands)
+
+    @functools.cached_property
+    def _wide_tangents(self) -> tuple[Array, ...]:
+        return tuple(_wide(x, self.dtype) for x in self.case.tangents)
+
+    @functools.cached_property
+    def _wide_cotangent(self) -> Array:
+        return _wide(self.case.cotangent, self.dtype)
+
+    @functools.cached_property
+    def _smooth(self) -> tuple[Judged, Judged, Judged]:
+        op: Any = self.case.op
+        return bounds.smooth(op, self._wide[0], self._wide_tangents[0], self._wide_cotangent)
+
+    def _loose(self, near: Array, what: str, slot: int = 0) -> Answer:
+        """float64's result as the answer: its own bound and the subject's, over the finite operands."""
+        op: Any = self.case.op
+        operands = tuple(map(_tamed, self.case.operands))
+        if isinstance(op, Maximum):  # whichever cells win, no more is added up than where all tie
+            op, operands = replace(op, ties="all"), tuple(np.zeros_like(x) for x in operands)
+        answer: Any = getattr(
+            Answers(Case(op, operands, tuple(map(_tamed, self.case.tangents)), _tamed(self.case.cotangent))), what
+        )
+        bound = (answer[slot] if what == "vjp" else answer).bound
+        return _float64(near, np.asarray(bound * 2, object))
+
+
+def widened(array: Array) -> Array:
+    """A float, half or integer array as float64, to look at."""
+    return np.asarray(array).astype(np.float64)
+
+
+def _float(array: Array) -> Array:
+    return widened(array)
+
+
+def _tamed(array: Array) -> Array:
+    wide = widened(array)
+    return np.where(np.isfinite(wide), wide, 1).astype(array.dtype)
+
+
+def _wide(array: Array, dtype: np.dtype[Any]) -> Array:
+    """The array in the precision it is computed in, for the bound."""
+    return np.asarray(array).astype(computed(dtype))
+
+
+def _reference(op: Any, operands: tuple[Array, ...]) -> Array:
+    with dispatch.engine("reference"):
+        return np.asarray(op(*operands))

@@ -1,0 +1,164 @@
+"""A window drawn from actual numbers: which cells an output reads, which are padding, who wins, where the gradient goes.
+
+A picture is a plane of cells (the last two spatial axes of one channel, padding around it), made once and rendered as text here and
+as SVG in `svg`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import dispatch
+from ..geometry import Sliding
+from ..ops import Conv
+from ..ops.pool import Maximum, Pool
+from .answers import widened
+from .cases import Case
+from .judge import number
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Square:
+    """One place of the plane: a cell with its number, or padding; whether the window reads it, and with what slope."""
+
+    text: str
+    real: bool
+    read: bool
+    slope: float = 0.0
+    wins: bool = False
+
+
+@dataclass
+class Picture:
+    """A plane of squares around one output cell, and what is said about it."""
+
+    rows: list[list[Square]]
+    output: tuple[int, ...]
+    title: str
+    notes: list[str] = field(default_factory=list)
+
+
+def axes_of(op: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[Any]] | None:
+    """Where the spatial axes of the input stand, and what they are; None where there is no plane to draw."""
+    if isinstance(op, Pool):
+        positions = op.positions(shape)
+        return positions, list(op.spatial(tuple(shape[p] for p in positions)))
+    if isinstance(op, Conv):
+        rank = len(op.kernel_size)
+        return tuple(range(len(shape) - rank, len(shape))), [axis for axis, _ in op.sliding(shape[len(shape) - rank :])]
+    return None
+
+
+def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
+    """The window of one output cell."""
+    op: Any = case.op
+    x = widened(case.operands[0])
+    found = axes_of(op, x.shape)
+    if found is None or not found[0] or not x.size:
+        return None
+    positions, axes = found
+    if not getattr(op, "keepdims", True):
+        output = tuple(_with_ones(output, positions, x.ndim))
+    places = [_places(axis, output[p]) for p, axis in zip(positions, axes, strict=True)]
+    drawn = positions[-2:]
+    fixed = list(output)
+    if isinstance(op, Conv):
+        fixed[positions[0] - 1] = 0
+    for p, cells in list(zip(positions, places, strict=True))[:-2]:
+        fixed[p] = next((c for c, real, _ in cells if real), 0)
+    slopes = _slopes(case, output)
+    rows = []
+    first = _extent(axes[-2], places[-2]) if len(positions) > 1 else [None]
+    for i in first:
+        row = []
+        for j in _extent(axes[-1], places[-1]):
+            at = list(fixed)
+            at[positions[-1]] = j
+            if i is not None:
+                at[drawn[0]] = i
+            inside = 0 <= j < x.shape[positions[-1]] and (i is None or 0 <= i < x.shape[drawn[0]])
+            read = any(c == j for c, _, exists in places[-1] if exists) and (
+                i is None or any(c == i for c, _, exists in places[-2] if exists)
+            )
+            slope = float(slopes[tuple(at)]) if inside and slopes is not None else 0.0
+            text = number(x[tuple(at)]) if inside else "·"
+            row.append(Square(_short(text), inside, read, slope, bool(isinstance(op, Maximum) and slope != 0)))
+        rows.append(row)
+    title = f"the window of output {list(output)}" + (
+        f", channel 0 of {x.shape[positions[0] - 1]}" if isinstance(op, Conv) else ""
+    )
+    return Picture(rows, output, title)
+
+
+def _with_ones(output: tuple[int, ...], positions: tuple[int, ...], ndim: int) -> list[int]:
+    rest = list(output)
+    return [0 if p in positions else rest.pop(0) for p in range(ndim)]
+
+
+def _places(axis: Any, output: int) -> list[tuple[int, bool, bool]]:
+    """The places that an output reads along an axis: where, whether a real cell is there, whether the tap exists."""
+    if isinstance(axis, Sliding):
+        starts = [output * axis.stride - axis.before + j * axis.dilation for j in range(axis.kernel)]
+        return [(c, 0 <= c < axis.size, c < axis.size + axis.after) for c in starts]
+    cell, real, _ = axis.taps()
+    return [(int(c), True, True) for c, r in zip(cell[output], real[output], strict=True) if r]
+
+
+def _extent(axis: Any, places: list[tuple[int, bool, bool]]) -> range:
+    """From the first padded cell to the last, and as far as the window reaches."""
+    before, after = (axis.before, axis.after) if isinstance(axis, Sliding) else (0, 0)
+    reached = [c for c, _, exists in places if exists]
+    return range(min([-before, *reached]), max([axis.size + after - 1, *reached]) + 1)
+
+
+def _slopes(case: Case, output: tuple[int, ...]) -> Array | None:
+    """The row of one output: the slopes of its input cells."""
+    op: Any = case.op
+    operands = tuple(widened(x) for x in case.operands)
+    full = list(output)
+    if not getattr(op, "keepdims", True):
+        full = [i for p, i in enumerate(output) if p not in op.positions(operands[0].shape)]
+    arriving = np.zeros(op.output_shape(*(x.shape for x in operands)))
+    arriving[tuple(full)] = 1
+    with dispatch.engine("reference"):
+        pulled: Array = op.vjp(operands, arriving)[0]
+    return pulled
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 9 else f"{float(text):.3g}"
+
+
+def as_text(found: Picture) -> str:
+    """Cells in the window stand in brackets, padding is a dot, winners have a star."""
+    texts = [
+        [f"{'[' if s.read else ' '}{s.text}{'*' if s.wins else ''}{']' if s.read else ' '}" for s in row]
+        for row in found.rows
+    ]
+    width = max((len(t) for row in texts for t in row), default=1)
+    lines = ["".join(t.rjust(width + 1) for t in row) for row in texts]
+    return "\n".join([found.title + ":", *lines, *found.notes])
+
+
+def output_of(case: Case, part: str, cell: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The output cell to draw for a difference: the cell itself, or for a cotangent an output that reads the cell."""
+    if not case.cotangent.size:
+        return None
+    if part.startswith("VJP of x") and len(cell) == case.operands[0].ndim:
+        op: Any = case.op
+        moved = [np.zeros(x.shape) for x in case.operands]
+        moved[0][cell] = 1
+        geometry = op.geometry(*(x.shape for x in case.operands))
+        flat = int(np.ravel_multi_index(cell, case.operands[0].shape)) if cell else 0
+        reads = np.zeros(geometry.outputs, bool)
+        for step in geometry.block(0, geometry.outputs).steps():
+            reads |= step.real & (step.place[0] == flat)
+        return tuple(int(i) for i in np.unravel_index(int(np.argmax(reads)), case.cotangent.shape))
+    if len(cell) == case.cotangent.ndim and all(i < n for i, n in zip(cell, case.cotangent.shape, strict=True)):
+        return cell
+    return (0,) * case.cotangent.ndim

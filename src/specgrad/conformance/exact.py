@@ -1,0 +1,83 @@
+"""The specification against itself, over exact scalars: published answers, Dual witness and adjointness of every operator.
+
+Fractions, and Decimals where an exponential is needed; operators without windows are here too. Cases are searched and shrunk by
+Hypothesis from the strategies that the tests use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+
+from ..operator import Operator
+from ..ops import OPERATORS
+from . import claims, refusals
+from .cases import STRATEGIES, Case
+from .judge import Outcome
+from .runner import Cell, Difference
+
+NAME = "specgrad exact"
+
+EXACT: dict[str, Callable[..., str | None]] = {"adjoint": claims.adjoint, "witness": claims.dual_witness}
+
+
+def cells(examples: int, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS) -> list[Cell]:
+    """The claims about the specification itself that are among the wanted ones."""
+    made = []
+    for kind in kinds:
+        if "fixed" in wanted:
+            made.append(_fixed(kind))
+        for name, claim in EXACT.items():
+            if name in wanted:
+                made.append(_searched(kind, name, claim, examples, start))
+    return made
+
+
+def _fixed(kind: type[Operator]) -> Cell:
+    cell = Cell(NAME, kind.__name__, "fixed")
+    for answer in refusals.fixed_of(kind):
+        cell.cases += 1
+        words = claims.fixed_answer(answer)
+        if words is not None:
+            case = Case(answer.op, answer.operands, (), np.asarray(answer.value, float))
+            cell.differences.append(Difference("a published answer", case, Outcome(words=words, part="exact")))
+    return cell
+
+
+def _searched(kind: type[Operator], name: str, claim: Callable[..., str | None], examples: int, start: int) -> Cell:
+    """Search for a case that breaks the claim, and shrink it."""
+    cell = Cell(NAME, kind.__name__, name)
+    scalar = Decimal if "exp" in kind.needs else Fraction
+    failures: list[tuple[Case, str]] = []
+
+    @seed(start)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+        verbosity=Verbosity.quiet,
+        report_multiple_bugs=False,
+    )
+    @given(STRATEGIES[kind])
+    def attempt(case: Case) -> None:
+        cell.cases += 1
+        try:
+            words = claim(case, scalar)
+        except Exception as error:  # whatever a claim meets is a finding
+            words = f"{case!r}: {type(error).__name__}: {error}"
+        if words:
+            failures.append((case, words))
+            raise AssertionError(words)
+
+    try:
+        attempt()
+    except AssertionError:
+        case, words = failures[-1]
+        cell.differences.append(Difference("found by search", case, Outcome(words=words, part="exact")))
+    return cell

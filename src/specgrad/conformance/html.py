@@ -1,0 +1,124 @@
+"""The report as one self-contained HTML file: no network, no scripts; everything from outside is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from .report import LEGEND, SHORT, SYMBOLS, Report
+from .runner import ALL_CLAIMS, Cell, Difference
+from .svg import as_svg
+from .words import CLAIM_WORDS, likeness, pasteable, picture_of
+
+STYLE = """
+:root{color-scheme:light dark}
+body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:72rem;padding:1rem;overflow-wrap:anywhere}
+h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.85rem}
+th,td{border:1px solid #9996;padding:.15rem .4rem;text-align:center;white-space:nowrap}
+th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:Canvas}
+.holds{color:#2e7d32}.differs{background:#c6282822;color:#c62828;font-weight:bold}.refuses{color:#ad1457;font-weight:bold}
+.convention{color:#b26a00}.not{color:#888}
+details{border:1px solid #9996;border-radius:.4rem;margin:.5rem 0;padding:.3rem .6rem}
+summary{cursor:pointer}
+pre{background:#8882;padding:.6rem;border-radius:.4rem;overflow-x:auto;font-size:.8rem}
+figure{margin:.5rem 0;overflow-x:auto;background:#fff;padding:.4rem;border-radius:.4rem}
+svg{max-width:none}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .8rem;font-size:.85rem}
+dd{margin:0}
+"""
+
+
+def write_html(report: Report, path: Path, names: dict[str, str]) -> None:
+    path.write_text(as_html(report, names), encoding="utf-8")
+
+
+def as_html(report: Report, names: dict[str, str]) -> str:
+    """The whole page."""
+    claims = [c for c in ALL_CLAIMS if any(cell.claim == c for cell in report.cells)]
+    verdict = "hold" if report.holds else "differ"
+    body = [
+        f"<h1>specgrad check: {escape(', '.join(report.judged))} {verdict}</h1>",
+        f"<p>{escape(LEGEND)}. A click on a symbol leads to its counterexample.{' Interrupted: not all was checked.' if report.interrupted else ''}</p>",
+    ]
+    for subject in report.subjects():
+        body.append(
+            _matrix(subject, [c for c in report.cells if c.subject == subject], claims, subject in report.judged)
+        )
+    body.append("<h2>Differences</h2>")
+    seen: set[int] = set()
+    for cell in report.cells:
+        for difference in (*cell.differences, *cell.refusals, *cell.conventions):
+            if id(difference) not in seen:
+                seen.add(id(difference))
+                body.append(_difference(cell, difference, names, difference in cell.conventions))
+    if not seen:
+        body.append("<p>None.</p>")
+    if report.suites:
+        body.append(
+            "<h2>Outside suites</h2><ul>" + "".join(f"<li>{escape(str(s))}</li>" for s in report.suites) + "</ul>"
+        )
+    facts = {
+        "command": report.command,
+        "seed": str(report.seed),
+        "seconds": f"{report.seconds:.0f}",
+        **report.versions,
+        **report.missing,
+    }
+    body.append(
+        "<h2>Versions and command</h2><dl>"
+        + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
+        + "</dl>"
+    )
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+    return f'<!doctype html><html lang="en"><head>{head}<title>specgrad check</title><style>{STYLE}</style></head><body>{"".join(body)}</body></html>\n'
+
+
+def _matrix(subject: str, cells: list[Cell], claims: list[str], judged: bool) -> str:
+    """Operators × claims of one subject."""
+    heads = "".join(f'<th title="{escape(CLAIM_WORDS[c])}">{escape(SHORT.get(c, c))}</th>' for c in claims)
+    rows = []
+    for operator in dict.fromkeys(c.operator for c in cells):
+        mine = {c.claim: c for c in cells if c.operator == operator}
+        rows.append(f"<tr><td>{escape(operator)}</td>{''.join(_symbol(mine.get(c)) for c in claims)}</tr>")
+    role = "" if judged else " <small>(peer)</small>"
+    return f'<h2>{escape(subject)}{role}</h2><div class="wide"><table><tr><th>operator</th>{heads}</tr>{"".join(rows)}</table></div>'
+
+
+def _symbol(cell: Cell | None) -> str:
+    if cell is None or not cell.status:
+        return "<td></td>"
+    symbol = SYMBOLS[cell.status][0]
+    found = (*cell.differences, *cell.refusals, *cell.conventions)
+    told = f'<a href="#{_anchor(found[0])}">{symbol}</a>' if found else symbol
+    hint = (
+        cell.not_offered
+        if cell.status == "not offered"
+        else f"{cell.cases} trials, {cell.share:.2f} of the bound, {cell.ulps:.3g} ulp"
+    )
+    return f'<td class="{cell.status.split()[0]}" title="{escape(str(hint))}">{told}</td>'
+
+
+def _anchor(difference: Difference) -> str:
+    return f"d{id(difference)}"
+
+
+def _difference(cell: Cell, difference: Difference, names: dict[str, str], convention: bool) -> str:
+    """Drill-down: words, likeness, the counterexample and the drawing."""
+    like = likeness(difference)
+    code = pasteable(difference, names.get(cell.subject, cell.subject))
+    figure = _figure(difference)
+    kind = "another convention" if convention else CLAIM_WORDS[cell.claim]
+    return (
+        f'<details id="{_anchor(difference)}"{"" if convention else " open"}>'
+        f"<summary><b>{escape(cell.subject)}</b>, {escape(cell.operator)}, {escape(kind)}: {escape(str(difference.outcome.words))}</summary>"
+        f"<p>Case: {escape(difference.title)}.{' ' + escape(like) + '.' if like else ''}</p>"
+        f"<pre>{escape(code)}</pre>{figure}</details>"
+    )
+
+
+def _figure(difference: Difference) -> str:
+    found: Any = picture_of(difference)
+    return "" if found is None else f"<figure>{as_svg(found)}</figure>"

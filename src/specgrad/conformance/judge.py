@@ -1,0 +1,135 @@
+"""Holding a result against an answer: cell by cell, in ulps and as a share of the derived bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .answers import Answer, finfo, widened
+
+Array = np.ndarray[Any, Any]
+
+
+TELLING = 1e6
+"""Distances beyond so many ulps or bounds say no more than that the number is wrong."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of one comparison: the largest share of its bound a cell uses, in ulps too, and what differs, in words."""
+
+    share: float = 0.0
+    ulps: float = 0.0
+    words: str | None = None
+    part: str = ""
+    """Which result differs: "value", "JVP", "VJP of x" …"""
+    cell: tuple[int, ...] = ()
+    """The cell of that result that differs most."""
+    expected: Any = None
+    got: Any = None
+
+    @property
+    def holds(self) -> bool:
+        return self.words is None
+
+
+def worst(outcomes: list[Outcome]) -> Outcome:
+    """The first outcome that differs, or one with the largest share and ulps of all."""
+    for outcome in outcomes:
+        if not outcome.holds:
+            return outcome
+    return Outcome(max((o.share for o in outcomes), default=0.0), max((o.ulps for o in outcomes), default=0.0))
+
+
+def compare(part: str, got: Any, answer: Answer, dtype: np.dtype[Any]) -> Outcome | None:
+    """Whether a result is the answer; None where its shape is another (which is the shape claim's to say)."""
+    array: Any = np.asarray(got)
+    if array.shape != answer.near.shape:
+        return None
+    if not array.size:
+        return Outcome()
+    try:
+        wide: Any = array.astype(np.float64)
+    except (TypeError, ValueError):
+        return Outcome(np.inf, np.inf, f"{part} holds {array.dtype}, not numbers", part, (), answer.near, got)
+    share, ulps = np.zeros(array.shape), np.zeros(array.shape)
+    near: Any = answer.near
+    exact: Any = answer.exact
+    for place in np.ndindex(array.shape):
+        if answer.rough[place]:
+            right = _same(wide[place], near[place])
+            share[place] = ulps[place] = 0.0 if right else np.inf
+        elif not np.isfinite(wide[place]):
+            share[place] = ulps[place] = np.inf
+        else:
+            distance = abs(_fraction(array[place]) - answer.exact[place])
+            if answer.signed and array.dtype.kind in "fV" and not distance and _signs_differ(wide[place], near[place]):
+                share[place] = np.inf
+            elif distance:
+                bound = answer.bound[place]
+                share[place] = _float(distance / bound) if bound else np.inf
+                ulps[place] = _float(distance / ulp(exact[place], dtype))
+    flat = int(np.argmax(share))
+    cell = tuple(int(i) for i in np.unravel_index(flat, share.shape))
+    top, most = float(share[cell]), float(ulps.max())
+    if top <= 1:
+        return Outcome(top, most)
+    where = f" at {list(cell)}" if cell else ""
+    measures = [f"{float(ulps[cell]):.3g} ulp"] if 0 < ulps[cell] < TELLING else []
+    measures += [f"{top:.3g} times the bound"] if top < TELLING else []
+    distance_words = f" ({', '.join(measures)})" if measures else ""
+    words = f"{part}{where} is {number(wide[cell])}, not {number(answer.near[cell])}{distance_words}"
+    return Outcome(top, float(ulps[cell]), words, part, cell, answer.near, array)
+
+
+def _signs_differ(one: float, other: float) -> bool:
+    return bool(np.signbit(one) != np.signbit(other))
+
+
+def _same(one: float, other: float) -> bool:
+    return bool(one == other or (np.isnan(one) and np.isnan(other)))
+
+
+def _fraction(element: Any) -> Fraction:
+    return Fraction(int(element)) if np.asarray(element).dtype.kind in "iub" else Fraction(float(element))
+
+
+def _float(ratio: Fraction) -> float:
+    try:
+        return float(ratio)
+    except OverflowError:
+        return float("inf")
+
+
+def ulp(exact: Fraction, dtype: np.dtype[Any]) -> Fraction:
+    """The distance of neighbouring floats near a number."""
+    if dtype.kind in "iub":
+        return Fraction(1)
+    info = finfo(dtype)
+    least = Fraction(float(info.smallest_subnormal))
+    if exact == 0:
+        return least
+    size = abs(exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= int(Fraction(2 ** max(exponent, 0), 2 ** max(-exponent, 0)) > size)
+    return max(Fraction(2 ** max(exponent - info.nmant, 0), 2 ** max(info.nmant - exponent, 0)), least)
+
+
+def number(value: Any) -> str:
+    """A number as one reads it."""
+    read = float(value)
+    if np.isfinite(read) and read == int(read) and abs(read) < 1e6:
+        return "-0.0" if read == 0 and np.signbit(read) else str(int(read))
+    return repr(read)
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Equal in shape, dtype and every bit."""
+    a, b = np.asarray(one), np.asarray(other)
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+__all__ = ["Outcome", "compare", "number", "same_bits", "ulp", "widened", "worst"]

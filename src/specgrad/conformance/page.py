@@ -1,0 +1,119 @@
+"""The published page of what the peers do: `python -m specgrad.conformance.page report.json docs/conformance.md`.
+
+Everything after the page's marker is written anew from a report made by `specgrad check … --json`: versions, the matrix, the outside
+suites, and every difference with its counterexample, which is run while the page is made; what it prints is what stands there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .report import LEGEND, SHORT, SYMBOLS
+from .runner import ALL_CLAIMS
+
+MARKER = "<!-- from here on written by python -m specgrad.conformance.page -->"
+
+
+def page(report: dict[str, Any]) -> str:
+    """The generated part of the page."""
+    lines = [MARKER, "", "## The matrix", "", LEGEND + ".", ""]
+    lines += [
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {version} |" for name, version in report["versions"].items() if version),
+        "",
+    ]
+    lines += matrix(report["cells"])
+    if report["suites"]:
+        lines += ["## Outside suites, answered by specgrad", ""]
+        lines += [_suite(suite) for suite in report["suites"]] + [""]
+    lines += [
+        "## Every difference, with its counterexample",
+        "",
+        "Each block was run when this page was made and printed what stands below it.",
+        "",
+    ]
+    for subject in dict.fromkeys(cell["subject"] for cell in report["cells"]):
+        lines += [f"### {subject}", ""]
+        lines += differences([cell for cell in report["cells"] if cell["subject"] == subject])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def matrix(cells: list[dict[str, Any]]) -> list[str]:
+    """Subjects and operators × claims; operators that are not offered are left out."""
+    claims = [claim for claim in ALL_CLAIMS if any(cell["claim"] == claim for cell in cells)]
+    lines = [
+        "| subject | operator | " + " | ".join(SHORT.get(c, c) for c in claims) + " |",
+        "|---|---|" + ":-:|" * len(claims),
+    ]
+    for subject, operator in dict.fromkeys((cell["subject"], cell["operator"]) for cell in cells):
+        row = {c["claim"]: c["status"] for c in cells if (c["subject"], c["operator"]) == (subject, operator)}
+        if any(status not in ("", "not offered") for status in row.values()):
+            lines.append(f"| {subject} | {operator} | " + " | ".join(SYMBOLS[row.get(c, "")][0] for c in claims) + " |")
+    return [*lines, ""]
+
+
+def _suite(suite: dict[str, Any]) -> str:
+    not_expressible = sum(suite["not_expressible"].values())
+    total = suite["agree"] + len(suite["differences"]) + not_expressible
+    words = f"- {suite['name']} ({suite['version']}): {total} cases, {suite['agree']} agree, {len(suite['differences'])} differ"
+    if not_expressible:
+        words += f", {not_expressible} not expressible: " + ", ".join(
+            f"{n} {why}" for why, n in suite["not_expressible"].items()
+        )
+    return words + "."
+
+
+def differences(cells: list[dict[str, Any]]) -> list[str]:
+    """Each difference once, however many claims it breaks; then the conventions."""
+    lines: list[str] = []
+    seen: set[str] = set()
+    for cell in cells:
+        for found in cell["differences"]:
+            key = found["python"]
+            if key in seen:
+                continue
+            seen.add(key)
+            like = f" Looks like “{found['looks_like']}”." if found["looks_like"] else ""
+            lines += [f"**{cell['operator']}, {cell['claim_words']}**: {_line(found['words'])}.{like}", ""]
+            lines += ["```python", found["python"], "```", "", "```text", printed(found["python"]).rstrip(), "```", ""]
+    told = sorted({f"{cell['operator']}: “{found['looks_like']}”" for cell in cells for found in cell["conventions"]})
+    if told:
+        lines += ["Other conventions, as documented: " + "; ".join(told) + ".", ""]
+    return lines or ["No difference found.", ""]
+
+
+def _line(words: str) -> str:
+    return " ".join(words.split()).rstrip(".").replace("|", "\\|").replace("<", "&lt;")
+
+
+def printed(code: str) -> str:
+    """What a block prints, or the last line of the error that it ends with."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            exec(code, {})
+        except Exception as error:
+            first = (str(error).strip().splitlines() or [""])[0]
+            print(f"{type(error).__name__}: {first[:160]}")
+    return out.getvalue()
+
+
+def main() -> None:
+    report, place = Path(sys.argv[1]), Path(sys.argv[2])
+    made = page(json.loads(report.read_text(encoding="utf-8")))
+    head = place.read_text(encoding="utf-8").partition(MARKER)[0] if place.exists() else ""
+    place.write_text(head + made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""Other readings of the same operators: documented conventions and known mistakes, so that a difference can be named.
+
+Every reading is the operator with one rule changed, computed over float64. It is compared with what a subject returned: equality of
+the part that differs says "this looks like …". A subject may declare readings as its documented conventions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..geometry import Adaptive
+from ..ops import AvgPool, Conv, SmoothMaxPool
+from ..ops.conv import Bilinear
+from ..ops.pool import AdaptiveWindow, Average, Maximum, Pool
+from .answers import widened
+from .cases import Case
+
+Array = np.ndarray[Any, Any]
+
+
+class Taps(NamedTuple):
+    """All taps of all output cells, as tables (taps, outputs): the cells' values and places, and the two masks."""
+
+    x: Array
+    place: Array
+    real: Array
+    exists: Array
+
+
+class Results(NamedTuple):
+    """What a reading gives, in the names that outcomes use."""
+
+    value: Array
+    jvp: Array
+    vjp: Array
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One rule changed: for which operators, and the slopes and values that follow."""
+
+    name: str
+    words: str
+    applies: Callable[[Any], bool]
+    run: Callable[[Case], Results]
+
+
+def taps_of(case: Case, geometry: Any = None) -> Taps:
+    op: Any = case.op
+    found = op.geometry(*(x.shape for x in case.operands)) if geometry is None else geometry
+    steps = list(found.block(0, found.outputs).steps())
+    place, real, exists = (
+        np.stack(t) for t in ([s.place[0] for s in steps], [s.real for s in steps], [s.exists for s in steps])
+    )
+    return Taps(widened(case.operands[0]).reshape(-1)[place], place, real, exists)
+
+
+def from_slopes(case: Case, taps: Taps, value: Array, slope: Array) -> Results:
+    """JVP and VJP that follow from a table of slopes; a slope of 0 is absent."""
+    dx, g = widened(case.tangents[0]).reshape(-1), widened(case.cotangent).reshape(-1)
+    moved = np.where(slope != 0, dx[taps.place] * slope, 0).sum(0)
+    pulled = np.zeros(case.operands[0].size)
+    np.add.at(pulled, taps.place, np.where(slope != 0, g * slope, 0))
+    shape = case.cotangent.shape
+    return Results(value.reshape(shape), moved.reshape(shape), pulled.reshape(case.operands[0].shape))
+
+
+def maximum(
+    ties: str | None = None, empty: float = 0.0, nan: str = "last", pad: str = "skip", lowest: float = -np.inf
+) -> Callable[[Case], Results]:
+    """A maximum with rules of its own: ties first, last, all or split; NaN last, first or dropped; padding skipped or 0."""
+
+    def run(case: Case) -> Results:
+        op: Any = case.op
+        taps = taps_of(case)
+        part = taps.exists if pad == "zero" else taps.real
+        x = np.where(taps.real, taps.x, 0.0)
+        is_nan = np.isnan(x) & part
+        floor = np.where(part & ~is_nan, x, lowest)
+        best = floor.max(0, initial=lowest)
+        tied = part & ~is_nan & (x == best)
+        if nan != "drop":
+            any_nan = is_nan.any(0)
+            best, tied = np.where(any_nan, np.nan, best), np.where(any_nan, is_nan, tied)
+        best = np.where(part.any(0), best, empty)
+        rule = op.ties if ties is None else ties
+        slope = _shares(tied, rule, np.asarray(is_nan.any(0) & (nan == "last") & (rule == "first")))
+        return from_slopes(case, taps, best, np.where(taps.real, slope, 0))
+
+    return run
+
+
+def _shares(tied: Array, rule: str, last: Array) -> Array:
+    if rule == "all":
+        return np.asarray(tied * 1.0)
+    if rule == "split":
+        return np.asarray(tied / np.maximum(tied.sum(0), 1))
+    first = tied & (tied.cumsum(0) == 1)
+    final = tied & (tied[::-1].cumsum(0)[::-1] == 1)
+    chosen: Array = np.where(last | (rule == "last"), final, first) * 1.0
+    return chosen
+
+
+def average(divide: Callable[[Any, Taps], Array], slopes: str = "real") -> Callable[[Case], Results]:
+    """An average with another divisor, or with slopes where it should have none."""
+
+    def run(case: Case) -> Results:
+        taps = taps_of(case)
+        divisor = np.maximum(np.abs(divide(case.op, taps)), 1) * np.sign(divide(case.op, taps) + 0.5)
+        value = np.where(taps.real, taps.x, 0).sum(0) / divisor
+        return from_slopes(case, taps, value, getattr(taps, slopes) / divisor)
+
+    return run
+
+
+def _counts(op: Any, taps: Taps) -> Array:
+    return np.asarray(taps.real.sum(0) if not getattr(op, "count_include_pad", True) else taps.exists.sum(0))
+
+
+def _flipped_counts(op: Any, taps: Taps) -> Array:
+    return np.asarray(taps.exists.sum(0) if not op.count_include_pad else taps.real.sum(0))
+
+
+def _whole_kernel(op: Any, taps: Taps) -> Array:
+    return np.full(taps.real.shape[1], taps.real.shape[0])
+
+
+def disjoint(case: Case) -> Results:
+    """Adaptive bins [o*(n//m), (o+1)*(n//m)), or cut at floor((o+1)*n/m)."""
+    op: Any = case.op
+    taps = taps_of(case)
+    cut = [axis.length > axis.size for axis in op.spatial(op_sizes(case)) if isinstance(axis, Adaptive)]
+    if any(cut):
+        return Results(*(np.zeros(0),) * 3)
+    kept = taps.real.copy()
+    sizes = op_sizes(case)
+    coordinates = np.unravel_index(taps.place, case.operands[0].shape)
+    outputs = np.unravel_index(np.arange(taps.place.shape[1]), case.cotangent.shape)
+    for p, axis, n in zip(op.positions(case.operands[0].shape), op.spatial(sizes), sizes, strict=True):
+        stop = (outputs[p] + 1) * n // max(axis.length, 1)
+        kept &= coordinates[p] < stop
+    bins = taps._replace(real=kept, exists=kept)
+    if isinstance(op, Average):
+        count = np.maximum(kept.sum(0), 1)
+        return from_slopes(case, bins, np.where(kept, taps.x, 0).sum(0) / count, kept / count)
+    floor = np.where(kept, taps.x, -np.inf)
+    best = floor.max(0)
+    return from_slopes(case, bins, best, _shares(kept & (floor == best), op.ties, np.zeros(best.shape, bool)))
+
+
+def op_sizes(case: Case) -> tuple[int, ...]:
+    op: Any = case.op
+    return tuple(case.operands[0].shape[p] for p in op.positions(case.operands[0].shape))
+
+
+def flipped(case: Case) -> Results:
+    """Convolution with the kernel turned round."""
+    op: Any = case.op
+    x, weight, *bias = map(widened, case.operands)
+    dx, moved, *bias_moved = map(widened, case.tangents)
+    turn = (slice(None), slice(None), *(slice(None, None, -1) for _ in op.kernel_size))
+    value, pushed = op.jvp((x, weight[turn], *bias), (dx, moved[turn], *bias_moved))
+    return Results(value, pushed, op.vjp((x, weight[turn], *bias), widened(case.cotangent))[0])
+
+
+def multiplied(case: Case) -> Results:
+    """Convolution that multiplies its padding: 0 times an infinite weight is NaN."""
+    op: Any = case.op
+    x, weight, *bias = map(widened, case.operands)
+    dx, moved, *bias_moved = map(widened, case.tangents)
+    sizes = x.shape[x.ndim - len(op.kernel_size) :]
+    spatial = [(axis.before, axis.after) for axis, _ in op.sliding(sizes)]
+    around = [(0, 0)] * (x.ndim - len(spatial)) + spatial
+    plain = Conv(op.kernel_size, stride=op.stride, dilation=op.dilation, groups=op.groups)
+    padded = (np.pad(x, around), weight, *bias)
+    value, pushed = plain.jvp(padded, (np.pad(dx, around), moved, *bias_moved))
+    pulled = plain.vjp(padded, widened(case.cotangent))[0]
+    inside = tuple(slice(a, pulled.shape[i] - b) for i, (a, b) in enumerate(around))
+    return Results(value, pushed, pulled[inside])
+
+
+def flushed(case: Case) -> Results:
+    """The specification after subnormal operands have become 0."""
+    op: Any = case.op
+    least = float(np.finfo(np.float32 if case.operands[0].dtype.itemsize == 4 else np.float64).tiny)
+    operands = tuple(np.where(np.abs(x) < least, 0, x) for x in map(widened, case.operands))
+    value, pushed = op.jvp(operands, tuple(map(widened, case.tangents)))
+    value = np.where(np.abs(value) < least, 0, value)
+    return Results(value, pushed, op.vjp(operands, widened(case.cotangent))[0])
+
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    return lambda op: isinstance(op, kinds)
+
+
+LOWEST = float(np.finfo(np.float32).min)
+
+READINGS = [
+    Reading(
+        "empty window is -inf",
+        "a window without a real cell is -inf: padding is -inf, not absent",
+        _is(Maximum),
+        maximum(empty=-np.inf),
+    ),
+    Reading(
+        "empty window is lowest",
+        "a window without a real cell is the lowest float: padding is a number",
+        _is(Maximum),
+        maximum(empty=LOWEST, lowest=LOWEST),
+    ),
+    Reading("first ties", "the first maximal cell takes the slope", _is(Maximum), maximum(ties="first")),
+    Reading("split ties", "tied cells share the slope", _is(Maximum), maximum(ties="split")),
+    Reading("all ties", "every tied cell takes the whole slope", _is(Maximum), maximum(ties="all")),
+    Reading("last ties", "the last maximal cell takes the slope", _is(Maximum), maximum(ties="last")),
+    Reading("NaN dropped", "NaN loses against every number", _is(Maximum), maximum(nan="drop", empty=-np.inf)),
+    Reading(
+        "NaN dropped, lowest",
+        "NaN loses against every number, and only NaN is the lowest float",
+        _is(Maximum),
+        maximum(nan="drop", empty=LOWEST, lowest=LOWEST),
+    ),
+    Reading("first NaN", "the first NaN takes the slope", _is(Maximum), maximum(nan="first")),
+    Reading("zero padding", "padding takes part as the value 0", _is(Maximum), maximum(pad="zero")),
+    Reading(
+        "count_include_pad flipped",
+        "padding is counted where it should not be, or the reverse",
+        _is(AvgPool),
+        average(_flipped_counts),
+    ),
+    Reading(
+        "taps beyond the padding counted",
+        "with ceil_mode the divisor is the whole kernel",
+        _is(AvgPool),
+        average(_whole_kernel),
+    ),
+    Reading("divisor_override ignored", "the divisor is the count", _is(AvgPool), average(_counts)),
+    Reading("disjoint bins", "adaptive bins do not overlap", _is(AdaptiveWindow), disjoint),
+    Reading(
+        "padding is multiplied",
+        "padding is the number 0 and meets the weights: 0 times infinity is NaN",
+        _is(Conv),
+        multiplied,
+    ),
+    Reading("subnormals flushed", "subnormal numbers count as 0", lambda op: True, flushed),
+    Reading("flipped kernel", "the kernel is turned round: convolution, not cross-correlation", _is(Conv), flipped),
+]
+"""The first that fits names a difference, so documented conventions stand before mistakes."""
+
+SIGN = Reading(
+    "sign of zero", "tied zeros give +0.0 (IEEE 754 maximum), not the bits of the first", _is(Maximum), maximum()
+)
+
+
+def recognise(case: Case, part: str, got: Any, expected: Any) -> Reading | None:
+    """The reading that gives what a subject returned and the specification does not, or None."""
+    name = {"value": "value", "JVP": "jvp", "VJP of x": "vjp"}.get(part)
+    if name is None or isinstance(case.op, SmoothMaxPool) or not isinstance(case.op, Pool | Bilinear):
+        return None
+    try:
+        result = widened(np.asarray(got))
+    except (TypeError, ValueError):
+        return None
+    dtype, right = case.operands[0].dtype, np.asarray(expected)
+    if right.shape == result.shape and np.array_equal(right, result, equal_nan=True):
+        return SIGN if name == "value" and isinstance(case.op, Maximum) else None
+    for reading in READINGS:
+        if reading.applies(case.op):
+            try:
+                with np.errstate(all="ignore"):
+                    wanted = getattr(reading.run(case), name)
+            except (ValueError, IndexError):  # a reading that has no answer to this case names nothing
+                continue
+            if (
+                wanted.shape == result.shape == right.shape
+                and not _close(right, wanted, dtype)
+                and _close(result, wanted, dtype)
+            ):
+                return reading
+    return None
+
+
+def _close(got: Array, wanted: Array, dtype: np.dtype[Any]) -> bool:
+    """Equal but for some roundings of the largest cell."""
+    finite = wanted[np.isfinite(wanted)]
+    slack = 32 * float(2.0 ** (-10 if dtype.itemsize == 2 else -23 if dtype.itemsize == 4 else -52))
+    allowed = slack * float(np.abs(finite).max(initial=0)) if dtype.kind != "i" else 0.0
+    with np.errstate(all="ignore"):
+        return bool(np.all((got == wanted) | (np.isnan(got) & np.isnan(wanted)) | (np.abs(got - wanted) <= allowed)))

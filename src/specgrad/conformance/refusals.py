@@ -1,0 +1,103 @@
+"""What every subject must refuse, and the published answers: the two claims that bring cases of their own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..operator import Operator
+from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Linear, MaxPool, SmoothMaxPool
+from .cases import FIXED, Case, Fixed
+from .judge import Outcome
+from .subject import NotOffered
+from .telling import distinct
+from .trial import Refused, Trial
+
+Array = np.ndarray[Any, Any]
+
+
+class Illegal(NamedTuple):
+    """An operator on operands that do not fit it."""
+
+    title: str
+    op: Operator
+    operands: tuple[Array, ...]
+
+
+def illegal() -> list[Illegal]:
+    """Operands that an operator must refuse; parameters that are wrong by themselves are refused before a subject sees them."""
+    made: list[Illegal] = []
+    op: Any
+    smooth = SmoothMaxPool((3,), stride=1, beta=1)
+    for op in (MaxPool((3,), stride=1), AvgPool((3,), stride=1), smooth):
+        made.append(Illegal("the kernel exceeds the input", op, (distinct((1, 1, 2)),)))
+    for op in (MaxPool((2,), stride=1, dilation=3), AvgPool((3,), stride=1, padding=1)):
+        made.append(
+            Illegal("the kernel exceeds the padded input", op, (distinct((1, 2, 3 if op.name == "max_pool" else 0)),))
+        )
+    for op in (
+        MaxPool((2, 2), stride=1, padding=1),
+        AvgPool((2, 2), stride=1, padding=1),
+        AdaptiveMaxPool((2, 2)),
+        AdaptiveAvgPool((2, 2)),
+    ):
+        made.append(Illegal("an empty spatial axis", op, (np.zeros((1, 1, 0, 3), np.float32),)))
+    x = distinct((1, 3, 4))
+    made.append(Illegal("channels that do not fit the weight", Conv((2,)), (x, distinct((2, 2, 2)))))
+    made.append(Illegal("channels that do not fit the weight", ConvTranspose((2,)), (x, distinct((2, 2, 2)))))
+    made.append(Illegal("channels that the groups do not divide", Conv((2,), groups=2), (x, distinct((2, 1, 2)))))
+    made.append(Illegal("the kernel exceeds the padded input", Conv((4,)), (distinct((1, 1, 3)), distinct((1, 1, 4)))))
+    made.append(Illegal("a bias that does not fit the weight", Conv((2,)), (x, distinct((2, 3, 2)), distinct((3,)))))
+    made.append(
+        Illegal(
+            "nothing is left of the result", ConvTranspose((2,), padding=2), (distinct((1, 1, 2)), distinct((1, 1, 2)))
+        )
+    )
+    made.append(Illegal("features that do not fit the weight", Linear(), (distinct((2, 3)), distinct((2, 4)))))
+    return made
+
+
+def refuses(subject: Any, one: Illegal) -> Outcome | None:
+    """What does not fit is refused with an error, never answered; None where the subject does not offer the operator."""
+    case = Case(one.op, one.operands, (), np.zeros(0))
+    try:
+        got = Trial(subject, case, _NoAnswers()).forward()  # type: ignore[arg-type]
+    except NotOffered:
+        return None
+    except Refused:
+        return Outcome()
+    words = f"{one.title}: answered with an array of shape {np.shape(got)} instead of an error"
+    return Outcome(words=words, part="refusal", expected="an error", got=got)
+
+
+class _NoAnswers:
+    whole = False
+
+
+def fixed(subject: Any, answer: Fixed) -> Outcome:
+    """The value and the cotangents are the published ones; raises NotOffered or Refused as the subject does."""
+    shape = np.shape(answer.value)
+    cotangent = np.ones(shape) if answer.cotangent is None else answer.cotangent
+    case = Case(answer.op, answer.operands, tuple(np.zeros_like(x) for x in answer.operands), cotangent)
+    trial = Trial(subject, case)
+    parts = [("value", trial.forward(), answer.value)]
+    if answer.cotangent is not None:
+        try:
+            pulled = trial.vjp()
+        except NotOffered:
+            pulled = ()
+        names = (f"VJP of {slot.name}" for slot in answer.op.slots)
+        parts += [p for p in zip(names, pulled, answer.pulled, strict=False) if p[2] is not None]
+    allowed = 0.0 if answer.digits is None else 0.5000001 * 10.0**-answer.digits
+    for part, got, wanted in parts:
+        expected, array = np.asarray(wanted, float), np.asarray(got, float)
+        with np.errstate(invalid="ignore"):
+            if array.shape != expected.shape or not np.all((array == expected) | (np.abs(array - expected) <= allowed)):
+                words = f"{part} is {array.tolist()}, not {expected.tolist()}"
+                return Outcome(np.inf, words=words, part=part, expected=expected, got=array)
+    return Outcome()
+
+
+def fixed_of(kind: type[Operator]) -> list[Fixed]:
+    return [answer for answer in FIXED if type(answer.op) is kind]

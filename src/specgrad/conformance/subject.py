@@ -1,0 +1,74 @@
+"""What can be checked: anything that computes a forward value, and where it likes derivatives, from NumPy arrays."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class NotOffered(Exception):
+    """Raised by a subject for an operator, parameter, dtype or derivative that it does not do; the message says which."""
+
+
+class Subject(Protocol):
+    """The one required method; the others are looked up by name and may be absent.
+
+    jvp(op, inputs, tangents) returns the output's tangent; vjp(op, inputs, cotangent) a tuple with one cotangent per input (None
+    where no derivative reaches); second(op, inputs, tangents, cotangent) the tangents of those cotangents while the inputs move
+    along `tangents`. `conventions` names documented rules of its own (see `readings`), which are then shown and not held against it.
+    """
+
+    name: str
+
+    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
+        """The output."""
+
+
+class BadSubject(Exception):
+    """A name that leads to no subject; the message says what to write."""
+
+
+def load(place: str) -> Any:
+    """The subject at `path/to/file.py:name` or `package.module:name`; a class or function is called to make it."""
+    module_name, _, name = place.rpartition(":")
+    if not module_name or not name:
+        raise BadSubject(f"{place!r}: write path/to/file.py:subject, package.module:subject, or a name from the list")
+    path = Path(module_name)
+    if module_name.endswith(".py") and not path.is_file():
+        raise BadSubject(f"{place!r}: there is no file {module_name}")
+    try:
+        if path.suffix == ".py":
+            found = getattr(_from_file(path), name, None)
+        else:
+            found = getattr(importlib.import_module(module_name), name, None)
+    except Exception as error:
+        raise BadSubject(f"{place!r}: importing it raised {type(error).__name__}: {error}") from error
+    if found is None:
+        raise BadSubject(f"{place!r}: {module_name} has no {name}")
+    subject = found() if isinstance(found, type) or (not hasattr(found, "forward") and callable(found)) else found
+    if not callable(getattr(subject, "forward", None)):
+        raise BadSubject(f"{place!r}: a subject needs a method forward(op, inputs)")
+    if not isinstance(getattr(subject, "name", None), str):
+        raise BadSubject(f"{place!r}: a subject needs a name")
+    return subject
+
+
+def _from_file(path: Path) -> Any:
+    """A file as a module; files beside it can be imported by it."""
+    beside = str(path.resolve().parent)
+    if beside not in sys.path:
+        sys.path.insert(0, beside)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise BadSubject(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

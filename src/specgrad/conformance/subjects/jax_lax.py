@@ -1,0 +1,157 @@
+"""JAX as it is: lax.reduce_window and lax.conv_general_dilated, with jax.jvp and jax.vjp.
+
+JAX has no pooling functions of its own; windows are reduced as its documentation and flax do: max from -inf, add from 0 and divided.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ...ops import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, Linear, MaxPool
+from ..subject import NotOffered
+from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
+
+Array = np.ndarray[Any, Any]
+
+
+def transpose(x: Any, order: tuple[int, ...]) -> Any:
+    return jnp.transpose(x, order)
+
+
+def windowed(op: Any, x: Any, start: Any, reduce: Any) -> Any:
+    """reduce_window with the operator's kernel, stride, padding and dilation on (batch, channels, *spatial)."""
+    words = {
+        "window_dimensions": (1, 1, *op.kernel_size),
+        "window_strides": (1, 1, *op.stride),
+        "padding": ((0, 0), (0, 0), *pairs(op, sizes_of(op, x))),
+        "window_dilation": (1, 1, *op.dilation),
+    }
+    return lax.reduce_window(x, start, reduce, **words)
+
+
+def pooled(op: Any, x: Any) -> Any:
+    spatial = tuple(range(2, 2 + rank_of(op)))
+    if is_a(op, MaxPool | AvgPool):
+        only(not op.ceil_mode, "ceil_mode")
+    if is_a(op, MaxPool):
+        only(op.ties == "first", f"ties={op.ties!r}")
+        lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
+        return windowed(op, x, np.array(lowest, x.dtype), lax.max)
+    if is_a(op, AvgPool):
+        only(op.divisor_override is None, "divisor_override")
+        total = windowed(op, x, np.array(0, x.dtype), lax.add)
+        if op.count_include_pad:
+            return total / int(np.prod(op.kernel_size))
+        return total / windowed(op, jnp.ones_like(x), np.array(0, x.dtype), lax.add)
+    if is_a(op, GlobalMaxPool):
+        only(op.ties == "split", f"ties={op.ties!r}")
+        return jnp.max(x, axis=spatial, keepdims=True)
+    if is_a(op, GlobalAvgPool):
+        return jnp.mean(x, axis=spatial, keepdims=True)
+    raise NotOffered(op.name)
+
+
+def applied(op: Any, *operands: Any) -> Any:
+    """An operator on JAX arrays."""
+    x, *rest = operands
+    if is_a(op, Linear):
+        y = x @ rest[0].T
+        return y + rest[1] if len(rest) > 1 else y
+    if is_a(op, Conv | ConvTranspose):
+        rank = rank_of(op)
+        weight, *bias = rest
+        letters = "abcdefgh"[:rank]
+        if is_a(op, Conv):
+            numbers = (f"NC{letters}", f"OI{letters}", f"NC{letters}")
+            padding = pairs(op, sizes_of(op, x))
+
+            def run(t: Any) -> Any:
+                return lax.conv_general_dilated(
+                    t,
+                    weight,
+                    op.stride,
+                    padding,
+                    rhs_dilation=op.dilation,
+                    dimension_numbers=numbers,
+                    feature_group_count=op.groups,
+                )
+
+        else:
+            only(op.groups == 1, "groups")
+            numbers = (f"NC{letters}", f"OI{letters}", f"NC{letters}")
+            # the padding of the dilated input that makes lax.conv_transpose the adjoint of a padded convolution
+            around = [
+                (d * (k - 1) - a, d * (k - 1) - b + extra)
+                for k, d, (a, b), extra in zip(op.kernel_size, op.dilation, op.padding, op.output_padding, strict=True)
+            ]
+
+            def run(t: Any) -> Any:
+                return lax.conv_transpose(
+                    t,
+                    weight,
+                    op.stride,
+                    around,
+                    rhs_dilation=op.dilation,
+                    dimension_numbers=numbers,
+                    transpose_kernel=True,
+                )
+
+        across = (slice(None), *(None,) * rank)
+        return fed(op, x, transpose, lambda t: run(t) + bias[0][across] if bias else run(t))
+    return fed(op, x, transpose, lambda t: pooled(op, t))
+
+
+@functools.cache
+def compiled(op: Any, method: str) -> Any:
+    """One compiled function per operator and method: JAX compiles it once per shape."""
+
+    def run(*xs: Any) -> Any:
+        return applied(op, *xs)
+
+    def pulled(xs: Any, g: Any) -> Any:
+        return jax.vjp(run, *xs)[1](g)
+
+    if method == "forward":
+        return jax.jit(lambda xs: run(*xs))
+    if method == "jvp":
+        return jax.jit(lambda xs, ts: jax.jvp(run, xs, ts)[1])
+    if method == "vjp":
+        return jax.jit(pulled)
+    return jax.jit(lambda xs, ts, g: jax.jvp(lambda *z: pulled(z, g), xs, ts)[1])
+
+
+class JaxLax:
+    """lax on JAX's default device."""
+
+    name = "jax"
+    slow = True
+    conventions = ("empty window is -inf", "padding is multiplied")
+    version = f"jax {jax.__version__}"
+
+    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
+        with jax.enable_x64(True):
+            return np.asarray(compiled(op, "forward")(inputs))
+
+    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
+        with jax.enable_x64(True):
+            return np.asarray(compiled(op, "jvp")(inputs, tangents))
+
+    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
+        with jax.enable_x64(True):
+            return tuple(np.asarray(p) for p in compiled(op, "vjp")(inputs, cotangent))
+
+    def second(
+        self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
+    ) -> tuple[Array, ...]:
+        with jax.enable_x64(True):
+            return tuple(np.asarray(m) for m in compiled(op, "second")(inputs, tangents, cotangent))
+
+
+def subjects() -> list[Any]:
+    return [JaxLax()]

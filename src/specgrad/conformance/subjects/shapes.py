@@ -1,0 +1,94 @@
+"""What peers need to be fed: planes as (batch, channels, *spatial), in the peer's own parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...geometry import same_padding
+from ...ops.conv import Bilinear
+from ..subject import NotOffered
+
+Array = np.ndarray[Any, Any]
+
+
+def is_a(op: Any, kinds: Any) -> bool:
+    """Whether an operator is one of these; its parameters stay in their normal form, which the type does not tell."""
+    return isinstance(op, kinds)
+
+
+def rank_of(op: Any) -> int:
+    """How many spatial axes an operator has."""
+    return (
+        len(op.kernel_size)
+        if hasattr(op, "kernel_size")
+        else int(op.spatial_rank())
+        if hasattr(op, "spatial_rank")
+        else 0
+    )
+
+
+def batched_shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """(batch, channels, *spatial): leading axes gathered, missing ones added."""
+    rank = rank_of(op)
+    lead, spatial = shape[: len(shape) - rank], shape[len(shape) - rank :]
+    if isinstance(op, Bilinear) or lead:
+        return (math.prod(lead[:-1]), lead[-1], *spatial)
+    return (1, 1, *spatial)
+
+
+def to_last(op: Any, ndim: int) -> tuple[int, ...]:
+    """The order of axes that puts the spatial ones last."""
+    if getattr(op, "axes", None) is None:
+        return tuple(range(ndim))
+    spatial = tuple(p % ndim for p in op.axes)
+    return (*(p for p in range(ndim) if p not in spatial), *spatial)
+
+
+def fed(op: Any, x: Any, transpose: Callable[[Any, tuple[int, ...]], Any], run: Callable[[Any], Any]) -> Any:
+    """run(x) on (batch, channels, *spatial), and the result in the axes that the operator promises.
+
+    `transpose(array, order)` is the peer's own, so that its derivatives pass through.
+    """
+    shape = tuple(x.shape)
+    order = to_last(op, len(shape))
+    moved = transpose(x, order) if order != tuple(range(len(shape))) else x
+    y = run(moved.reshape(batched_shape(op, tuple(moved.shape))))
+    lead = tuple(moved.shape)[: len(shape) - rank_of(op)]
+    if isinstance(op, Bilinear):
+        lead = (*lead[:-1], y.shape[1])
+    y = y.reshape((*lead, *tuple(y.shape)[2:]))
+    if not getattr(op, "keepdims", True):
+        return y.reshape(lead)
+    if order != tuple(range(len(shape))):
+        y = transpose(y, tuple(int(i) for i in np.argsort(order)))
+    return y
+
+
+def pairs(op: Any, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """The padding of every axis as (before, after)."""
+    if op.padding == "same":
+        every = zip(sizes, op.kernel_size, op.stride, op.dilation, strict=True)
+        return tuple(same_padding(n, k, s, d) for n, k, s, d in every)
+    return tuple(op.padding)
+
+
+def symmetric(op: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """One padding per axis, for a peer that pads both sides alike."""
+    if any(before != after for before, after in pairs(op, sizes)):
+        raise NotOffered("padding that differs before and after")
+    return tuple(before for before, _ in pairs(op, sizes))
+
+
+def only(condition: bool, words: str) -> None:
+    """Say what is not offered where a condition fails."""
+    if not condition:
+        raise NotOffered(words)
+
+
+def sizes_of(op: Any, x: Array) -> tuple[int, ...]:
+    """The spatial lengths of an input whose spatial axes are last."""
+    return tuple(x.shape)[len(x.shape) - rank_of(op) :]

@@ -1,0 +1,150 @@
+"""PyTorch as it is: torch.nn.functional on the CPU, and on CUDA where there is one.
+
+Derivatives: reverse mode by autograd, forward mode by torch.func.jvp, second order by differentiating the reverse sweep again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - its customary name
+
+from ...ops import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    Linear,
+    MaxPool,
+)
+from ..subject import NotOffered
+from .shapes import fed, is_a, only, rank_of, sizes_of, symmetric
+
+Array = np.ndarray[Any, Any]
+
+
+def transpose(x: Any, order: tuple[int, ...]) -> Any:
+    return x.permute(order)
+
+
+def pooled(op: Any, x: Any) -> Any:
+    """A pooling operator on (batch, channels, *spatial)."""
+    rank = rank_of(op)
+    only(rank in (1, 2, 3), f"rank {rank}")
+    sizes = sizes_of(op, x)
+    if is_a(op, MaxPool):
+        only(op.ties == "first", f"ties={op.ties!r}")
+        pool = getattr(F, f"max_pool{rank}d")
+        padding = symmetric(op, sizes)
+        only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
+        return pool(x, op.kernel_size, op.stride, padding, op.dilation, op.ceil_mode)
+    if is_a(op, AvgPool):
+        only(all(d == 1 for d in op.dilation), "dilation of an average")
+        padding = symmetric(op, sizes)
+        only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
+        words = {} if op.divisor_override is None else {"divisor_override": op.divisor_override}
+        only(rank > 1 or not words, "divisor_override in one axis")
+        return getattr(F, f"avg_pool{rank}d")(
+            x, op.kernel_size, op.stride, padding, op.ceil_mode, op.count_include_pad, **words
+        )
+    if is_a(op, AdaptiveMaxPool):
+        only(op.ties == "first", f"ties={op.ties!r}")
+        return getattr(F, f"adaptive_max_pool{rank}d")(x, _kept(op.output_size, sizes))
+    if is_a(op, AdaptiveAvgPool):
+        return getattr(F, f"adaptive_avg_pool{rank}d")(x, _kept(op.output_size, sizes))
+    if is_a(op, GlobalMaxPool):
+        only(op.ties != "all", "ties='all'")
+        if op.ties == "split":
+            return torch.amax(x, tuple(range(2, 2 + rank)), keepdim=True)
+        return getattr(F, f"adaptive_max_pool{rank}d")(x, (1,) * rank)
+    if is_a(op, GlobalAvgPool):
+        return x.mean(tuple(range(2, 2 + rank)), keepdim=True)
+    raise NotOffered(op.name)
+
+
+def _kept(lengths: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n if m is None else m for m, n in zip(lengths, sizes, strict=True))
+
+
+def applied(op: Any, *operands: Any) -> Any:
+    """An operator on tensors."""
+    if is_a(op, Linear):
+        return F.linear(*operands)
+    if is_a(op, Conv | ConvTranspose):
+        rank = rank_of(op)
+        only(rank in (1, 2, 3), f"rank {rank}")
+        x, weight, *bias = operands
+        given = (weight, bias[0] if bias else None)
+        if is_a(op, Conv):
+            padding: Any = symmetric(op, sizes_of(op, x)) if op.padding != "same" else "same"
+            only(padding != "same" or all(s == 1 for s in op.stride), "same padding with a stride")
+            function = getattr(F, f"conv{rank}d")
+            return fed(op, x, transpose, lambda t: function(t, *given, op.stride, padding, op.dilation, op.groups))
+        function = getattr(F, f"conv_transpose{rank}d")
+        padding = symmetric(op, sizes_of(op, x))
+        return fed(
+            op,
+            x,
+            transpose,
+            lambda t: function(t, *given, op.stride, padding, op.output_padding, op.groups, op.dilation),
+        )
+    return fed(op, operands[0], transpose, lambda t: pooled(op, t))
+
+
+class TorchFunctional:
+    """torch.nn.functional on a device."""
+
+    conventions = ("empty window is -inf", "padding is multiplied")
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        self.name = f"torch {device}"
+        self.version = f"torch {torch.__version__}"
+
+    def apply(self, op: Any, *tensors: Any) -> Any:
+        """An operator on tensors."""
+        return applied(op, *tensors)
+
+    def _tensors(self, arrays: tuple[Array, ...]) -> list[Any]:
+        if any(a.dtype.name == "bfloat16" for a in arrays):
+            raise NotOffered("bfloat16 NumPy arrays")
+        return [torch.from_numpy(a.copy(order="C")).to(self.device) for a in arrays]
+
+    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
+        return np.asarray(self.apply(op, *self._tensors(inputs)).detach().cpu().numpy())
+
+    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
+        pushed = torch.func.jvp(
+            lambda *xs: self.apply(op, *xs), tuple(self._tensors(inputs)), tuple(self._tensors(tangents))
+        )[1]
+        return np.asarray(pushed.detach().cpu().numpy())
+
+    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
+        leaves = [t.requires_grad_() for t in self._tensors(inputs)]
+        y = self.apply(op, *leaves)
+        pulled = torch.autograd.grad(y, leaves, self._tensors((cotangent,))[0], allow_unused=True)
+        return tuple(_numpy(p, x) for p, x in zip(pulled, inputs, strict=True))
+
+    def second(
+        self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
+    ) -> tuple[Array, ...]:
+        leaves = [t.requires_grad_() for t in self._tensors(inputs)]
+        pulled = torch.autograd.grad(self.apply(op, *leaves), leaves, self._tensors((cotangent,))[0], create_graph=True)
+        along = sum((p * t).sum() for p, t in zip(pulled, self._tensors(tangents), strict=True))
+        if not isinstance(along, torch.Tensor) or not along.requires_grad:
+            return tuple(np.zeros_like(x) for x in inputs)
+        moved = torch.autograd.grad(along, leaves, allow_unused=True)
+        return tuple(_numpy(m, x) for m, x in zip(moved, inputs, strict=True))
+
+
+def _numpy(tensor: Any, like: Array) -> Array:
+    return np.zeros_like(like) if tensor is None else np.asarray(tensor.detach().cpu().numpy())
+
+
+def subjects() -> list[Any]:
+    return [TorchFunctional(), *([TorchFunctional("cuda")] if torch.cuda.is_available() else [])]

@@ -1,0 +1,130 @@
+"""Outside suites: the cases that ONNX, PyTorch and JAX keep for themselves, answered by specgrad and counted.
+
+What a suite expects (or its own library computes) is held against the specification with the same derived bounds: the specification
+over float64 is the answer, and the bound is that of the suite's dtype. A case that no operator of specgrad states is counted as not
+expressible, with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ops import ConvTranspose
+from ...ops.conv import Bilinear
+from ...ops.pool import Maximum
+
+Array = np.ndarray[Any, Any]
+
+HOMES = {
+    "onnx_cases": "ONNX's node and exported cases",
+    "torch_opinfo": "PyTorch's OpInfo samples",
+    "jax_harness": "JAX's lax harness",
+}
+
+
+class NotExpressible(Exception):
+    """No operator of specgrad states this case; the message says why."""
+
+
+class Told(NamedTuple):
+    """One case of a suite: its name, and None where specgrad agrees, else what differs or why it is not expressible."""
+
+    name: str
+    difference: str | None = None
+    not_expressible: str | None = None
+    loosely: bool = False
+    """Whether the suite's answer, printed to a few digits, agrees within the suite's own tolerance only."""
+
+
+@dataclass
+class Suite:
+    """A suite's cases, counted."""
+
+    name: str
+    version: str
+    agree: int = 0
+    loosely: int = 0
+    differences: list[Told] = field(default_factory=list)
+    not_expressible: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        total = self.agree + len(self.differences) + sum(self.not_expressible.values())
+        words = f"{self.name} ({self.version}): {total} cases, {self.agree} agree" + (
+            f" ({self.loosely} of them to the digits that the suite prints)" if self.loosely else ""
+        )
+        words += f", {len(self.differences)} differ"
+        if self.not_expressible:
+            why = ", ".join(f"{count} {reason}" for reason, count in self.not_expressible.most_common())
+            words += f", {sum(self.not_expressible.values())} not expressible ({why})"
+        return "; ".join([words, *(f"{told.name}: {told.difference}" for told in self.differences)])
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "version": self.version,
+            "agree": self.agree,
+            "to_the_printed_digits_only": self.loosely,
+            "differences": [{"case": told.name, "words": told.difference} for told in self.differences],
+            "not_expressible": dict(self.not_expressible),
+        }
+
+
+def run(home: str) -> Suite:
+    """Run a suite; raises ModuleNotFoundError where its library is not installed."""
+    module: Any = importlib.import_module(f"{__name__}.{home}")
+    suite = Suite(HOMES[home], module.VERSION)
+    told: Iterator[Told] = module.cases()
+    for one in told:
+        if one.not_expressible is not None:
+            suite.not_expressible[one.not_expressible] += 1
+        elif one.difference is not None:
+            suite.differences.append(one)
+        else:
+            suite.agree += 1
+            suite.loosely += one.loosely
+    return suite
+
+
+def agreement(op: Any, operands: tuple[Array, ...], expected: Array) -> str | None:
+    """None where a float result is the specification's, else what differs. Default engines answer: what a user gets."""
+    dtype = operands[0].dtype
+    shape = op.output_shape(*(x.shape for x in operands))
+    if tuple(expected.shape) != shape:
+        return f"shape {tuple(expected.shape)}, not {shape}"
+    ours = np.asarray(op(*operands))
+    if isinstance(op, Maximum) or dtype.kind in "iu":
+        same = np.array_equal(ours, expected, equal_nan=dtype.kind == "f")
+        return None if same else "values differ"
+    wide = tuple(x.astype(np.float64) for x in operands)
+    answer = np.asarray(op(*wide))
+    magnitude = np.asarray(op(*(np.abs(x) for x in wide)) if not _smooth(op) else np.abs(answer))
+    allowed = np.abs(magnitude) * (_terms(op, wide) + 2) * 2 * unit(dtype)
+    for who, got in (("the suite", expected), ("specgrad", ours)):
+        excess = np.abs(got.astype(np.float64) - answer) > allowed
+        if excess.any():
+            place = tuple(int(i) for i in np.argwhere(excess)[0])
+            return f"{who} has {float(got[place])!r} at {list(place)}, not {float(answer[place])!r}"
+    return None
+
+
+def unit(dtype: np.dtype[Any]) -> float:
+    """The unit roundoff of a dtype."""
+    return float(2.0 ** {"bfloat16": -8, "float16": -11, "float32": -24}.get(dtype.name, -53))
+
+
+def _smooth(op: Any) -> bool:
+    return "exp" in op.needs
+
+
+def _terms(op: Any, operands: tuple[Array, ...]) -> int:
+    """How many terms a sum may have."""
+    if isinstance(op, Bilinear):
+        weight = operands[1]
+        return int(weight.size // max(weight.shape[0 if not isinstance(op, ConvTranspose) else 1], 1)) + 1
+    return int(op.geometry(*(x.shape for x in operands)).taps)

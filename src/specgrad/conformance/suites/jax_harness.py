@@ -1,0 +1,99 @@
+"""JAX's own harness cases of reduce_window and conv_general_dilated, as far as they are pooling or convolution."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...errors import SpecgradError
+from ...ops import AvgPool, Conv, MaxPool
+from . import NotExpressible, Told, agreement
+
+Array = np.ndarray[Any, Any]
+
+VERSION = f"jax {jax.__version__}"
+
+
+def cases() -> Iterator[Told]:
+    with warnings.catch_warnings(), jax.enable_x64(True):
+        warnings.simplefilter("ignore")
+        known: Any = importlib.import_module("jax._src.internal_test_util.test_harnesses").all_harnesses
+        for harness in known:
+            if harness.params.get("enable_xla") is False:
+                continue  # the same case a second time, for another back end
+            pool = "window_dimensions" in harness.params and "computation" in harness.params
+            if pool or ("lhs_shape" in harness.params and "rhs_dilation" in harness.params):
+                yield _told(harness, pool)
+
+
+def _told(harness: Any, pool: bool) -> Told:
+    try:
+        if np.dtype(harness.dtype).kind not in "fiu" or np.dtype(harness.dtype) == np.float16:
+            raise NotExpressible(f"{np.dtype(harness.dtype).name}")
+        op, scale = windowed(harness.params, np.dtype(harness.dtype)) if pool else convolution(harness.params)
+        arguments = harness.dyn_args_maker(np.random.RandomState(0))
+        operands = tuple(np.asarray(a) for a in arguments[: 1 if pool else 2])
+        if pool and scale and operands[0].dtype.kind in "iu":
+            raise NotExpressible("sums of integers")
+        expected = np.asarray(harness.dyn_fun(*arguments))
+        if not expected.size:
+            raise NotExpressible("windows that do not fit: JAX answers with nothing, specgrad refuses")
+        return Told(harness.fullname, agreement(op, operands, expected))
+    except NotExpressible as reason:
+        return Told(harness.fullname, not_expressible=str(reason))
+    except SpecgradError as error:
+        return Told(harness.fullname, f"refused: {error}")
+
+
+def _pairs(padding: Any) -> Any:
+    return padding.lower() if isinstance(padding, str) else tuple(tuple(int(p) for p in pair) for pair in padding)
+
+
+def windowed(words: dict[str, Any], dtype: np.dtype[Any]) -> tuple[Any, bool]:
+    """A maximum, or a sum as an average with a divisor of 1; windows over all axes."""
+    name = words["computation"].__name__
+    start = float(words["init_value"])
+    if any(d != 1 for d in words["base_dilation"]):
+        raise NotExpressible("base_dilation")
+    shape: dict[str, Any] = {
+        "kernel_size": tuple(words["window_dimensions"]),
+        "stride": tuple(words["window_strides"]),
+        "padding": _pairs(words["padding"]),
+        "dilation": tuple(words["window_dilation"]),
+    }
+    lowest = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    if name == "max" and start == lowest:
+        return MaxPool(**shape), False
+    if name == "add" and start == 0:
+        return AvgPool(**shape, divisor_override=1), True
+    raise NotExpressible(
+        f"reduce_window of {name} from {start:g}" if name in ("max", "add") else f"reduce_window of {name}"
+    )
+
+
+def convolution(words: dict[str, Any]) -> tuple[Any, bool]:
+    numbers = words["dimension_numbers"]
+    if words["preferred_element_type"] is not None:
+        raise NotExpressible("preferred_element_type")
+    if any(d != 1 for d in words["lhs_dilation"]) or words["batch_group_count"] != 1:
+        raise NotExpressible("lhs_dilation or batch_group_count")
+    if numbers is not None and (
+        not str(numbers[0]).startswith("NC") or not str(numbers[1]).startswith("OI") or numbers[0] != numbers[2]
+    ):
+        raise NotExpressible("another layout")
+    kernel = tuple(words["rhs_shape"])[2:]
+    return (
+        Conv(
+            kernel,
+            stride=tuple(words["window_strides"]),
+            padding=_pairs(words["padding"]),
+            dilation=tuple(words["rhs_dilation"]),
+            groups=words["feature_group_count"],
+        ),
+        False,
+    )

@@ -1,0 +1,105 @@
+"""One subject on one case: its answers are asked for once, its mistakes of conduct are noted, its refusals are told apart."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .answers import Answers
+from .cases import Case
+from .judge import same_bits
+from .subject import NotOffered
+
+Array = np.ndarray[Any, Any]
+
+
+class Refused(Exception):
+    """The subject raised something other than NotOffered on a legal case; the message is its own."""
+
+    def __init__(self, method: str, words: str) -> None:
+        super().__init__(words)
+        self.method = method
+
+
+class Trial:
+    """A subject, a case and the right answers; every method of the subject is called once and remembered."""
+
+    def __init__(self, subject: Any, case: Case, answers: Answers | None = None) -> None:
+        self.subject = subject
+        self.case = case
+        self.answers = Answers(case) if answers is None else answers
+        self.modified: list[str] = []
+        self._seen: dict[str, tuple[Any, Exception | None]] = {}
+
+    def forward(self) -> Array:
+        found: Array = self._once("forward")
+        return found
+
+    def jvp(self) -> Array:
+        self._differentiable()
+        found: Array = self._once("jvp", self.case.tangents)
+        return found
+
+    def vjp(self) -> tuple[Array, ...]:
+        self._differentiable()
+        return self._tuple("vjp", self.case.cotangent)
+
+    def second(self) -> tuple[Array, ...]:
+        self._differentiable()
+        return self._tuple("second", self.case.tangents, self.case.cotangent)
+
+    def again(self, method: str, *arguments: Any) -> Any:
+        """Call a method once more."""
+        return self._call(method, arguments)
+
+    def _tuple(self, method: str, *arguments: Any) -> tuple[Array, ...]:
+        found = self._once(method, *arguments)
+        if not isinstance(found, tuple | list) or len(found) != len(self.case.operands):
+            raise Refused(
+                method, f"{method} returned {type(found).__name__}, not a tuple of {len(self.case.operands)} arrays"
+            )
+        return tuple(found)
+
+    def _differentiable(self) -> None:
+        if self.answers.whole:
+            raise NotOffered("integers have no derivatives")
+
+    def _once(self, method: str, *arguments: Any) -> Any:
+        if method not in self._seen:
+            try:
+                self._seen[method] = self._call(method, arguments), None
+            except (NotOffered, Refused) as refusal:
+                self._seen[method] = None, refusal
+        found, error = self._seen[method]
+        if error is not None:
+            raise error
+        return found
+
+    def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        function: Callable[..., Any] | None = getattr(self.subject, method, None)
+        if function is None:
+            raise NotOffered(f"no {method}")
+        given = [
+            *self.case.operands,
+            *(a for group in arguments for a in (group if isinstance(group, tuple) else (group,))),
+        ]
+        before = [a.copy(order="K") for a in given]
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return function(self.case.op, self.case.operands, *arguments)
+        except NotOffered:
+            raise
+        except NotImplementedError as error:  # Python's own way of saying so
+            raise NotOffered(str(error)) from error
+        except Exception as error:
+            first = (str(error).strip() or "no message").splitlines()[0]
+            raise Refused(method, f"{type(error).__name__}: {first[:200]}") from error
+        finally:
+            for array, copy in zip(given, before, strict=True):
+                if not same_bits(array, copy):
+                    self.modified.append(method)
+                    array[...] = copy

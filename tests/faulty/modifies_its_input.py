@@ -1,0 +1,15 @@
+"""Works in its input's memory."""
+
+from right import Right
+
+
+class Faulty(Right):
+    name = "modifies its input"
+
+    def forward(self, op, inputs):
+        y = super().forward(op, inputs)
+        inputs[0][...] = 0
+        return y
+
+
+subject = Faulty()

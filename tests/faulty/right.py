@@ -1,0 +1,118 @@
+"""A right subject: pooling and convolution in plain loops; the faulty ones beside it each change one thing.
+
+It does what a kernel author's first version does: windows from the definition, one accumulator, derivatives by its own slopes.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import naive
+
+from specgrad import Conv
+from specgrad.conformance import NotOffered
+from specgrad.ops.pool import Average, Maximum
+
+
+class Right:
+    name = "right"
+
+    def windows(self, op, x):
+        """Every output position with its taps: input positions, None for padding."""
+        return naive.pool_windows(op, x.shape)
+
+    def beats(self, new, best):
+        return new != new or new > best
+
+    def winner(self, op, x, real):
+        best = real[0]
+        for tap in real[1:]:
+            if self.beats(x[tap], x[best]):
+                best = tap
+        return best
+
+    def divisor(self, op, taps, real):
+        if getattr(op, "divisor_override", None) is not None:
+            return op.divisor_override
+        return len(taps) if getattr(op, "count_include_pad", True) else max(len(real), 1)
+
+    def row(self, op, x, position, taps):
+        """The value of one window and its slopes: [(input position, slope), …]."""
+        real = [tap for tap in taps if tap is not None]
+        if isinstance(op, Average):
+            divisor = x.dtype.type(self.divisor(op, taps, real))
+            total = x.dtype.type(0)
+            for tap in real:
+                total = total + x[tap]
+            return total / divisor, [(tap, divisor) for tap in real]
+        if not real:
+            return x.dtype.type(0), []
+        best = self.winner(op, x, real)
+        if op.ties == "first":
+            return x[best], [(best, 1)]
+        tied = [t for t in real if x[t] == x[best] or (x[t] != x[t] and x[best] != x[best])]
+        first = best if x[best] != x[best] else tied[0]
+        return x[first], [(t, x.dtype.type(len(tied)) if op.ties == "split" else 1) for t in tied]
+
+    def offered(self, op, x):
+        if not isinstance(op, Maximum | Average):
+            raise NotOffered(op.name)
+        if isinstance(op, Average) and x.dtype.kind in "iu":
+            raise NotOffered("integers")
+
+    def rows(self, op, x):
+        self.offered(op, x)
+        wide = x.astype(np.float32) if x.dtype == np.float16 else x
+        op.output_shape(x.shape)
+        return [(position, *self.row(op, wide, position, taps)) for position, taps in self.windows(op, wide)]
+
+    def forward(self, op, inputs):
+        if isinstance(op, Conv):
+            return self.convolved(op, inputs)[0]
+        x, *_ = inputs
+        return np.array([value for _, value, _ in self.rows(op, x)]).astype(x.dtype).reshape(self.shape(op, x))
+
+    def shape(self, op, x):
+        return op.output_shape(x.shape)
+
+    def jvp(self, op, inputs, tangents):
+        if isinstance(op, Conv):
+            return self.convolved(op, inputs, tangents)[1]
+        (x, *_), (dx, *_) = inputs, tangents
+        pushed = [sum((dx[t] / slope for t, slope in row), x.dtype.type(0)) for _, _, row in self.rows(op, x)]
+        return np.array(pushed).astype(x.dtype).reshape(self.shape(op, x))
+
+    def vjp(self, op, inputs, cotangent):
+        if isinstance(op, Conv):
+            return tuple(self.convolved(op, inputs, None, cotangent)[2])
+        x, *_ = inputs
+        self.offered(op, x)
+        pulled = np.zeros(x.shape, np.float32 if x.dtype == np.float16 else x.dtype)
+        for (_, _, row), g in zip(self.rows(op, x), cotangent.reshape(-1), strict=True):
+            for tap, slope in row:
+                pulled[tap] += g / slope
+        return (pulled.astype(x.dtype),)
+
+    def convolved(self, op, inputs, tangents=None, cotangent=None):
+        shape = op.output_shape(*(a.shape for a in inputs))
+        dtype = inputs[0].dtype
+        wide = np.float32 if dtype == np.float16 else dtype
+        operands = tuple(a.astype(wide) for a in inputs)
+        moved = (
+            tuple(np.zeros_like(a) for a in operands) if tangents is None else tuple(t.astype(wide) for t in tangents)
+        )
+        g = np.zeros(shape, wide) if cotangent is None else cotangent.astype(wide)
+        value, pushed, pulled = self.convolve(op, operands, moved, g)
+        return (
+            np.array(value).astype(dtype).reshape(shape),
+            np.array(pushed).astype(dtype).reshape(shape),
+            [p.astype(dtype) for p in pulled],
+        )
+
+    def convolve(self, op, operands, moved, g):
+        return naive.conv(op, operands, moved, g)
+
+
+subject = Right()

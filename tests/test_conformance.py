@@ -1,0 +1,376 @@
+"""`specgrad check` and `specgrad explain` as a user meets them: exit statuses, reports, counterexamples that run, drawings."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import specgrad
+from specgrad import AvgPool, Conv, GlobalMaxPool, MaxPool
+from specgrad.cli import app
+from specgrad.conformance import NotOffered, page, pytest_cases, runner
+from specgrad.conformance.answers import Answers
+from specgrad.conformance.cases import Case
+from specgrad.conformance.drawing import as_text, picture
+from specgrad.conformance.html import as_html
+from specgrad.conformance.report import Report
+from specgrad.conformance.subject import BadSubject, load
+from specgrad.conformance.telling import WINDOWED, directed, row, telling
+from specgrad.conformance.trial import Trial
+from specgrad.conformance.words import pasteable
+from specgrad.ops import OPERATORS
+
+FAULTY = Path(__file__).parent / "faulty"
+QUICK = ["--quick", "--operator", "MaxPool"]
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
+
+
+def test_a_right_subject_exits_0_and_a_wrong_one_1():
+    right = run("check", f"{FAULTY}/right.py:subject", *QUICK)
+    assert (right.exit_code, "right: holds in" in right.output) == (0, True)
+    wrong = run("check", f"{FAULTY}/last_winner.py:subject", *QUICK, "--claim", "ties")
+    assert wrong.exit_code == 1
+    assert "last winner, MaxPool, tied maxima" in wrong.output
+    assert "looks like “last ties”" in wrong.output
+    assert "the window of output" in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nowhere.py:subject"], "there is no file nowhere.py"),
+        (["specgrad.no_such_module:subject"], "ModuleNotFoundError"),
+        (["no such subject"], "is no subject"),
+        ([f"{FAULTY}/right.py:nothing"], "has no nothing"),
+        ([f"{FAULTY}/right.py:NotOffered"], "forward"),
+        (["--operator", "Nothing"], "choose from MaxPool"),
+        (["--claim", "nothing"], "choose from shape"),
+        (["--quick", "--thorough"], "exclude each other"),
+        (["--json", "/no/such/folder/out.json"], "there is no folder"),
+    ],
+)
+def test_misuse_exits_2_and_says_what_to_write(words, says):
+    result = run("check", *words)
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.split())
+
+
+def test_our_own_subjects_hold():
+    result = run("check", "--no-peers", "--quick", "--operator", "AdaptiveAvgPool", "--operator", "linear")
+    assert result.exit_code == 0
+    assert "specgrad reference: holds" in result.output
+    assert "specgrad exact: holds" in result.output
+
+
+def test_every_windowed_operator_has_telling_cases_of_ranks_and_all_aspects():
+    for kind in WINDOWED:
+        assert kind in OPERATORS
+        cases = [case for _, case in telling(kind)]
+        assert len(cases) >= 13
+        assert all(np.isfinite(case.cotangent).all() for case in cases)
+    aspects = {Answers(case).aspect for _, case in telling(MaxPool)}
+    assert aspects == {"", "padding", "ties", "NaN", "infinity"}
+    ranks = {len(case.op.kernel_size) for _, case in telling(AvgPool)}
+    assert ranks == {0, 1, 2, 3, 4}
+
+
+def broken(name, kind, claim, seconds=0.0):
+    session = runner.Session(runner.Effort(0, 0, seconds), claims=(claim,))
+    return session.one(load(f"{FAULTY}/{name}.py:subject"), kind, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "claim"),
+    [
+        ("last_winner", MaxPool, "ties"),
+        ("gradient_to_padding", AvgPool, "padding"),
+        ("vjp_not_the_transpose", AvgPool, "adjoint"),
+        ("flipped_kernel", Conv, "value"),
+        ("wrong_at_infinity", MaxPool, "infinity"),
+        ("modifies_its_input", GlobalMaxPool, "unmodified"),
+        ("float_output_sizes", MaxPool, "shape"),
+    ],
+)
+def test_a_counterexample_can_be_pasted_into_python(name, kind, claim):
+    (cell,) = broken(name, kind, claim)
+    for difference in cell.differences:
+        code = pasteable(difference, f"{FAULTY}/{name}.py:subject")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
+            exec(code, {})
+        assert len(printed.getvalue().splitlines()) >= 1
+        expected = re.search(r"# expected: (.*)", code)
+        got = re.search(r"# got: (.*)", code)
+        if expected and got:
+            assert expected.group(1) != got.group(1)
+
+
+def test_json_holds_everything_and_is_valid(tmp_path):
+    place = tmp_path / "out.json"
+    result = run("check", f"{FAULTY}/wrong_at_infinity.py:subject", *QUICK, "--json", str(place))
+    assert result.exit_code == 1
+    data = json.loads(place.read_text(encoding="utf-8"))
+    assert data["holds"] is False
+    assert data["seed"] == 0
+    assert data["versions"]["specgrad"] == specgrad.__version__
+    status = {cell["claim"]: cell["status"] for cell in data["cells"]}
+    assert status["infinity"] == "differs"
+    assert status["value"] == "holds"
+    (found,) = [c for c in data["cells"] if c["claim"] == "infinity"]
+    assert "np.inf" in found["differences"][0]["python"]
+
+
+class Hostile:
+    """A subject whose name, errors and results try to break out of the page."""
+
+    name = "<script>alert(1)</script>"
+    version = '"><img src=x>'
+
+    def forward(self, op, inputs):
+        if op.ties == "all":
+            raise ValueError("<b>raised</b> & more")
+        return op(*inputs) + 1
+
+
+def hostile_report():
+    session = runner.Session(runner.Effort(0, 0, 0.0, every=6), claims=("value", "ties", "shape"))
+    session.cells = session.one(Hostile(), MaxPool, 0)
+    return Report(session.cells, [Hostile.name], {Hostile.name: Hostile.version}, "specgrad check <x>", 0, 1.0)
+
+
+def test_html_is_one_escaped_file_without_network(tmp_path):
+    page = as_html(hostile_report(), {})
+    for raw in ("<script", "<img", "<b>raised", "http:", "https:"):
+        assert raw not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<svg" in page
+    assert page.count("<details") >= 2
+    place = tmp_path / "out.html"
+    assert (
+        run("check", f"{FAULTY}/last_winner.py:subject", *QUICK, "--claim", "ties", "--html", str(place)).exit_code == 1
+    )
+    assert place.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_html_fits_desktop_and_phone(tmp_path, width):
+    """In a real browser the page is no wider than the window, and has drawn its SVGs."""
+    page = as_html(hostile_report(), {})
+    measure = "<script>onload=()=>{const d=document.documentElement;document.title=[d.scrollWidth,innerWidth,[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().width>40).length,document.querySelectorAll('details[open]').length].join(' ')}</script>"
+    place = tmp_path / "page.html"
+    place.write_text(page.replace("</body>", measure + "</body>"), encoding="utf-8")
+    words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    words += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    words += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900", "--dump-dom", f"file://{place}"]
+    dom = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+    scroll, inner, drawings, opened = map(int, re.search(r"<title>([\d ]+)</title>", dom).group(1).split())
+    assert scroll <= inner
+    assert drawings >= 1
+    assert opened >= 2
+
+
+def test_explain_draws_from_actual_numbers(tmp_path):
+    drawn, shot = tmp_path / "window.svg", tmp_path / "window.png"
+    words = ["MaxPool", "--input", "3,3", "--kernel", "2,2", "--stride", "1", "--values", "1,2,3,4,5,6,7,8,9"]
+    result = run("explain", *words, "--at", "1,0", "--svg", str(drawn), "--png", str(shot))
+    assert result.exit_code == 0
+    assert "[4]  [5]   6" in result.output
+    assert "[7] [8*]   9" in result.output
+    assert "the output is 8" in result.output
+    assert drawn.read_text(encoding="utf-8").startswith("<svg")
+    assert shot.read_bytes().startswith(b"\x89PNG")
+    ceiled = run("explain", "AvgPool", "--input", "5", "--kernel", "2", "--ceil-mode", "--at", "2")
+    assert "1 taps, 1 real cells" in ceiled.output
+    conv = run("explain", "Conv", "--input", "4", "--kernel", "3")
+    assert conv.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["Nothing"],
+        ["MaxPool", "--kernel", "x"],
+        ["MaxPool", "--input", "2", "--kernel", "5"],
+        ["MaxPool", "--at", "9,9"],
+        ["MaxPool", "--values", "1"],
+    ],
+)
+def test_explain_refuses_with_2(words):
+    assert run("explain", *words).exit_code == 2
+
+
+def test_pictures_mark_padding_window_and_winner():
+    case = directed(MaxPool((3,), stride=2, padding=1), row(4, 1, 7))
+    text = as_text(picture(case, (0, 0, 0)))
+    assert "[·] [4*]  [1]   7    ·" in text
+    assert picture(Case(GlobalMaxPool(0), (np.ones(2, np.float32),), (), np.ones(2)), (0,)) is None
+
+
+@pytest.mark.parametrize(
+    "check",
+    pytest_cases(
+        load(f"{FAULTY}/right.py:subject"), operators=["MaxPool"], claims=["ties", "shape", "second"], examples=2
+    ),
+)
+def test_pytest_cases_of_a_right_subject(check):
+    check()
+
+
+def test_pytest_cases_fail_with_the_counterexample():
+    (case,) = pytest_cases(load(f"{FAULTY}/last_winner.py:subject"), operators=[MaxPool], claims=["ties"], examples=0)
+    assert case.id == "MaxPool-ties"
+    with pytest.raises(AssertionError, match="op = MaxPool"):
+        case.values[0]()
+
+
+def test_a_refusal_is_told_apart_from_not_offering():
+    class Partial:
+        name = "partial"
+
+        def forward(self, op, inputs):
+            if op.dilation != (1,):
+                raise NotOffered("dilation")
+            raise IndexError("too far")
+
+    session = runner.Session(runner.Effort(0, 0, 0.0), claims=("value", "jvp"))
+    value, jvp = session.one(Partial(), MaxPool, 0)
+    assert value.status == "refuses"
+    assert "IndexError: too far" in value.refusals[0].outcome.words
+    assert (jvp.status, jvp.not_offered) == ("not offered", "no jvp")
+
+
+def test_a_subject_that_modifies_its_input_does_not_spoil_the_case():
+    case = directed(MaxPool((2,)), row(1, 2, 3, 4))
+    before = case.operands[0].copy()
+    trial = Trial(load(f"{FAULTY}/modifies_its_input.py:subject"), case)
+    trial.forward()
+    assert trial.modified == ["forward"]
+    assert np.array_equal(case.operands[0], before)
+
+
+def test_load_says_what_is_wrong(tmp_path):
+    (tmp_path / "broken.py").write_text("1/0\n", encoding="utf-8")
+    with pytest.raises(BadSubject, match="ZeroDivisionError"):
+        load(f"{tmp_path}/broken.py:subject")
+    (tmp_path / "made.py").write_text(
+        "class Made:\n    name = 'made'\n    def forward(self, op, inputs):\n        return op(*inputs)\n",
+        encoding="utf-8",
+    )
+    assert load(f"{tmp_path}/made.py:Made").name == "made"
+
+
+def test_importing_conformance_is_light():
+    code = "import sys, specgrad.conformance; print([m for m in ('hypothesis','rich','typer','torch','jax') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_interrupting_prints_what_was_found(tmp_path):
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\nclass Slow:\n    name = 'slow'\n    def forward(self, op, inputs):\n        time.sleep(0.02)\n        return op(*inputs)\nsubject = Slow()\n",
+        encoding="utf-8",
+    )
+    words = [
+        sys.executable,
+        "-c",
+        "from specgrad.cli import main; main()",
+        "check",
+        f"{slow}:subject",
+        "--claim",
+        "value",
+    ]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "COLUMNS": "150"}
+    )
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in output
+    assert "specgrad check" in output
+
+
+def test_cases_hold_arrays_whatever_their_rank():
+    for kind in WINDOWED:
+        for _, case in telling(kind):
+            assert all(isinstance(a, np.ndarray) for a in (*case.operands, *case.tangents, case.cotangent))
+        for case in runner.random_cases(kind, 20, 1):
+            assert all(isinstance(a, np.ndarray) for a in (*case.operands, *case.tangents, case.cotangent))
+
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(("name", "kind"), [("check_numpy", MaxPool), ("check_c", AvgPool)])
+def test_the_examples_hold(name, kind):
+    if name == "check_c" and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    session = runner.Session(runner.Effort(5, 0, 0.0))
+    cells = session.one(load(f"{ROOT / 'examples' / name}.py:subject"), kind, 5)
+    assert {cell.status for cell in cells} <= {"holds", "not offered", "convention", ""}
+    assert sum(cell.cases for cell in cells) > 40
+
+
+def test_the_triton_example_holds_in_the_interpreter(monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    session = runner.Session(runner.Effort(0, 0, 0.0, every=4), claims=("value", "nan", "shape"))
+    cells = session.one(load(f"{ROOT / 'examples' / 'check_triton'}.py:subject"), MaxPool, 0)
+    assert {cell.status for cell in cells} == {"holds"}
+
+
+def page_blocks():
+    """The blocks of docs/conformance.md: the subject they need, the code, and what they print."""
+    text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    head, _, generated = text.partition("<!-- from here on")
+    for block in re.findall(r"^  ```python\n(.*?)^  ```", head, re.DOTALL | re.MULTILINE):
+        code = "\n".join(line[2:] for line in block.splitlines())
+        yield code.split()[1].strip(","), code, "\n".join(re.findall(r"# (\[.*)$", code, re.MULTILINE))
+    for code, printed in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)\n```", generated, re.DOTALL):
+        yield re.search(r"named\('(.*?)'\)", code).group(1), code, printed
+
+
+NEEDS = {
+    "torch cpu": "torch",
+    "torch mkldnn": "torch",
+    "onnx.reference": "onnx",
+    "scipy.ndimage": "scipy",
+    "tinygrad python": "tinygrad",
+}
+
+
+@pytest.mark.parametrize("needed", sorted({subject for subject, _, _ in page_blocks()}))
+def test_the_published_counterexamples_print_what_they_say(needed):
+    """Every block of the page, run again where its peer is installed in the version that the page names."""
+    library = NEEDS.get(needed, needed).partition(".")[0]
+    module = pytest.importorskip(library, reason=f"{needed} is not installed")
+    stated = re.search(
+        rf"\| {re.escape(library)} ([\d.]+)", (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    )
+    version = getattr(module, "__version__", None)
+    if stated and version and not version.startswith(stated.group(1).rstrip(".")):
+        pytest.skip(f"the page is about {library} {stated.group(1)}, here is {version}")
+    if needed in ("numpy", "onnxruntime"):
+        pytest.importorskip("onnxruntime")
+    for subject, code, printed in page_blocks():
+        if subject == needed:
+            assert page.printed(code).split() == printed.split(), code

@@ -1,0 +1,107 @@
+"""The checker is checked: every faulty subject is reported under the right claim, with a counterexample no larger than needed."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, GlobalMaxPool, MaxPool
+from specgrad.conformance import runner
+from specgrad.conformance.subject import load
+
+FOLDER = Path(__file__).parent / "faulty"
+EFFORT = runner.Effort(examples=6, peer_examples=0, shrink_seconds=3.0)
+
+FAULTS = [
+    # file, operator, claim it must be reported under, cells that the counterexample may have, claims that hold all the same
+    ("last_winner", MaxPool, "ties", 2, ("value", "vjp", "padding")),
+    ("zero_padding_in_max", MaxPool, "padding", 1, ("value", "vjp", "nan")),
+    ("count_include_pad_flipped", AvgPool, "padding", 1, ("value", "vjp")),
+    ("disjoint_adaptive_bins", AdaptiveAvgPool, "value", 3, ("shape", "adjoint")),
+    ("disjoint_adaptive_bins", AdaptiveMaxPool, "value", 3, ("shape", "adjoint")),
+    ("float_output_sizes", MaxPool, "shape", 1, ("jvp", "vjp")),
+    ("flipped_kernel", Conv, "value", 4, ("shape", "adjoint")),
+    ("gradient_to_padding", AvgPool, "padding", 1, ("value", "vjp")),
+    ("row_start_winner", MaxPool, "value", 4, ("shape", "adjoint")),
+    ("wrong_at_seven", MaxPool, "value", 8, ("padding", "shape")),
+    ("wrong_in_one_channel", AvgPool, "value", 2, ("shape", "vjp", "jvp")),
+    ("wrong_at_infinity", MaxPool, "infinity", 1, ("value", "ties", "padding")),
+    ("vjp_not_the_transpose", GlobalMaxPool, "adjoint", 1, ("value", "jvp", "shape")),
+    ("nondeterministic", AvgPool, "deterministic", 1, ("vjp", "jvp", "shape")),
+    ("modifies_its_input", Conv, "unmodified", 2, ("value", "vjp", "adjoint")),
+    ("off_by_a_few_bounds", AvgPool, "value", 1, ("shape", "vjp", "jvp")),
+]
+
+
+@pytest.fixture(scope="module")
+def session():
+    """The cases and their answers, worked out once for all faults."""
+    return runner.Session(EFFORT)
+
+
+def cells_of(session, name, kind, claims):
+    session.claims = claims
+    subject = load(f"{FOLDER / name}.py:subject")
+    return {cell.claim: cell for cell in session.one(subject, kind, EFFORT.examples)}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "claim", "most", "held"), FAULTS, ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS]
+)
+def test_fault_is_reported_under_the_right_claim(session, name, kind, claim, most, held):
+    cells = cells_of(session, name, kind, (claim, *held))
+    assert cells[claim].status == "differs"
+    assert {c: cells[c].status for c in held} == dict.fromkeys(held, "holds")
+    sizes = [sum(x.size for x in d.case.operands) for d in cells[claim].differences]
+    assert min(sizes) <= most
+
+
+def test_every_faulty_subject_is_in_the_table():
+    assert {f[0] for f in FAULTS} | {"right"} == {path.stem for path in FOLDER.glob("*.py")}
+
+
+@pytest.mark.parametrize(
+    "kind", [MaxPool, AvgPool, AdaptiveMaxPool, AdaptiveAvgPool, GlobalMaxPool, Conv], ids=lambda k: k.__name__
+)
+def test_a_right_subject_passes(session, kind):
+    cells = cells_of(session, "right", kind, runner.ALL_CLAIMS)
+    assert {c.status for c in cells.values()} <= {"holds", "not offered", ""}
+    assert cells["second"].status == "not offered"
+    assert cells["value"].cases >= 5
+
+
+def test_the_difference_says_what_it_looks_like(session):
+    for name, kind, claim, reading in [
+        ("last_winner", MaxPool, "ties", "last ties"),
+        ("zero_padding_in_max", MaxPool, "padding", "zero padding"),
+        ("count_include_pad_flipped", AvgPool, "padding", "count_include_pad flipped"),
+        ("disjoint_adaptive_bins", AdaptiveAvgPool, "value", "disjoint bins"),
+        ("flipped_kernel", Conv, "value", "flipped kernel"),
+    ]:
+        cells = cells_of(session, name, kind, (claim,))
+        assert reading in {d.reading for d in cells[claim].differences}
+
+
+def test_a_documented_convention_is_shown_as_such_and_not_as_wrong(session):
+    subject = load(f"{FOLDER / 'last_winner.py'}:subject")
+    session.claims = ("ties",)
+    try:
+        subject.conventions = ("last ties",)
+        (cell,) = session.one(subject, MaxPool, 0)
+    finally:
+        del subject.conventions
+    parts = {(d.outcome.part, d.reading) for d in cell.differences}
+    assert cell.conventions
+    assert all(reading != "last ties" for _, reading in parts)
+
+
+def test_equal_seeds_try_equal_cases():
+    one, two = (runner.random_cases(MaxPool, 5, 7) for _ in range(2))
+    assert [repr(c.op) for c in one] == [repr(c.op) for c in two]
+    assert all(np.array_equal(a.operands[0], b.operands[0], equal_nan=True) for a, b in zip(one, two, strict=True))
+
+
+def test_files_beside_a_subject_can_be_imported():
+    assert load(f"{FOLDER / 'right.py'}:subject").name == "right"
+    assert str(FOLDER) in sys.path
