@@ -48,7 +48,8 @@ def widened(made: Plan, found: Kind, array: Array, of_output: bool) -> Array:
 def leave(made: Plan, found: Kind, flat: Array, of_output: bool) -> Array:
     """What `widened` undoes: rounded once, in the caller's order of axes."""
     shape = made.lengths if of_output else made.given
-    return flat.astype(found.dtype, copy=False).reshape(shape).transpose(made.back)
+    with np.errstate(all="ignore"):  # a half float overflows to infinity, as everywhere
+        return flat.astype(found.dtype, copy=False).reshape(shape).transpose(made.back)
 
 
 def stations(made: Plan) -> list[tuple[int, int, int]]:

@@ -396,7 +396,7 @@ class Plan:
         columns = functools.reduce(lambda a, b: (a[:, None] * b).reshape(-1), rest)
         rows = rows * (1 if override is None else override)
         if (columns == columns[:1]).all():
-            rows, columns = rows * columns[:1].sum(), columns[:0]
+            rows, columns = rows * columns[:1].prod(), columns[:0]
             rows = rows[:1] if (rows == rows[:1]).all() else rows
         by = rows.astype(dtype)
         one = np.where(by == 0, 1, by).astype(dtype)  # an axis without outputs divides nothing
