@@ -399,8 +399,7 @@ class Plan:
             rows, columns = rows * columns[:1].prod(), columns[:0]
             rows = rows[:1] if (rows == rows[:1]).all() else rows
         by = rows.astype(dtype)
-        one = np.where(by == 0, 1, by).astype(dtype)  # an axis without outputs divides nothing
-        return by, 1 / one, np.repeat(columns, self.seen.inner).astype(dtype)
+        return by, 1 / by, np.repeat(columns, self.seen.inner).astype(dtype)
 
     @functools.cached_property
     def codes(self) -> int:
