@@ -346,7 +346,7 @@ def page_blocks():
         code = "\n".join(line[2:] for line in block.splitlines())
         yield code.split()[1].strip(","), code, "\n".join(re.findall(r"# (\[.*)$", code, re.MULTILINE))
     for code, printed in re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)\n```", generated, re.DOTALL):
-        yield re.search(r"named\('(.*?)'\)", code).group(1), code, printed
+        yield re.search(r"""named\(['"](.*?)['"]\)""", code).group(1), code, printed
 
 
 NEEDS = {
