@@ -46,7 +46,8 @@ class Numbers(Family):
 
     def holds(self, number: Number) -> bool:
         try:
-            held = self.computed.type(float(number))
+            with np.errstate(all="ignore"):
+                held = self.computed.type(float(number))
         except OverflowError:
             return False
         return bool(np.isfinite(held) and held != 0)
