@@ -6,10 +6,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -284,29 +282,26 @@ def test_importing_conformance_is_light():
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_interrupting_prints_what_was_found(tmp_path):
-    slow = tmp_path / "slow.py"
-    slow.write_text(
-        "import time\nclass Slow:\n    name = 'slow'\n    def forward(self, op, inputs):\n        time.sleep(0.02)\n        return op(*inputs)\nsubject = Slow()\n",
+    """The subject sends the signal itself, in the midst of the cases of a second operator."""
+    stopping = tmp_path / "stopping.py"
+    stopping.write_text(
+        "import os, signal\n"
+        "class Stopping:\n"
+        "    name, seen = 'stopping', set()\n"
+        "    def forward(self, op, inputs):\n"
+        "        self.seen.add(op.name)\n"
+        "        if len(self.seen) > 1:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "        return op(*inputs)\n"
+        "subject = Stopping()\n",
         encoding="utf-8",
     )
-    words = [
-        sys.executable,
-        "-c",
-        "from specgrad.cli import main; main()",
-        "check",
-        f"{slow}:subject",
-        "--claim",
-        "value",
-    ]
-    process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "COLUMNS": "150"}
-    )
-    time.sleep(6)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    words = ["-c", "from specgrad.cli import main; main()", "check", f"{stopping}:subject", "--claim", "value"]
+    environment = {**os.environ, "COLUMNS": "150"}
+    process = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120)
     assert process.returncode == 130
-    assert "interrupted" in output
-    assert "specgrad check" in output
+    assert "interrupted" in process.stdout + process.stderr
+    assert "specgrad check" in process.stdout
 
 
 def test_cases_hold_arrays_whatever_their_rank():
