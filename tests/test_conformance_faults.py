@@ -11,7 +11,7 @@ from specgrad.conformance import runner
 from specgrad.conformance.subject import load
 
 FOLDER = Path(__file__).parent / "faulty"
-EFFORT = runner.Effort(examples=6, peer_examples=0, shrink_seconds=30.0)
+EFFORT = runner.Effort(examples=6, peer_examples=0, shrink_seconds=12.0)
 
 FAULTS = [
     # file, operator, claim it must be reported under, cells that the counterexample may have, claims that hold all the same
