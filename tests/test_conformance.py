@@ -286,6 +286,7 @@ def test_interrupting_prints_what_was_found(tmp_path):
     stopping = tmp_path / "stopping.py"
     stopping.write_text(
         "import os, signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it\n"
         "class Stopping:\n"
         "    name, seen = 'stopping', set()\n"
         "    def forward(self, op, inputs):\n"
