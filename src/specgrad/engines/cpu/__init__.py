@@ -1,4 +1,4 @@
-"""The CPU engine: NumPy arrays at the speed of memory (pooling, pointwise) and of matrix products (convolution).
+"""The CPU engine: NumPy arrays by compiled folds (pooling), products of matrices (convolution) and NumPy itself (networks).
 
 One part per kind of operator; this file decides which part runs what. Kernels are compiled by Numba on first use.
 """

@@ -1,4 +1,4 @@
-"""Pooling on NumPy arrays at the speed of memory, by kernels that Numba compiles on first use.
+"""Pooling on NumPy arrays, by kernels that Numba compiles on first use.
 
 An N-dimensional window is a chain of one-dimensional folds, so the cost of a cell does not grow with the window's volume.
 This file decides which fold runs what; the folds are in `kernels`, how an array is walked is in `plan`.
