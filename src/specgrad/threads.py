@@ -11,9 +11,9 @@ import collections
 import contextlib
 import contextvars
 import os
+import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from . import arguments
@@ -23,8 +23,8 @@ VARIABLE = "SPECGRAD_NUM_THREADS"
 _here: contextvars.ContextVar[int | None] = contextvars.ContextVar("specgrad_threads", default=None)
 _lock = threading.Lock()
 _everywhere: int | None = None
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
+_jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+_helpers = 0
 
 
 def _available() -> int:
@@ -63,11 +63,6 @@ def num_threads(n: int) -> Iterator[None]:
 
 def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
     """Call `work`, which must release the interpreter's lock to be of use here, on every task; the caller works too."""
-    helpers = min(get_num_threads(), len(tasks)) - 1
-    if helpers < 1:
-        for task in tasks:
-            work(task)
-        return
     left = collections.deque(tasks)
 
     def drain() -> None:
@@ -76,30 +71,81 @@ def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
                 task = left.popleft()
             except IndexError:
                 return
-            work(task)
+            try:
+                work(task)
+            except BaseException:
+                left.clear()
+                raise
 
-    futures = [_executor(helpers).submit(drain) for _ in range(helpers)]
+    share(drain, len(tasks))
+
+
+def share(work: Callable[[], None], parts: int) -> None:
+    """Call `work` here and on as many other threads as there are parts for; each call takes parts until none is left."""
+    if parts < 2:
+        work()
+        return
+    jobs = [Job(work) for _ in range(min(get_num_threads(), parts) - 1)]
+    if jobs:
+        _hire(len(jobs))
+        for job in jobs:
+            _jobs.put(job)
     try:
-        drain()
+        work()
     finally:
-        left.clear()
-        for future in futures:
-            if not future.cancel():
-                future.result()
+        for job in jobs:
+            job.finish()
+    for job in jobs:
+        if job.error is not None:
+            raise job.error
 
 
-def _executor(helpers: int) -> ThreadPoolExecutor:
-    global _pool, _pool_size
-    with _lock:
-        if _pool is None or _pool_size < helpers:
-            _pool, _pool_size = ThreadPoolExecutor(helpers, thread_name_prefix="specgrad"), helpers
-        return _pool
+class Job:
+    """A call that some thread of the pool makes, unless it is called off before."""
+
+    __slots__ = ("done", "error", "started", "work")
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work, self.error = work, None
+        self.started, self.done = threading.Lock(), threading.Lock()
+        self.done.acquire()
+
+    error: BaseException | None
+
+    def start(self) -> None:
+        if self.started.acquire(blocking=False):
+            try:
+                self.work()
+            except BaseException as problem:
+                self.error = problem
+            finally:
+                self.done.release()
+
+    def finish(self) -> None:
+        """Call it off, or wait for its end if it has begun."""
+        if not self.started.acquire(blocking=False):
+            self.done.acquire()
+
+
+def _hire(helpers: int) -> None:
+    """Let there be so many threads that wait for jobs."""
+    global _helpers
+    if _helpers < helpers:
+        with _lock:
+            while _helpers < helpers:
+                threading.Thread(target=_serve, args=(_jobs,), daemon=True, name=f"specgrad-{_helpers}").start()
+                _helpers += 1
+
+
+def _serve(jobs: queue.SimpleQueue[Job]) -> None:
+    while True:
+        jobs.get().start()
 
 
 def _forget() -> None:
-    """Threads do not survive a fork: the child makes its own."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    """Threads do not survive a fork: the child hires its own."""
+    global _jobs, _helpers, _lock
+    _jobs, _helpers, _lock = queue.SimpleQueue(), 0, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,6 +5,7 @@ One part per kind of operator; this file decides which part runs what. Kernels a
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ...ops.conv import Bilinear
@@ -21,7 +22,12 @@ TAKES = "; ".join(part.TAKES for part in dict.fromkeys(PARTS.values()))
 
 def part(op: Any) -> Any:
     """Who runs this operator, or None."""
-    return next((part for kind, part in PARTS.items() if isinstance(op, kind)), None)
+    return part_of(type(op))  # type: ignore[arg-type]
+
+
+@functools.cache
+def part_of(kind: type) -> Any:
+    return next((part for known, part in PARTS.items() if issubclass(kind, known)), None)
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:

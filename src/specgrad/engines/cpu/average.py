@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import threads
-from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, see
+from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
 from .maximum import fold
 
@@ -27,11 +27,13 @@ def pull(seen: Seen, gy: Array) -> Array:
     if made.small_back is not None and not found.half and by.size == 1 and not columns.size:
         ints, tasks, size = made.small_back
 
-        def spread(task: Any) -> None:
-            scratch = np.empty(size, found.computed)
-            kernel("small.spread_small")(arriving, flat, found.zero, ints, by[0], over[0], task, scratch)
+        counter = np.zeros(1, np.int64)
 
-        threads.run(spread, tasks)
+        def spread() -> None:
+            room = scratch("cells", size, found.computed)
+            kernel("small.spread_small")(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter, room)
+
+        threads.share(spread, len(tasks))
         return gx
     fold(seen.plan.passes_back, seen, arriving, flat, maximum=None, divides=True)
     return gx

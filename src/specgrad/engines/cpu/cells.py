@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ...dispatch import check_out
 from .plan import Plan, plan
 
 Array = npt.NDArray[Any]
 HALVES = {"float16": 1, "bfloat16": 2}
+LINE = 64  # bytes of a cache line
+KEPT = 1 << 20  # cells
 
 
 class Kind(NamedTuple):
@@ -57,7 +61,10 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     """Make an operand ready for kernels; only bytes in foreign order or between elements are ever copied."""
     found = kind(x.dtype)
     assert found is not None
-    size = x.itemsize
+    size, flags = x.itemsize, x.flags
+    if flags.carray and x.dtype.isnative:  # contiguous, aligned and writable, as most are
+        made = plan(op, x.shape, None, found.half, found.computed.str, any_order)
+        return Seen(made, found, x.view(found.stored).reshape(-1), 0)
     if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
         x = np.array(x, found.dtype, order="C")
     steps = tuple(step // size for step in x.strides)
@@ -78,6 +85,23 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     )
 
 
+_at_hand = threading.local()
+
+
+def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
+    """Memory of this thread for one kernel at a time, kept for the next one if it is not much; its cells are anything."""
+    if size > KEPT:
+        return np.empty(size, dtype)
+    key = f"{purpose} {dtype.char}"
+    found: Array | None = getattr(_at_hand, key, None)
+    if found is None or found.size < size:
+        room = np.empty(max(size, 4096) * dtype.itemsize + LINE, np.uint8)
+        skipped = -room.ctypes.data % LINE
+        found = room[skipped : skipped + max(size, 4096) * dtype.itemsize].view(dtype)
+        setattr(_at_hand, key, found)
+    return found
+
+
 def canonical(made: Plan, array: Array, of_output: bool) -> Array:
     """A tangent or cotangent, flat in the order in which the plan sees its operand (copied if it lies otherwise)."""
     shape = made.lengths if of_output else made.given
@@ -88,6 +112,8 @@ def canonical(made: Plan, array: Array, of_output: bool) -> Array:
 def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
     """Memory for a value, flat in the order of the plan, and the array that it makes up: `out` itself if it lies so."""
     made, found = seen.plan, seen.kind
+    if out is not None:
+        check_out(made.op.name, out, made.shape, found.dtype)
     if out is not None and out.dtype.isnative:
         as_seen = out.reshape(tuple(made.lengths[p] for p in made.back)).transpose(made.seen.order)
         if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):

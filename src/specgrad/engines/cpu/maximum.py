@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import threads
-from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
+from ...dispatch import check_out
+from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
-from .plan import Pass, Plan, Task
+from .plan import Pass, Plan
 
 
 class Winners(NamedTuple):
@@ -36,6 +36,8 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
     """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0, in which the order of folding shows."""
     found, nothing = seen.kind, seen.kind.zero[:0]
     backwards = passes is not seen.plan.passes
+    if not backwards and seen.plan.whole and not seen.origin:
+        return fold_planes(seen, x, y, np.empty(0, np.uint8), maximum, divides)
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
         target = y if last else np.empty(one.outputs, found.computed)
@@ -44,40 +46,46 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
             divisors = seen.plan.divisors
         bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
         marks = np.zeros(one.outer if maximum else 0, np.uint8)
-        threads.run(Fold(one, found, x, target, bases, divisors, marks, maximum), one.tasks)
-        if maximum and marks.any():
+        run_fold(one, found, x, target, bases, divisors, marks, maximum)
+        if maximum and np.count_nonzero(marks):
             return True
         x = target
     return False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fold:
-    """One pass of a fold; call it on a task."""
+def fold_planes(seen: Seen, x: Array, y: Array, codes: Array, maximum: bool | None, divides: bool = False) -> bool:
+    """As `fold`, where each plane is one window; its winner too, where there is room for codes."""
+    made, found = seen.plan, seen.kind
+    by, over = (made.divisors[0][0], made.divisors[1][0]) if divides else (found.computed.type(1),) * 2
+    identity, marks = found.lowest if maximum else found.zero, np.zeros(made.seen.planes if maximum else 0, np.uint8)
+    run = kernel("whole.fold_planes")
+    each_plane(made, lambda *tasks: run(x, y, codes, identity, maximum, made.whole, by, over, marks, *tasks))
+    return bool(np.count_nonzero(marks))
 
-    one: Pass
-    kind: Kind
-    x: Array
-    y: Array
-    bases: Array
-    divisors: tuple[Array, ...]
-    marks: Array
-    maximum: bool | None
 
-    def __call__(self, task: Task) -> None:
-        one, found, (rows, reciprocals, columns) = self.one, self.kind, self.divisors
-        identity = found.lowest if self.maximum else found.zero
-        scratch = np.empty(one.scratch, found.computed)
-        if one.small is not None and rows.size <= 1 and not columns.size and self.bases is one.bases:
-            by, over = (rows[0], reciprocals[0]) if rows.size else (found.computed.type(1),) * 2
-            kernel("small.fold_small")(
-                self.x, self.y, identity, self.maximum, one.small, by, over, self.marks, task, scratch
-            )
-            return
-        kernel("fold.fold_windows")(
-            self.x, self.y, identity, self.maximum, one.ints, self.bases, one.rows.low, one.rows.first, one.rows.count,
-            *one.bins, rows, reciprocals, columns, self.marks, task, scratch,
-        )  # fmt: skip
+def run_fold(
+    one: Pass, found: Kind, x: Array, y: Array, bases: Array, divisors: tuple[Array, ...], marks: Array, maximum: Any
+) -> None:
+    """One pass of a fold, by the kernel for small windows if it will do."""
+    rows, reciprocals, columns = divisors
+    identity, counter = found.lowest if maximum else found.zero, np.zeros(1, np.int64)
+    small = one.small is not None and rows.size <= 1 and not columns.size and bases is one.bases
+    if one.block is not None and not columns.size and bases is one.bases:
+        one = one.block
+        bases = one.bases
+    by, over = (rows[0], reciprocals[0]) if small and rows.size else (found.computed.type(1),) * 2
+
+    def work() -> None:
+        room = scratch("cells", one.scratch, found.computed)
+        if small:
+            kernel("small.fold_small")(x, y, identity, maximum, one.small, by, over, marks, one.tasks, counter, room)
+        else:
+            kernel("fold.fold_windows")(
+                x, y, identity, maximum, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
+                *one.bins, rows, reciprocals, columns, marks, one.tasks, counter, room, *block_of(one, found),
+            )  # fmt: skip
+
+    threads.share(work, len(one.tasks))
 
 
 def find(seen: Seen) -> tuple[Array, Array]:
@@ -85,45 +93,77 @@ def find(seen: Seen) -> tuple[Array, Array]:
     made, found = seen.plan, seen.kind
     flat, array = room_for(seen, None)
     width = np.uint8 if made.codes <= 255 else np.int32
-    x, codes = seen.flat, np.empty(0, width)
-    known = codes
+    codes = np.empty(flat.size, width)
+    if made.is_apart and not seen.origin:
+        if made.whole:
+            marked = fold_planes(seen, seen.flat, flat, codes, maximum=True)
+        else:
+            marked = find_apart(seen, flat, codes)
+        if not marked:
+            blank(made, flat, 0)
+            blank(made, codes, made.codes)
+            return array, codes
+    x, known = seen.flat, codes[:0]
     for turn, one in enumerate(made.passes):
         last = turn == len(made.passes) - 1
         target = flat if last else np.empty(one.outputs, found.computed)
         codes = np.empty(one.outputs, width)
         bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
-        threads.run(Find(one, found, x, target, known, codes, bases), one.tasks)
+        run_find(one, found, x, target, known, codes, bases)
         x, known = target, codes
     blank(made, flat, 0)
     blank(made, codes, made.codes)
     return array, codes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Find:
-    """One pass of a search for winners; call it on a task."""
+def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
+    """Winners of windows that hardly overlap; whether some are left to the exact search."""
+    (one,), found, counter = seen.plan.passes, seen.kind, np.zeros(1, np.int64)
+    rows, columns, marks = one.rows, one.columns, np.zeros(one.outer, np.uint8)
+    tables = (rows.first, rows.count, rows.start, columns.first, columns.count, columns.start)
 
-    one: Pass
-    kind: Kind
-    x: Array
-    y: Array
-    known: Array
-    """The codes of the pass before, if there was one."""
-    codes: Array
-    bases: Array
+    def work() -> None:
+        room = scratch("cells", columns.size, found.computed)
+        code_room = scratch("codes", columns.size, np.dtype(np.int32))
+        kernel("whole.find_apart")(
+            seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables, marks, one.tasks, counter, room, code_room
+        )
 
-    def __call__(self, task: Task) -> None:
-        one, found = self.one, self.kind
-        scratch, code_scratch = np.empty(one.scratch, found.computed), np.empty(one.code_scratch, np.int32)
-        if one.small is not None and not self.known.size and self.bases is one.bases and self.codes.itemsize == 1:
+    threads.share(work, len(one.tasks))
+    return bool(np.count_nonzero(marks))
+
+
+def block_of(one: Pass, found: Kind) -> tuple[Array, Array]:
+    """Room for the planes that a pass lays out cell by cell, and for what comes of them; none if it does not."""
+    cells, outputs = one.block_cells
+    return scratch("block", cells, found.stored)[:cells], scratch("block out", outputs, found.stored)[:outputs]
+
+
+def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Array, bases: Array) -> None:
+    """One pass of a search for winners; `known` are the codes of the pass before, if there was one."""
+    small = one.small is not None and not known.size and bases is one.bases and codes.itemsize == 1
+    counter = np.zeros(1, np.int64)
+    if one.block is not None and not known.size and bases is one.bases:
+        one = one.block
+        bases = one.bases
+
+    def work() -> None:
+        room, code_room = (
+            scratch("cells", one.scratch, found.computed),
+            scratch("codes", one.code_scratch, np.dtype(np.int32)),
+        )
+        if small:
             kernel("small_winners.find_small_winners")(
-                self.x, self.y, self.codes, found.lowest, one.small, task, scratch, code_scratch
+                x, y, codes, found.lowest, one.small, one.tasks, counter, room, code_room
             )
-            return
-        kernel("winners.find_winners")(
-            self.x, self.y, self.known, self.codes, found.lowest, one.ints, self.bases, one.rows.low, one.rows.first,
-            one.rows.count, one.rows.start, *one.bins, task, scratch, code_scratch,
-        )  # fmt: skip
+        else:
+            kernel("winners.find_winners")(
+                x, y, known, codes, found.lowest, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
+                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, found),
+                scratch("block codes", one.block_cells[1], codes.dtype)[: one.block_cells[1]],
+            )  # fmt: skip
+
+    threads.share(work, len(one.tasks))
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:
@@ -141,10 +181,12 @@ def keep(op: Any, x: Array) -> tuple[Array, Winners]:
 def indices(op: Any, x: Array, out: Array | None) -> tuple[Array, Array]:
     """The maximum, and the place of the first winner in its plane."""
     y, (seen, codes) = keep(op, x)
+    if out is not None:
+        check_out(op.name, out, seen.plan.shape, seen.kind.dtype)
     made = seen.plan
     found = np.empty(made.lengths, np.int64)
     ints, tables = np.array([made.codes, made.seen.inner]), made.in_plane
-    each_plane(made, lambda a, b: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, a, b))
+    each_plane(made, lambda *tasks: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, *tasks))
     return handed_over(y, out), found.transpose(made.back).reshape(made.shape)
 
 
@@ -155,7 +197,7 @@ def push(kept: Winners, dx: Array) -> Array:
     source = canonical(made, dx, of_output=False).view(found.stored)
     ints = np.array([made.codes, made.seen.inner, made.plane])
     tables = made.in_input
-    each_plane(made, lambda a, b: kernel("scatter.gather_winners")(source, codes, flat, ints, *tables, a, b))
+    each_plane(made, lambda *tasks: kernel("scatter.gather_winners")(source, codes, flat, ints, *tables, *tasks))
     return dy
 
 
@@ -164,22 +206,27 @@ def pull(kept: Winners, gy: Array) -> Array:
     (made, found, _, _), codes = kept
     flat, gx = room_for_input(kept.seen)
     arriving = canonical(made, gy, of_output=True).view(found.stored)
+    if made.are_pairs and not found.half:
+        assert made.small_back is not None
+        small, tasks, _ = made.small_back
+        counter, run = np.zeros(1, np.int64), kernel("small_winners.pull_pairs")
+        threads.share(lambda: run(arriving, codes, flat, found.zero, small, tasks, counter), len(tasks))
+        return gx
     by_code, heads, rows, columns = made.in_input
     reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner
-    ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half])
+    ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half, bool(made.empty)])
 
-    def work(start: int, stop: int) -> None:
-        scratch = np.empty(made.plane if found.half else 0, found.computed)
+    def work(*tasks: Array) -> None:
+        room = scratch("cells", made.plane if found.half else 0, found.computed)
         kernel("scatter.scatter_winners")(
-            arriving, codes, flat, found.zero, ints, by_code, heads, rows, columns, start, stop, scratch
+            arriving, codes, flat, found.zero, ints, by_code, heads, rows, columns, *tasks, room
         )
 
     each_plane(made, work)
     return gx
 
 
-def each_plane(made: Plan, work: Any, grain: int = 1 << 18) -> None:
-    """Call work(start, stop) over all outer planes, some `grain` cells at a time."""
-    some = max(grain // max(made.plane, 1), 1)
-    tasks = [(a, min(a + some, made.seen.planes)) for a in range(0, made.seen.planes, some)]
-    threads.run(lambda task: work(*task), tasks)
+def each_plane(made: Plan, work: Any) -> None:
+    """Call work(tasks, counter), which takes ranges of outer planes, on all threads."""
+    tasks, counter = made.plane_tasks, np.zeros(1, np.int64)
+    threads.share(lambda: work(tasks, counter), len(tasks))

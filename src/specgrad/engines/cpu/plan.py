@@ -19,12 +19,13 @@ import numpy.typing as npt
 
 from ...geometry import Axis, Integers, Shape, Sliding, readers, strides
 
+VECTOR = 64  # bytes
+NARROW = 40  # columns of planes that are better laid out cell by cell
+BLOCK = 1 << 11  # cells of such a plane at most
 TILE = 4096  # cells of a row that are worked on at once
-GRAIN = 1 << 18  # cells read or written by one task
+LEAST, MOST = 1 << 15, 1 << 18  # cells read or written by one task
 FEW = 7  # windows of up to so many rows are folded row by row
 NOTHING = np.zeros(0, np.int64)
-
-Task = tuple[int, int, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -178,16 +179,26 @@ class Pass:
     inner: int
     bases: Integers
     ints: Integers
-    tasks: list[Task]
+    tasks: Integers
+    """Each a range of outer planes, of rows and of columns."""
     scratch: int
     code_scratch: int
     small: Integers | None = None
     """The numbers of the kernel for small windows, where it will do."""
+    block: Pass | None = None
+    """The pass over a few planes that are laid out cell by cell, where rows are better made longer so."""
 
     @property
     def bins(self) -> tuple[Integers, Integers]:
         """The bins of the columns where they are not uniform."""
         return (NOTHING, NOTHING) if self.columns.taps else (self.columns.first, self.columns.count)
+
+    @property
+    def block_cells(self) -> tuple[int, int]:
+        """How many cells a block has before and after, if this is the pass over one."""
+        if len(self.bases) == self.outer:
+            return 0, 0
+        return self.rows.size * self.columns.size * self.inner, self.rows.length * self.columns.length * self.inner
 
     @property
     def outputs(self) -> int:
@@ -200,23 +211,34 @@ def make_pass(
     outer: Integers,
     inner: int,
     steps: Shape,
+    lanes: int,
     half: int,
     divides: bool = False,
     codes: int = 1,
 ) -> Pass:
-    """`steps`: the strides of a row, a column and an inner cell; `codes`: how many codes the passes before have used."""
+    """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used."""
     _, column_step, inner_step = steps
     staged = half > 0 or divides or (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
     lengths = (columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots)
     across = (columns.up, columns.offset, columns.taps, columns.stride, columns.dilation)
-    ints = np.array([*steps, *lengths, staged, half, divides, *across, rows.size, codes], np.int64)
-    tile = min(columns.length, max(TILE // inner, 1))
+    ints = np.array([*steps, *lengths, staged, half, divides, *across, rows.size, codes, 0], np.int64)
+    tile = ints[-1] = max(min(columns.length, TILE // inner), 1)
     span = (tile - 1) * columns.stride + (max(columns.taps, 1) - 1) * columns.dilation + 1
     span = (span if columns.taps else columns.size) * inner
     m = tile * inner
     fold_scratch = (slots + rows.block + 1) * max(span, m) + 4 * span + m
     code_scratch = (slots + rows.block + 2) * m + 2 * span
+    lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
+    lies = lies and bool((outer == np.arange(len(outer)) * rows.size * columns.size).all())
+    small = small_numbers(rows, columns) if lies and not staged and _is_small(rows, columns, lanes) else None
+    block = None
+    if lies and small is None and columns.size * columns.length < NARROW**2 and len(outer) >= 2 * lanes:
+        if rows.size * columns.size <= BLOCK and rows.length * columns.length <= BLOCK:
+            steps = (columns.size * lanes, lanes, 1)
+            block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, divides, codes)
+            tasks = make_tasks(len(outer), rows, columns, 1, tile)
+            block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
     return Pass(
         rows,
         columns,
@@ -227,22 +249,24 @@ def make_pass(
         make_tasks(len(outer), rows, columns, inner, tile),
         max(fold_scratch, (slots + rows.block + 2) * m + 3 * span)
         + 4 * (columns.size + columns.offset + 8) * inner
-        + 16,
-        code_scratch,
-        small_numbers(rows, columns) if not staged and _is_small(rows, columns, outer, inner, steps) else None,
+        + 16 * lanes,
+        code_scratch + 4 * lanes,
+        small,
+        block,
     )
 
 
-def _is_small(rows: Reads, columns: Reads, outer: Integers, inner: int, steps: Shape) -> bool:
-    """Whether windows have up to 3×3 neighbouring taps, at strides of 1 or 2, in planes that lie end to end."""
-    lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
-    plane = rows.size * columns.size
-    return (
-        _are_few(rows, columns)
-        and lies
-        and columns.size <= TILE
-        and bool((outer == np.arange(len(outer)) * plane).all())
-    )
+def _is_small(rows: Reads, columns: Reads, lanes: int) -> bool:
+    """Whether windows have up to 3×3 neighbouring taps, at strides of 1 or 2, in rows that vectors fit in."""
+    return _are_few(rows, columns) and lanes <= columns.size <= TILE
+
+
+def in_blocks(tasks: Integers, outer: int, together: int) -> Integers:
+    """Tasks over planes that are taken several at a time."""
+    starts = np.unique(tasks[:, 0] // together * together)
+    found = np.zeros((len(starts), 6), np.int64)
+    found[:, 0], found[:, 1] = starts, np.append(starts[1:], outer)
+    return found
 
 
 def _are_few(*axes: Reads) -> bool:
@@ -261,23 +285,42 @@ def small_numbers(rows: Reads, columns: Reads) -> Integers:
     )
 
 
-def make_tasks(outer: int, rows: Reads, columns: Reads, inner: int, tile: int) -> list[Task]:
-    """Tasks of some GRAIN cells: ranges of outer planes, of rows where planes are large, of columns where rows are long."""
-    row_cells = (max(columns.size, columns.length)) * inner * max(rows.size, rows.length) // max(rows.length, 1) or 1
+def make_tasks(outer: int, rows: Reads, columns: Reads, inner: int, tile: int) -> Integers:
+    """Tasks of about `grain` cells: ranges of outer planes, of rows where planes are large, of tiles where rows are long."""
     if outer == 0 or rows.length == 0 or columns.length == 0:
-        return []
-    tiles = [(a, min(a + tile, columns.length)) for a in range(0, columns.length, tile)]
-    per_plane = row_cells * rows.length // len(tiles)
-    if per_plane <= GRAIN:
-        some = max(GRAIN // max(per_plane, 1), 1)
-        ranges = [(a, min(a + some, outer), 0, rows.length) for a in range(0, outer, some)]
-    else:
-        some = max(GRAIN * len(tiles) // row_cells, rows.block, 1)
-        ranges = [(o, o + 1, a, min(a + some, rows.length)) for o in range(outer) for a in range(0, rows.length, some)]
-    return [(*r, *t) for r in ranges for t in tiles]
+        return np.zeros((0, 6), np.int64)
+    row_cells = max(columns.size, columns.length) * inner * max(rows.size, rows.length) // max(rows.length, 1) or 1
+    plane_cells = row_cells * rows.length
+    some = grain(outer * plane_cells)
+    planes, several_rows, several_columns = even(outer, some // plane_cells), rows.length, columns.length
+    if plane_cells > some:
+        several_rows = max(even(rows.length, some // row_cells), rows.block)
+    if row_cells * several_rows > some:
+        tiles = -(-columns.length // tile)
+        several_columns = tile * even(tiles, tiles * some // (row_cells * several_rows))
+    tasks = [
+        (o, min(o + planes, outer), r, min(r + several_rows, rows.length), c, min(c + several_columns, columns.length))
+        for o in range(0, outer, planes)
+        for r in range(0, rows.length, several_rows)
+        for c in range(0, columns.length, several_columns)
+    ]
+    return np.array(tasks)
 
 
-def chain(reads: tuple[Reads, ...], seen: Layout, half: int, divides: bool, backwards: bool) -> tuple[Pass, ...]:
+def grain(cells: int) -> int:
+    """How many of these cells a task takes: some sixteen tasks, none so small or large that its own cost shows."""
+    return min(max(cells // 16, LEAST), MOST)
+
+
+def even(n: int, some: int) -> int:
+    """About `some` things at a time out of n, at least one, in parts that are equal and, if more than one, even in number."""
+    parts = -(-n // max(some, 1)) or 1
+    return max(-(-n // (parts + parts % 2 if parts > 1 else 1)), 1)
+
+
+def chain(
+    reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, divides: bool, backwards: bool
+) -> tuple[Pass, ...]:
     """The passes: the last two axes together, then each axis before them; backwards, the other way round."""
     sizes = [r.size for r in reads]
     rank, made, used = len(reads), [], 1
@@ -301,6 +344,7 @@ def chain(reads: tuple[Reads, ...], seen: Layout, half: int, divides: bool, back
                 bases,
                 seen.inner,
                 (row_step, step[-1], inner_step),
+                lanes,
                 half,
                 divides and first,
                 reads[-1].nominal,
@@ -312,7 +356,7 @@ def chain(reads: tuple[Reads, ...], seen: Layout, half: int, divides: bool, back
             rest = math.prod(now[axis + 1 :]) * seen.inner
             line = np.arange(rest)
             columns = Reads(rest, rest, line[:0], line[:0], line[:0], 1, 1)
-            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), half, divides and first, used)
+            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, half, divides and first, used)
             now[axis] = rows.length
             used *= rows.reach
         made.append(one)
@@ -333,6 +377,11 @@ class Plan:
     """The operand's shape, in the order in which it is seen."""
     computed: str
 
+    @property
+    def lanes(self) -> int:
+        """How many cells make a vector."""
+        return VECTOR // np.dtype(self.computed).itemsize
+
     @functools.cached_property
     def reads(self) -> tuple[Reads, ...]:
         return tuple(map(forward_reads, self.axes))
@@ -350,24 +399,71 @@ class Plan:
 
     @functools.cached_property
     def passes(self) -> tuple[Pass, ...]:
-        return chain(self.reads, self.seen, self.half, False, False)
+        return chain(self.reads, self.seen, self.lanes, self.half, False, False)
 
     @functools.cached_property
     def passes_back(self) -> tuple[Pass, ...]:
         """The adjoint of a sum: from an output that lies in the order seen to such an input."""
         step = strides(self.grid)
         out = Layout((), (self.seen.planes,), step[:1], (), step[1:-1], self.seen.inner, 1)
-        return chain(tuple(map(adjoint_reads, self.axes)), out, self.half, True, True)
+        return chain(tuple(map(adjoint_reads, self.axes)), out, self.lanes, self.half, True, True)
 
     @functools.cached_property
-    def small_back(self) -> tuple[Integers, list[Task], int] | None:
-        """The numbers, tasks and scratch of the adjoint of a sum over small windows, where that kernel will do."""
+    def small_back(self) -> tuple[Integers, Integers, int] | None:
+        """The numbers, tasks and scratch of the way back through small windows, where those kernels will do."""
         rows, columns = (TRIVIAL, *self.reads)[-2:]
-        if len(self.reads) > 2 or self.seen.inner > 1 or columns.size > TILE or not _are_few(rows, columns):
+        if (
+            len(self.reads) > 2
+            or self.seen.inner > 1
+            or not self.lanes <= columns.size <= TILE
+            or not _are_few(rows, columns)
+        ):
             return None
         tasks = make_tasks(self.seen.planes, _turned(rows), _turned(columns), 1, columns.size)
-        scratch = 16 + 2 * (max(columns.size, columns.length) + columns.offset + 8)
+        scratch = 3 * (max(columns.size, columns.length) + columns.offset) + 16 * self.lanes
         return small_numbers(rows, columns), tasks, scratch
+
+    @functools.cached_property
+    def plane_tasks(self) -> Integers:
+        """Ranges of outer planes."""
+        planes, cells = self.seen.planes, max(self.plane, 1)
+        some = even(planes, grain(planes * cells) // cells)
+        starts = np.arange(0, planes, some)
+        return np.stack([starts, np.minimum(starts + some, planes)], axis=1)
+
+    @functools.cached_property
+    def are_pairs(self) -> bool:
+        """Whether windows are 2×2 cells, side by side from the first cell on, in rows that are long enough for vectors."""
+        return (
+            self.small_back is not None
+            and len(self.reads) == 2
+            and all(r.taps == r.stride == 2 and r.offset == 0 and 2 * r.length <= r.size for r in self.reads)
+            and self.reads[-1].length >= self.lanes
+        )
+
+    @functools.cached_property
+    def whole(self) -> int:
+        """How many cells a plane has, where each is one window and lies end to end with the others; else 0."""
+        lies = strides((self.seen.planes, *(axis.size for axis in self.axes)))[1:] == self.seen.spatial_strides
+        planes = offsets(self.seen.outer, self.seen.outer_strides)
+        one = all(reads.length == 1 and reads.count[0] == reads.size for reads in self.reads)
+        if not (one and lies and self.seen.inner == 1 and not self.half):
+            return 0
+        return self.plane if bool((planes == np.arange(len(planes)) * self.plane).all()) else 0
+
+    @functools.cached_property
+    def is_apart(self) -> bool:
+        """Whether winners are better looked for in their windows: these hardly overlap, are not tiny, and have rows that lie whole."""
+        if len(self.passes) > 1 or self.passes[0].ints[10] or self.seen.inner > 1:
+            return False
+        rows, columns = self.passes[0].rows, self.passes[0].columns
+        read = rows.count.clip(0).sum() * columns.count.clip(0).sum()
+        return bool(
+            rows.step == columns.step == 1
+            and columns.most > FEW
+            and self.lanes <= columns.size <= TILE
+            and read <= 2 * rows.size * columns.size
+        )
 
     @property
     def grid(self) -> Shape:
@@ -431,8 +527,9 @@ class Plan:
 
 
 @functools.lru_cache(maxsize=256)
-def plan(op: Any, shape: Shape, step: Shape, half: int, computed: str, any_order: bool) -> Plan:
-    """How `op` runs on an array of this shape and these strides in elements."""
+def plan(op: Any, shape: Shape, step: Shape | None, half: int, computed: str, any_order: bool) -> Plan:
+    """How `op` runs on an array of this shape and these strides in elements, or on a contiguous one."""
+    step = strides(shape) if step is None else step
     positions, output = op.positions(shape), op.output_shape(shape)
     axes = dict(zip(positions, op.spatial(tuple(shape[p] for p in positions)), strict=True))
     if not positions:  # rank 0 is rank 1 over one cell

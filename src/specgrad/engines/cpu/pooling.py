@@ -6,7 +6,8 @@ This file decides which fold runs what; the folds are in `kernels`, how an array
 Peak extra memory of a call, beyond its result and some rows per thread: maximum and average up to rank 2 none; each further
 axis an array of the size the operand has once the last two axes are folded; winners one byte per output (four where a window has
 more than 255 places); VJPs of half floats a plane of float32 per thread; ties "all" and "split" one array per axis, of the
-operand's size after that axis was folded, and the smooth maximum two. Nothing grows with the kernel. `vjp` also holds the value.
+operand's size after that axis was folded, and the derivatives of the smooth maximum two. Nothing grows with the kernel. `vjp` also
+holds the value.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch import check_out, write
+from ...dispatch import write
 from ...ops.pool import Average, Maximum, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
-from . import average, chain, maximum
+from . import average, chain, maximum, smooth
 from .cells import is_plain_array, kind, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
@@ -43,10 +44,8 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
-    if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
     if isinstance(op, SmoothMaxPool):
-        return write(op.name, chain.smooth(op, x)[0], out)
+        return write(op.name, smooth.value(op, x, keeps=False)[0], out)
     return (maximum if isinstance(op, Maximum) else average).value(op, x, out)
 
 
@@ -54,7 +53,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     (x,) = operands
     if isinstance(op, Average) or (isinstance(op, Maximum) and op.ties != "first"):
         return forward(op, operands, out), recall(op, operands)
-    value, kept = chain.smooth(op, x) if isinstance(op, SmoothMaxPool) else maximum.keep(op, x)
+    value, kept = smooth.value(op, x, keeps=True) if isinstance(op, SmoothMaxPool) else maximum.keep(op, x)
     return write(op.name, value, out), kept
 
 
@@ -69,8 +68,6 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
-    if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), x.dtype.newbyteorder("="))
     return maximum.indices(op, x, out)
 
 
@@ -82,7 +79,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
         return reference.push(op, operands, reference.recall(op, operands), tangents)
     dx = admitted(x.dtype.newbyteorder("="), op.name, "tangent of x", dx)
     if isinstance(op, SmoothMaxPool):
-        return write(op.name, chain.push_smooth(kept, dx), out)
+        return write(op.name, smooth.push(kept, dx), out)
     if isinstance(op, Average):
         return average.value(op, dx, out)
     return write(op.name, (maximum if op.ties == "first" else chain).push(kept, dx), out)
@@ -96,7 +93,7 @@ def pull(
         return reference.pull(op, operands, reference.recall(op, operands), cotangent)
     gy = admitted(x.dtype.newbyteorder("="), op.name, "cotangent", cotangent)
     if isinstance(op, SmoothMaxPool):
-        gx = chain.pull_smooth(kept, gy)
+        gx = smooth.pull(kept, gy)
     elif isinstance(op, Average):
         gx = average.pull(kept, gy)
     else:

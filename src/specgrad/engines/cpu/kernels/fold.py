@@ -8,23 +8,34 @@ cell: some three folds down, whatever the height of the window (prefixes and suf
 from __future__ import annotations
 
 from .rows import (
-    at,
-    combine,
-    compiled,
     copy,
     fill,
     fold2,
-    fold3,
-    inline,
+    fold_pairs,
+    fold_rows,
     into2,
-    into3,
     is_plain,
     place,
-    quotient,
     read,
     row_at,
     settle,
     slide,
+    transpose,
+)
+from .vectors import (
+    at,
+    combine,
+    compiled,
+    evens,
+    get,
+    inline,
+    is_watched,
+    lanes,
+    odds,
+    put,
+    quotient,
+    splat,
+    take,
     watch,
 )
 
@@ -43,18 +54,33 @@ def across(source, spare, room, target, outputs, inner, taps, stride, dilation, 
                 target[o] = dense[o * stride]
     elif inner > 1:
         for o in range(outputs):
-            part = at(target, o * inner)
-            copy(part, inner, at(source, o * stride * inner))
-            for j in range(1, taps):
-                into2(part, inner, at(source, (o * stride + j * dilation) * inner), maximum)
-    elif stride == 2 and dilation == 1 and taps == 2:
-        for o in range(outputs):
-            target[o] = combine(source[2 * o], source[2 * o + 1], maximum)
+            fold_rows(at(target, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, maximum)
+    elif dilation == 1 and stride == taps and taps & (taps - 1) == 0:  # halved until one cell is left of each window
+        cells = outputs * taps // 2
+        while cells > outputs:
+            fold_pairs(spare, cells, source, maximum)
+            source, cells = spare, cells // 2
+        fold_pairs(target, cells, source, maximum)
     elif stride == 2 and dilation == 1 and taps == 3:
-        for o in range(outputs):
+        step, done = lanes(target), 0
+        for o in range(0, outputs - step, step):
+            a, b = get(source, 2 * o), get(source, 2 * o + step)
+            third = evens(get(source, 2 * o + 2), get(source, 2 * o + 2 + step))
+            put(target, o, combine(combine(evens(a, b), odds(a, b), maximum), third, maximum))
+            done = o + step
+        for o in range(done, outputs):
             target[o] = combine(combine(source[2 * o], source[2 * o + 1], maximum), source[2 * o + 2], maximum)
     else:
-        for o in range(outputs):
+        done = outputs // 4 * 4
+        for o in range(0, done, 4):  # four at a time: each waits for its own folds only
+            near = at(source, o * stride)
+            one, two, three = at(near, stride), at(near, 2 * stride), at(near, 3 * stride)
+            a, b, c, d = near[0], one[0], two[0], three[0]
+            for j in range(dilation, taps * dilation, dilation):
+                a, b = combine(a, near[j], maximum), combine(b, one[j], maximum)
+                c, d = combine(c, two[j], maximum), combine(d, three[j], maximum)
+            target[o], target[o + 1], target[o + 2], target[o + 3] = a, b, c, d
+        for o in range(done, outputs):
             folded = source[o * stride]
             for j in range(1, taps):
                 folded = combine(folded, source[o * stride + j * dilation], maximum)
@@ -64,19 +90,19 @@ def across(source, spare, room, target, outputs, inner, taps, stride, dilation, 
 @inline
 def across_bins(source, target, inner, first, count, left, right, maximum):
     """target[o] = fold over the cells first[o] to first[o] + count[o], the row beginning with the first cell of `left`."""
-    if inner == 1:
-        for o in range(left, right):
-            cell = first[o] - first[left]
-            folded = source[cell]
-            for j in range(cell + 1, cell + count[o]):
-                folded = combine(folded, source[j], maximum)
-            target[o - left] = folded
-        return
     for o in range(left, right):
-        part, cells = at(target, (o - left) * inner), at(source, (first[o] - first[left]) * inner)
-        copy(part, inner, cells)
-        for j in range(1, count[o]):
-            into2(part, inner, at(cells, j * inner), maximum)
+        cells = at(source, (first[o] - first[left]) * inner)
+        if inner > 1:
+            fold_rows(at(target, (o - left) * inner), inner, cells, inner, count[o], maximum)
+        elif count[o] == 1:
+            target[o - left] = cells[0]
+        else:
+            folded, other = cells[0], cells[1]
+            for j in range(2, count[o] - 1, 2):
+                folded, other = combine(folded, cells[j], maximum), combine(other, cells[j + 1], maximum)
+            if count[o] % 2:
+                folded = combine(folded, cells[count[o] - 1], maximum)
+            target[o - left] = combine(folded, other, maximum)
 
 
 @inline
@@ -85,9 +111,33 @@ def divide(row, n, by, reciprocal, columns, some):
     if some:
         for i in range(n):
             row[i] = row[i] / (by * columns[i])
-    else:
+        return
+    step = lanes(row)
+    if n < step:
         for i in range(n):
             row[i] = quotient(row[i], by, reciprocal)
+        return
+    last = n - step
+    divisor, over = splat(by, get(row, 0)), splat(reciprocal, get(row, 0))
+    end = quotient(get(row, last), divisor, over)
+    for i in range(0, last, step):
+        put(row, i, quotient(get(row, i), divisor, over))
+    put(row, last, end)
+
+
+@inline
+def watch_row(eye, row, n, maximum):
+    """Watch a row of maxima; `eye` is a vector of what was seen."""
+    if maximum is not None:
+        step = lanes(row)
+        if n < step:
+            for i in range(n):
+                eye[0] = watch(eye[0], row[i], maximum)
+        else:
+            seen = get(eye, 0)
+            for start in range(0, n, step):
+                seen = watch(seen, get(row, min(start, n - step)), maximum)
+            put(eye, 0, seen)
 
 
 @compiled
@@ -107,10 +157,44 @@ def fold_windows(
     reciprocals,
     column_divisor,
     marks,
-    task,
+    tasks,
+    counter,
     scratch,
+    block,
+    block_out,
 ):
-    """Fold the windows of one task (outer, row and column ranges); mark the planes whose maximum is not plain."""
+    """Fold the windows of the tasks it takes (outer, row and column ranges); mark the planes whose maximum is not plain.
+
+    If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long.
+    """
+    together, plane, plane_out = ints[4], ints[18] * ints[3], ints[5] * ints[6]
+    t = take(counter)
+    while t < tasks.shape[0]:
+        if block.size > 0:
+            for start in range(tasks[t, 0], tasks[t, 1], together):
+                outer = min(start, bases.size - together)
+                transpose(at(x, outer * plane), together, plane, at(block, 0))
+                fold_tile(
+                    block, block_out, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count,
+                    divisors, reciprocals, column_divisor, marks, 0, 1, 0, ints[5], 0, ints[6], scratch,
+                )  # fmt: skip
+                transpose(at(block_out, 0), plane_out, together, at(y, outer * plane_out))
+        else:
+            for left in range(tasks[t, 4], tasks[t, 5], ints[20]):
+                fold_tile(
+                    x, y, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count, divisors,
+                    reciprocals, column_divisor, marks, tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3], left,
+                    min(left + ints[20], tasks[t, 5]), scratch,
+                )  # fmt: skip
+        t = take(counter)
+
+
+@inline
+def fold_tile(
+    x, y, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count, divisors,
+    reciprocals, column_divisor, marks, outer_start, outer_stop, start, stop, left, right, scratch,
+):  # fmt: skip
+    """The part of a task that lies between two columns, which are near enough for rows to stay in the nearest cache."""
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
         ints[1],
@@ -122,7 +206,6 @@ def fold_windows(
     )
     step, block, slots, staged, half, divide_before = ints[7], ints[8], ints[9], ints[10] != 0, ints[11], ints[12] != 0
     up, offset, taps, stride, dilation = ints[13], ints[14], ints[15], ints[16], ints[17]
-    outer_start, outer_stop, start, stop, left, right = task
     bins, by_column = bin_first.size > 0, column_divisor.size > 0
     if bins:
         first_cell, lead = bin_first[left], 0
@@ -135,9 +218,12 @@ def fold_windows(
         last_cell = max(first_cell, min(width, (origin + span - 1 - offset) // up + 1))
         lead = offset + first_cell * up - origin
     n, room = (last_cell - first_cell) * inner, span * inner
-    straight = not bins and taps == 1 and stride == 1 and up == 1 and lead == 0 and room == n
+    whole = not bins and up == 1 and lead == 0 and room == n
+    straight = whole and taps == 1 and stride == 1
+    lies = whole and not staged and (stride == 1 or stride == taps)  # a single row can be folded across where it lies
     blank = identity[0]
-    ring = at(scratch, 0)
+    eye = at(scratch, 0)
+    ring = at(eye, lanes(eye))
     suffixes = at(ring, slots * n if staged else 0)
     prefix = at(suffixes, block * n)
     spread = at(prefix, n)
@@ -150,7 +236,8 @@ def fold_windows(
     for outer in range(outer_start, outer_stop):
         base = bases[outer] + first_cell * x_column
         staged_to = 0
-        watched, highest = identity[1], -1
+        highest = -1
+        fill(eye, lanes(eye), identity[1])
         suffix_block = prefix_block = prefix_to = -1
         for r in range(start, stop):
             f, count = row_first[r], row_count[r]
@@ -161,7 +248,7 @@ def fold_windows(
                 copy(at(y, where), size, at(y, where - width_out * inner))
                 continue
             folded = place(y, where, result)
-            target = folded if straight else down
+            target, source = folded if straight else down, spread
             if staged:
                 for row in range(max(staged_to, row_low[r]), last + 1):
                     kept = at(ring, row % slots * n)
@@ -179,7 +266,7 @@ def fold_windows(
                 if f != here * block and suffix_block != here:
                     end = min((here + 1) * block, last + 1)
                     for row in range(end - 1, f - 1, -1):
-                        own = row_at(x, base + row * x_row, ring, row % slots * n, staged)
+                        own = row_at(x, base + row * x_row, ring, row, slots, n, staged)
                         part = at(suffixes, (row - here * block) * n)
                         if row == end - 1:
                             copy(part, n, own)
@@ -189,33 +276,24 @@ def fold_windows(
                 if here != there or f == here * block:
                     if prefix_block != there:
                         prefix_block, prefix_to = there, there * block
-                        copy(prefix, n, row_at(x, base + prefix_to * x_row, ring, prefix_to % slots * n, staged))
+                        copy(prefix, n, row_at(x, base + prefix_to * x_row, ring, prefix_to, slots, n, staged))
                     while prefix_to < last:
                         prefix_to += 1
-                        own = row_at(x, base + prefix_to * x_row, ring, prefix_to % slots * n, staged)
+                        own = row_at(x, base + prefix_to * x_row, ring, prefix_to, slots, n, staged)
                         into2(prefix, n, own, maximum)
                 if here != there:
                     fold2(target, n, suffix, prefix, maximum)
                 else:
                     copy(target, n, prefix if f == here * block else suffix)
+            elif staged:
+                copy(target, n, at(ring, f % slots * n))
+                for row in range(f + step, last + 1, step):
+                    into2(target, n, at(ring, row % slots * n), maximum)
+            elif count == 1 and lies and not straight:
+                source = row_at(x, base + f * x_row, ring, f, slots, n, staged)
             else:
-                a = row_at(x, base + f * x_row, ring, f % slots * n, staged)
-                if count == 1:
-                    copy(target, n, a)
-                for j in range(1, count, 2):
-                    row = f + j * step
-                    b = row_at(x, base + row * x_row, ring, row % slots * n, staged)
-                    row = row + step if j + 1 < count else row
-                    c = row_at(x, base + row * x_row, ring, row % slots * n, staged)
-                    if j > 1:
-                        if j + 1 < count:
-                            into3(target, n, b, c, maximum)
-                        else:
-                            into2(target, n, b, maximum)
-                    elif count > 2:
-                        fold3(target, n, a, b, c, maximum)
-                    else:
-                        fold2(target, n, a, b, maximum)
+                first = row_at(x, base + f * x_row, ring, f, slots, n, staged)
+                fold_rows(target, n, first, step * x_row, count, maximum)
             if up > 1:
                 if inner == 1:
                     for i in range(n):
@@ -226,18 +304,16 @@ def fold_windows(
             if bins:
                 across_bins(spread, folded, inner, bin_first, bin_count, left, right, maximum)
             elif not straight:
-                across(spread, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
+                across(source, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
             if not divide_before and divisors.size > 0:
                 which = min(r, divisors.size - 1)
                 divide(folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column)
-            if maximum is not None:
-                for i in range(size):
-                    watched = watch(watched, folded[i], maximum)
+            watch_row(eye, folded, size, maximum)
             settle(folded, size, half, y, where)
-        if maximum is not None and not watched > 0:
+        if is_watched(get(eye, 0), maximum):
             for row in range(row_low[start], highest + 1):
                 if staged:
                     read(at(x, base + row * x_row), x_column, inner, x_inner, half, ring, n)
-                if not is_plain(row_at(x, base + row * x_row, ring, 0, staged), n):
+                if not is_plain(row_at(x, base + row * x_row, ring, 0, 1, 0, staged), n):
                     marks[outer] = 1
                     break

@@ -7,28 +7,10 @@ cells that are what they are, 1 for float16, 2 for bfloat16. Nothing here knows 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload, register_jitable
-from numba.np.arrayobj import make_array
+from numba import types
+from numba.extending import intrinsic, overload
 
-# division by zero gives what IEEE says, and no branch
-inline = register_jitable(error_model="numpy")
-compiled = njit(nogil=True, error_model="numpy")
-
-
-@intrinsic
-def at(typingctx, cells, offset):
-    """A pointer to a cell of an array, or some cells beyond a pointer: no bounds, no reference counts."""
-
-    def codegen(context, builder, signature, args):
-        start = args[0]
-        if isinstance(cells, types.Array):
-            start = make_array(cells)(context, builder, start).data
-        return builder.gep(start, [args[1]])
-
-    return types.CPointer(cells.dtype)(cells, types.intp), codegen
+from .vectors import at, combine, evens, get, inline, lanes, odds, put, transpose4
 
 
 @intrinsic
@@ -176,16 +158,18 @@ def _settle(row, n, half, flat, offset):
     return narrowed
 
 
-def row_at(flat, offset, ring, slot, staged):
-    """A row where it lies, or its staged copy in the ring."""
+def row_at(flat, offset, ring, row, slots, n, staged):
+    """A row where it lies, or its staged copy in a ring of so many slots of n cells."""
     raise NotImplementedError
 
 
 @overload(row_at, strict=False, jit_options={"error_model": "numpy"})
-def _row_at(flat, offset, ring, slot, staged):
+def _row_at(flat, offset, ring, row, slots, n, staged):
     if flat.dtype == ring.dtype:
-        return lambda flat, offset, ring, slot, staged: at(ring, slot) if staged else at(flat, offset)
-    return lambda flat, offset, ring, slot, staged: at(ring, slot)
+        return lambda flat, offset, ring, row, slots, n, staged: (
+            at(ring, row % slots * n) if staged else at(flat, offset)
+        )
+    return lambda flat, offset, ring, row, slots, n, staged: at(ring, row % slots * n)
 
 
 def is_plain(row, n):
@@ -215,128 +199,6 @@ def _is_plain(row, n):
     return scan
 
 
-@intrinsic
-def greater(typingctx, a, b):
-    """The greater of two numbers; a NaN if either is one, and 0.0 of 0.0 and -0.0."""
-    if isinstance(a, types.Float):
-
-        def codegen(context, builder, signature, args):
-            double = args[0].type
-            name = "llvm.maximum.f32" if a.bitwidth == 32 else "llvm.maximum.f64"
-            declared = cgutils.get_or_insert_function(builder.module, ir.FunctionType(double, [double, double]), name)
-            return builder.call(declared, args)
-    else:
-
-        def codegen(context, builder, signature, args):
-            compare = builder.icmp_signed if a.signed else builder.icmp_unsigned
-            return builder.select(compare(">", args[1], args[0]), args[1], args[0])
-
-    return a(a, a), codegen
-
-
-@intrinsic
-def beats(typingctx, later, earlier):
-    """Whether a later cell takes the lead from an earlier one: if it is strictly greater, or NaN."""
-
-    def codegen(context, builder, signature, args):
-        if isinstance(later, types.Float):
-            return builder.or_(builder.fcmp_ordered(">", *args), builder.fcmp_unordered("uno", args[0], args[0]))
-        return (builder.icmp_signed if later.signed else builder.icmp_unsigned)(">", *args)
-
-    return types.boolean(later, later), codegen
-
-
-@intrinsic
-def plus(typingctx, a, b):
-    """a + b in their own type: Numba would widen integers."""
-
-    def codegen(context, builder, signature, args):
-        return builder.add(*args)
-
-    return a(a, a), codegen
-
-
-@intrinsic
-def narrow(typingctx, number):
-    """A small integer as a byte."""
-
-    def codegen(context, builder, signature, args):
-        return builder.trunc(args[0], context.get_value_type(types.uint8))
-
-    return types.uint8(number), codegen
-
-
-@intrinsic
-def either(typingctx, condition, a, b):
-    """a if the condition holds, else b: both are computed, so that no branch keeps a loop from being vector instructions."""
-
-    def codegen(context, builder, signature, args):
-        return builder.select(*args)
-
-    return a(types.boolean, a, a), codegen
-
-
-def combine(a, b, maximum):
-    """a + b where `maximum` is None, else the greater."""
-    raise NotImplementedError
-
-
-@overload(combine, strict=False, jit_options={"error_model": "numpy"})
-def _combine(a, b, maximum):
-    if isinstance(maximum, types.NoneType):
-        return lambda a, b, maximum: a + b
-    return lambda a, b, maximum: greater(a, b)
-
-
-@intrinsic
-def nearest_to_zero(typingctx, so_far, number):
-    """min(so_far, |number|), or NaN if either is one."""
-
-    def codegen(context, builder, signature, args):
-        real = args[1].type
-        suffix = "f32" if number.bitwidth == 32 else "f64"
-        absolute = cgutils.get_or_insert_function(builder.module, ir.FunctionType(real, [real]), f"llvm.fabs.{suffix}")
-        least = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(real, [real, real]), f"llvm.minimum.{suffix}"
-        )
-        return builder.call(least, [args[0], builder.call(absolute, [args[1]])])
-
-    return number(number, number), codegen
-
-
-def watch(so_far, number, maximum):
-    """Keep an eye on maxima: what this returns is 0 or NaN once one was; then the order of folding may show in it."""
-    raise NotImplementedError
-
-
-@overload(watch, strict=False, jit_options={"error_model": "numpy"})
-def _watch(so_far, number, maximum):
-    if isinstance(maximum, types.NoneType) or not isinstance(number, types.Float):
-        return lambda so_far, number, maximum: so_far
-    return lambda so_far, number, maximum: nearest_to_zero(so_far, number)
-
-
-@intrinsic
-def quotient(typingctx, a, b, reciprocal):
-    """a / b, rounded once, given 1/b rounded: a product and two corrections are far quicker than a division.
-
-    Integers, which have maxima only, are never divided.
-    """
-
-    def codegen(context, builder, signature, args):
-        if not isinstance(a, types.Float):
-            return args[0]
-        number = args[0].type
-        name = "llvm.fma.f32" if a.bitwidth == 32 else "llvm.fma.f64"
-        fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number] * 3), name)
-        rough = builder.fmul(args[0], args[2])
-        error = builder.call(fma, [builder.fneg(rough), args[1], args[0]])
-        finite = builder.fcmp_ordered("ord", error, error)  # an infinite quotient needs no correction
-        return builder.select(finite, builder.call(fma, [error, args[2], rough]), rough)
-
-    return a(a, a, a), codegen
-
-
 @inline
 def fill(target, n, number):
     for i in range(n):
@@ -345,39 +207,137 @@ def fill(target, n, number):
 
 @inline
 def copy(target, n, source):
-    for i in range(n):
-        target[i] = source[i]
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            target[i] = source[i]
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        put(target, i, get(source, i))
 
 
 @inline
 def fold2(target, n, a, b, maximum):
-    for i in range(n):
-        target[i] = combine(a[i], b[i], maximum)
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            target[i] = combine(a[i], b[i], maximum)
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        put(target, i, combine(get(a, i), get(b, i), maximum))
 
 
 @inline
 def into2(target, n, a, maximum):
-    for i in range(n):
-        target[i] = combine(target[i], a[i], maximum)
+    """target = target and a; the cells of the last vector are folded before the one before it writes some of them."""
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            target[i] = combine(target[i], a[i], maximum)
+        return
+    last = n - step
+    end = combine(get(target, last), get(a, last), maximum)
+    for i in range(0, last, step):
+        put(target, i, combine(get(target, i), get(a, i), maximum))
+    put(target, last, end)
 
 
 @inline
 def into3(target, n, a, b, maximum):
-    for i in range(n):
-        target[i] = combine(combine(target[i], a[i], maximum), b[i], maximum)
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            target[i] = combine(combine(target[i], a[i], maximum), b[i], maximum)
+        return
+    last = n - step
+    end = combine(combine(get(target, last), get(a, last), maximum), get(b, last), maximum)
+    for i in range(0, last, step):
+        put(target, i, combine(combine(get(target, i), get(a, i), maximum), get(b, i), maximum))
+    put(target, last, end)
 
 
 @inline
 def fold3(target, n, a, b, c, maximum):
-    for i in range(n):
-        target[i] = combine(combine(a[i], b[i], maximum), c[i], maximum)
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            target[i] = combine(combine(a[i], b[i], maximum), c[i], maximum)
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        put(target, i, combine(combine(get(a, i), get(b, i), maximum), get(c, i), maximum))
 
 
 @inline
 def fold5(target, n, a, b, c, d, e, maximum):
-    for i in range(n):
-        left = combine(combine(a[i], b[i], maximum), c[i], maximum)
-        target[i] = combine(left, combine(d[i], e[i], maximum), maximum)
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            left = combine(combine(a[i], b[i], maximum), c[i], maximum)
+            target[i] = combine(left, combine(d[i], e[i], maximum), maximum)
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        left = combine(combine(get(a, i), get(b, i), maximum), get(c, i), maximum)
+        put(target, i, combine(left, combine(get(d, i), get(e, i), maximum), maximum))
+
+
+@inline
+def fold_rows(target, n, first, apart, count, maximum):
+    """target = the fold of `count` rows that lie `apart` cells from one another; few at a time, so that they stay at hand."""
+    if count == 1:
+        copy(target, n, first)
+    elif count == 2:
+        fold2(target, n, first, at(first, apart), maximum)
+    else:
+        second, third = at(first, apart), at(first, 2 * apart)
+        if count < 5:
+            fold3(target, n, first, second, third, maximum)
+            done = 3
+        else:
+            fold5(target, n, first, second, third, at(first, 3 * apart), at(first, 4 * apart), maximum)
+            done = 5
+        while done + 4 <= count:
+            a = at(first, done * apart)
+            b, c, d = at(a, apart), at(a, 2 * apart), at(a, 3 * apart)
+            into5(target, n, a, b, c, d, maximum)
+            done += 4
+        if done + 2 <= count:
+            into3(target, n, at(first, done * apart), at(first, (done + 1) * apart), maximum)
+            done += 2
+        if done < count:
+            into2(target, n, at(first, done * apart), maximum)
+
+
+@inline
+def into5(target, n, a, b, c, d, maximum):
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            more = combine(combine(a[i], b[i], maximum), combine(c[i], d[i], maximum), maximum)
+            target[i] = combine(target[i], more, maximum)
+        return
+    last = n - step
+    more = combine(combine(get(a, last), get(b, last), maximum), combine(get(c, last), get(d, last), maximum), maximum)
+    end = combine(get(target, last), more, maximum)
+    for i in range(0, last, step):
+        more = combine(combine(get(a, i), get(b, i), maximum), combine(get(c, i), get(d, i), maximum), maximum)
+        put(target, i, combine(get(target, i), more, maximum))
+    put(target, last, end)
+
+
+@inline
+def fold_pairs(target, n, source, maximum):
+    """target[i] = source[2i] and source[2i + 1]; target may be source."""
+    step, done = lanes(target), 0
+    for i in range(0, n - step + 1, step):
+        a, b = get(source, 2 * i), get(source, 2 * i + step)
+        put(target, i, combine(evens(a, b), odds(a, b), maximum))
+        done = i + step
+    for i in range(done, n):
+        target[i] = combine(source[2 * i], source[2 * i + 1], maximum)
 
 
 @inline
@@ -425,3 +385,15 @@ def slide_by_doubling(source, spare, room, target, n, taps, shift, maximum):
             into2(target, n, at(current, done * shift), maximum)
     else:
         fold2(target, n, current, at(current, (taps - run) * shift), maximum)
+
+
+@inline
+def transpose(source, rows, columns, target):
+    """target[column, row] = source[row, column]; one of the numbers of rows and columns is a multiple of four, as is every vector's."""
+    for row in range(0, rows - 3, 4):
+        for column in range(0, columns - 3, 4):
+            transpose4(at(source, row * columns + column), columns, at(target, column * rows + row), rows)
+    for row in range(rows):
+        start = 0 if row >= rows // 4 * 4 else columns // 4 * 4
+        for column in range(start, columns):
+            target[column * rows + row] = source[row * columns + column]

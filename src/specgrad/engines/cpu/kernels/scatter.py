@@ -1,81 +1,141 @@
 """What winners are for: tangents, cotangents and flat indices.
 
 A winner's cell is base(window) + offsets[code]; a table per axis gives the bases. Each input plane is filled, in the cache, by the
-windows that won there, in one fixed order whatever the number of threads; the code `none` has no cell.
+windows that won there, in one fixed order whatever the number of threads; the code `none` has no cell. A sum must not wait for the one
+before it to reach memory, and neighbouring windows often share their winner: so several planes are filled side by side.
 """
 
 from __future__ import annotations
 
-from .rows import at, compiled, fill, place, settle, widen
+from .rows import fill, place, settle, widen
+from .vectors import at, compiled, inline, take
+
+NEAR = 1 << 14  # cells that fit in the nearest cache
 
 
 @compiled
-def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases, start, stop):
+def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases, tasks, counter):
     """dy = the tangent of each window's winner, and 0 where there is none."""
     none, inner, plane = ints[0], ints[1], ints[2]
-    cell = start * heads.size * row_bases.size * column_bases.size * inner
-    for outer in range(start, stop):
-        for head in heads:
-            for row in row_bases:
-                base = outer * plane + head + row
-                for column in column_bases:
-                    source = at(dx, base + column)
-                    for i in range(inner):
-                        code = codes[cell]
-                        if code == none:
-                            dy[cell] = 0
-                        else:
-                            dy[cell] = source[offsets[code] + i]
-                        cell += 1
-
-
-@compiled
-def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, start, stop, scratch):
-    """gx = at each cell the sum of the cotangents of the windows that it won."""
-    none, inner, plane, reach, half = ints[0], ints[1], ints[2], ints[3], ints[4]
-    columns = column_bases.size
-    cell = start * heads.size * row_bases.size * columns * inner
-    for outer in range(start, stop):
-        target = place(gx, outer * plane, scratch)
-        cleared = 0
-        for head in heads:
-            for row in row_bases:
-                edge = min(plane, head + row + reach)
-                if edge > cleared:
-                    fill(at(target, cleared), edge - cleared, 0)
-                    cleared = edge
-                own, arriving = at(codes, cell), at(gy, cell)
-                base = at(target, head + row)
-                if inner == 1:
-                    for c in range(columns):
-                        code = own[c]
-                        if code != none:
-                            base[column_bases[c] + offsets[code]] += widen(arriving[c], half, sample)
-                else:
-                    for c in range(columns):
+    t = take(counter)
+    while t < tasks.shape[0]:
+        cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size * inner
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            for head in heads:
+                for row in row_bases:
+                    base = outer * plane + head + row
+                    for column in column_bases:
+                        source = at(dx, base + column)
                         for i in range(inner):
-                            code = own[c * inner + i]
-                            if code != none:
-                                won = column_bases[c] + offsets[code] + i
-                                base[won] += widen(arriving[c * inner + i], half, sample)
-                cell += columns * inner
-        fill(at(target, cleared), plane - cleared, 0)
-        settle(target, plane, half, gx, outer * plane)
+                            code = codes[cell]
+                            if code == none:
+                                dy[cell] = 0
+                            else:
+                                dy[cell] = source[offsets[code] + i]
+                            cell += 1
+        t = take(counter)
+
+
+@inline
+def clear(gx, planes, plane, cleared, edge):
+    """Let the planes be 0 up to an edge."""
+    for p in range(planes):
+        fill(at(gx, p * plane + cleared), edge - cleared, 0)
+
+
+@inline
+def scatter_row(base, arriving, codes, columns, column_bases, offsets, half, sample, checked, none):
+    """Add a row of cotangents to the cells that won; `checked`: some have none."""
+    for c in range(columns):
+        code = codes[c]
+        if not checked or code != none:
+            base[column_bases[c] + offsets[code]] += widen(arriving[c], half, sample)
+
+
+@inline
+def scatter_rows(base, arriving, codes, columns, column_bases, offsets, half, sample, checked, none, plane, cells):
+    """The same of four planes."""
+    base1, arriving1, codes1 = at(base, plane), at(arriving, cells), at(codes, cells)
+    base2, arriving2, codes2 = at(base1, plane), at(arriving1, cells), at(codes1, cells)
+    base3, arriving3, codes3 = at(base2, plane), at(arriving2, cells), at(codes2, cells)
+    for c in range(columns):
+        column, code, code1, code2, code3 = column_bases[c], codes[c], codes1[c], codes2[c], codes3[c]
+        if not checked or code != none:
+            base[column + offsets[code]] += widen(arriving[c], half, sample)
+        if not checked or code1 != none:
+            base1[column + offsets[code1]] += widen(arriving1[c], half, sample)
+        if not checked or code2 != none:
+            base2[column + offsets[code2]] += widen(arriving2[c], half, sample)
+        if not checked or code3 != none:
+            base3[column + offsets[code3]] += widen(arriving3[c], half, sample)
 
 
 @compiled
-def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases, start, stop):
+def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, tasks, counter, scratch):
+    """gx = at each cell the sum of the cotangents of the windows that it won."""
+    none, inner, plane, reach, half, checked = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] != 0
+    columns = column_bases.size
+    cells = heads.size * row_bases.size * columns * inner
+    near = 4 * reach <= NEAR  # what four planes write at a time fits in the nearest cache
+    t = take(counter)
+    while t < tasks.shape[0]:
+        outer, stop = tasks[t, 0], tasks[t, 1]
+        while outer < stop:
+            together = 4 if near and inner == 1 and half == 0 and stop - outer >= 4 else 1
+            target = place(gx, outer * plane, scratch)
+            cleared = 0
+            cell = outer * cells
+            for head in heads:
+                for row in row_bases:
+                    edge = min(plane, head + row + reach)
+                    if edge > cleared:
+                        clear(target, together, plane, cleared, edge)
+                        cleared = edge
+                    own, arriving, base = at(codes, cell), at(gy, cell), at(target, head + row)
+                    if together == 4:
+                        if checked:
+                            scatter_rows(
+                                base, arriving, own, columns, column_bases, offsets, half, sample, True, none, plane, cells
+                            )  # fmt: skip
+                        else:
+                            scatter_rows(
+                                base, arriving, own, columns, column_bases, offsets, half, sample, False, none, plane, cells
+                            )  # fmt: skip
+                    elif inner == 1:
+                        if checked:
+                            scatter_row(base, arriving, own, columns, column_bases, offsets, half, sample, True, none)
+                        else:
+                            scatter_row(base, arriving, own, columns, column_bases, offsets, half, sample, False, none)
+                    else:
+                        for c in range(columns):
+                            for i in range(inner):
+                                code = own[c * inner + i]
+                                if code != none:
+                                    won = column_bases[c] + offsets[code] + i
+                                    base[won] += widen(arriving[c * inner + i], half, sample)
+                    cell += columns * inner
+            clear(target, together, plane, cleared, plane)
+            settle(target, plane, half, gx, outer * plane)
+            outer += together
+        t = take(counter)
+
+
+@compiled
+def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases, tasks, counter):
     """indices = the winner's place in its plane, and -1 where there is none."""
     none, inner = ints[0], ints[1]
-    cell = start * heads.size * row_bases.size * column_bases.size * inner
-    for _ in range(start, stop):
-        for head in heads:
-            for row in row_bases:
-                for column in column_bases:
-                    for _i in range(inner):
-                        code = codes[cell]
-                        if code == none:
-                            indices[cell] = -1
-                        else:
-                            indices[cell] = head + row + column + offsets[code]
-                        cell += 1
+    t = take(counter)
+    while t < tasks.shape[0]:
+        cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size * inner
+        for _ in range(tasks[t, 0], tasks[t, 1]):
+            for head in heads:
+                for row in row_bases:
+                    for column in column_bases:
+                        for _i in range(inner):
+                            code = codes[cell]
+                            if code == none:
+                                indices[cell] = -1
+                            else:
+                                indices[cell] = head + row + column + offsets[code]
+                            cell += 1
+        t = take(counter)

@@ -1,93 +1,149 @@
 """Winners of windows of up to 3×3 taps, stride 1 or 2, on contiguous planes: `winners.find_winners` for the common cases.
 
-Each input row is folded across once, into one of three rows kept at hand; a row of outputs is folded from these, down.
+Each input row is folded across once, into one of three rows kept at hand; a row of outputs is folded from these, down. Rows of inputs are at
+least as long as a vector; rows of outputs that are shorter are computed apart and copied.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .rows import at, beats, compiled, either, narrow, plus
+from .rows import copy, fill
+from .vectors import (
+    at,
+    beats,
+    compiled,
+    either,
+    equals,
+    evens,
+    get,
+    get_with,
+    inline,
+    lanes,
+    odds,
+    plus,
+    put,
+    splat,
+    take,
+    zipped_high,
+    zipped_low,
+)  # fmt: skip
+
+
+@inline
+def lead_across(value, code, outputs, cells, taps, stride):
+    """The leaders of neighbouring taps of a row, and which tap each is."""
+    step = lanes(cells)
+    last = max(outputs - step, 0)
+    for start in range(0, outputs, step):
+        o = min(start, last)
+        if stride == 1:
+            best, second, third = get(cells, o), get(cells, o + 1), get(cells, o + 2)
+        else:
+            a, b = get(cells, 2 * o), get(cells, 2 * o + step)
+            best, second = evens(a, b), odds(a, b)
+            third = evens(get(cells, 2 * o + 2), get(cells, 2 * o + 2 + step)) if taps > 2 else second
+        led = splat(np.int32(0), best)
+        if taps > 1:
+            wins = beats(second, best)
+            best, led = either(wins, second, best), either(wins, splat(np.int32(1), best), led)
+        if taps > 2:
+            wins = beats(third, best)
+            best, led = either(wins, third, best), either(wins, splat(np.int32(2), best), led)
+        put(value, o, best)
+        put(code, o, led)
 
 
 @compiled
-def find_small_winners(x, y, codes, identity, ints, task, scratch, code_scratch):
-    """y, codes = the leader of each window of one task's planes and rows, and which tap it is, row-major."""
+def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, code_scratch):
+    """y, codes = the leader of each window of the tasks it takes, and which tap it is, row-major."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
-    span = max((width_out - 1) * stride + taps, width + before)
-    inside = before == 0 and span == width
-    down = at(scratch, 16)
+    step = lanes(scratch)
+    span = max((width_out - 1) * stride + taps, width + before) + 3 * step
+    down = at(scratch, step)
     line = at(down, -before)
-    for i in range(span):
-        line[i] = identity[0]
-    evens, odds = at(down, span), at(down, span + width_out + 1)
-    values, taken = at(odds, width_out + 1), at(code_scratch, 0)
-    zero, one, two = np.int32(0), np.int32(1), np.int32(2)
-    for outer in range(task[0], task[1]):
-        done = max(task[2] * row_stride - above, 0)
-        for r in range(task[2], task[3]):
-            top = r * row_stride - above
-            first, stop = max(top, 0), min(top + rows, height)
-            for row in range(max(done, first), stop):
-                cells = at(x, (outer * height + row) * width)
-                if not inside:
-                    for i in range(width):
-                        down[i] = cells[i]
-                    cells = line
-                second, third = at(cells, 1), at(cells, 2)
-                if stride == 2:
+    fill(line, before + span, identity[0])
+    room = width_out + step
+    values, taken = at(down, span), at(code_scratch, 0)
+    apart, apart_codes = at(values, 3 * room), at(taken, 3 * room)
+    short = width_out < step
+    t = take(counter)
+    while t < tasks.shape[0]:
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            done = max(tasks[t, 2] * row_stride - above, 0)
+            for r in range(tasks[t, 2], tasks[t, 3]):
+                top = r * row_stride - above
+                first, stop = max(top, 0), min(top + rows, height)
+                for row in range(max(done, first), stop):
+                    copy(down, width, at(x, (outer * height + row) * width))
+                    value, code = at(values, row % 3 * room), at(taken, row % 3 * room)
+                    if stride == 1:
+                        lead_across(value, code, width_out, line, taps, 1)
+                    else:
+                        lead_across(value, code, width_out, line, taps, 2)
+                    for o in range(min(before, width_out)):  # padding led where all real cells are as low as it
+                        code[o] = max(code[o], np.int32(max(before - o * stride, 0)))
+                done = max(done, stop)
+                where = (outer * height_out + r) * width_out
+                target = apart if short else at(y, where)
+                value, code = at(values, first % 3 * room), at(taken, first % 3 * room)
+                later, later_code = at(values, (first + 1) % 3 * room), at(taken, (first + 1) % 3 * room)
+                final, final_code = at(values, (first + 2) % 3 * room), at(taken, (first + 2) % 3 * room)
+                least = np.int32((first - top) * taps)
+                more, most = np.int32(least + taps), np.int32(least + 2 * taps)
+                last = max(width_out - step, 0)
+                for start in range(0, width_out, step):
+                    o = min(start, last)
+                    best = get(value, o)
+                    led = plus(get_with(code, o, best), splat(least, best))
+                    if stop - first > 1:
+                        b = get(later, o)
+                        wins = beats(b, best)
+                        best = either(wins, b, best)
+                        led = either(wins, plus(get_with(later_code, o, best), splat(more, best)), led)
+                    if stop - first > 2:
+                        b = get(final, o)
+                        wins = beats(b, best)
+                        best = either(wins, b, best)
+                        led = either(wins, plus(get_with(final_code, o, best), splat(most, best)), led)
+                    put(target, o, best)
+                    if short:
+                        put(apart_codes, o, led)
+                    else:
+                        put(at(codes, where), o, led)
+                if short:
+                    own, own_codes = at(y, where), at(codes, where)
                     for o in range(width_out):
-                        evens[o], odds[o] = cells[2 * o], cells[2 * o + 1]
-                    if taps == 3:
-                        evens[width_out] = cells[2 * width_out]
-                    cells, second, third = evens, odds, at(evens, 1)
-                value, code = at(values, row % 3 * width_out), at(taken, row % 3 * width_out)
-                if taps == 3:
-                    for o in range(width_out):
-                        a, b = cells[o], second[o]
-                        wins = beats(b, a)
-                        a, b, led = either(wins, b, a), third[o], either(wins, one, zero)
-                        wins = beats(b, a)
-                        value[o] = either(wins, b, a)
-                        code[o] = either(wins, two, led)
-                elif taps == 2:
-                    for o in range(width_out):
-                        a, b = cells[o], second[o]
-                        wins = beats(b, a)
-                        value[o] = either(wins, b, a)
-                        code[o] = either(wins, one, zero)
-                else:
-                    for o in range(width_out):
-                        value[o], code[o] = cells[o], zero
-                for o in range(min(before, width_out)):  # padding led where all real cells are as low as it
-                    code[o] = max(code[o], np.int32(max(before - o * stride, 0)))
-            done = max(done, stop)
-            target, won = at(y, (outer * height_out + r) * width_out), at(codes, (outer * height_out + r) * width_out)
-            value, code = at(values, first % 3 * width_out), at(taken, first % 3 * width_out)
-            later, later_code = at(values, (first + 1) % 3 * width_out), at(taken, (first + 1) % 3 * width_out)
-            last, last_code = at(values, (first + 2) % 3 * width_out), at(taken, (first + 2) % 3 * width_out)
-            least = np.int32((first - top) * taps)
-            more = np.int32(least + taps)
-            most = np.int32(more + taps)
-            if stop - first < 2:
-                for o in range(width_out):
-                    target[o], won[o] = value[o], narrow(plus(code[o], least))
-            elif stop - first == 2:
-                for o in range(width_out):
-                    a, b = value[o], later[o]
-                    wins = beats(b, a)
-                    target[o] = either(wins, b, a)
-                    won[o] = narrow(either(wins, plus(later_code[o], more), plus(code[o], least)))
-            else:
-                for o in range(width_out):
-                    a, b = value[o], later[o]
-                    wins = beats(b, a)
-                    a, b, led = (
-                        either(wins, b, a),
-                        last[o],
-                        either(wins, plus(later_code[o], more), plus(code[o], least)),
-                    )
-                    wins = beats(b, a)
-                    target[o] = either(wins, b, a)
-                    won[o] = narrow(either(wins, plus(last_code[o], most), led))
+                        own[o], own_codes[o] = apart[o], apart_codes[o]
+        t = take(counter)
+
+
+@compiled
+def pull_pairs(g, codes, gx, zero, ints, tasks, counter):
+    """gx = each cotangent where its 2×2 window has its winner, and 0 elsewhere: windows that share no cell and leave no gap."""
+    height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
+    step = lanes(g)
+    nothing = splat(zero[0], get(at(g, 0), 0))
+    t = take(counter)
+    while t < tasks.shape[0]:
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            for row in range(tasks[t, 2], tasks[t, 3]):
+                target = at(gx, (outer * height + row) * width)
+                if row // 2 >= height_out:
+                    fill(target, width, zero[0])
+                    continue
+                where = (outer * height_out + row // 2) * width_out
+                arriving, own = at(g, where), at(codes, where)
+                left, right = np.uint8(row % 2 * 2), np.uint8(row % 2 * 2 + 1)
+                for start in range(0, width_out, step):
+                    o = min(start, width_out - step)
+                    cotangent = get(arriving, o)
+                    code = get_with(own, o, cotangent)
+                    even = either(equals(code, splat(left, code)), cotangent, nothing)
+                    odd = either(equals(code, splat(right, code)), cotangent, nothing)
+                    put(target, 2 * o, zipped_low(even, odd))
+                    put(target, 2 * o + step, zipped_high(even, odd))
+                for i in range(2 * width_out, width):
+                    target[i] = zero[0]
+        t = take(counter)

@@ -3,219 +3,313 @@
 A window is the pair (extreme, total): total = Σ exp(β(cell - pivot)), where the pivot is the extreme if that is finite, else 0. The next
 axis folds pairs to pairs, and weights multiply along the chain: total_in·exp(β(pivot_in - pivot_out))/total_out. A padded tap that
 counts as the value 0 adds its share, `mass` times exp(-β pivot), to the total and takes no part otherwise. β < 0 is the same of
-the negated cells (`sign`).
+the negated cells.
+
+Every loop goes over cells that lie side by side, by vectors. With several inner cells these are the rows; with one, a line's cells are laid
+out first by the rest of their index divided by the stride, with cells -∞ (which weigh nothing) around them.
 """
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
-from .rows import at, compiled, either, greater, inline
-
-
-def exponential(number):
-    """exp(number) to about one unit in the last place, in arithmetic that a compiler turns into vector instructions."""
-    raise NotImplementedError
-
-
-@overload(exponential, strict=False, jit_options={"error_model": "numpy"})
-def _exponential(number):
-    # x = whole·log 2 + r, and e^r by a polynomial: Cephes' for float32, Taylor's for float64
-    real = np.float32 if number == types.float32 else np.float64
-    log2e, one, zero, infinity = real(1.4426950408889634), real(1), real(0), real(np.inf)
-    if real is np.float32:
-        magic, least, most = real(1.5 * 2**23), real(-87.0), real(88.0)
-        high, low = real(0.693359375), real(-2.12194440e-4)
-        a2, a3, a4 = real(5.0000001201e-1), real(1.6666665459e-1), real(4.1665795894e-2)
-        a5, a6, a7 = real(8.3334519073e-3), real(1.3981999507e-3), real(1.9875691500e-4)
-
-        def single(number):
-            x = either(number > least, number, least)
-            x = either(x < most, x, most)
-            whole = (x * log2e + magic) - magic
-            r = (x - whole * high) - whole * low
-            p = (((((a7 * r + a6) * r + a5) * r + a4) * r + a3) * r + a2) * r * r + r + one
-            p = either(number > least, scaled(p, whole), zero)
-            p = either(number < most, p, infinity)
-            return either(number == number, p, number)
-
-        return single
-    magic, least, most = real(1.5 * 2**52), real(-708.0), real(709.0)
-    high, low = real(0.693145751953125), real(1.42860682030941723212e-6)
-    a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13 = (real(1 / math.factorial(k)) for k in range(2, 14))
-
-    def double(number):
-        x = either(number > least, number, least)
-        x = either(x < most, x, most)
-        whole = (x * log2e + magic) - magic
-        r = (x - whole * high) - whole * low
-        p = (((((a13 * r + a12) * r + a11) * r + a10) * r + a9) * r + a8) * r + a7
-        p = (((((p * r + a6) * r + a5) * r + a4) * r + a3) * r + a2) * r * r + r + one
-        p = either(number > least, scaled(p, whole), zero)
-        p = either(number < most, p, infinity)
-        return either(number == number, p, number)
-
-    return double
-
-
-@intrinsic
-def scaled(typingctx, number, whole):
-    """number · 2^whole, where that is a normal number."""
-
-    def codegen(context, builder, signature, args):
-        size = number.bitwidth
-        mantissa, bias = (23, 127) if size == 32 else (52, 1023)
-        integer = ir.IntType(size)
-        power = builder.shl(builder.add(builder.fptosi(args[1], integer), integer(bias)), integer(mantissa))
-        return builder.fmul(args[0], builder.bitcast(power, args[0].type))
-
-    return number(number, number), codegen
-
-
-def pivot(extreme):
-    """The extreme if it is finite, else 0."""
-    raise NotImplementedError
-
-
-@overload(pivot, strict=False, jit_options={"error_model": "numpy"})
-def _pivot(extreme):
-    zero = (np.float32 if extreme == types.float32 else np.float64)(0)
-    return lambda extreme: either(extreme - extreme == zero, extreme, zero)
+from .exponential import exponential, logarithm, pivot
+from .rows import copy, fill
+from .vectors import (
+    any_of,
+    at,
+    both,
+    compiled,
+    differs,
+    either,
+    equals,
+    evens,
+    exceeds,
+    get,
+    greater,
+    inline,
+    lanes,
+    odds,
+    put,
+    splat,
+    zipped_high,
+    zipped_low,
+)
 
 
 @inline
-def exceed(most, n, cells, start, stride, limit, sign, blank):
-    """most = max(most, sign * cells[start + i*stride]), where such a cell is real."""
-    if start >= 0 and start + (n - 1) * stride < limit:
-        inside = at(cells, start)
-        for i in range(n):
-            most[i] = greater(most[i], inside[i * stride] * sign)
+def lay_out(target, room, left, cells, n, stride):
+    """target = `stride` lines of `room` cells: line q has the cells q, q + stride, … from place `left` on."""
+    if stride == 1:
+        copy(at(target, left), n, cells)
         return
-    for i in range(n):
-        cell = start + i * stride
-        real = min(max(cell, 0), limit - 1)
-        most[i] = greater(most[i], either(real == cell, cells[real] * sign, blank))
+    step, done = lanes(target), 0
+    if stride == 2:
+        even, odd = at(target, left), at(target, room + left)
+        while done + 2 * step <= n:
+            a, b = get(cells, done), get(cells, done + step)
+            put(even, done // 2, evens(a, b))
+            put(odd, done // 2, odds(a, b))
+            done += 2 * step
+    for q in range(stride):
+        own, source = at(target, q * room + left), at(cells, q)
+        for i in range(done // stride, (n - q + stride - 1) // stride):
+            own[i] = source[i * stride]
 
 
 @inline
-def weigh(terms, n, cells, totals, extremes, start, stride, limit, beta, sign, zero):
-    """terms = the share of cells[start + i*stride] in the total of window i, and 0 where there is no such cell."""
-    if totals is None and start >= 0 and start + (n - 1) * stride < limit:
-        inside = at(cells, start)
-        for i in range(n):
-            terms[i] = exponential(beta * (inside[i * stride] * sign - pivot(extremes[i])))
+def take_up(cells, n, stride, source, room):
+    """What lay_out undoes, of lines that begin at place 0."""
+    if stride == 1:
+        copy(cells, n, source)
         return
-    for i in range(n):
-        cell = start + i * stride
-        real = min(max(cell, 0), limit - 1)
-        p = pivot(extremes[i])
-        if totals is None:
-            term = exponential(beta * (cells[real] * sign - p))
-        else:
-            term = exponential(beta * (pivot(cells[real]) - p)) * totals[real]
-            term = either(totals[real] != zero, term, zero)
-        terms[i] = either(real == cell, term, zero)
+    step, done = lanes(source), 0
+    if stride == 2:
+        while done + 2 * step <= n:
+            a, b = get(source, done // 2), get(source, room + done // 2)
+            put(cells, done, zipped_low(a, b))
+            put(cells, done + step, zipped_high(a, b))
+            done += 2 * step
+    for q in range(stride):
+        own, target = at(source, q * room), at(cells, q)
+        for i in range(done // stride, (n - q + stride - 1) // stride):
+            target[i * stride] = own[i]
+
+
+@inline
+def share(cell, total, extreme, beta, zero):
+    """What a cell adds to the total of a window with this extreme; a pair, if it has a total of its own."""
+    if total is None:
+        return exponential(beta * (cell - pivot(extreme)))
+    return either(differs(total, zero), exponential(beta * (pivot(cell) - pivot(extreme))) * total, zero)
+
+
+@inline
+def weight(cell, total, extreme, sums, beta, zero, one, last):
+    """A cell's share of its window's total. It is decided line by line: the cells of an infinite line share it among themselves, and those
+    of a line that weighs nothing have nothing to share."""
+    own = share(cell, total, extreme, beta, zero)
+    found = own / sums
+    if total is not None:
+        found = either(both(equals(own, sums), differs(sums - sums, zero)), one, found)
+    return found if last else either(differs(sums, zero), found, zero)
+
+
+def held_at(totals, cells, offset):
+    """Totals from some cell on, in these cells, if there are any totals."""
+    raise NotImplementedError
+
+
+@overload(held_at, strict=False, jit_options={"error_model": "numpy"})
+def _held_at(totals, cells, offset):
+    if isinstance(totals, types.NoneType):
+        return lambda totals, cells, offset: None
+    return lambda totals, cells, offset: at(cells, offset)
+
+
+def total_at(totals, place):
+    """The totals at some place, if there are any."""
+    raise NotImplementedError
+
+
+@overload(total_at, strict=False, jit_options={"error_model": "numpy"})
+def _total_at(totals, place):
+    if isinstance(totals, types.NoneType):
+        return lambda totals, place: None
+    return lambda totals, place: get(totals, place)
+
+
+@inline
+def fold_cells(most, sums, n, cells, totals, places, taps, padded, mass, beta, blank):
+    """most, sums = the pairs of n windows: tap j of window i is cell places[j] + i, and `padded`[i] others weigh `mass`[i] each."""
+    step = lanes(most)
+    for start in range(0, n, step):
+        i = min(start, max(n - step, 0))
+        zeros = get(padded, i)
+        nothing, b = zeros - zeros, splat(beta, zeros)
+        extreme = either(exceeds(zeros, nothing), nothing, splat(blank, zeros))
+        for j in range(taps):
+            extreme = greater(extreme, get(cells, places[j] + i))
+        padding, total = exceeds(zeros, nothing), nothing
+        if any_of(padding, padding, padding, padding):
+            total = either(padding, zeros * get(mass, i) * exponential(b * (nothing - pivot(extreme))), nothing)
+        for j in range(taps):
+            place = places[j] + i
+            total = total + share(get(cells, place), total_at(totals, place), extreme, b, nothing)
+        put(most, i, extreme)
+        put(sums, i, total)
 
 
 @compiled
-def smooth_pass(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop, scratch):
-    """extremes, sums = the pair of each window."""
+def smooth_pass(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop, scratch, places):
+    """extremes, sums = the pair of each window. All arrays can be read a vector beyond their end where there are several inner cells."""
     n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
-    beta, sign, blank, zero = numbers[0], numbers[1], numbers[2], numbers[3]
+    room, left = ints[7], ints[8]
+    beta, blank, zero = numbers[0], numbers[2], numbers[3]
+    step = lanes(scratch)
+    size = max(m, inner) + 2 * step
+    most, total, steady = at(scratch, 0), at(scratch, size), at(scratch, 2 * size)
+    line = at(steady, size)
+    known = held_at(totals, line, stride * room)
+    if inner == 1:
+        fill(steady, size, mass[0])
+        fill(line, stride * room, blank)
+        fill(at(line, stride * room), stride * room, zero)
+        for j in range(taps):
+            cell = j * dilation - before
+            places[j] = cell % stride * room + left + cell // stride
     for outer in range(start, stop):
-        for group in range(1 if inner == 1 else m):  # all windows of a line at once, or all inner cells of a window
-            size = m if inner == 1 else inner
-            here = outer * m * inner + group * inner
-            most, total = at(extremes, here), at(sums, here)
-            for i in range(size):
-                padded = zeros[i if inner == 1 else group] > 0
-                most[i] = zero if padded else blank
-                total[i] = zero
-            for turn in range(2):
-                if turn == 1:
-                    for i in range(size):
-                        padded = zeros[i if inner == 1 else group]
-                        if padded > 0:
-                            total[i] = padded * mass[0 if inner == 1 else i] * exponential(-beta * pivot(most[i]))
-                for j in range(taps):
-                    cell, across, limit = j * dilation - before, stride, n
-                    line = outer * n
-                    if inner > 1:
-                        row = group * stride + cell
-                        if row < 0 or row >= n:
-                            continue
-                        line, cell, across, limit = (outer * n + row) * inner, 0, 1, inner
-                    if turn == 0:
-                        exceed(most, size, at(z, line), cell, across, limit, sign, blank)
-                    else:
-                        known = None if totals is None else at(totals, line)
-                        weigh(scratch, size, at(z, line), known, most, cell, across, limit, beta, sign, zero)
-                        for i in range(size):
-                            total[i] += scratch[i]
+        if inner == 1:
+            lay_out(line, room, left, at(z, outer * n), n, stride)
+            if totals is not None:
+                lay_out(known, room, left, at(totals, outer * n), n, stride)
+            fold_cells(most, total, m + -m % step, line, known, places, taps, at(zeros, 0), steady, beta, blank)
+            copy(at(extremes, outer * m), m, most)
+            copy(at(sums, outer * m), m, total)
+            continue
+        for o in range(m):
+            count = 0
+            for j in range(taps):
+                row = o * stride + j * dilation - before
+                if 0 <= row < n:
+                    places[count] = row * inner
+                    count += 1
+            here, own = (outer * m + o) * inner, outer * n * inner
+            apart = inner < step
+            to_most, to_sums = most if apart else at(extremes, here), total if apart else at(sums, here)
+            fill(steady, size, zeros[o])
+            held = held_at(totals, totals, own)
+            fold_cells(to_most, to_sums, inner, at(z, own), held, places, count, steady, at(mass, 0), beta, blank)
+            if apart:
+                for i in range(inner):
+                    extremes[here + i], sums[here + i] = most[i], total[i]
 
 
 @compiled
 def smooth_value(extremes, sums, y, numbers, start, stop):
-    """y = pivot + log(total)/β."""
+    """y = pivot + log(total)/β, negated if β is negative."""
     beta, sign = numbers[0], numbers[1]
-    for i in range(start, stop):
-        y[i] = sign * (pivot(extremes[i]) + np.log(sums[i]) / beta)
+    step, done = lanes(y), start
+    most, total, target = at(extremes, 0), at(sums, 0), at(y, 0)
+    while done + step <= stop:
+        extreme = get(most, done)
+        value = pivot(extreme) + logarithm(get(total, done)) / splat(beta, extreme)
+        put(target, done, value * splat(sign, extreme))
+        done += step
+    for i in range(done, stop):
+        y[i] = sign * (pivot(extremes[i]) + logarithm(sums[i]) / beta)
 
 
 @inline
-def share(terms, n, sums, totals, last, zero, one):
-    """terms /= sums, where a line's share in a window is decided line by line: the cells of an infinite line share it among
-    themselves, and those of a line that weighs nothing have nothing to share."""
-    for i in range(n):
-        weight = terms[i] / sums[i]
-        if totals is not None:
-            weight = either((terms[i] == sums[i]) & (sums[i] - sums[i] != zero), one, weight)
-        weight = either(last | (sums[i] != zero), weight, zero)
-        terms[i] = weight
+def move_cells(target, n, cells, totals, extremes, sums, moved, places, count, pulls, numbers, last):
+    """target[i] = Σ over j of a weight times moved[places[j] + i]: of the cells that window i reads or, if it `pulls`, of
+    the windows that read cell i. A window with a negative total is none."""
+    step, beta, zero, one = lanes(target), numbers[0], numbers[3], numbers[4]
+    for start in range(0, n, step):
+        i = min(start, max(n - step, 0))
+        like = get(cells, i)
+        b, nothing, ones = splat(beta, like), splat(zero, like), splat(one, like)
+        result = nothing
+        for j in range(count):
+            far = places[j] + i
+            cell, window = i if pulls else far, far if pulls else i
+            total, extreme = get(sums, window), get(extremes, window)
+            part = weight(get(cells, cell), total_at(totals, cell), extreme, total, b, nothing, ones, last)
+            result = result + either(equals(total, nothing - ones), nothing, part * get(moved, far))
+        put(target, i, result)
+
+
+@inline
+def windows_of(row, n, m, taps, stride, before, dilation, inner, places):
+    """How many windows read a row, which are then places[0], places[1], …"""
+    count = 0
+    for j in range(taps):
+        first = row - j * dilation + before
+        if first >= 0 and first % stride == 0 and first // stride < m:
+            places[count] = first // stride * inner
+            count += 1
+    return count
 
 
 @compiled
-def smooth_move(z, totals, extremes, sums, moved, result, pulls, last, read, numbers, ints, start, stop, scratch):
+def smooth_move(
+    z, totals, extremes, sums, moved, result, pulls, last, read, numbers, ints, start, stop, scratch, places
+):
     """result[o] = Σ weight·moved[i], or if `pulls` result[i] = Σ weight·moved[o]; `last`: no pass follows
     this one; `read`: which lines the passes that follow read at all."""
     n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
-    beta, sign, zero = numbers[0], numbers[1], numbers[3]
+    room, left = ints[7], ints[8]
+    zero, one = numbers[3], numbers[4]
+    step = lanes(scratch)
+    line, own_moved = at(scratch, 0), at(scratch, stride * room)
+    own = at(own_moved, stride * room)
+    most, total, arriving = at(own, stride * room), at(own, (stride + 1) * room), at(own, (stride + 2) * room)
+    known = held_at(totals, own, (stride + 3) * room)
+    length = n if pulls else m
+    if inner == 1:
+        fill(line, stride * room, numbers[2])
+        fill(own_moved, stride * room, zero)
+        fill(most, 3 * room, zero)
+        fill(total, room, zero - one)
+        fill(at(own, (stride + 3) * room), stride * room, zero)
     for outer in range(start, stop):
-        plane = at(result, outer * (n if pulls else m) * inner)
-        for i in range((n if pulls else m) * inner):
-            plane[i] = zero
         if not read[outer % read.size]:
+            fill(at(result, outer * length * inner), length * inner, zero)
             continue
-        for group in range(1 if inner == 1 else m):
-            size = m if inner == 1 else inner
-            here = outer * m * inner + group * inner
-            most, total = at(extremes, here), at(sums, here)
-            for j in range(taps):
-                cell, across, limit = j * dilation - before, stride, n
-                row = 0
-                if inner > 1:
-                    row = group * stride + cell
-                    if row < 0 or row >= n:
-                        continue
-                    cell, across, limit = 0, 1, inner
-                line = outer * n * inner + row * inner
-                known = None if totals is None else at(totals, line)
-                weigh(scratch, size, at(z, line), known, most, cell, across, limit, beta, sign, zero)
-                share(scratch, size, total, known, last, zero, numbers[4])
+        if inner > 1:
+            whole = at(result, outer * length * inner)
+            for row in range(length):
+                count = 0
                 if pulls:
-                    arriving, target = at(moved, here), at(plane, row * inner)
-                    for i in range(size):
-                        real = cell + i * across
-                        if 0 <= real < limit:
-                            target[real] += arriving[i] * scratch[i]
+                    count = windows_of(row, n, m, taps, stride, before, dilation, inner, places)
                 else:
-                    source, target = at(moved, line), at(plane, group * inner)
-                    for i in range(size):
-                        real = cell + i * across
-                        if 0 <= real < limit:
-                            target[i] += source[real] * scratch[i]
+                    for j in range(taps):
+                        cell = row * stride + j * dilation - before
+                        if 0 <= cell < n:
+                            places[count] = cell * inner
+                            count += 1
+                cells, windows = (
+                    (outer * n + (row if pulls else 0)) * inner,
+                    (outer * m + (0 if pulls else row)) * inner,
+                )
+                held = held_at(totals, totals, cells)
+                target = own if inner < step else at(whole, row * inner)
+                move_cells(
+                    target, inner, at(z, cells), held, at(extremes, windows), at(sums, windows),
+                    at(moved, windows if pulls else cells), places, count, pulls, numbers, last,
+                )  # fmt: skip
+                if inner < step:
+                    for i in range(inner):
+                        whole[row * inner + i] = own[i]
+            continue
+        lay_out(line, room, left, at(z, outer * n), n, stride)
+        if totals is not None:
+            lay_out(known, room, left, at(totals, outer * n), n, stride)
+        lay_out(most, room, left, at(extremes, outer * m), m, 1)
+        lay_out(total, room, left, at(sums, outer * m), m, 1)
+        if pulls:
+            lay_out(arriving, room, left, at(moved, outer * m), m, 1)
+            for q in range(stride):
+                count = 0
+                for j in range(taps):
+                    if (q - j * dilation + before) % stride == 0:
+                        places[count] = (q - j * dilation + before) // stride
+                        count += 1
+                cells = (n - q + stride - 1) // stride
+                move_cells(
+                    at(own, q * room), cells + -cells % step, at(line, q * room + left),
+                    held_at(totals, known, q * room + left), at(most, left), at(total, left), at(arriving, left), places,
+                    count, True, numbers, last,
+                )  # fmt: skip
+            take_up(at(result, outer * n), n, stride, own, room)
+        else:
+            lay_out(own_moved, room, left, at(moved, outer * n), n, stride)
+            for j in range(taps):
+                cell = j * dilation - before
+                places[j] = cell % stride * room + cell // stride
+            move_cells(
+                own, m + -m % step, at(line, left), held_at(totals, known, left), at(most, left), at(total, left),
+                at(own_moved, left), places, taps, False, numbers, last,
+            )  # fmt: skip
+            copy(at(result, outer * m), m, own)

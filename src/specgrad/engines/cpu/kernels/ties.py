@@ -7,7 +7,7 @@ counts, tangents and cotangents of tied cells go along the same chain as the max
 
 from __future__ import annotations
 
-from .rows import at, compiled, greater, inline
+from .vectors import at, compiled, greater, inline
 
 
 @inline

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .rows import at, beats, compiled, copy, either, fill, inline, place, plus, read, settle
+from .rows import copy, fill, place, read, settle, transpose
+from .vectors import at, beats, compiled, either, inline, plus, take
 
 FEW = 7
 
@@ -123,11 +124,47 @@ def find_winners(
     row_start,
     bin_first,
     bin_count,
-    task,
+    tasks,
+    counter,
     scratch,
     code_scratch,
+    block,
+    block_out,
+    block_codes,
 ):
-    """Leaders and their codes for the windows of one task (outer, row and column ranges)."""
+    """Leaders and their codes for the windows of the tasks it takes (outer, row and column ranges).
+
+    If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long.
+    """
+    together, plane, plane_out = ints[4], ints[18] * ints[3], ints[5] * ints[6]
+    t = take(counter)
+    while t < tasks.shape[0]:
+        if block.size > 0:
+            for start in range(tasks[t, 0], tasks[t, 1], together):
+                outer = min(start, bases.size - together)
+                transpose(at(x, outer * plane), together, plane, at(block, 0))
+                find_in_tile(
+                    block, block_out, codes_in, block_codes, identity, ints, bases, row_low, row_first, row_count,
+                    row_start, bin_first, bin_count, 0, 1, 0, ints[5], 0, ints[6], scratch, code_scratch,
+                )  # fmt: skip
+                transpose(at(block_out, 0), plane_out, together, at(y, outer * plane_out))
+                transpose(at(block_codes, 0), plane_out, together, at(codes, outer * plane_out))
+        else:
+            for left in range(tasks[t, 4], tasks[t, 5], ints[20]):
+                find_in_tile(
+                    x, y, codes_in, codes, identity, ints, bases, row_low, row_first, row_count, row_start, bin_first,
+                    bin_count, tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3], left,
+                    min(left + ints[20], tasks[t, 5]), scratch, code_scratch,
+                )  # fmt: skip
+        t = take(counter)
+
+
+@inline
+def find_in_tile(
+    x, y, codes_in, codes, identity, ints, bases, row_low, row_first, row_count, row_start, bin_first, bin_count,
+    outer_start, outer_stop, start, stop, left, right, scratch, code_scratch,
+):  # fmt: skip
+    """The part of a task that lies between two columns."""
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
         ints[1],
@@ -139,7 +176,6 @@ def find_winners(
     )
     step, block, slots, half = ints[7], ints[8], ints[9], ints[11]
     offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
-    outer_start, outer_stop, start, stop, left, right = task
     bins, zero = bin_first.size > 0, np.int32(0)
     if bins:
         first_cell, pad = bin_first[left], 0

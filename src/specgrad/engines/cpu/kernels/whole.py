@@ -1,0 +1,155 @@
+"""Windows that share few cells or none, and maxima that are plain numbers: winners at the cost of values.
+
+A whole plane is one row, folded by several vectors side by side; its winner is looked for once the maximum is known. Other windows are
+folded down first, each column with the first row that led it; of the columns that are equal the earliest row wins, then the earliest
+column. A plane that holds a NaN or -0.0 where it shows is marked, and left to the exact search.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .rows import is_plain
+from .small import finish
+from .vectors import (
+    any_of,
+    at,
+    combine,
+    compiled,
+    either,
+    equals,
+    evens,
+    exceeds,
+    first_cell,
+    get,
+    greater,
+    inline,
+    is_watched,
+    lanes,
+    odds,
+    put,
+    splat,
+    take,
+    watch,
+)  # fmt: skip
+
+
+@inline
+def fold_lanes(vector, step, maximum):
+    """The fold of a vector's cells."""
+    while step > 1:
+        vector = combine(evens(vector, vector), odds(vector, vector), maximum)
+        step //= 2
+    return first_cell(vector)
+
+
+@inline
+def fold_row(cells, n, maximum):
+    """The fold of a row, which has a cell at least."""
+    step, done = lanes(cells), 0
+    if n < step:
+        total = cells[0]
+        done = 1
+    elif n < 4 * step:
+        a = get(cells, 0)
+        for i in range(step, n - step + 1, step):
+            a = combine(a, get(cells, i), maximum)
+        done = n // step * step
+        total = fold_lanes(a, step, maximum)
+    else:
+        a, b, c, d = get(cells, 0), get(cells, step), get(cells, 2 * step), get(cells, 3 * step)
+        for i in range(4 * step, n - 4 * step + 1, 4 * step):
+            a, b = combine(a, get(cells, i), maximum), combine(b, get(cells, i + step), maximum)
+            c, d = combine(c, get(cells, i + 2 * step), maximum), combine(d, get(cells, i + 3 * step), maximum)
+        done = n // (4 * step) * 4 * step
+        for i in range(done, n - step + 1, step):
+            a = combine(a, get(cells, i), maximum)
+        done = n // step * step
+        total = fold_lanes(combine(combine(a, b, maximum), combine(c, d, maximum), maximum), step, maximum)
+    for i in range(done, n):
+        total = combine(total, cells[i], maximum)
+    return total
+
+
+@compiled
+def fold_planes(x, y, codes, identity, maximum, n, by, over, marks, tasks, counter):
+    """y = the fold of each plane of n cells, codes (if there is room for them) = its first cell that equals a maximum."""
+    t = take(counter)
+    while t < tasks.shape[0]:
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            plane = at(x, outer * n)
+            folded = fold_row(plane, n, maximum)
+            y[outer] = finish(folded, by, over, maximum)
+            if is_watched(watch(identity[1], folded, maximum), maximum) and not is_plain(plane, n):
+                marks[outer] = 1
+            elif codes.size > 0:
+                codes[outer] = find_equal(plane, n, folded)
+        t = take(counter)
+
+
+@inline
+def find_equal(cells, n, number):
+    """The first of n cells that equals the number; one does."""
+    step, done = lanes(cells), 0
+    if n >= 4 * step:
+        wanted = splat(number, get(cells, 0))
+        while done + 4 * step <= n:
+            a, b = equals(get(cells, done), wanted), equals(get(cells, done + step), wanted)
+            c, d = equals(get(cells, done + 2 * step), wanted), equals(get(cells, done + 3 * step), wanted)
+            if any_of(a, b, c, d):
+                break
+            done += 4 * step
+    while cells[done] != number:
+        done += 1
+    return done
+
+
+@inline
+def lead_down(values, rows, n, first, apart, count):
+    """values, rows = the greatest of each column of `count` rows, and the first row that has it."""
+    step = lanes(values)
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        best = get(first, i)
+        led = splat(np.int32(0), best)
+        for row in range(1, count):
+            cells = get(first, i + row * apart)
+            led = either(exceeds(cells, best), splat(np.int32(row), best), led)
+            best = greater(best, cells)
+        put(values, i, best)
+        put(rows, i, led)
+
+
+@compiled
+def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, marks, tasks, counter, scratch, code_scratch):  # fmt: skip
+    """y, codes = the maximum of each window and its first place, row-major among the nominal taps."""
+    x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[19]
+    values, rows = at(scratch, 0), at(code_scratch, 0)
+    t = take(counter)
+    while t < tasks.shape[0]:
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            plane, low, high = at(x, bases[outer]), 0, 0
+            seen = identity[1]
+            for r in range(tasks[t, 2], tasks[t, 3]):
+                if row_count[r] <= 0:
+                    continue
+                low, high = row_first[r] if high == 0 else low, row_first[r] + row_count[r]
+                lead_down(values, rows, width, at(plane, row_first[r] * x_row), x_row, row_count[r])
+                for c in range(tasks[t, 4], tasks[t, 5]):
+                    if count[c] <= 0:
+                        continue
+                    where = (outer * height_out + r) * width_out + c
+                    cells, led = at(values, first[c]), at(rows, first[c])
+                    most = fold_row(cells, count[c], True)
+                    won, row = 0, np.int32(row_count[r])
+                    for i in range(count[c]):
+                        earlier = cells[i] == most and led[i] < row
+                        won, row = either(earlier, i, won), either(earlier, led[i], row)
+                    y[where] = most
+                    seen = watch(seen, most, True)
+                    codes[where] = (row_first[r] + row - row_start[r]) * code_width + first[c] + won - start[c]
+            if is_watched(seen, True):
+                for row in range(low, high):
+                    if not is_plain(at(plane, row * x_row), width):
+                        marks[outer] = 1
+        t = take(counter)

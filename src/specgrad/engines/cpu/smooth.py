@@ -1,0 +1,185 @@
+"""The smooth maximum: a chain of one-axis passes over pairs (extreme, total), some planes at a time, so that pairs stay in the cache.
+
+Peak extra memory: what is kept for the derivatives is, per axis, two arrays of the size that the operand has after that axis was folded;
+β < 0 adds a negated operand, half floats one that is widened to float32. The value alone takes some planes per thread.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .cells import Array, Kind, scratch, see
+from .chain import each, leave, stations, widened
+from .compiled import kernel
+from .plan import VECTOR, Plan, adjoint_reads
+
+
+class Station(NamedTuple):
+    """One pass, of one plane: `lines` of (n, inner) cells are folded to (m, inner)."""
+
+    lines: int
+    cells: int
+    windows: int
+    ints: Array
+    zeros: Array
+    """How many taps of each window are padding that counts as zeros, and `mass`, what each of these weighs."""
+    mass: Array
+    empty: Array
+    """The windows without any tap, which weigh something all the same, so that no weight is 0/0."""
+    read: Array
+    """Which lines the passes that follow read at all."""
+
+
+class Pairs(NamedTuple):
+    """A chain that has been run: the cells, and the pairs after each pass."""
+
+    plan: Plan
+    kind: Kind
+    cells: Array
+    pairs: list[tuple[Array, Array]]
+
+
+def numbers(op: Any, found: Kind) -> Array:
+    """|β|, its sign, and the numbers that stand for nothing in a maximum and in a sum, and for all."""
+    beta = found.computed.type(float(op.beta))
+    return np.array([abs(beta), 1 if beta > 0 else -1, -np.inf, 0, 1], found.computed)
+
+
+@functools.lru_cache(maxsize=256)
+def stops(made: Plan) -> tuple[Station, ...]:
+    """The passes of a plan."""
+    found, mass = [], np.ones(made.seen.inner, made.computed)
+    for axis, outer, inner in stations(made):
+        reads, existing = made.reads[axis], made.axes[axis].ranges().existing
+        counts = made.op.pad == "zero"
+        zeros = (existing - reads.count if counts else np.zeros(reads.length)).astype(made.computed)
+        lines = outer // max(made.seen.planes, 1)
+        # lines that are laid out by rests of the stride have `room` cells, the first of which stands `left` of its beginning
+        left = max(reads.offset, reads.taps * reads.dilation) // reads.stride + 2
+        room = 2 * left + max(reads.length, reads.size // reads.stride + 1) + 4 * VECTOR
+        ints = [reads.size, reads.length, inner, reads.taps, reads.stride, reads.offset, reads.dilation, room, left]
+        found.append(
+            Station(
+                lines,
+                lines * reads.size * inner,
+                lines * reads.length * inner,
+                np.array(ints),
+                beyond(zeros),
+                beyond(mass),
+                np.flatnonzero((existing if counts else reads.count) <= 0),
+                lines_read(made, axis),
+            )
+        )
+        mass = (existing.astype(made.computed)[:, None] * mass).reshape(-1)
+    return tuple(found)
+
+
+def lines_read(made: Plan, axis: int) -> Array:
+    """For every line along `axis` in a plane, whether any window of the axes before reads it."""
+    lines = np.ones(1, np.bool_)
+    for before in made.axes[:axis]:
+        lines = (lines[:, None] & (adjoint_reads(before).count > 0)).reshape(-1)
+    return lines
+
+
+def beyond(array: Array) -> Array:
+    """An array with cells that can be read beyond its end, and are 0."""
+    longer = np.zeros(array.size + VECTOR, array.dtype)
+    longer[: array.size] = array
+    return longer[: array.size]
+
+
+def roomy(cells: int, found: Kind) -> Array:
+    """So many cells, and some that can be read beyond them."""
+    return np.empty(cells + VECTOR, found.computed)[:cells]
+
+
+def at_hand(ints: Array, found: Kind) -> tuple[Array, Array]:
+    """Scratch for a pass: lines of cells, and the places of taps."""
+    _, length, inner, taps, stride, _, _, room, _ = (int(number) for number in ints)
+    size = 4 * (max(length, inner) + 4 * VECTOR) + (5 * stride + 4) * room
+    return scratch("cells", size, found.computed), scratch("places", taps, np.dtype(np.int64))
+
+
+def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
+    """The value and, if it `keeps` them, the pairs along the chain."""
+    made, found, _, _ = see(op, x)
+    z, known, passes = widened(made, found, x, of_output=False), numbers(op, found), stops(made)
+    if known[1] < 0:
+        z = -z
+    if 1 < made.seen.inner < VECTOR:
+        z = beyond(z)
+    planes = made.seen.planes
+    kept = [tuple(roomy(planes * one.windows, found) for _ in range(2)) for one in passes] if keeps else []
+    y = np.empty(planes * passes[-1].windows, found.computed)
+
+    def work(start: int, stop: int) -> None:
+        cells, totals = z[start * made.plane : stop * made.plane], None
+        for turn, one in enumerate(passes):
+            size = (stop - start) * one.windows
+            extremes, sums = (
+                (array[start * one.windows : stop * one.windows] for array in kept[turn])
+                if keeps
+                else (scratch(f"{name} {turn}", size + VECTOR, found.computed)[:size] for name in ("extreme", "sum"))
+            )
+            kernel("smooth.smooth_pass")(
+                cells, totals, extremes, sums, known, one.ints, one.zeros, one.mass, 0, (stop - start) * one.lines,
+                *at_hand(one.ints, found),
+            )  # fmt: skip
+            if one.empty.size:
+                shape = ((stop - start) * one.lines, int(one.ints[1]), int(one.ints[2]))
+                extremes.reshape(shape)[:, one.empty] = 0
+                sums.reshape(shape)[:, one.empty] = 1
+            cells, totals = extremes, sums
+        own = y[start * passes[-1].windows : stop * passes[-1].windows]
+        kernel("smooth.smooth_value")(cells, totals, own, known, 0, own.size)
+
+    each(planes, made.plane, work)
+    if op.pad == "skip":
+        for where in made.empty:
+            y.reshape(made.grid)[where] = 0
+    return leave(made, found, y, of_output=True).reshape(made.shape), Pairs(made, found, z, kept)  # type: ignore[arg-type]
+
+
+def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
+    """Tangents forwards or cotangents backwards, times the weights along the chain."""
+    made, found, z, pairs = kept
+    known, passes = numbers(made.op, found), stops(made)
+    last = len(passes) - 1
+    turns = range(last, -1, -1) if pulls else range(last + 1)
+    if any(1 < one.ints[2] < VECTOR for one in passes):
+        moved = beyond(moved)
+    result = roomy(made.seen.planes * (passes[0].cells if pulls else passes[last].windows), found)
+
+    def work(start: int, stop: int) -> None:
+        arriving = moved[start * moved.size // made.seen.planes : stop * moved.size // made.seen.planes]
+        for turn in turns:
+            one, size = passes[turn], (stop - start) * (passes[turn].cells if pulls else passes[turn].windows)
+            own = slice(start * one.cells, stop * one.cells)
+            before = (z[own], None) if turn == 0 else tuple(array[own] for array in pairs[turn - 1])
+            extremes, sums = (array[start * one.windows : stop * one.windows] for array in pairs[turn])
+            if turn == turns[-1]:
+                target = result[start * size // (stop - start) : stop * size // (stop - start)]
+            else:
+                target = scratch(f"moved {turn}", size + VECTOR, found.computed)[:size]
+            kernel("smooth.smooth_move")(
+                *before, extremes, sums, arriving, target, pulls, turn == last, one.read, known, one.ints, 0,
+                (stop - start) * one.lines, *at_hand(one.ints, found),
+            )  # fmt: skip
+            arriving = target
+
+    each(made.seen.planes, made.plane, work)
+    return result
+
+
+def push(kept: Pairs, dx: Array) -> Array:
+    made, found, _, _ = kept
+    return leave(made, found, move(kept, widened(made, found, dx, False), pulls=False), True).reshape(made.shape)
+
+
+def pull(kept: Pairs, gy: Array) -> Array:
+    made, found, _, _ = kept
+    return leave(made, found, move(kept, widened(made, found, gy, True), pulls=True), False)
