@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -33,16 +34,27 @@ app.command()(check)
 app.command()(explain)
 
 
+class Benchmark(StrEnum):
+    """What can be measured."""
+
+    pool = "pool"
+    conv = "conv"
+
+
 @app.command()
 def bench(
+    what: Annotated[Benchmark, typer.Argument(help="Pooling, or convolution with its gradients.")] = Benchmark.pool,
     quick: Annotated[bool, typer.Option(help="Smaller batches and fewer repetitions.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write every cell to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw cost against kernel size and rank to this image.")] = None,
 ) -> None:
-    """Measure pooling against the speed of a copy and against the peers that are installed."""
+    """Measure pooling against the speed of a copy, or convolution, and both against the peers that are installed."""
     from . import bench as benchmark
 
-    benchmark.run(quick, json, plot, Console())
+    if what is Benchmark.conv:
+        benchmark.run_convolution(quick, json, Console())
+    else:
+        benchmark.run(quick, json, plot, Console())
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`specgrad bench`: every figure a ratio inside one run, against a plain copy of the same bytes and against the peers installed.
+"""`specgrad bench`: pooling, every figure a ratio inside one run, against a plain copy of the same bytes and the peers installed.
 
 The limit of a call is (bytes of its inputs + bytes of its outputs) / the bandwidth of a copy with the same threads in the same run.
 Outputs are written into arrays that exist already where a library allows it, for it and for specgrad alike. Times are minima.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -164,45 +165,77 @@ def scaling(budget: float) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def best_peer(cells: list[Cell], rule: str) -> Cell | None:
-    """The fastest peer at a rule."""
+def best_peer(cells: list[Any], rule: str) -> Any:
+    """The fastest peer at a rule, or None."""
     return min((c for c in cells if c.rule == rule and c.who != "specgrad"), key=lambda c: c.seconds, default=None)
 
 
 def run(quick: bool, json_file: Path | None, plot: Path | None, console: Any) -> None:
-    """Measure, show the table, and write what was asked for."""
-    from rich.progress import Progress
-    from rich.table import Table
-
+    """Measure pooling, show the table, and write what was asked for."""
     budget = 0.05 if quick else 0.3
     loads, peers = workloads(quick), [peer for peer in (make() for make in PEERS) if peer is not None]
     for peer in peers:
         peer.set_threads(threads.get_num_threads())
-    table = Table("workload", "rule", "ms", "× limit", "best peer", "× limit", "× faster", title="specgrad bench")
-    found: list[Cell] = []
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("measuring", total=len(loads) + 1)
-        for cells in measure(loads, peers, budget):
-            found += cells
-            for cell in (c for c in cells if c.who == "specgrad"):
-                peer_cell = best_peer(cells, cell.rule)
-                theirs = (
-                    (peer_cell.who, f"{peer_cell.ratio:.1f}", f"{peer_cell.seconds / cell.seconds:.1f}")
-                    if peer_cell
-                    else ("-",) * 3
-                )
-                table.add_row(cell.workload, cell.rule, f"{1e3 * cell.seconds:.2f}", f"{cell.ratio:.2f}", *theirs)
-            progress.advance(task)
+    found = show(
+        measure(loads, peers, budget),
+        len(loads),
+        "specgrad bench",
+        "× limit",
+        lambda cell: f"{cell.ratio:.2f}",
+        console,
+    )
+    with console.status("how cost scales"):
         scale = scaling(budget / 2)
-        progress.advance(task)
-    console.print(table)
     for name, points in scale.items():
         console.print(f"{name}: " + "  ".join(f"{at}: {ratio:.2f}" for at, ratio in points))
-    if json_file:
-        facts = {"threads": threads.get_num_threads(), "peers": [p.name for p in peers], "scaling": scale}
-        json_file.write_text(json.dumps({**facts, "cells": [{**asdict(c), "ratio": c.ratio} for c in found]}, indent=1))
+    facts = {"peers": [p.name for p in peers], "scaling": scale}
+    write(json_file, facts, [{**asdict(c), "ratio": c.ratio} for c in found])
     if plot:
         draw(scale, plot)
+
+
+def run_convolution(quick: bool, json_file: Path | None, console: Any) -> None:
+    """Measure convolution, show the table, and write what was asked for."""
+    from . import convolution
+
+    cells = convolution.measure(quick, functools.partial(clock, budget=0.05 if quick else 0.3))
+    total = len(convolution.layers(quick))
+    speed = "GFLOP/s"
+    found = show(cells, total, "specgrad bench conv", speed, lambda c: f"{2e-9 * c.products / c.seconds:.0f}", console)
+    write(json_file, {}, [asdict(c) for c in found])
+
+
+def show(
+    parts: Iterator[list[Any]], total: int, title: str, unit: str, figure: Callable[[Any], str], console: Any
+) -> list[Any]:
+    """Run a benchmark with a progress bar, and print each cell beside the best peer."""
+    from rich.progress import Progress
+    from rich.table import Table
+
+    table = Table("workload", "rule", "ms", unit, "best peer", unit, "× faster", title=title)
+    found: list[Any] = []
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("measuring", total=total)
+        for cells in parts:
+            found += cells
+            for cell in (c for c in cells if c.who == "specgrad"):
+                peer = best_peer(cells, cell.rule)
+                theirs = (peer.who, figure(peer), f"{peer.seconds / cell.seconds:.2f}") if peer else ("-",) * 3
+                table.add_row(cell.workload, cell.rule, f"{1e3 * cell.seconds:.2f}", figure(cell), *theirs)
+            progress.advance(task)
+    console.print(table)
+    return found
+
+
+def write(file: Path | None, facts: dict[str, Any], cells: list[dict[str, Any]]) -> None:
+    """Every cell, with what they were measured on."""
+    if file:
+        here = {
+            "machine": platform.machine(),
+            "python": platform.python_version(),
+            "threads": threads.get_num_threads(),
+        }
+        file.write_text(json.dumps({**here, **facts, "cells": cells}, indent=1))
 
 
 def draw(scale: dict[str, list[tuple[int, float]]], file: Path) -> None:

@@ -1,45 +1,44 @@
-"""One thread per product of matrices while our own threads run many side by side.
+"""One thread per product of matrices: how many run side by side is for our own threads to say.
 
-BLAS libraries keep one global number of threads. It is lowered to 1 when the first of our parallel calls begins and put back when
+BLAS libraries keep one global number of threads. It is lowered to 1 when the first of our calls begins and put back when
 the last one ends, so that concurrent callers neither oversubscribe the machine nor leave it slowed down.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 _lock = threading.Lock()
 _inside = 0
-_limit: Any = None
+_before: list[int] = []
 
 
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
     """Within this block, products of matrices run on the thread that calls them."""
-    global _inside, _limit
+    global _inside, _before
     with _lock:
         _inside += 1
         if _inside == 1:
-            _limit = _controller().limit(limits=1, user_api="blas")
+            _before = [library.get_num_threads() for library in _libraries()]
+            for library in _libraries():
+                library.set_num_threads(1)
     try:
         yield
     finally:
         with _lock:
             _inside -= 1
             if _inside == 0:
-                _limit.restore_original_limits()
+                for library, number in zip(_libraries(), _before, strict=True):
+                    library.set_num_threads(number)
 
 
-_found: Any = None
+@functools.cache
+def _libraries() -> list[Any]:
+    from threadpoolctl import ThreadpoolController
 
-
-def _controller() -> Any:
-    global _found
-    if _found is None:
-        from threadpoolctl import ThreadpoolController
-
-        _found = ThreadpoolController()
-    return _found
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]

@@ -18,7 +18,7 @@ import functools
 import itertools
 import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,15 @@ import numpy.typing as npt
 
 from ... import threads
 from ...dispatch import check_out, write
-from ...geometry import Shape, Sliding
+from ...geometry import Integers, Shape, Sliding
 from ...ops.conv import Bilinear, ConvTranspose
 from ...scalars.floats import admitted
 from .. import reference
 from .blas import one_thread_each
 from .cells import is_plain_array
+from .cells import scratch as cells_at_hand
 from .compiled import kernel
+from .plan import VECTOR
 
 TAKES = "convolution, transposed convolution and linear maps of NumPy arrays: float64, float32, float16 and bfloat16"
 
@@ -55,10 +57,31 @@ class Plan:
     wide_cells: int
     narrow_cells: int
     taps: int
-    table: tuple[
-        Any, ...
-    ]  # rows, length, low, high, stride, before, dilation, joined: the trailing arguments of every kernel
+    axes: tuple[tuple[Sliding, int], ...]
     padded: bool
+
+    @functools.cached_property
+    def table(self) -> tuple[Any, ...]:
+        """rows, length, low, high, stride, before, dilation, joined: the trailing arguments of the kernels of `columns`."""
+        return _table(self.axes)
+
+    @functools.cached_property
+    def turned(self) -> Plan | None:
+        """The plan by which wide cells are made of narrow ones, where strides are 1: a convolution with the taps turned round."""
+        if any(axis.stride != 1 for axis, _ in self.axes):
+            return None
+        axes = tuple((replace_axis(axis, length), axis.size) for axis, length in self.axes)
+        return replace(self, axes=axes, wide_cells=self.narrow_cells, narrow_cells=self.wide_cells)
+
+    def depthwise_numbers(self) -> tuple[Integers, int]:
+        """What the kernels of `depthwise` are told, and their scratch."""
+        rows, length, low, _, stride, before, dilation, _ = self.table
+        taps, width = len(low), self.axes[-1][0].size if self.axes else 1
+        left = max(before, taps * dilation) // stride + 2
+        room = 2 * left + max(length, width // stride + 1) + 2 * VECTOR
+        height = self.wide_cells // width
+        numbers = [self.groups, self.narrow_channels, length, width, height, taps, stride, before, dilation, room, left]
+        return np.array(numbers), height * stride * room + len(rows) * (length + VECTOR) + 8 * VECTOR
 
     @property
     def pointwise(self) -> bool:
@@ -82,14 +105,15 @@ class Plan:
         width = -(-self.narrow_cells // count)
         return [(start, min(start + width, self.narrow_cells)) for start in range(0, self.narrow_cells, max(1, width))]
 
-    def blocks(self) -> list[tuple[int, int]]:
-        """Cut a group's wide channels into blocks that different threads may own."""
-        width = -(-self.wide_channels // BLOCKS)
-        return [(c, min(c + width, self.wide_channels)) for c in range(0, self.wide_channels, width)]
-
     def work(self) -> int:
         """Multiplications of a whole product."""
         return self.images * self.groups * self.narrow_channels * self.columns * self.narrow_cells
+
+
+def blocks(channels: int) -> list[tuple[int, int]]:
+    """Cut channels into blocks that different threads may own."""
+    width = -(-channels // BLOCKS)
+    return [(c, min(c + width, channels)) for c in range(0, channels, width)]
 
 
 @functools.lru_cache(maxsize=256)
@@ -107,9 +131,15 @@ def plan(op: Bilinear, x: Shape, weight: Shape) -> Plan:
         wide_cells=math.prod(wide),
         narrow_cells=math.prod(narrow),
         taps=math.prod(kernel),
-        table=_table(axes),
+        axes=axes,
         padded=any(not axis.taps(outputs=length).real.all() for axis, length in axes),
     )
+
+
+def replace_axis(axis: Sliding, length: int) -> Sliding:
+    """The axis that reads the outputs of another one of stride 1 which read each of its cells."""
+    before = (axis.kernel - 1) * axis.dilation - axis.before
+    return replace(axis, size=length, before=before)
 
 
 def _table(axes: tuple[tuple[Sliding, int], ...]) -> tuple[Any, ...]:
@@ -143,21 +173,24 @@ def scratch(name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 
 def run(p: Plan, work: Any, tasks: list[Any]) -> None:
-    """Do all tasks: on this thread if they are small, else on all of them with one BLAS thread each."""
+    """Do all tasks with one BLAS thread each: on this thread if they are small, else on all of them."""
     quiet = np.errstate(all="ignore")(work)  # each thread has an error state of its own
-    if len(tasks) == 1 or p.work() < SMALL or threads.get_num_threads() == 1:
-        for task in tasks:
-            quiet(task)
-        return
     with one_thread_each():
-        threads.run(quiet, tasks)
+        if p.work() < SMALL:
+            for task in tasks:
+                quiet(task)
+        else:
+            threads.run(quiet, tasks)
 
 
 @np.errstate(all="ignore")
 def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """out[image, group] = W · columns(wide[image, group]) + bias."""
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
-    direct = p.wide_channels == 1 or (p.padded and not np.isfinite(weight).all())
+    finite = not p.padded or bool(np.isfinite(weight).all())
+    if p.wide_channels == 1 and finite and not p.single:
+        return correlate(p, wide, weight, bias, out)
+    direct = not finite
     rows = weight.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
     added = None if bias is None else bias.reshape(p.groups, p.narrow_channels, 1)
     if p.single:
@@ -192,7 +225,8 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
 def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """out[image, group] = Wᵀ · narrow[image, group], every column cell added to the cell it was read from, + bias."""
     direct = p.wide_channels == 1
-    rows = weight.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
+    if direct and not p.single:
+        return spread(p, narrow, weight, bias, out)
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
     added = None if bias is None else bias.reshape(p.groups, p.wide_channels, 1)
     if p.single:
@@ -205,15 +239,12 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
     def work(task: tuple[int, int, int, int]) -> None:
         image, group, first, last = task
         target = out[image, group, first:last]
-        if p.pointwise and not direct:
+        if p.pointwise:
             np.matmul(matrix[group, :, first:last].T, narrow[image, group], out=target)
             if added is not None:
                 target += added[group, first:last]
             return
         target[...] = 0 if added is None else added[group, first:last]
-        if direct:
-            kernel("columns.spread")(narrow[image, group], rows[group], target, *p.table)
-            return
         turned = matrix[group, :, first * p.taps : last * p.taps].T
         for start, stop in p.tiles(turned.shape[0], narrow.itemsize):
             cells = scratch("columns", (turned.shape[0], stop - start), narrow.dtype)
@@ -221,8 +252,8 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
             kernel("columns.unpack")(cells, target, start, stop, *p.table)
 
     # whole images where there are enough of them, since wider products are better ones
-    blocks = [(0, p.wide_channels)] if p.images * p.groups >= BLOCKS else p.blocks()
-    run(p, work, [(i, g, *block) for i, g, block in itertools.product(range(p.images), range(p.groups), blocks)])
+    parts = [(0, p.wide_channels)] if p.images * p.groups >= BLOCKS else blocks(p.wide_channels)
+    run(p, work, [(i, g, *block) for i, g, block in itertools.product(range(p.images), range(p.groups), parts)])
     return out
 
 
@@ -235,6 +266,8 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
         for group in range(p.groups):
             np.matmul(narrow[:, group, :, 0].T, wide[:, group, :, 0], out=matrix[group])
         return out
+    if p.wide_channels == 1:
+        return weigh(p, wide, narrow, out)
     out[...] = 0
 
     def directly(task: tuple[int, int, int]) -> None:
@@ -249,19 +282,107 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
         target = matrix[group, :, first * p.taps : last * p.taps]
         product = scratch("product", (p.narrow_channels, height), wide.dtype)
         for image, (start, stop) in itertools.product(range(p.images), p.tiles(height, wide.itemsize)):
-            if p.pointwise:
-                cells = wide[image, group, first:last, start:stop]
-            else:
-                cells = scratch("columns", (height, stop - start), wide.dtype)
-                kernel("columns.pack")(wide[image, group, first:last], cells, start, stop, *p.table)
+            cells = scratch("columns", (height, stop - start), wide.dtype)
+            kernel("columns.pack")(wide[image, group, first:last], cells, start, stop, *p.table)
             np.matmul(narrow[image, group, :, start:stop], cells.T, out=product)
             target += product
 
-    tasks = [(g, *block) for g, block in itertools.product(range(p.groups), p.blocks())]
-    run(p, directly if p.wide_channels == 1 else work, tasks)
-    if p.padded and p.wide_channels > 1 and np.isnan(out).any():
+    def of_points(task: tuple[int, int, int]) -> None:
+        group, first, last = task
+        target = matrix[group, first:last]
+        product = scratch("product", (last - first, p.columns), wide.dtype)
+        for image, (start, stop) in itertools.product(range(p.images), p.tiles(p.columns, wide.itemsize)):
+            np.matmul(narrow[image, group, first:last, start:stop], wide[image, group, :, start:stop].T, out=product)
+            target += product
+
+    if p.pointwise:  # cut by narrow channels: wide ones may be few, and no columns are packed again for it
+        run(p, of_points, [(g, *block) for g, block in itertools.product(range(p.groups), blocks(p.narrow_channels))])
+        return out
+    tasks = [(g, *block) for g, block in itertools.product(range(p.groups), blocks(p.wide_channels))]
+    run(p, work, tasks)
+    if p.padded and np.isnan(out).any():
         run(p, directly, tasks)
     return out
+
+
+def in_parts(p: Plan, things: int, work: Any) -> None:
+    """Call work(tasks, counter) on all threads; tasks are ranges of so many things."""
+    parts = 1 if p.work() < SMALL else min(4 * BLOCKS, things)
+    edges = np.linspace(0, things, parts + 1).astype(np.int64)
+    tasks, counter = np.stack([edges[:-1], edges[1:]], axis=1), np.zeros(1, np.int64)
+    threads.share(lambda: work(tasks, counter), parts)
+
+
+def correlate(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
+    """`narrow_of` for groups of one wide channel."""
+    ints, size = p.depthwise_numbers()
+    cells, kernels, added = wide.reshape(-1), weight.reshape(-1), nothing_or(bias, wide.dtype)
+
+    def work(tasks: Array, counter: Array) -> None:
+        room, places = (
+            cells_at_hand("cells", size, wide.dtype),
+            cells_at_hand("places", int(ints[5]), np.dtype(np.int64)),
+        )
+        kernel("depthwise.correlate_planes")(
+            cells, kernels, added, out.reshape(-1), p.table[0], ints, tasks, counter, room, places
+        )
+
+    in_parts(p, p.images * p.groups, work)
+    return out
+
+
+def spread(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array) -> Array:
+    """`wide_of` for groups of one wide channel: with a stride of 1 a convolution with the taps turned round."""
+    turned = p.turned
+    if turned is not None and p.narrow_channels == 1 and np.isfinite(weight).all():
+        taps = weight.reshape(p.groups, -1)[:, ::-1]
+        return correlate(turned, narrow, np.ascontiguousarray(taps), bias, out)
+    ints, _ = p.depthwise_numbers()
+    cells, kernels, added = narrow.reshape(-1), weight.reshape(-1), nothing_or(bias, narrow.dtype)
+    rows, _, low, high, *_ = p.table
+
+    def work(tasks: Array, counter: Array) -> None:
+        kernel("depthwise.spread_planes")(cells, kernels, added, out.reshape(-1), rows, ints, low, high, tasks, counter)
+
+    in_parts(p, p.images * p.groups, work)
+    return out
+
+
+def weigh(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
+    """`weight_of` for groups of one wide channel."""
+    rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
+    if p.padded and not np.isfinite(narrow).all():  # padding is no factor
+        out[...] = 0
+        for group, image in itertools.product(range(p.groups), range(p.images)):
+            kernel("columns.weigh")(wide[image, group], narrow[image, group], rows[group], 0, 1, *p.table)
+        return out
+    ints, size = p.depthwise_numbers()
+
+    def work(tasks: Array, counter: Array) -> None:
+        room, places = (
+            cells_at_hand("cells", size, wide.dtype),
+            cells_at_hand("places", int(ints[5]), np.dtype(np.int64)),
+        )
+        kernel("depthwise.weigh_planes")(
+            wide.reshape(-1),
+            narrow.reshape(-1),
+            out.reshape(-1),
+            p.images,
+            p.table[0],
+            ints,
+            tasks,
+            counter,
+            room,
+            places,
+        )
+
+    in_parts(p, p.groups, work)
+    return out
+
+
+def nothing_or(bias: Array | None, dtype: np.dtype[Any]) -> Array:
+    """A bias as one flat array, empty where there is none."""
+    return np.empty(0, dtype) if bias is None else np.ascontiguousarray(bias.reshape(-1))
 
 
 class Call:

@@ -82,7 +82,7 @@ def run_fold(
         else:
             kernel("fold.fold_windows")(
                 x, y, identity, maximum, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
-                *one.bins, rows, reciprocals, columns, marks, one.tasks, counter, room, *block_of(one, found),
+                *one.bins, rows, reciprocals, columns, marks, one.tasks, counter, room, *block_of(one, x, y),
             )  # fmt: skip
 
     threads.share(work, len(one.tasks))
@@ -133,10 +133,10 @@ def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
     return bool(np.count_nonzero(marks))
 
 
-def block_of(one: Pass, found: Kind) -> tuple[Array, Array]:
+def block_of(one: Pass, x: Array, y: Array) -> tuple[Array, Array]:
     """Room for the planes that a pass lays out cell by cell, and for what comes of them; none if it does not."""
     cells, outputs = one.block_cells
-    return scratch("block", cells, found.stored)[:cells], scratch("block out", outputs, found.stored)[:outputs]
+    return scratch("block", cells, x.dtype)[:cells], scratch("block out", outputs, y.dtype)[:outputs]
 
 
 def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Array, bases: Array) -> None:
@@ -159,7 +159,7 @@ def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Ar
         else:
             kernel("winners.find_winners")(
                 x, y, known, codes, found.lowest, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
-                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, found),
+                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y),
                 scratch("block codes", one.block_cells[1], codes.dtype)[: one.block_cells[1]],
             )  # fmt: skip
 

@@ -233,12 +233,15 @@ def make_pass(
     lies = lies and bool((outer == np.arange(len(outer)) * rows.size * columns.size).all())
     small = small_numbers(rows, columns) if lies and not staged and _is_small(rows, columns, lanes) else None
     block = None
-    if lies and small is None and columns.size * columns.length < NARROW**2 and len(outer) >= 2 * lanes:
-        if rows.size * columns.size <= BLOCK and rows.length * columns.length <= BLOCK:
-            steps = (columns.size * lanes, lanes, 1)
-            block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, divides, codes)
-            tasks = make_tasks(len(outer), rows, columns, 1, tile)
-            block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
+    narrow = (
+        columns.size * columns.length < NARROW**2
+        and max(rows.size * columns.size, rows.length * columns.length) <= BLOCK
+    )
+    if lies and small is None and narrow and len(outer) >= 2 * lanes:
+        steps = (columns.size * lanes, lanes, 1)
+        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, divides, codes)
+        tasks = make_tasks(len(outer), rows, columns, 1, tile)
+        block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
     return Pass(
         rows,
         columns,

@@ -156,25 +156,6 @@ def correlate(wide, weight, narrow, rows, length, low, high, stride, before, dil
                     o += 1
 
 
-@njit(nogil=True)
-def spread(narrow, weight, wide, rows, length, low, high, stride, before, dilation, joined):
-    """The adjoint of `correlate` in `wide`: wide += Σ narrow[n]·weight[n]."""
-    outer, taps = rows.shape[1], low.shape[0]
-    for n in range(narrow.shape[0]):
-        for r in range(rows.shape[0]):
-            source = narrow[n, r * length : (r + 1) * length]
-            for channel in range(wide.shape[0]):
-                for o in range(outer):
-                    base = rows[r, o]
-                    if base < 0:
-                        continue
-                    cells, w = wide[channel, base:], weight[n, channel, o]
-                    for j in range(taps):
-                        shift, factor = j * dilation - before, w[j]
-                        for c in range(low[j], high[j]):
-                            cells[c * stride + shift] += factor * source[c]
-
-
 @njit(nogil=True, fastmath={"reassoc", "contract"})
 def weigh(wide, narrow, weight, first, last, rows, length, low, high, stride, before, dilation, joined):
     """The adjoint of `correlate` in `weight`: weight[n, channel, o, j] += Σ narrow[n]·wide over the cells that meet, for channels first to last."""

@@ -11,9 +11,11 @@ from .rows import (
     copy,
     fill,
     fold2,
+    fold3,
     fold_pairs,
     fold_rows,
     into2,
+    into3,
     is_plain,
     place,
     read,
@@ -160,41 +162,14 @@ def fold_windows(
     tasks,
     counter,
     scratch,
-    block,
-    block_out,
+    laid,
+    laid_out,
 ):
     """Fold the windows of the tasks it takes (outer, row and column ranges); mark the planes whose maximum is not plain.
 
-    If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long.
+    If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
+    some columns each, which are near enough for rows to stay in the nearest cache.
     """
-    together, plane, plane_out = ints[4], ints[18] * ints[3], ints[5] * ints[6]
-    t = take(counter)
-    while t < tasks.shape[0]:
-        if block.size > 0:
-            for start in range(tasks[t, 0], tasks[t, 1], together):
-                outer = min(start, bases.size - together)
-                transpose(at(x, outer * plane), together, plane, at(block, 0))
-                fold_tile(
-                    block, block_out, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count,
-                    divisors, reciprocals, column_divisor, marks, 0, 1, 0, ints[5], 0, ints[6], scratch,
-                )  # fmt: skip
-                transpose(at(block_out, 0), plane_out, together, at(y, outer * plane_out))
-        else:
-            for left in range(tasks[t, 4], tasks[t, 5], ints[20]):
-                fold_tile(
-                    x, y, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count, divisors,
-                    reciprocals, column_divisor, marks, tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3], left,
-                    min(left + ints[20], tasks[t, 5]), scratch,
-                )  # fmt: skip
-        t = take(counter)
-
-
-@inline
-def fold_tile(
-    x, y, identity, maximum, ints, bases, row_low, row_first, row_count, bin_first, bin_count, divisors,
-    reciprocals, column_divisor, marks, outer_start, outer_stop, start, stop, left, right, scratch,
-):  # fmt: skip
-    """The part of a task that lies between two columns, which are near enough for rows to stay in the nearest cache."""
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
         ints[1],
@@ -207,113 +182,151 @@ def fold_tile(
     step, block, slots, staged, half, divide_before = ints[7], ints[8], ints[9], ints[10] != 0, ints[11], ints[12] != 0
     up, offset, taps, stride, dilation = ints[13], ints[14], ints[15], ints[16], ints[17]
     bins, by_column = bin_first.size > 0, column_divisor.size > 0
-    if bins:
-        first_cell, lead = bin_first[left], 0
-        last_cell = bin_first[right - 1] + bin_count[right - 1]
-        span = last_cell - first_cell
-    else:
-        origin = left * stride
-        span = (right - 1 - left) * stride + (taps - 1) * dilation + 1
-        first_cell = max(0, -((offset - origin) // up))
-        last_cell = max(first_cell, min(width, (origin + span - 1 - offset) // up + 1))
-        lead = offset + first_cell * up - origin
-    n, room = (last_cell - first_cell) * inner, span * inner
-    whole = not bins and up == 1 and lead == 0 and room == n
-    straight = whole and taps == 1 and stride == 1
-    lies = whole and not staged and (stride == 1 or stride == taps)  # a single row can be folded across where it lies
-    blank = identity[0]
-    eye = at(scratch, 0)
-    ring = at(eye, lanes(eye))
-    suffixes = at(ring, slots * n if staged else 0)
-    prefix = at(suffixes, block * n)
-    spread = at(prefix, n)
-    result = at(spread, room)
-    spare = at(result, (right - left) * inner)  # three rows
-    fill(spread, room, blank)
-    down = at(spread, lead * inner) if up == 1 else spare
-    size = (right - left) * inner
-    divide_after_rows = not divide_before and divisors.size > 1
-    for outer in range(outer_start, outer_stop):
-        base = bases[outer] + first_cell * x_column
-        staged_to = 0
-        highest = -1
-        fill(eye, lanes(eye), identity[1])
-        suffix_block = prefix_block = prefix_to = -1
-        for r in range(start, stop):
-            f, count = row_first[r], row_count[r]
-            last = f + (count - 1) * step
-            highest = max(highest, last)
-            where = ((outer * height_out + r) * width_out + left) * inner
-            if r > start and f == row_first[r - 1] and count == row_count[r - 1] and not divide_after_rows:
-                copy(at(y, where), size, at(y, where - width_out * inner))
-                continue
-            folded = place(y, where, result)
-            target, source = folded if straight else down, spread
-            if staged:
-                for row in range(max(staged_to, row_low[r]), last + 1):
-                    kept = at(ring, row % slots * n)
-                    read(at(x, base + row * x_row), x_column, inner, x_inner, half, kept, n)
-                    if divide_before:
-                        which = min(row, divisors.size - 1)
-                        by, over = divisors[which], reciprocals[which]
-                        divide(kept, n, by, over, at(column_divisor, first_cell * inner), by_column)
-                staged_to = max(staged_to, last + 1)
-            if count <= 0:
-                fill(target, n, blank)
-            elif block > 0 and count > FEW:
-                here, there = f // block, last // block
-                suffix = at(suffixes, (f - here * block) * n)
-                if f != here * block and suffix_block != here:
-                    end = min((here + 1) * block, last + 1)
-                    for row in range(end - 1, f - 1, -1):
-                        own = row_at(x, base + row * x_row, ring, row, slots, n, staged)
-                        part = at(suffixes, (row - here * block) * n)
-                        if row == end - 1:
-                            copy(part, n, own)
-                        else:
-                            fold2(part, n, own, at(part, n), maximum)
-                    suffix_block = here
-                if here != there or f == here * block:
-                    if prefix_block != there:
-                        prefix_block, prefix_to = there, there * block
-                        copy(prefix, n, row_at(x, base + prefix_to * x_row, ring, prefix_to, slots, n, staged))
-                    while prefix_to < last:
-                        prefix_to += 1
-                        own = row_at(x, base + prefix_to * x_row, ring, prefix_to, slots, n, staged)
-                        into2(prefix, n, own, maximum)
-                if here != there:
-                    fold2(target, n, suffix, prefix, maximum)
-                else:
-                    copy(target, n, prefix if f == here * block else suffix)
-            elif staged:
-                copy(target, n, at(ring, f % slots * n))
-                for row in range(f + step, last + 1, step):
-                    into2(target, n, at(ring, row % slots * n), maximum)
-            elif count == 1 and lies and not straight:
-                source = row_at(x, base + f * x_row, ring, f, slots, n, staged)
+    blocked, together = laid.size > 0, inner
+    plane, plane_out = ints[18] * width, height_out * width_out
+    t = take(counter)
+    while t < tasks.shape[0]:
+        outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
+        source_cells, target_cells = laid if blocked else x, laid_out if blocked else y
+        for begin in range(
+            tasks[t, 0 if blocked else 4], tasks[t, 1 if blocked else 5], together if blocked else ints[20]
+        ):
+            if blocked:
+                first_plane = min(begin, bases.size - together)
+                transpose(at(x, first_plane * plane), together, plane, at(laid, 0))
             else:
-                first = row_at(x, base + f * x_row, ring, f, slots, n, staged)
-                fold_rows(target, n, first, step * x_row, count, maximum)
-            if up > 1:
-                if inner == 1:
-                    for i in range(n):
-                        spread[lead + i * up] = down[i]
-                else:
-                    for i in range(n // inner):
-                        copy(at(spread, (lead + i * up) * inner), inner, at(down, i * inner))
+                outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
+                left, right = begin, min(begin + ints[20], tasks[t, 5])
             if bins:
-                across_bins(spread, folded, inner, bin_first, bin_count, left, right, maximum)
-            elif not straight:
-                across(source, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
-            if not divide_before and divisors.size > 0:
-                which = min(r, divisors.size - 1)
-                divide(folded, size, divisors[which], reciprocals[which], at(column_divisor, left * inner), by_column)
-            watch_row(eye, folded, size, maximum)
-            settle(folded, size, half, y, where)
-        if is_watched(get(eye, 0), maximum):
-            for row in range(row_low[start], highest + 1):
-                if staged:
-                    read(at(x, base + row * x_row), x_column, inner, x_inner, half, ring, n)
-                if not is_plain(row_at(x, base + row * x_row, ring, 0, 1, 0, staged), n):
-                    marks[outer] = 1
-                    break
+                first_cell, lead = bin_first[left], 0
+                last_cell = bin_first[right - 1] + bin_count[right - 1]
+                span = last_cell - first_cell
+            else:
+                origin = left * stride
+                span = (right - 1 - left) * stride + (taps - 1) * dilation + 1
+                first_cell = max(0, -((offset - origin) // up))
+                last_cell = max(first_cell, min(width, (origin + span - 1 - offset) // up + 1))
+                lead = offset + first_cell * up - origin
+            n, room = (last_cell - first_cell) * inner, span * inner
+            whole = not bins and up == 1 and lead == 0 and room == n
+            straight = whole and taps == 1 and stride == 1
+            # a single row can be folded across where it lies
+            lies = whole and not staged and (stride == 1 or stride == taps)
+            blank = identity[0]
+            eye = at(scratch, 0)
+            ring = at(eye, lanes(eye))
+            suffixes = at(ring, slots * n if staged else 0)
+            prefix = at(suffixes, block * n)
+            spread = at(prefix, n)
+            result = at(spread, room)
+            spare = at(result, (right - left) * inner)  # three rows
+            fill(spread, room, blank)
+            down = at(spread, lead * inner) if up == 1 else spare
+            size = (right - left) * inner
+            divide_after_rows = not divide_before and divisors.size > 1
+            for outer in range(outer_start, outer_stop):
+                base = bases[outer] + first_cell * x_column
+                staged_to = 0
+                highest = -1
+                fill(eye, lanes(eye), identity[1])
+                suffix_block = prefix_block = prefix_to = -1
+                for r in range(top, bottom):
+                    f, count = row_first[r], row_count[r]
+                    last = f + (count - 1) * step
+                    highest = max(highest, last)
+                    where = ((outer * height_out + r) * width_out + left) * inner
+                    if r > top and f == row_first[r - 1] and count == row_count[r - 1] and not divide_after_rows:
+                        copy(at(target_cells, where), size, at(target_cells, where - width_out * inner))
+                        continue
+                    folded = place(target_cells, where, result)
+                    target, source = folded if straight else down, spread
+                    if staged:
+                        for row in range(max(staged_to, row_low[r]), last + 1):
+                            kept = at(ring, row % slots * n)
+                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, kept, n)
+                            if divide_before:
+                                which = min(row, divisors.size - 1)
+                                by, over = divisors[which], reciprocals[which]
+                                divide(kept, n, by, over, at(column_divisor, first_cell * inner), by_column)
+                        staged_to = max(staged_to, last + 1)
+                    if count <= 0:
+                        fill(target, n, blank)
+                    elif block > 0 and count > FEW:
+                        here, there = f // block, last // block
+                        suffix = at(suffixes, (f - here * block) * n)
+                        if f != here * block and suffix_block != here:
+                            end = min((here + 1) * block, last + 1)
+                            for row in range(end - 1, f - 1, -1):
+                                own = row_at(source_cells, base + row * x_row, ring, row, slots, n, staged)
+                                part = at(suffixes, (row - here * block) * n)
+                                if row == end - 1:
+                                    copy(part, n, own)
+                                else:
+                                    fold2(part, n, own, at(part, n), maximum)
+                            suffix_block = here
+                        if here != there or f == here * block:
+                            if prefix_block != there:
+                                prefix_block, prefix_to = there, there * block
+                                copy(
+                                    prefix,
+                                    n,
+                                    row_at(source_cells, base + prefix_to * x_row, ring, prefix_to, slots, n, staged),
+                                )
+                            while prefix_to < last:
+                                prefix_to += 1
+                                own = row_at(source_cells, base + prefix_to * x_row, ring, prefix_to, slots, n, staged)
+                                into2(prefix, n, own, maximum)
+                        if here != there:
+                            fold2(target, n, suffix, prefix, maximum)
+                        else:
+                            copy(target, n, prefix if f == here * block else suffix)
+                    elif staged and count == 1:
+                        copy(target, n, at(ring, f % slots * n))
+                    elif staged:
+                        a, b = at(ring, f % slots * n), at(ring, (f + step) % slots * n)
+                        if count == 2:
+                            fold2(target, n, a, b, maximum)
+                        else:
+                            fold3(target, n, a, b, at(ring, (f + 2 * step) % slots * n), maximum)
+                        for row in range(f + 3 * step, last, 2 * step):
+                            into3(target, n, at(ring, row % slots * n), at(ring, (row + step) % slots * n), maximum)
+                        if count > 3 and count % 2 == 0:
+                            into2(target, n, at(ring, last % slots * n), maximum)
+                    elif count == 1 and lies and not straight:
+                        source = row_at(source_cells, base + f * x_row, ring, f, slots, n, staged)
+                    else:
+                        first = row_at(source_cells, base + f * x_row, ring, f, slots, n, staged)
+                        fold_rows(target, n, first, step * x_row, count, maximum)
+                    if up > 1:
+                        if inner == 1:
+                            for i in range(n):
+                                spread[lead + i * up] = down[i]
+                        else:
+                            for i in range(n // inner):
+                                copy(at(spread, (lead + i * up) * inner), inner, at(down, i * inner))
+                    if bins:
+                        across_bins(spread, folded, inner, bin_first, bin_count, left, right, maximum)
+                    elif not straight:
+                        across(source, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
+                    if not divide_before and divisors.size > 0:
+                        which = min(r, divisors.size - 1)
+                        divide(
+                            folded,
+                            size,
+                            divisors[which],
+                            reciprocals[which],
+                            at(column_divisor, left * inner),
+                            by_column,
+                        )
+                    watch_row(eye, folded, size, maximum)
+                    settle(folded, size, half, target_cells, where)
+                if is_watched(get(eye, 0), maximum):
+                    for row in range(row_low[top], highest + 1):
+                        if staged:
+                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, ring, n)
+                        if not is_plain(row_at(source_cells, base + row * x_row, ring, 0, 1, 0, staged), n):
+                            marks[outer] = 1
+                            break
+            if blocked:
+                transpose(at(laid_out, 0), plane_out, together, at(y, first_plane * plane_out))
+        t = take(counter)

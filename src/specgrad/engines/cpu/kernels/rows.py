@@ -397,3 +397,23 @@ def transpose(source, rows, columns, target):
         start = 0 if row >= rows // 4 * 4 else columns // 4 * 4
         for column in range(start, columns):
             target[column * rows + row] = source[row * columns + column]
+
+
+@inline
+def lay_out(target, room, left, cells, n, stride):
+    """target = `stride` lines of `room` cells: line q has the cells q, q + stride, … from place `left` on."""
+    if stride == 1:
+        copy(at(target, left), n, cells)
+        return
+    step, done = lanes(target), 0
+    if stride == 2:
+        even, odd = at(target, left), at(target, room + left)
+        while done + 2 * step <= n:
+            a, b = get(cells, done), get(cells, done + step)
+            put(even, done // 2, evens(a, b))
+            put(odd, done // 2, odds(a, b))
+            done += 2 * step
+    for q in range(stride):
+        own, source = at(target, q * room + left), at(cells, q)
+        for i in range(done // stride, (n - q + stride - 1) // stride):
+            own[i] = source[i * stride]

@@ -54,6 +54,25 @@ def lead_across(value, code, outputs, cells, taps, stride):
         put(code, o, led)
 
 
+@inline
+def lead_pairs(value, code, outputs, a, b):
+    """The leaders of 2×2 windows side by side, from their two rows, and which tap each is."""
+    step = lanes(a)
+    for start in range(0, outputs, step):
+        o = min(start, outputs - step)
+        near, far = get(a, 2 * o), get(a, 2 * o + step)
+        best, other = evens(near, far), odds(near, far)
+        wins = beats(other, best)
+        best, led = either(wins, other, best), either(wins, splat(np.int32(1), best), splat(np.int32(0), best))
+        near, far = get(b, 2 * o), get(b, 2 * o + step)
+        low, other = evens(near, far), odds(near, far)
+        wins = beats(other, low)
+        low, low_led = either(wins, other, low), either(wins, splat(np.int32(3), best), splat(np.int32(2), best))
+        wins = beats(low, best)
+        put(value, o, either(wins, low, best))
+        put(code, o, either(wins, low_led, led))
+
+
 @compiled
 def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, code_scratch):
     """y, codes = the leader of each window of the tasks it takes, and which tap it is, row-major."""
@@ -68,9 +87,16 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, cod
     values, taken = at(down, span), at(code_scratch, 0)
     apart, apart_codes = at(values, 3 * room), at(taken, 3 * room)
     short = width_out < step
+    side_by_side = rows == row_stride == taps == stride == 2 and above == before == 0 and not short
+    side_by_side = side_by_side and 2 * width_out <= width and 2 * height_out <= height
     t = take(counter)
     while t < tasks.shape[0]:
         for outer in range(tasks[t, 0], tasks[t, 1]):
+            if side_by_side:
+                for r in range(tasks[t, 2], tasks[t, 3]):
+                    where, a = (outer * height_out + r) * width_out, at(x, (outer * height + 2 * r) * width)
+                    lead_pairs(at(y, where), at(codes, where), width_out, a, at(a, width))
+                continue
             done = max(tasks[t, 2] * row_stride - above, 0)
             for r in range(tasks[t, 2], tasks[t, 3]):
                 top = r * row_stride - above

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import overload
 
 from .exponential import exponential, logarithm, pivot
-from .rows import copy, fill
+from .rows import copy, fill, lay_out
 from .vectors import (
     any_of,
     at,
@@ -24,38 +24,16 @@ from .vectors import (
     differs,
     either,
     equals,
-    evens,
     exceeds,
     get,
     greater,
     inline,
     lanes,
-    odds,
     put,
     splat,
     zipped_high,
     zipped_low,
 )
-
-
-@inline
-def lay_out(target, room, left, cells, n, stride):
-    """target = `stride` lines of `room` cells: line q has the cells q, q + stride, … from place `left` on."""
-    if stride == 1:
-        copy(at(target, left), n, cells)
-        return
-    step, done = lanes(target), 0
-    if stride == 2:
-        even, odd = at(target, left), at(target, room + left)
-        while done + 2 * step <= n:
-            a, b = get(cells, done), get(cells, done + step)
-            put(even, done // 2, evens(a, b))
-            put(odd, done // 2, odds(a, b))
-            done += 2 * step
-    for q in range(stride):
-        own, source = at(target, q * room + left), at(cells, q)
-        for i in range(done // stride, (n - q + stride - 1) // stride):
-            own[i] = source[i * stride]
 
 
 @inline

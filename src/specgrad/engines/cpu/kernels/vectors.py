@@ -283,6 +283,20 @@ def first_cell(typingctx, vector):
     return vector.dtype(vector), codegen
 
 
+@intrinsic
+def sum_of(typingctx, vector):
+    """The sum of a vector's cells, pair by pair."""
+
+    def codegen(context, builder, signature, args):
+        cells = [builder.extract_element(args[0], ir.IntType(32)(i)) for i in range(vector.lanes)]
+        while len(cells) > 1:
+            half = len(cells) // 2
+            cells = [builder.fadd(a, b) for a, b in zip(cells[:half], cells[half:], strict=True)]
+        return cells[0]
+
+    return vector.dtype(vector), codegen
+
+
 def _operation(symbol, real, integer):
     """Let vectors (of one type) take an arithmetic operator."""
 

@@ -128,43 +128,15 @@ def find_winners(
     counter,
     scratch,
     code_scratch,
-    block,
-    block_out,
-    block_codes,
+    laid,
+    laid_out,
+    laid_codes,
 ):
     """Leaders and their codes for the windows of the tasks it takes (outer, row and column ranges).
 
-    If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long.
+    If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
+    some columns each.
     """
-    together, plane, plane_out = ints[4], ints[18] * ints[3], ints[5] * ints[6]
-    t = take(counter)
-    while t < tasks.shape[0]:
-        if block.size > 0:
-            for start in range(tasks[t, 0], tasks[t, 1], together):
-                outer = min(start, bases.size - together)
-                transpose(at(x, outer * plane), together, plane, at(block, 0))
-                find_in_tile(
-                    block, block_out, codes_in, block_codes, identity, ints, bases, row_low, row_first, row_count,
-                    row_start, bin_first, bin_count, 0, 1, 0, ints[5], 0, ints[6], scratch, code_scratch,
-                )  # fmt: skip
-                transpose(at(block_out, 0), plane_out, together, at(y, outer * plane_out))
-                transpose(at(block_codes, 0), plane_out, together, at(codes, outer * plane_out))
-        else:
-            for left in range(tasks[t, 4], tasks[t, 5], ints[20]):
-                find_in_tile(
-                    x, y, codes_in, codes, identity, ints, bases, row_low, row_first, row_count, row_start, bin_first,
-                    bin_count, tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3], left,
-                    min(left + ints[20], tasks[t, 5]), scratch, code_scratch,
-                )  # fmt: skip
-        t = take(counter)
-
-
-@inline
-def find_in_tile(
-    x, y, codes_in, codes, identity, ints, bases, row_low, row_first, row_count, row_start, bin_first, bin_count,
-    outer_start, outer_stop, start, stop, left, right, scratch, code_scratch,
-):  # fmt: skip
-    """The part of a task that lies between two columns."""
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
         ints[1],
@@ -177,109 +149,150 @@ def find_in_tile(
     step, block, slots, half = ints[7], ints[8], ints[9], ints[11]
     offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
     bins, zero = bin_first.size > 0, np.int32(0)
-    if bins:
-        first_cell, pad = bin_first[left], 0
-        last_cell = bin_first[right - 1] + bin_count[right - 1]
-        span = last_cell - first_cell
-    else:
-        origin = left * stride
-        span = (right - 1 - left) * stride + (taps - 1) * dilation + 1
-        first_cell = max(0, origin - offset)
-        last_cell = max(first_cell, min(width, origin + span - offset))
-        pad = offset + first_cell - origin
-    n, room, m = (last_cell - first_cell) * inner, span * inner, (right - left) * inner
-    ring, ring_code = at(scratch, 0), at(code_scratch, 0)
-    suffixes, suffix_codes = at(ring, slots * m), at(ring_code, slots * m)
-    prefix, prefix_code = at(suffixes, block * m), at(suffix_codes, block * m)
-    result, result_code = at(prefix, m), at(prefix_code, m)
-    spare, spare_code = at(result, m), at(result_code, m)
-    padded = at(spare, 2 * room)
-    fill(padded, room, identity[0])
-    for outer in range(outer_start, outer_stop):
-        base = bases[outer] + first_cell * x_column
-        staged_to = 0
-        suffix_block = prefix_block = prefix_to = -1
-        for r in range(start, stop):
-            f, count = row_first[r], row_count[r]
-            last = f + (count - 1) * step
-            where = ((outer * height_out + r) * width_out + left) * inner
-            for row in range(max(staged_to, row_low[r]), last + 1):
-                value, code = at(ring, row % slots * m), at(ring_code, row % slots * m)
-                more = np.int32(row * code_width)
-                read(at(x, base + row * x_row), x_column, inner, x_inner, half, at(padded, pad * inner), n)
-                if codes_in.size > 0:
-                    known = at(codes_in, (outer * height + row) * width + left)
-                    copy(value, m, padded)
-                    for i in range(m):
-                        code[i] = plus(np.int32(known[i]), more)
-                else:
-                    if bins:
-                        across_bins(padded, value, code, inner, bin_first, bin_count, left, right)
-                    else:
-                        across(
-                            padded, value, code, right - left, inner, taps, stride, dilation, spare, spare_code, room
-                        )
-                        for o in range(left, right):  # padding led where all real cells are as low as it
-                            skipped = -((o * stride - offset) // dilation)
-                            if skipped <= 0:
-                                break
-                            for i in range((o - left) * inner, (o - left + 1) * inner):
-                                code[i] = max(code[i], skipped)
-                    for i in range(m):
-                        code[i] = plus(code[i], more)
-            staged_to = max(staged_to, last + 1)
-            value = place(y, where, result)
-            code = result_code
-            if count <= 0:
-                fill(value, m, identity[0])
-                fill(code, m, 0)
-            elif block > 0 and count > FEW:
-                here, there = f // block, last // block
-                suffix, suffix_code = at(suffixes, (f - here * block) * m), at(suffix_codes, (f - here * block) * m)
-                if f != here * block and suffix_block != here:
-                    end = min((here + 1) * block, last + 1)
-                    for row in range(end - 1, f - 1, -1):
-                        own, own_code = at(ring, row % slots * m), at(ring_code, row % slots * m)
-                        part, part_code = (
-                            at(suffixes, (row - here * block) * m),
-                            at(suffix_codes, (row - here * block) * m),
-                        )
-                        if row == end - 1:
-                            copy(part, m, own)
-                            copy(part_code, m, own_code)
-                        else:
-                            lead2(part, part_code, m, own, own_code, at(part, m), at(part_code, m))
-                    suffix_block = here
-                if here != there or f == here * block:
-                    if prefix_block != there:
-                        prefix_block, prefix_to = there, there * block
-                        copy(prefix, m, at(ring, prefix_to % slots * m))
-                        copy(prefix_code, m, at(ring_code, prefix_to % slots * m))
-                    while prefix_to < last:
-                        prefix_to += 1
-                        lead(
-                            prefix,
-                            prefix_code,
-                            m,
-                            at(ring, prefix_to % slots * m),
-                            at(ring_code, prefix_to % slots * m),
-                            zero,
-                        )
-                if here != there:
-                    lead2(value, code, m, suffix, suffix_code, prefix, prefix_code)
-                elif f == here * block:
-                    copy(value, m, prefix)
-                    copy(code, m, prefix_code)
-                else:
-                    copy(value, m, suffix)
-                    copy(code, m, suffix_code)
+    blocked, together = laid.size > 0, inner
+    plane, plane_out = height * width, height_out * width_out
+    t = take(counter)
+    while t < tasks.shape[0]:
+        outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
+        source_cells, target_cells = laid if blocked else x, laid_out if blocked else y
+        target_codes = laid_codes if blocked else codes
+        for begin in range(
+            tasks[t, 0 if blocked else 4], tasks[t, 1 if blocked else 5], together if blocked else ints[20]
+        ):
+            if blocked:
+                first_plane = min(begin, bases.size - together)
+                transpose(at(x, first_plane * plane), together, plane, at(laid, 0))
             else:
-                copy(value, m, at(ring, f % slots * m))
-                copy(code, m, at(ring_code, f % slots * m))
-                for j in range(1, count):
-                    slot = (f + j * step) % slots * m
-                    lead(value, code, m, at(ring, slot), at(ring_code, slot), zero)
-            settle(value, m, half, y, where)
-            final, shift = at(codes, where), np.int32(-row_start[r] * code_width)
-            for i in range(m):
-                final[i] = plus(code[i], shift)
+                outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
+                left, right = begin, min(begin + ints[20], tasks[t, 5])
+            if bins:
+                first_cell, pad = bin_first[left], 0
+                last_cell = bin_first[right - 1] + bin_count[right - 1]
+                span = last_cell - first_cell
+            else:
+                origin = left * stride
+                span = (right - 1 - left) * stride + (taps - 1) * dilation + 1
+                first_cell = max(0, origin - offset)
+                last_cell = max(first_cell, min(width, origin + span - offset))
+                pad = offset + first_cell - origin
+            n, room, m = (last_cell - first_cell) * inner, span * inner, (right - left) * inner
+            ring, ring_code = at(scratch, 0), at(code_scratch, 0)
+            suffixes, suffix_codes = at(ring, slots * m), at(ring_code, slots * m)
+            prefix, prefix_code = at(suffixes, block * m), at(suffix_codes, block * m)
+            result, result_code = at(prefix, m), at(prefix_code, m)
+            spare, spare_code = at(result, m), at(result_code, m)
+            padded = at(spare, 2 * room)
+            fill(padded, room, identity[0])
+            for outer in range(outer_start, outer_stop):
+                base = bases[outer] + first_cell * x_column
+                staged_to = 0
+                suffix_block = prefix_block = prefix_to = -1
+                for r in range(top, bottom):
+                    f, count = row_first[r], row_count[r]
+                    last = f + (count - 1) * step
+                    where = ((outer * height_out + r) * width_out + left) * inner
+                    for row in range(max(staged_to, row_low[r]), last + 1):
+                        value, code = at(ring, row % slots * m), at(ring_code, row % slots * m)
+                        more = np.int32(row * code_width)
+                        read(
+                            at(source_cells, base + row * x_row),
+                            x_column,
+                            inner,
+                            x_inner,
+                            half,
+                            at(padded, pad * inner),
+                            n,
+                        )
+                        if codes_in.size > 0:
+                            known = at(codes_in, (outer * height + row) * width + left)
+                            copy(value, m, padded)
+                            for i in range(m):
+                                code[i] = plus(np.int32(known[i]), more)
+                        else:
+                            if bins:
+                                across_bins(padded, value, code, inner, bin_first, bin_count, left, right)
+                            else:
+                                across(
+                                    padded,
+                                    value,
+                                    code,
+                                    right - left,
+                                    inner,
+                                    taps,
+                                    stride,
+                                    dilation,
+                                    spare,
+                                    spare_code,
+                                    room,
+                                )
+                                for o in range(left, right):  # padding led where all real cells are as low as it
+                                    skipped = -((o * stride - offset) // dilation)
+                                    if skipped <= 0:
+                                        break
+                                    for i in range((o - left) * inner, (o - left + 1) * inner):
+                                        code[i] = max(code[i], skipped)
+                            for i in range(m):
+                                code[i] = plus(code[i], more)
+                    staged_to = max(staged_to, last + 1)
+                    value = place(target_cells, where, result)
+                    code = result_code
+                    if count <= 0:
+                        fill(value, m, identity[0])
+                        fill(code, m, 0)
+                    elif block > 0 and count > FEW:
+                        here, there = f // block, last // block
+                        suffix, suffix_code = (
+                            at(suffixes, (f - here * block) * m),
+                            at(suffix_codes, (f - here * block) * m),
+                        )
+                        if f != here * block and suffix_block != here:
+                            end = min((here + 1) * block, last + 1)
+                            for row in range(end - 1, f - 1, -1):
+                                own, own_code = at(ring, row % slots * m), at(ring_code, row % slots * m)
+                                part, part_code = (
+                                    at(suffixes, (row - here * block) * m),
+                                    at(suffix_codes, (row - here * block) * m),
+                                )
+                                if row == end - 1:
+                                    copy(part, m, own)
+                                    copy(part_code, m, own_code)
+                                else:
+                                    lead2(part, part_code, m, own, own_code, at(part, m), at(part_code, m))
+                            suffix_block = here
+                        if here != there or f == here * block:
+                            if prefix_block != there:
+                                prefix_block, prefix_to = there, there * block
+                                copy(prefix, m, at(ring, prefix_to % slots * m))
+                                copy(prefix_code, m, at(ring_code, prefix_to % slots * m))
+                            while prefix_to < last:
+                                prefix_to += 1
+                                lead(
+                                    prefix,
+                                    prefix_code,
+                                    m,
+                                    at(ring, prefix_to % slots * m),
+                                    at(ring_code, prefix_to % slots * m),
+                                    zero,
+                                )
+                        if here != there:
+                            lead2(value, code, m, suffix, suffix_code, prefix, prefix_code)
+                        elif f == here * block:
+                            copy(value, m, prefix)
+                            copy(code, m, prefix_code)
+                        else:
+                            copy(value, m, suffix)
+                            copy(code, m, suffix_code)
+                    else:
+                        copy(value, m, at(ring, f % slots * m))
+                        copy(code, m, at(ring_code, f % slots * m))
+                        for j in range(1, count):
+                            slot = (f + j * step) % slots * m
+                            lead(value, code, m, at(ring, slot), at(ring_code, slot), zero)
+                    settle(value, m, half, target_cells, where)
+                    final, shift = at(target_codes, where), np.int32(-row_start[r] * code_width)
+                    for i in range(m):
+                        final[i] = plus(code[i], shift)
+            if blocked:
+                transpose(at(laid_out, 0), plane_out, together, at(y, first_plane * plane_out))
+                transpose(at(laid_codes, 0), plane_out, together, at(codes, first_plane * plane_out))
+        t = take(counter)
