@@ -46,15 +46,19 @@ def bench(
     what: Annotated[Benchmark, typer.Argument(help="Pooling, or convolution with its gradients.")] = Benchmark.pool,
     quick: Annotated[bool, typer.Option(help="Smaller batches and fewer repetitions.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write every cell to this file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw cost against kernel size and rank to this image.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the cost of pooling, against kernel size, rank and the peers, to this image."),
+    ] = None,
 ) -> None:
     """Measure pooling against the speed of a copy, or convolution, and both against the peers that are installed."""
     from . import bench as benchmark
 
     if what is Benchmark.conv:
-        benchmark.run_convolution(quick, json, Console())
+        benchmark.run_convolution(quick, json, markdown, Console())
     else:
-        benchmark.run(quick, json, plot, Console())
+        benchmark.run(quick, json, markdown, plot, Console())
 
 
 @app.command()

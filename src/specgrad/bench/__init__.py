@@ -114,13 +114,13 @@ def specgrad_calls(load: Workload, x: Array) -> dict[str, tuple[Callable[[], Any
     op, engine = load.op, dispatch.load("cpu")
     y = op(x)
     value, kept = engine.keep(op, (x,))
-    held = x.nbytes if not hasattr(kept, "codes") else kept.codes.nbytes
+    held, room = x.nbytes if not hasattr(kept, "codes") else kept.codes.nbytes, (np.empty_like(x),)
     moved = {
         "forward": (lambda: op(x, out=y), x.nbytes + y.nbytes),
-        "vjp": (lambda: engine.pull(op, (x,), kept, value), x.nbytes + y.nbytes),
+        "vjp": (lambda: engine.pull(op, (x,), kept, value, out=room), x.nbytes + y.nbytes),
     }
     if hasattr(kept, "codes"):
-        moved["winners"] = (lambda: engine.keep(op, (x,)), x.nbytes + y.nbytes + held)
+        moved["winners"] = (lambda: engine.keep(op, (x,), y), x.nbytes + y.nbytes + held)
         moved["vjp"] = (moved["vjp"][0], x.nbytes + y.nbytes + held)
     return moved
 
@@ -170,13 +170,13 @@ def best_peer(cells: list[Any], rule: str) -> Any:
     return min((c for c in cells if c.rule == rule and c.who != "specgrad"), key=lambda c: c.seconds, default=None)
 
 
-def run(quick: bool, json_file: Path | None, plot: Path | None, console: Any) -> None:
+def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path | None, console: Any) -> None:
     """Measure pooling, show the table, and write what was asked for."""
     budget = 0.05 if quick else 0.3
     loads, peers = workloads(quick), [peer for peer in (make() for make in PEERS) if peer is not None]
     for peer in peers:
         peer.set_threads(threads.get_num_threads())
-    found = show(
+    found, table = show(
         measure(loads, peers, budget),
         len(loads),
         "specgrad bench",
@@ -190,29 +190,34 @@ def run(quick: bool, json_file: Path | None, plot: Path | None, console: Any) ->
         console.print(f"{name}: " + "  ".join(f"{at}: {ratio:.2f}" for at, ratio in points))
     facts = {"peers": [p.name for p in peers], "scaling": scale}
     write(json_file, facts, [{**asdict(c), "ratio": c.ratio} for c in found])
+    write_markdown(markdown, table)
     if plot:
-        draw(scale, plot)
+        draw(scale, found, plot)
 
 
-def run_convolution(quick: bool, json_file: Path | None, console: Any) -> None:
+def run_convolution(quick: bool, json_file: Path | None, markdown: Path | None, console: Any) -> None:
     """Measure convolution, show the table, and write what was asked for."""
     from . import convolution
 
     cells = convolution.measure(quick, functools.partial(clock, budget=0.05 if quick else 0.3))
     total = len(convolution.layers(quick))
     speed = "GFLOP/s"
-    found = show(cells, total, "specgrad bench conv", speed, lambda c: f"{2e-9 * c.products / c.seconds:.0f}", console)
+    found, table = show(
+        cells, total, "specgrad bench conv", speed, lambda c: f"{2e-9 * c.products / c.seconds:.1f}", console
+    )
     write(json_file, {}, [asdict(c) for c in found])
+    write_markdown(markdown, table)
 
 
 def show(
     parts: Iterator[list[Any]], total: int, title: str, unit: str, figure: Callable[[Any], str], console: Any
-) -> list[Any]:
+) -> tuple[list[Any], list[list[str]]]:
     """Run a benchmark with a progress bar, and print each cell beside the best peer."""
     from rich.progress import Progress
     from rich.table import Table
 
-    table = Table("workload", "rule", "ms", unit, "best peer", unit, "× faster", title=title)
+    rows = [["workload", "rule", "ms", unit, "best peer", unit, "× faster"]]
+    table = Table(*rows[0], title=title)
     found: list[Any] = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("measuring", total=total)
@@ -221,10 +226,18 @@ def show(
             for cell in (c for c in cells if c.who == "specgrad"):
                 peer = best_peer(cells, cell.rule)
                 theirs = (peer.who, figure(peer), f"{peer.seconds / cell.seconds:.2f}") if peer else ("-",) * 3
-                table.add_row(cell.workload, cell.rule, f"{1e3 * cell.seconds:.2f}", figure(cell), *theirs)
+                rows.append([cell.workload, cell.rule, f"{1e3 * cell.seconds:.2f}", figure(cell), *theirs])
+                table.add_row(*rows[-1])
             progress.advance(task)
     console.print(table)
-    return found
+    return found, rows
+
+
+def write_markdown(file: Path | None, rows: list[list[str]]) -> None:
+    """The table for a page."""
+    if file:
+        lines = ["| " + " | ".join(row) + " |" for row in rows]
+        file.write_text("\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]]) + "\n")
 
 
 def write(file: Path | None, facts: dict[str, Any], cells: list[dict[str, Any]]) -> None:
@@ -238,15 +251,15 @@ def write(file: Path | None, facts: dict[str, Any], cells: list[dict[str, Any]])
         file.write_text(json.dumps({**here, **facts, "cells": cells}, indent=1))
 
 
-def draw(scale: dict[str, list[tuple[int, float]]], file: Path) -> None:
-    """The scaling view as a chart."""
+def draw(scale: dict[str, list[tuple[int, float]]], cells: list[Cell], file: Path) -> None:
+    """Cost against kernel size and rank, and the forward of each workload beside the best peer's."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
-    for panel, axis in zip(panels, ("kernel", "rank"), strict=True):
+    figure, panels = pyplot.subplots(1, 3, figsize=(15, 5), width_ratios=(1, 1, 1.6))
+    for panel, axis in zip(panels, ("kernel", "rank"), strict=False):
         for name, points in scale.items():
             if name.endswith(axis):
                 panel.plot(*zip(*points, strict=True), marker="o", label=name.split(",")[0])
@@ -255,5 +268,16 @@ def draw(scale: dict[str, list[tuple[int, float]]], file: Path) -> None:
         panel.axhline(1, color="grey", linestyle=":", label="the copy limit")
     panels[0].set_ylabel("× limit")
     panels[0].legend()
+    ours = [c for c in cells if c.who == "specgrad" and c.rule == "forward"]
+    others = [best_peer([c for c in cells if c.workload == own.workload], "forward") for own in ours]
+    places = range(len(ours))
+    panels[2].barh(places, [c.ratio for c in ours], label="specgrad")
+    panels[2].plot([c.ratio if c else math.nan for c in others], places, "k|", markersize=9, label="the best peer")
+    panels[2].set_yticks(places, [c.workload for c in ours], fontsize=7)
+    panels[2].invert_yaxis()
+    panels[2].set_xscale("log")
+    panels[2].axvline(1, color="grey", linestyle=":")
+    panels[2].set_xlabel("forward, × limit")
+    panels[2].legend()
     figure.tight_layout()
-    figure.savefig(file, dpi=120)
+    figure.savefig(file, dpi=110)

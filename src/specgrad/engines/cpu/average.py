@@ -19,8 +19,8 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
     return handed_over(result, out)
 
 
-def pull(seen: Seen, gy: Array) -> Array:
-    flat, gx = room_for_input(seen)
+def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
+    flat, gx = room_for_input(seen, out)
     arriving = canonical(seen.plan, gy, of_output=True).view(seen.kind.stored)
     made, found = seen.plan, seen.kind
     by, over, columns = made.divisors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from typing import Any, NamedTuple
 
@@ -122,10 +123,15 @@ def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
     return memory.view(found.stored).reshape(-1), memory.transpose(made.back).reshape(made.shape)
 
 
-def room_for_input(seen: Seen) -> tuple[Array, Array]:
-    """Memory for a cotangent of the operand, flat in the order of the plan, and the array that it makes up."""
-    memory = np.empty(seen.plan.given, seen.kind.dtype)
-    return memory.view(seen.kind.stored).reshape(-1), memory.transpose(seen.plan.back)
+def room_for_input(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
+    """Memory for a cotangent of the operand, flat in the order of the plan, and the array that it makes up: `out` itself if it lies so."""
+    made, found = seen.plan, seen.kind
+    if out is not None and out.dtype == found.dtype and out.size == math.prod(made.given):
+        as_seen = out.reshape(tuple(made.given[p] for p in made.back)).transpose(made.seen.order)
+        if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
+            return as_seen.view(found.stored).reshape(-1), out
+    memory = np.empty(made.given, found.dtype)
+    return memory.view(found.stored).reshape(-1), memory.transpose(made.back)
 
 
 def handed_over(result: Array, out: Array | None) -> Array:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import threads
-from ...dispatch import check_out
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
 from .plan import Pass, Plan
@@ -88,10 +87,10 @@ def run_fold(
     threads.share(work, len(one.tasks))
 
 
-def find(seen: Seen) -> tuple[Array, Array]:
-    """The exact maximum, and in the order of the plan the code of each winner."""
+def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
+    """The exact maximum (in `out` if it lies as the plan does), and in the order of the plan the code of each winner."""
     made, found = seen.plan, seen.kind
-    flat, array = room_for(seen, None)
+    flat, array = room_for(seen, out)
     width = np.uint8 if made.codes <= 255 else np.int32
     codes = np.empty(flat.size, width)
     if made.is_apart and not seen.origin:
@@ -148,10 +147,8 @@ def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Ar
         bases = one.bases
 
     def work() -> None:
-        room, code_room = (
-            scratch("cells", one.scratch, found.computed),
-            scratch("codes", one.code_scratch, np.dtype(np.int32)),
-        )
+        room = scratch("cells", one.scratch, found.computed)
+        code_room = scratch("codes", one.code_scratch, np.dtype(np.uint8 if small else np.int32))
         if small:
             kernel("small_winners.find_small_winners")(
                 x, y, codes, found.lowest, one.small, one.tasks, counter, room, code_room
@@ -172,22 +169,20 @@ def blank(made: Plan, flat: Array, number: int) -> None:
         flat.reshape(made.grid)[where] = number
 
 
-def keep(op: Any, x: Array) -> tuple[Array, Winners]:
+def keep(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Winners]:
     seen = see(op, x)
-    array, codes = find(seen)
-    return array, Winners(seen, codes)
+    array, codes = find(seen, out)
+    return handed_over(array, out), Winners(seen, codes)
 
 
 def indices(op: Any, x: Array, out: Array | None) -> tuple[Array, Array]:
     """The maximum, and the place of the first winner in its plane."""
-    y, (seen, codes) = keep(op, x)
-    if out is not None:
-        check_out(op.name, out, seen.plan.shape, seen.kind.dtype)
+    y, (seen, codes) = keep(op, x, out)
     made = seen.plan
     found = np.empty(made.lengths, np.int64)
     ints, tables = np.array([made.codes, made.seen.inner]), made.in_plane
     each_plane(made, lambda *tasks: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, *tasks))
-    return handed_over(y, out), found.transpose(made.back).reshape(made.shape)
+    return y, found.transpose(made.back).reshape(made.shape)
 
 
 def push(kept: Winners, dx: Array) -> Array:
@@ -201,10 +196,10 @@ def push(kept: Winners, dx: Array) -> Array:
     return dy
 
 
-def pull(kept: Winners, gy: Array) -> Array:
+def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     """gx: at each cell the cotangents of the windows that it won."""
     (made, found, _, _), codes = kept
-    flat, gx = room_for_input(kept.seen)
+    flat, gx = room_for_input(kept.seen, out)
     arriving = canonical(made, gy, of_output=True).view(found.stored)
     if made.are_pairs and not found.half:
         assert made.small_back is not None

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ...dispatch import write
+from ...dispatch import check_out, write
 from ...ops.pool import Average, Maximum, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, chain, maximum, smooth
-from .cells import is_plain_array, kind, see
+from .cells import handed_over, is_plain_array, kind, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 
@@ -53,8 +53,10 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     (x,) = operands
     if isinstance(op, Average) or (isinstance(op, Maximum) and op.ties != "first"):
         return forward(op, operands, out), recall(op, operands)
-    value, kept = smooth.value(op, x, keeps=True) if isinstance(op, SmoothMaxPool) else maximum.keep(op, x)
-    return write(op.name, value, out), kept
+    if isinstance(op, SmoothMaxPool):
+        value, pairs = smooth.value(op, x, keeps=True)
+        return write(op.name, value, out), pairs
+    return maximum.keep(op, x, out)
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
@@ -92,10 +94,17 @@ def pull(
     if not is_plain_array(cotangent):
         return reference.pull(op, operands, reference.recall(op, operands), cotangent)
     gy = admitted(x.dtype.newbyteorder("="), op.name, "cotangent", cotangent)
+    target = None if out is None else out[0]
+    if target is not None:
+        check_out(op.name, target, x.shape, x.dtype.newbyteorder("="))
+        if np.may_share_memory(target, gy):
+            return (write(op.name, pull(op, operands, kept, gy)[0], target),)
     if isinstance(op, SmoothMaxPool):
         gx = smooth.pull(kept, gy)
     elif isinstance(op, Average):
-        gx = average.pull(kept, gy)
+        gx = average.pull(kept, gy, target)
+    elif op.ties == "first":
+        gx = maximum.pull(kept, gy, target)
     else:
-        gx = (maximum if op.ties == "first" else chain).pull(kept, gy)
-    return (write(op.name, gx.reshape(x.shape), out and out[0]),)
+        gx = chain.pull(kept, gy)
+    return (gx if gx is target else handed_over(gx.reshape(x.shape), target),)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .vectors import at, combine, evens, get, inline, lanes, odds, put, transpose4
+from .vectors import BITS, Vector, at, combine, combined, evens, get, inline, lanes, odds, put, transpose4
 
 
 @intrinsic
@@ -205,83 +206,95 @@ def fill(target, n, number):
         target[i] = number
 
 
-@inline
-def copy(target, n, source):
-    step = lanes(target)
-    if n < step:
-        for i in range(n):
-            target[i] = source[i]
-        return
-    for start in range(0, n, step):
-        i = min(start, n - step)
-        put(target, i, get(source, i))
+def _folded(builder, kind, maximum, cells):
+    """The fold of some LLVM values of a type, pair by pair."""
+    while len(cells) > 1:
+        pairs = [combined(builder, kind, maximum, a, b) for a, b in zip(cells[::2], cells[1::2], strict=False)]
+        cells = pairs + cells[len(pairs) * 2 :]
+    return cells[0]
 
 
-@inline
-def fold2(target, n, a, b, maximum):
-    step = lanes(target)
-    if n < step:
-        for i in range(n):
-            target[i] = combine(a[i], b[i], maximum)
-        return
-    for start in range(0, n, step):
-        i = min(start, n - step)
-        put(target, i, combine(get(a, i), get(b, i), maximum))
+def _fold(typingctx, target, n, rows, maximum, in_place=False):
+    """The signature and the code of a loop target[i] = fold of row[i], by vectors.
+
+    Written in LLVM's own terms: as functions, each of these would be compiled for itself and again wherever it is used.
+    """
+    vector = Vector(target.dtype, BITS // target.dtype.bitwidth)
+
+    def codegen(context, builder, signature, args):
+        to, count, sources = args[0], args[1], args[2 : 2 + len(rows)]
+        sources = [to, *sources] if in_place else sources
+        index, step = count.type, count.type(vector.lanes)
+
+        def one(kind, i):
+            pointer = context.get_value_type(kind).as_pointer()
+
+            def place(row):
+                return builder.bitcast(builder.gep(row, [i]), pointer)
+
+            loaded = [builder.load(place(row)) for row in sources]
+            for value in loaded:
+                value.align = target.dtype.bitwidth // 8
+            return _folded(builder, kind, maximum, loaded), place(to)
+
+        def write(value, place):
+            builder.store(value, place).align = target.dtype.bitwidth // 8
+
+        with builder.if_else(builder.icmp_signed("<", count, step)) as (short, long):
+            with short, cgutils.for_range(builder, count) as loop:
+                write(*one(target.dtype, loop.index))
+            with long:
+                last = builder.sub(count, step)
+                end = one(vector, last)  # in place, before the vector before it writes some of these cells
+                with cgutils.for_range_slice(builder, index(0), last, step, index) as (i, _):
+                    write(*one(vector, i))
+                write(*end)
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, *rows, maximum), codegen
 
 
-@inline
-def into2(target, n, a, maximum):
-    """target = target and a; the cells of the last vector are folded before the one before it writes some of them."""
-    step = lanes(target)
-    if n < step:
-        for i in range(n):
-            target[i] = combine(target[i], a[i], maximum)
-        return
-    last = n - step
-    end = combine(get(target, last), get(a, last), maximum)
-    for i in range(0, last, step):
-        put(target, i, combine(get(target, i), get(a, i), maximum))
-    put(target, last, end)
+@intrinsic
+def copy(typingctx, target, n, a):
+    """target = a."""
+    signature, codegen = _fold(typingctx, target, n, (a,), types.none)
+    return types.void(*signature.args[:-1]), codegen
 
 
-@inline
-def into3(target, n, a, b, maximum):
-    step = lanes(target)
-    if n < step:
-        for i in range(n):
-            target[i] = combine(combine(target[i], a[i], maximum), b[i], maximum)
-        return
-    last = n - step
-    end = combine(combine(get(target, last), get(a, last), maximum), get(b, last), maximum)
-    for i in range(0, last, step):
-        put(target, i, combine(combine(get(target, i), get(a, i), maximum), get(b, i), maximum))
-    put(target, last, end)
+@intrinsic
+def fold2(typingctx, target, n, a, b, maximum):
+    """target = a and b."""
+    return _fold(typingctx, target, n, (a, b), maximum)
 
 
-@inline
-def fold3(target, n, a, b, c, maximum):
-    step = lanes(target)
-    if n < step:
-        for i in range(n):
-            target[i] = combine(combine(a[i], b[i], maximum), c[i], maximum)
-        return
-    for start in range(0, n, step):
-        i = min(start, n - step)
-        put(target, i, combine(combine(get(a, i), get(b, i), maximum), get(c, i), maximum))
+@intrinsic
+def fold3(typingctx, target, n, a, b, c, maximum):
+    """target = a, b and c."""
+    return _fold(typingctx, target, n, (a, b, c), maximum)
 
 
-@inline
-def fold5(target, n, a, b, c, d, e, maximum):
-    step = lanes(target)
-    if n < step:
-        for i in range(n):
-            left = combine(combine(a[i], b[i], maximum), c[i], maximum)
-            target[i] = combine(left, combine(d[i], e[i], maximum), maximum)
-        return
-    for start in range(0, n, step):
-        i = min(start, n - step)
-        left = combine(combine(get(a, i), get(b, i), maximum), get(c, i), maximum)
-        put(target, i, combine(left, combine(get(d, i), get(e, i), maximum), maximum))
+@intrinsic
+def fold5(typingctx, target, n, a, b, c, d, e, maximum):
+    """target = a, b, c, d and e."""
+    return _fold(typingctx, target, n, (a, b, c, d, e), maximum)
+
+
+@intrinsic
+def into2(typingctx, target, n, a, maximum):
+    """target = target and a."""
+    return _fold(typingctx, target, n, (a,), maximum, in_place=True)
+
+
+@intrinsic
+def into3(typingctx, target, n, a, b, maximum):
+    """target = target, a and b."""
+    return _fold(typingctx, target, n, (a, b), maximum, in_place=True)
+
+
+@intrinsic
+def into5(typingctx, target, n, a, b, c, d, maximum):
+    """target = target, a, b, c and d."""
+    return _fold(typingctx, target, n, (a, b, c, d), maximum, in_place=True)
 
 
 @inline
@@ -309,23 +322,6 @@ def fold_rows(target, n, first, apart, count, maximum):
             done += 2
         if done < count:
             into2(target, n, at(first, done * apart), maximum)
-
-
-@inline
-def into5(target, n, a, b, c, d, maximum):
-    step = lanes(target)
-    if n < step:
-        for i in range(n):
-            more = combine(combine(a[i], b[i], maximum), combine(c[i], d[i], maximum), maximum)
-            target[i] = combine(target[i], more, maximum)
-        return
-    last = n - step
-    more = combine(combine(get(a, last), get(b, last), maximum), combine(get(c, last), get(d, last), maximum), maximum)
-    end = combine(get(target, last), more, maximum)
-    for i in range(0, last, step):
-        more = combine(combine(get(a, i), get(b, i), maximum), combine(get(c, i), get(d, i), maximum), maximum)
-        put(target, i, combine(get(target, i), more, maximum))
-    put(target, last, end)
 
 
 @inline

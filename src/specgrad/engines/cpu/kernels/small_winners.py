@@ -43,13 +43,13 @@ def lead_across(value, code, outputs, cells, taps, stride):
             a, b = get(cells, 2 * o), get(cells, 2 * o + step)
             best, second = evens(a, b), odds(a, b)
             third = evens(get(cells, 2 * o + 2), get(cells, 2 * o + 2 + step)) if taps > 2 else second
-        led = splat(np.int32(0), best)
+        led = splat(np.uint8(0), best)
         if taps > 1:
             wins = beats(second, best)
-            best, led = either(wins, second, best), either(wins, splat(np.int32(1), best), led)
+            best, led = either(wins, second, best), either(wins, splat(np.uint8(1), best), led)
         if taps > 2:
             wins = beats(third, best)
-            best, led = either(wins, third, best), either(wins, splat(np.int32(2), best), led)
+            best, led = either(wins, third, best), either(wins, splat(np.uint8(2), best), led)
         put(value, o, best)
         put(code, o, led)
 
@@ -63,11 +63,11 @@ def lead_pairs(value, code, outputs, a, b):
         near, far = get(a, 2 * o), get(a, 2 * o + step)
         best, other = evens(near, far), odds(near, far)
         wins = beats(other, best)
-        best, led = either(wins, other, best), either(wins, splat(np.int32(1), best), splat(np.int32(0), best))
+        best, led = either(wins, other, best), either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best))
         near, far = get(b, 2 * o), get(b, 2 * o + step)
         low, other = evens(near, far), odds(near, far)
         wins = beats(other, low)
-        low, low_led = either(wins, other, low), either(wins, splat(np.int32(3), best), splat(np.int32(2), best))
+        low, low_led = either(wins, other, low), either(wins, splat(np.uint8(3), best), splat(np.uint8(2), best))
         wins = beats(low, best)
         put(value, o, either(wins, low, best))
         put(code, o, either(wins, low_led, led))
@@ -109,15 +109,15 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, cod
                     else:
                         lead_across(value, code, width_out, line, taps, 2)
                     for o in range(min(before, width_out)):  # padding led where all real cells are as low as it
-                        code[o] = max(code[o], np.int32(max(before - o * stride, 0)))
+                        code[o] = max(code[o], np.uint8(max(before - o * stride, 0)))
                 done = max(done, stop)
                 where = (outer * height_out + r) * width_out
                 target = apart if short else at(y, where)
                 value, code = at(values, first % 3 * room), at(taken, first % 3 * room)
                 later, later_code = at(values, (first + 1) % 3 * room), at(taken, (first + 1) % 3 * room)
                 final, final_code = at(values, (first + 2) % 3 * room), at(taken, (first + 2) % 3 * room)
-                least = np.int32((first - top) * taps)
-                more, most = np.int32(least + taps), np.int32(least + 2 * taps)
+                least = np.uint8((first - top) * taps)
+                more, most = np.uint8(least + taps), np.uint8(least + 2 * taps)
                 last = max(width_out - step, 0)
                 for start in range(0, width_out, step):
                     o = min(start, last)

@@ -343,13 +343,9 @@ def narrow(typingctx, number):
 @intrinsic
 def greater(typingctx, a, b):
     """The greater of two numbers; a NaN if either is one, and 0.0 of 0.0 and -0.0."""
-    cell = cell_of(a)
 
     def codegen(context, builder, signature, args):
-        if isinstance(cell, types.Float):
-            return call(builder, "maximum", a, args)
-        compare = builder.icmp_signed if cell.signed else builder.icmp_unsigned
-        return builder.select(compare(">", args[1], args[0]), args[1], args[0])
+        return combined(builder, a, types.boolean, *args)
 
     return a(a, a), codegen
 
@@ -385,6 +381,17 @@ def either(typingctx, condition, a, b):
         return builder.select(*args)
 
     return a(condition, a, a), codegen
+
+
+def combined(builder, kind, maximum, a, b):
+    """`combine` in LLVM's terms: a sum where the type of `maximum` is none, else the greater."""
+    cell = cell_of(kind)
+    if isinstance(maximum, types.NoneType):
+        return builder.fadd(a, b) if isinstance(cell, types.Float) else builder.add(a, b)
+    if isinstance(cell, types.Float):
+        return call(builder, "maximum", kind, [a, b])
+    compare = builder.icmp_signed if cell.signed else builder.icmp_unsigned
+    return builder.select(compare(">", b, a), b, a)
 
 
 def combine(a, b, maximum):
