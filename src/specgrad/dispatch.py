@@ -21,7 +21,11 @@ import numpy as np
 from .arithmetic import like
 from .errors import ArgumentError, SlowPathWarning, describe, refusal
 
-ENGINES = {"cpu": "specgrad.engines.cpu", "reference": "specgrad.engines.reference"}
+ENGINES = {
+    "cpu": "specgrad.engines.cpu",
+    "torch": "specgrad.engines.tensors",
+    "reference": "specgrad.engines.reference",
+}
 
 LARGE = 1_000_000  # elements of a float array from which the specification is worth a warning
 
