@@ -29,6 +29,9 @@ ENGINES = {
 
 LARGE = 1_000_000  # elements of a float array from which the specification is worth a warning
 
+tracer: Any = None
+"""The part of `specgrad.torch`, once imported, that runs operators while torch.compile reads Python; it reads no caches."""
+
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
 
@@ -131,7 +134,14 @@ def recorder(operands: Sequence[Any]) -> Any:
     return max(found, key=lambda var: var.level.serial) if found else None
 
 
+def traced() -> bool:
+    """Whether torch.compile is reading this call."""
+    return tracer is not None and bool(tracer.is_compiling())
+
+
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
+    if traced():
+        return tracer.forward(op, operands, out)
     var = recorder(operands)
     if var is not None:
         if out is not None:
@@ -144,6 +154,9 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    if traced():
+        value, places = tracer.indices(op, operands, out)
+        return value, places
     if recorder(operands) is not None:
         found = with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
         return forward(op, operands, out), found

@@ -8,13 +8,14 @@ the weight, so an infinite weight over padding gives NaN here.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its customary name
 from torch import Tensor
 
-from .. import ops
+from .. import dispatch, ops
 from ..engines import reference
 from ..errors import ArgumentError, refusal
 from ..ops.conv import Bilinear
@@ -23,6 +24,8 @@ from . import kernels
 from .operators import FAMILIES, encoded
 
 Operands = tuple[Any, ...]
+
+is_compiling = torch.compiler.is_compiling
 
 
 def forward(op: Any, operands: Operands, out: Any = None) -> Any:
@@ -40,7 +43,7 @@ def keep(op: Any, operands: Operands) -> tuple[Any, Any]:
     """The value, and what its slopes are read from."""
     if isinstance(op, Maximum) and kernels.reads_codes(op):
         (x,) = operands
-        value, codes = FAMILIES[type(op)].keep(x, *encoded(op, x.ndim))
+        value, codes = FAMILIES[type(op)].keep(x, *encoded(op, x))
         return value, codes
     return forward(op, operands), recall(op, operands)
 
@@ -56,7 +59,7 @@ def indices(op: Any, operands: Operands, out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     one = op if op.ties == "first" else dataclasses.replace(op, ties="first")
     value, codes = keep(one, operands)
-    found = FAMILIES[type(one)].places(codes, x.detach(), list(x.shape), *encoded(one, x.ndim))
+    found = FAMILIES[type(one)].places(codes, x.detach(), list(x.shape), *encoded(one, x))
     if one is not op or out is not None:
         value = forward(op, operands, out)
     return value, found
@@ -66,7 +69,7 @@ def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
     if isinstance(op, Pool):
         (x,), (dx,) = operands, tangents
         dx = torch.zeros_like(x) if dx is None else dx
-        return FAMILIES[type(op)].push(dx, kept, *encoded(op, x.ndim))
+        return FAMILIES[type(op)].push(dx, kept, *encoded(op, x))
     moved = [s for s, t in enumerate(tangents) if t is not None]
     return torch.func.jvp(
         _of_slots(op, operands, moved), tuple(operands[s] for s in moved), tuple(tangents[s] for s in moved)
@@ -77,7 +80,7 @@ def pull(op: Any, operands: Operands, kept: Any, cotangent: Any, wanted: Any = N
     if isinstance(op, Pool):
         (x,) = operands
         return (
-            FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), kernels.last_axes(x), *encoded(op, x.ndim)),
+            FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), *encoded(op, x)),
         )
     reached = [s for s in range(len(operands)) if op.slots[s].differentiable and (wanted is None or wanted[s])]
     back = torch.func.vjp(_of_slots(op, operands, reached), *(operands[s] for s in reached))[1]
@@ -96,11 +99,11 @@ def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
 
 
 def _pooled(op: Any, x: Tensor) -> Any:
-    return FAMILIES[type(op)].value(x, *encoded(op, x.ndim))
+    return FAMILIES[type(op)].value(x, *encoded(op, x))
 
 
 def _by_aten(op: Any, *operands: Any) -> Any:
-    if not torch.compiler.is_compiling():  # there the shapes may be symbols, and were checked before
+    if not is_compiling():  # there the shapes may be symbols, and were checked before
         op.output_shape(*(tuple(x.shape) for x in operands))
     if isinstance(op, Bilinear):
         x = operands[0]
@@ -115,7 +118,7 @@ def _factor(op: Any, x: Tensor) -> Any:
 
 
 def _over(op: Any, x: Tensor) -> Any:
-    return tuple(range(x.ndim)) if op.axis is None else op.axis
+    return tuple(range(x)) if op.axis is None else op.axis
 
 
 def _sum(op: Any, x: Tensor) -> Tensor:
@@ -215,3 +218,5 @@ BY_ATEN: dict[type[Any], Any] = {
     ops.MseLoss: lambda op, prediction, target: (prediction - target).square().mean(),
 }
 """Every operator but pooling as aten calls; a test fails when one is missing."""
+
+dispatch.tracer = sys.modules[__name__]

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 
 from .. import threads
 from ..engines import reference
@@ -37,7 +36,8 @@ NUMPY = {torch.float32, torch.float64, torch.float16, torch.uint8, torch.int8, t
 
 def last_axes(x: Tensor) -> int:
     """The number of axes of a tensor whose channels are stored last, and 0 for any other."""
-    return x.ndim if suggest_memory_format(x) is not torch.contiguous_format else 0
+    form = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
+    return x.ndim if x.ndim in (4, 5) and x.is_contiguous(memory_format=form) and not x.is_contiguous() else 0
 
 
 def layout(shape: Shape, channels_last: int) -> torch.memory_format:
@@ -81,20 +81,19 @@ def gpu() -> Any:
         return None
 
 
-def forward(op: Any, x: Tensor) -> Tensor:
-    return _laid_out(engine(op, x).forward(op, x), last_axes(x))
+def forward(op: Any, x: Tensor, channels_last: int) -> Tensor:
+    return _laid_out(engine(op, x).forward(op, x), channels_last)
 
 
-def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def keep(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
     """The value of a maximum with ties "first", and its codes."""
     value, codes = engine(op, x).keep(op, x)
-    last = last_axes(x)
-    return _laid_out(value, last), _laid_out(codes.to(code_type(op, tuple(x.shape))), last)
+    return _laid_out(value, channels_last), _laid_out(codes.to(code_type(op, tuple(x.shape))), channels_last)
 
 
-def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
+def push(op: Any, dx: Tensor, source: Tensor | None, channels_last: int) -> Tensor:
     """dy for the slopes that are read from codes or from x; an average needs neither."""
-    return _laid_out(engine(op, dx).push(op, dx, source), last_axes(dx))
+    return _laid_out(engine(op, dx).push(op, dx, source), channels_last)
 
 
 def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
@@ -102,10 +101,10 @@ def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last
     return _laid_out(engine(op, gy).pull(op, gy, source, shape, channels_last), channels_last)
 
 
-def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
+def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: int) -> Tensor:
     """The winners' flat indices in their planes, of a maximum's codes; `like` has the operand's dtype."""
     found: Tensor = engine(op, like).places(op, codes, shape, like)
-    return _laid_out(found, last_axes(codes))
+    return _laid_out(found, channels_last)
 
 
 def _laid_out(result: Tensor, channels_last: int) -> Tensor:

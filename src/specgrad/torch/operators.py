@@ -1,14 +1,15 @@
 """Pooling as operators of torch: for every pooling operator in OPERATORS a value, its winners, and both of its derivatives.
 
-    specgrad::max_pool(x, parameters) -> y              specgrad::max_pool_push(dx, source, parameters) -> dy
-    specgrad::max_pool_keep(x, parameters) -> y, codes  specgrad::max_pool_pull(gy, source, shape, channels_last, parameters) -> gx
-    specgrad::max_pool_places(codes, like, shape, parameters) -> indices
+    specgrad::max_pool(x, last, parameters) -> y              specgrad::max_pool_push(dx, source, last, parameters) -> dy
+    specgrad::max_pool_keep(x, last, parameters) -> y, codes  specgrad::max_pool_pull(gy, source, shape, last, parameters) -> gx
+    specgrad::max_pool_places(codes, like, shape, last, parameters) -> indices
 
 `source` is what the slopes are read from: the codes of a maximum that has one winner, x for other maxima and for smooth ones, nothing
 for averages. It is also all that is kept for backward. Push and pull are linear in what they move and each other's adjoint, and how
 they vary with x the operator says itself (`bend`, `bend_back`), so no rule is written here a second time and every order follows.
 Parameters are those of the operator in an order of their own: lengths as symbolic integers, padding as pairs laid end to end (none:
-"same"), None as -1, axes counted from the end, so that vmap may add leading ones.
+"same"), None as -1, axes counted from the end, so that vmap may add leading ones. `last` is the number of the operand's axes where its
+channels are stored last, else 0, and decides how results lie: so an operand itself may come in any layout.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ TYPES = {
 }
 """How a parameter travels: one line for each that an operator of pooling may have."""
 
+POOLS = tuple(kind for kind in OPERATORS if issubclass(kind, Pool))
+FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in POOLS}
+"""The names of each operator's parameters, in the order in which they travel."""
+
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def encoded(op: Any, ndim: int) -> list[Any]:
-    """An operator's parameters, for an operand with this many axes."""
-    values = {field: getattr(op, field) for field in fields(type(op))}
+def encoded(op: Any, x: Tensor) -> list[Any]:
+    """How results lie, and an operator's parameters, for this operand."""
+    values = {field: getattr(op, field) for field in FIELDS[type(op)]}
     if "padding" in values:
         values["padding"] = [] if values["padding"] == "same" else [p for pair in values["padding"] for p in pair]
     if "output_size" in values:
@@ -60,8 +65,8 @@ def encoded(op: Any, ndim: int) -> list[Any]:
     if named is None:
         values["axes"] = list(range(-rank, 0))
     else:
-        values["axes"] = [a - ndim if a >= 0 else a for a in named]
-    return list(values.values())
+        values["axes"] = [a - x.ndim if a >= 0 else a for a in named]
+    return [kernels.last_axes(x), *values.values()]
 
 
 def decoded(kind: type[Pool], parameters: tuple[Any, ...]) -> Any:
@@ -80,7 +85,7 @@ def _made(kind: type[Pool], values: tuple[Any, ...]) -> Any:
 
 
 def _written(kind: type[Pool], values: tuple[Any, ...]) -> dict[str, Any]:
-    written = dict(zip(fields(kind), values, strict=True))
+    written = dict(zip(FIELDS[kind], values, strict=True))
     if "padding" in written:
         flat = written["padding"]
         pairs = tuple(zip(flat[::2], flat[1::2], strict=True))
@@ -88,12 +93,6 @@ def _written(kind: type[Pool], values: tuple[Any, ...]) -> dict[str, Any]:
     if "output_size" in written:
         written["output_size"] = tuple(None if isinstance(m, int) and m == -1 else m for m in written["output_size"])
     return written
-
-
-@functools.cache
-def fields(kind: type[Pool]) -> tuple[str, ...]:
-    """The names of an operator's parameters, in the order in which they travel."""
-    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 class Family(NamedTuple):
@@ -108,8 +107,8 @@ class Family(NamedTuple):
 
 def family(kind: type[Pool]) -> Family:
     """Define them."""
-    name, parameters = kind.name, ", ".join(f"{TYPES[field]} {field}" for field in fields(kind))
-    one_winner = fields(kind).index("ties") if issubclass(kind, Maximum) else -1
+    name, parameters = kind.name, ", ".join(f"{TYPES[field]} {field}" for field in FIELDS[kind])
+    one_winner = FIELDS[kind].index("ties") if issubclass(kind, Maximum) else -1
     linear = issubclass(kind, Average)
     curved = kind.curvature == "any"
 
@@ -118,59 +117,58 @@ def family(kind: type[Pool]) -> Family:
 
     # the calls on numbers, and on tensors that have only shapes
 
-    def value(x: Tensor, *p: Any) -> Tensor:
-        return kernels.forward(decoded(kind, p), x)
+    def value(x: Tensor, last: int, *p: Any) -> Tensor:
+        return kernels.forward(decoded(kind, p), x, last)
 
-    def value_like(x: Tensor, *p: Any) -> Tensor:
-        return kernels.empty(x, decoded(kind, p).result_shape(tuple(x.shape)), kernels.last_axes(x))
+    def value_like(x: Tensor, last: int, *p: Any) -> Tensor:
+        return kernels.empty(x, decoded(kind, p).result_shape(tuple(x.shape)), last)
 
-    def keep(x: Tensor, *p: Any) -> tuple[Tensor, Tensor]:
-        return kernels.keep(decoded(kind, p), x)
+    def keep(x: Tensor, last: int, *p: Any) -> tuple[Tensor, Tensor]:
+        return kernels.keep(decoded(kind, p), x, last)
 
-    def keep_like(x: Tensor, *p: Any) -> tuple[Tensor, Tensor]:
-        y, op = value_like(x, *p), decoded(kind, p)
-        codes = kernels.code_type(op, tuple(x.shape))
-        return y, kernels.empty(x, tuple(y.shape), kernels.last_axes(x), codes)
+    def keep_like(x: Tensor, last: int, *p: Any) -> tuple[Tensor, Tensor]:
+        y = value_like(x, last, *p)
+        return y, kernels.empty(x, tuple(y.shape), last, kernels.code_type(decoded(kind, p), tuple(x.shape)))
 
-    def push(dx: Tensor, source: Tensor | None, *p: Any) -> Tensor:
-        return kernels.push(decoded(kind, p), dx, source)
+    def push(dx: Tensor, source: Tensor | None, last: int, *p: Any) -> Tensor:
+        return kernels.push(decoded(kind, p), dx, source, last)
 
-    def push_like(dx: Tensor, source: Tensor | None, *p: Any) -> Tensor:
-        return value_like(dx, *p)
+    def push_like(dx: Tensor, source: Tensor | None, last: int, *p: Any) -> Tensor:
+        return value_like(dx, last, *p)
 
-    def pull(gy: Tensor, source: Tensor | None, shape: Any, channels_last: int, *p: Any) -> Tensor:
-        return kernels.pull(decoded(kind, p), gy, source, tuple(shape), channels_last)
+    def pull(gy: Tensor, source: Tensor | None, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.pull(decoded(kind, p), gy, source, tuple(shape), last)
 
-    def pull_like(gy: Tensor, source: Tensor | None, shape: Any, channels_last: int, *p: Any) -> Tensor:
-        return kernels.empty(gy, tuple(shape), channels_last)
+    def pull_like(gy: Tensor, source: Tensor | None, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.empty(gy, tuple(shape), last)
 
-    def places(codes: Tensor, like: Tensor, shape: Any, *p: Any) -> Tensor:
-        return kernels.places(decoded(kind, p), codes, tuple(shape), like)
+    def places(codes: Tensor, like: Tensor, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.places(decoded(kind, p), codes, like, tuple(shape), last)
 
-    def places_like(codes: Tensor, like: Tensor, shape: Any, *p: Any) -> Tensor:
-        return kernels.empty(codes, tuple(codes.shape), kernels.last_axes(codes), torch.int64)
+    def places_like(codes: Tensor, like: Tensor, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.empty(codes, tuple(codes.shape), last, torch.int64)
 
     # the rules, in operators again
 
-    def pushed(dx: Tensor, source: Tensor | None, p: Any) -> Tensor:
-        moved: Tensor = made.value(dx, *p) if linear else made.push(dx, source, *p)
+    def pushed(dx: Tensor, source: Tensor | None, last: int, p: Any) -> Tensor:
+        moved: Tensor = made.value(dx, last, *p) if linear else made.push(dx, source, last, *p)
         return moved
 
     def saved_of_x(arguments: Any, results: Any) -> Any:
-        x, *p = arguments
+        x, last, *p = arguments
         source = results[1] if len(results) > 1 else None if linear else x
-        return (source,), (tuple(x.shape), kernels.last_axes(x), p)
+        return (source,), (tuple(x.shape), last, p)
 
     def pull_x(saved: Any, rest: Any, gy: Tensor, wanted: Any) -> Any:
         shape, last, p = rest
         return (made.pull(gy, saved[0], list(shape), last, *p),)
 
     def push_x(saved: Any, rest: Any, tangents: Any) -> Any:
-        return None if tangents[0] is None else pushed(tangents[0], saved[0], rest[-1])
+        return None if tangents[0] is None else pushed(tangents[0], saved[0], *rest[1:])
 
     def saved_of_push(arguments: Any, results: Any) -> Any:
-        dx, source, *p = arguments
-        return (source, dx if curved else None), (tuple(dx.shape), kernels.last_axes(dx), p)
+        dx, source, last, *p = arguments
+        return (source, dx if curved else None), (tuple(dx.shape), last, p)
 
     def pull_push(saved: Any, rest: Any, g: Tensor, wanted: Any) -> Any:
         (source, dx), (shape, last, p) = saved, rest
@@ -178,8 +176,8 @@ def family(kind: type[Pool]) -> Family:
         return along_dx, bend_back(p, source, g, dx) if curved and wanted[1] else None
 
     def push_push(saved: Any, rest: Any, tangents: Any) -> Any:
-        (source, dx), p, (ddx, dsource) = saved, rest[-1], tangents
-        straight = None if ddx is None else pushed(ddx, source, p)
+        (source, dx), (_, last, p), (ddx, dsource) = saved, rest, tangents
+        straight = None if ddx is None else pushed(ddx, source, last, p)
         return added(straight, bend(p, source, dx, dsource) if curved and dsource is not None else None)
 
     def saved_of_pull(arguments: Any, results: Any) -> Any:
@@ -187,8 +185,8 @@ def family(kind: type[Pool]) -> Family:
         return (source, gy if curved else None), (tuple(shape), last, p)
 
     def pull_pull(saved: Any, rest: Any, v: Tensor, wanted: Any) -> Any:
-        (source, gy), p = saved, rest[-1]
-        along_gy = pushed(v, source, p) if wanted[0] else None
+        (source, gy), (_, last, p) = saved, rest
+        along_gy = pushed(v, source, last, p) if wanted[0] else None
         return along_gy, bend_back(p, source, gy, v) if curved and wanted[1] else None
 
     def push_pull(saved: Any, rest: Any, tangents: Any) -> Any:
@@ -210,14 +208,14 @@ def family(kind: type[Pool]) -> Family:
     kept = found = None
     if one_winner >= 0:
         kept = define(
-            f"{name}_keep(Tensor x, {parameters}) -> (Tensor, Tensor)",
+            f"{name}_keep(Tensor x, int last, {parameters}) -> (Tensor, Tensor)",
             kernel=keep,
             fake=keep_like,
             rules=of_x,
             tensors=1,
         )
         found = define(
-            f"{name}_places(Tensor codes, Tensor like, SymInt[] shape, {parameters}) -> Tensor",
+            f"{name}_places(Tensor codes, Tensor like, SymInt[] shape, int last, {parameters}) -> Tensor",
             kernel=places,
             fake=places_like,
             rules=None,
@@ -226,22 +224,22 @@ def family(kind: type[Pool]) -> Family:
         )
     made = Family(
         define(
-            f"{name}(Tensor x, {parameters}) -> Tensor",
+            f"{name}(Tensor x, int last, {parameters}) -> Tensor",
             kernel=value,
             fake=value_like,
             rules=of_x,
             tensors=1,
-            instead=lambda x, *p: kept(x, *p)[0] if kept and has_codes(p) else None,
+            instead=lambda x, last, *p: kept(x, last, *p)[0] if kept and has_codes(p) else None,
         ),
         define(
-            f"{name}_push(Tensor dx, Tensor? source, {parameters}) -> Tensor",
+            f"{name}_push(Tensor dx, Tensor? source, int last, {parameters}) -> Tensor",
             kernel=push,
             fake=push_like,
             rules=Rules(saved_of_push, pull_push, push_push),
             tensors=2,
         ),
         define(
-            f"{name}_pull(Tensor gy, Tensor? source, SymInt[] shape, int channels_last, {parameters}) -> Tensor",
+            f"{name}_pull(Tensor gy, Tensor? source, SymInt[] shape, int last, {parameters}) -> Tensor",
             kernel=pull,
             fake=pull_like,
             rules=Rules(saved_of_pull, pull_pull, push_pull),
@@ -258,4 +256,4 @@ def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return b if a is None else a if b is None else a + b
 
 
-FAMILIES: dict[type[Pool], Family] = {kind: family(kind) for kind in OPERATORS if issubclass(kind, Pool)}
+FAMILIES: dict[type[Pool], Family] = {kind: family(kind) for kind in POOLS}

@@ -20,7 +20,7 @@ from torch import Tensor, _C
 from torch.autograd import forward_ad
 
 LIBRARY = torch.library.Library("specgrad", "FRAGMENT")
-TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 
 
 class Rules(NamedTuple):
