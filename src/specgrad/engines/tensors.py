@@ -11,8 +11,8 @@ TAKES = "every operator, over torch tensors of any device; derivatives by torch'
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
-    stranger = next((x for x in operands if not is_tensor(x)), None)
-    return None if stranger is None else f"it takes torch tensors only, not {type(stranger).__name__}"
+    strangers = [x for x in operands if not is_tensor(x)]
+    return f"it takes torch tensors only, not {type(strangers[0]).__name__}" if strangers else None
 
 
 def _front() -> Any:

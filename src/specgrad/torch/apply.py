@@ -79,9 +79,7 @@ def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
 def pull(op: Any, operands: Operands, kept: Any, cotangent: Any, wanted: Any = None) -> Operands:
     if isinstance(op, Pool):
         (x,) = operands
-        return (
-            FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), *encoded(op, x)),
-        )
+        return (FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), *encoded(op, x)),)
     reached = [s for s in range(len(operands)) if op.slots[s].differentiable and (wanted is None or wanted[s])]
     back = torch.func.vjp(_of_slots(op, operands, reached), *(operands[s] for s in reached))[1]
     found = dict(zip(reached, back(cotangent), strict=True))
@@ -146,7 +144,13 @@ def _conv(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
 
 
 def _convolved(
-    x: Tensor, weight: Tensor, bias: Any, stride: list[int], pads: list[tuple[int, int]], dilation: list[int], groups: int
+    x: Tensor,
+    weight: Tensor,
+    bias: Any,
+    stride: list[int],
+    pads: list[tuple[int, int]],
+    dilation: list[int],
+    groups: int,
 ) -> Tensor:
     """Convolution over (batch, channel, *spatial): aten's up to rank 3, beyond it one axis unrolled into a sum."""
     rank = len(stride)
@@ -154,7 +158,7 @@ def _convolved(
         if any(a != b for a, b in pads):
             x, pads = F.pad(x, [p for pair in reversed(pads) for p in pair]), [(0, 0)] * rank
         function = (F.conv1d, F.conv2d, F.conv3d)[rank - 1]
-        return function(x, weight, bias, stride, [a for a, _ in pads], dilation, groups)  # type: ignore[no-any-return, operator]
+        return function(x, weight, bias, stride, [a for a, _ in pads], dilation, groups)
     (before, after), step = pads[0], dilation[0]
     x = F.pad(x, [0, 0] * (rank - 1) + [before, after])
     length = (x.shape[2] - step * (weight.shape[2] - 1) - 1) // stride[0] + 1
@@ -171,7 +175,8 @@ def _convolved(
             groups,
         )
         total = part if total is None else total + part
-    return total.reshape(-1, length, *total.shape[1:]).movedim(1, 2)  # type: ignore[no-any-return]
+    summed: Tensor = total.reshape(-1, length, *total.shape[1:]).movedim(1, 2)
+    return summed
 
 
 def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -181,23 +186,21 @@ def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = No
     x = x.reshape(-1, *x.shape[channel:])
     if rank <= 3:
         function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
-        y = function(x, weight, None, op.stride, 0, 0, op.groups, op.dilation)  # type: ignore[operator]
+        y = function(x, weight, None, op.stride, 0, 0, op.groups, op.dilation)
         room = [(-a, extra - b) for (a, b), extra in zip(op.padding, op.output_padding, strict=True)]
         if any(p for pair in room for p in pair):
             y = F.pad(y, [p for pair in reversed(room) for p in pair])  # less than nothing crops
     else:  # the adjoint of convolution in its input
         shape = (x.shape[0], weight.shape[1] * op.groups, *(axis.size for axis, _ in op.sliding(tuple(sizes))))
-        first = (..., *(slice(n) for n in sizes))
+        first: Any = (..., *(slice(n) for n in sizes))
 
         def convolution(z: Tensor) -> Tensor:
-            return _convolved(
-                z, weight, None, list(op.stride), list(op.padding), list(op.dilation), op.groups
-            )[first]
+            return _convolved(z, weight, None, list(op.stride), list(op.padding), list(op.dilation), op.groups)[first]
 
         y = torch.func.vjp(convolution, x.new_zeros(shape))[1](x)[0]
     if bias is not None:
         y = y + bias.reshape(-1, *(1,) * rank)
-    return y.reshape(*lead, *y.shape[1:])  # type: ignore[no-any-return]
+    return y.reshape(*lead, *y.shape[1:])
 
 
 BY_ATEN: dict[type[Any], Any] = {

@@ -48,9 +48,7 @@ def layout(shape: Shape, channels_last: int) -> torch.memory_format:
 
 
 def empty(like: Tensor, shape: Shape, channels_last: int, dtype: torch.dtype | None = None) -> Tensor:
-    return torch.empty(
-        shape, dtype=dtype or like.dtype, device=like.device, memory_format=layout(shape, channels_last)
-    )
+    return torch.empty(shape, dtype=dtype or like.dtype, device=like.device, memory_format=layout(shape, channels_last))
 
 
 def code_type(op: Any, shape: Shape) -> torch.dtype:

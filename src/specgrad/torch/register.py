@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, _C
+from torch import _C, Tensor
 from torch.autograd import forward_ad
 
 LIBRARY = torch.library.Library("specgrad", "FRAGMENT")
@@ -84,13 +84,13 @@ def define(
         """Ordinary autograd and forward mode, where no transform of torch.func is active."""
 
         @staticmethod
-        def forward(ctx: Any, keyset: Any, *arguments: Any) -> Any:  # type: ignore[override]
+        def forward(ctx: Any, keyset: Any, *arguments: Any) -> Any:
             results = below(keyset, *arguments)
             remember(ctx, arguments, results)
             return results
 
         @staticmethod
-        def backward(ctx: Any, cotangent: Any, *_: Any) -> Any:  # type: ignore[override]
+        def backward(ctx: Any, cotangent: Any, *_: Any) -> Any:
             return (None, *pulled(ctx, cotangent, ctx.needs_input_grad[1:]))
 
         @staticmethod
@@ -109,7 +109,7 @@ def define(
             remember(ctx, inputs, output)
 
         @staticmethod
-        def backward(ctx: Any, cotangent: Any, *_: Any) -> Any:  # type: ignore[override]
+        def backward(ctx: Any, cotangent: Any, *_: Any) -> Any:
             return pulled(ctx, cotangent, ctx.needs_input_grad)
 
         @staticmethod
