@@ -21,6 +21,7 @@ from ..errors import ArgumentError, refusal
 from ..ops.conv import Bilinear
 from ..ops.pool import Average, Maximum, Pool
 from . import kernels
+from .direct import pooled
 from .operators import FAMILIES, encoded
 
 Operands = tuple[Any, ...]
@@ -30,7 +31,7 @@ is_compiling = torch.compiler.is_compiling
 
 def forward(op: Any, operands: Operands, out: Any = None) -> Any:
     """The value; copied into `out` where one is given."""
-    value = _pooled(op, operands[0]) if isinstance(op, Pool) else _by_aten(op, *operands)
+    value = pooled(op, operands[0]) if isinstance(op, Pool) else _by_aten(op, *operands)
     if out is None:
         return value
     if not isinstance(out, Tensor) or (out.shape, out.dtype, out.device) != (value.shape, value.dtype, value.device):
@@ -43,7 +44,7 @@ def keep(op: Any, operands: Operands) -> tuple[Any, Any]:
     """The value, and what its slopes are read from."""
     if isinstance(op, Maximum) and kernels.reads_codes(op):
         (x,) = operands
-        value, codes = FAMILIES[type(op)].keep(x, *encoded(op, x))
+        value, codes = FAMILIES[type(op)].keep(x, kernels.last_axes(x), *encoded(op, x.ndim))
         return value, codes
     return forward(op, operands), recall(op, operands)
 
@@ -59,7 +60,7 @@ def indices(op: Any, operands: Operands, out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     one = op if op.ties == "first" else dataclasses.replace(op, ties="first")
     value, codes = keep(one, operands)
-    found = FAMILIES[type(one)].places(codes, x.detach(), list(x.shape), *encoded(one, x))
+    found = FAMILIES[type(one)].places(codes, x.detach(), list(x.shape), kernels.last_axes(x), *encoded(one, x.ndim))
     if one is not op or out is not None:
         value = forward(op, operands, out)
     return value, found
@@ -69,7 +70,7 @@ def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
     if isinstance(op, Pool):
         (x,), (dx,) = operands, tangents
         dx = torch.zeros_like(x) if dx is None else dx
-        return FAMILIES[type(op)].push(dx, kept, *encoded(op, x))
+        return FAMILIES[type(op)].push(dx, kept, kernels.last_axes(x), *encoded(op, x.ndim))
     moved = [s for s, t in enumerate(tangents) if t is not None]
     return torch.func.jvp(
         _of_slots(op, operands, moved), tuple(operands[s] for s in moved), tuple(tangents[s] for s in moved)
@@ -79,7 +80,7 @@ def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
 def pull(op: Any, operands: Operands, kept: Any, cotangent: Any, wanted: Any = None) -> Operands:
     if isinstance(op, Pool):
         (x,) = operands
-        return (FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), *encoded(op, x)),)
+        return (FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), kernels.last_axes(x), *encoded(op, x.ndim)),)
     reached = [s for s in range(len(operands)) if op.slots[s].differentiable and (wanted is None or wanted[s])]
     back = torch.func.vjp(_of_slots(op, operands, reached), *(operands[s] for s in reached))[1]
     found = dict(zip(reached, back(cotangent), strict=True))
@@ -94,10 +95,6 @@ def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
         return _by_aten(op, *(given.get(s, x) for s, x in enumerate(operands)))
 
     return function
-
-
-def _pooled(op: Any, x: Tensor) -> Any:
-    return FAMILIES[type(op)].value(x, *encoded(op, x))
 
 
 def _by_aten(op: Any, *operands: Any) -> Any:

@@ -19,8 +19,9 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 
 from ..errors import SpecgradError
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from .direct import is_plain, run
 from .kernels import last_axes
-from .operators import FAMILIES, FIELDS, HALVES
+from .operators import FAMILIES, FIELDS, HALVES, decoded
 
 SMALL = 32768
 """Elements of an input below which aten is called: see benchmarks/torch_front_end.py --small."""
@@ -87,7 +88,10 @@ def _answered(ours: Callable[[], Any], torchs: Callable[[], Any]) -> Any:
 
 
 def _found(kind: Any, x: Tensor, words: dict[str, Any], return_indices: bool = False) -> Any:
-    made, last, parameters = FAMILIES[kind], last_axes(x), [words[field] for field in FIELDS[kind]]
+    made, parameters = FAMILIES[kind], [words[field] for field in FIELDS[kind]]
+    if not return_indices and is_plain(x):
+        return run(decoded(kind, parameters), x)
+    last = last_axes(x)
     if not return_indices:
         return made.value(x, last, *parameters)
     value, codes = made.keep(x, last, *parameters)

@@ -61,6 +61,9 @@ def code_type(op: Any, shape: Shape) -> torch.dtype:
     return torch.uint8 if math.prod(spans) <= 255 else torch.int32
 
 
+_code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are numbers
+
+
 def engine(op: Any, x: Tensor) -> Any:
     """Who runs this operator on tensors like this one."""
     if x.device.type == "cpu":
@@ -86,7 +89,7 @@ def forward(op: Any, x: Tensor, channels_last: int) -> Tensor:
 def keep(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
     """The value of a maximum with ties "first", and its codes."""
     value, codes = engine(op, x).keep(op, x)
-    return _laid_out(value, channels_last), _laid_out(codes.to(code_type(op, tuple(x.shape))), channels_last)
+    return _laid_out(value, channels_last), _laid_out(codes.to(_code_type(op, tuple(x.shape))), channels_last)
 
 
 def push(op: Any, dx: Tensor, source: Tensor | None, channels_last: int) -> Tensor:
@@ -106,7 +109,7 @@ def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: in
 
 
 def _laid_out(result: Tensor, channels_last: int) -> Tensor:
-    return result.contiguous(memory_format=layout(tuple(result.shape), channels_last))
+    return result.contiguous(memory_format=layout(result.shape, channels_last))
 
 
 def reads_codes(op: Any) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -51,8 +52,8 @@ FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def encoded(op: Any, x: Tensor) -> list[Any]:
-    """How results lie, and an operator's parameters, for this operand."""
+def encoded(op: Any, ndim: int) -> list[Any]:
+    """An operator's parameters, for an operand with this many axes."""
     values = {field: getattr(op, field) for field in FIELDS[type(op)]}
     if "padding" in values:
         values["padding"] = [] if values["padding"] == "same" else [p for pair in values["padding"] for p in pair]
@@ -65,11 +66,11 @@ def encoded(op: Any, x: Tensor) -> list[Any]:
     if named is None:
         values["axes"] = list(range(-rank, 0))
     else:
-        values["axes"] = [a - x.ndim if a >= 0 else a for a in named]
-    return [kernels.last_axes(x), *values.values()]
+        values["axes"] = [a - ndim if a >= 0 else a for a in named]
+    return list(values.values())
 
 
-def decoded(kind: type[Pool], parameters: tuple[Any, ...]) -> Any:
+def decoded(kind: type[Pool], parameters: Sequence[Any]) -> Any:
     """The operator with these parameters; one with symbolic lengths knows the shape of its result, and is not checked."""
     values = tuple(tuple(p) if isinstance(p, list | tuple) else p for p in parameters)
     if all(isinstance(v, int) for p in values if isinstance(p, tuple) for v in p):

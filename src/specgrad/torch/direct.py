@@ -1,0 +1,76 @@
+"""The short way: a plain eager call runs its kernel without torch's dispatcher, which costs more than pooling a small image.
+
+Taken only where nothing but ordinary autograd could notice: no transform, mode, trace or dual level is active, and the operand is a
+plain tensor. Everything else goes through the registered operators, and so does a backward that is to be differentiated again.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import _C, Tensor
+from torch.autograd import forward_ad
+
+from ..ops.pool import Average
+from . import kernels
+from .operators import FAMILIES, encoded
+
+
+@functools.cache
+def _keys_of_plain(device: str) -> frozenset[int]:
+    """The dispatch keys of a tensor that is nothing else besides: no subclass, no wrapper, no view of negated numbers."""
+    usual = torch.empty(0, device=device)
+    with torch.inference_mode():
+        return frozenset(_C._dispatch_keys(x).raw_repr() for x in (usual, torch.empty(0, device=device)))
+
+
+def is_plain(x: Tensor) -> bool:
+    """Whether a call on this tensor is noticed by nothing but ordinary autograd."""
+    return (
+        not torch.compiler.is_compiling()
+        and _C._dispatch_keys(x).raw_repr() in _keys_of_plain(x.device.type)
+        and _C._functorch.peek_interpreter_stack() is None
+        and _C._len_torch_dispatch_stack() == 0
+        and forward_ad._current_level < 0
+        and _C._get_tracing_state() is None
+    )
+
+
+def pooled(op: Any, x: Tensor) -> Any:
+    """The value of a pooling operator."""
+    if is_plain(x):
+        return run(op, x)
+    return FAMILIES[type(op)].value(x, kernels.last_axes(x), *encoded(op, x.ndim))
+
+
+def run(op: Any, x: Tensor) -> Any:
+    """The value on a plain tensor."""
+    last = kernels.last_axes(x)
+    if x.requires_grad and torch.is_grad_enabled():
+        return Pooled.apply(x, op, last)
+    return kernels.forward(op, x, last)
+
+
+class Pooled(torch.autograd.Function):
+    """A pooling operator in ordinary autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, op: Any, last: int) -> Any:
+        if kernels.reads_codes(op):
+            value, codes = kernels.keep(op, x, last)
+            ctx.save_for_backward(codes)
+        else:
+            value = kernels.forward(op, x, last)
+            ctx.save_for_backward(None if isinstance(op, Average) else x)
+        ctx.rest = op, tuple(x.shape), last
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, gy: Tensor) -> Any:
+        (source,), (op, shape, last) = ctx.saved_tensors, ctx.rest
+        if is_plain(gy) and not torch.is_grad_enabled():
+            return kernels.pull(op, gy, source, shape, last), None, None
+        again = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
+        return again, None, None
