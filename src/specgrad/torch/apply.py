@@ -113,7 +113,7 @@ def _factor(op: Any, x: Tensor) -> Any:
 
 
 def _over(op: Any, x: Tensor) -> Any:
-    return tuple(range(x)) if op.axis is None else op.axis
+    return tuple(range(x.ndim)) if op.axis is None else op.axis
 
 
 def _sum(op: Any, x: Tensor) -> Tensor:
@@ -132,6 +132,8 @@ def _cross_entropy(op: Any, logits: Tensor, labels: Tensor) -> Tensor:
 
 def _conv(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rank = len(op.kernel_size)
+    if rank == 0:  # rank 1 over one cell
+        return _conv(ops.Conv((1,), groups=op.groups), x[..., None], weight[..., None], bias)[..., 0]
     channel = x.ndim - rank - 1
     axes = [axis for axis, _ in op.sliding(tuple(x.shape[channel + 1 :]))]
     pads = [(axis.before, axis.after) for axis in axes]
@@ -178,6 +180,8 @@ def _convolved(
 
 def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rank = len(op.kernel_size)
+    if rank == 0:  # rank 1 over one cell
+        return _conv_transpose(ops.ConvTranspose((1,), groups=op.groups), x[..., None], weight[..., None], bias)[..., 0]
     channel = x.ndim - rank - 1
     lead, sizes = x.shape[:channel], x.shape[channel + 1 :]
     x = x.reshape(-1, *x.shape[channel:])

@@ -42,7 +42,7 @@ def last_axes(x: Tensor) -> int:
 
 def layout(shape: Shape, channels_last: int) -> torch.memory_format:
     """How a result lies in memory: channels last if its operand, of as many axes, did."""
-    if len(shape) == channels_last:
+    if channels_last and len(shape) == channels_last:
         return torch.channels_last if channels_last == 4 else torch.channels_last_3d
     return torch.contiguous_format
 
@@ -271,7 +271,7 @@ def as_tensor(array: Any) -> Tensor:
 
 def blank(shape: Shape, dtype: Any, channels_last: int) -> Any:
     """An array whose numbers nobody reads, in the layout of a tensor."""
-    if len(shape) != channels_last:
+    if not channels_last or len(shape) != channels_last:
         return np.empty(shape, dtype)
     return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
