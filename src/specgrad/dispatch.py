@@ -140,7 +140,7 @@ def traced() -> bool:
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    if traced():
+    if traced() and not hasattr(op, "evaluate"):
         return tracer.forward(op, operands, out)
     var = recorder(operands)
     if var is not None:

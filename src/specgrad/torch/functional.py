@@ -18,7 +18,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
 from ..errors import SpecgradError
+from ..functional import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    global_avg_pool,
+    global_max_pool,
+    max_pool,
+    smooth_max_pool,
+)
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
 from .direct import is_plain, run
 from .kernels import last_axes
 from .operators import FAMILIES, FIELDS, HALVES, decoded
@@ -269,3 +279,34 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive(rank,
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive(rank, False) for rank in (1, 2, 3))
 lp_pool1d, lp_pool2d, lp_pool3d = map(_power, (1, 2, 3))
 max_unpool1d, max_unpool2d, max_unpool3d = map(_unpool, (1, 2, 3))
+
+__all__ = [
+    "adaptive_avg_pool",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "global_avg_pool",
+    "global_max_pool",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "smooth_max_pool",
+    "smooth_max_pool1d",
+    "smooth_max_pool2d",
+    "smooth_max_pool3d",
+]
