@@ -51,7 +51,7 @@ def _takes(x: Any, rank: int) -> bool:
         or x.ndim not in (rank + 1, rank + 2)
     ):
         return False
-    return torch.compiler.is_compiling() or x.numel() >= SMALL
+    return torch.compiler.is_compiling() or x.numel() >= max(SMALL, 1)
 
 
 def _each(value: Any, rank: int) -> list[int] | None:
@@ -154,6 +154,8 @@ def _average(rank: int) -> Callable[..., Any]:
 
         if not _takes(input, rank) or (sliding := _sliding(input, rank, kernel_size, stride, padding, 1)) is None:
             return theirs()
+        if rank == 3 and any(n < k for n, k in zip(input.shape[-3:], sliding["kernel_size"], strict=True)):
+            return theirs()  # which refuses it, of this rank only
         override = divisor[0] if divisor else None
         if override is not None and (not isinstance(override, int) or override == 0):
             return theirs()
@@ -227,7 +229,9 @@ def _power(rank: int) -> Callable[..., Any]:
         input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
     ) -> Any:
         kernel = _each(kernel_size, rank)
-        if not _takes(input, rank) or kernel is None or not isinstance(norm_type, int | float):
+        sequence = isinstance(kernel_size, tuple | list)
+        usual = isinstance(norm_type, int | float) and (not sequence or len(kernel_size) == rank > 1)  # type: ignore[arg-type]
+        if not _takes(input, rank) or kernel is None or not usual:
             return torchs(input, norm_type, kernel_size, stride, ceil_mode)
         if norm_type == math.inf:
             return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
@@ -251,17 +255,19 @@ def _unpool(rank: int) -> Callable[..., Any]:
         padding: Ints = 0,
         output_size: Sequence[int] | None = None,
     ) -> Any:
-        usual = type(input) in CLASSES and indices.dtype is torch.int64 and indices.shape == input.shape
-        if not usual or input.ndim not in (rank + 1, rank + 2) or not torch.are_deterministic_algorithms_enabled():
-            return torchs(input, indices, kernel_size, stride, padding, output_size)
-        # torch refuses then; a scatter along one axis takes each plane's cells in their order
-        kernel, steps, pads = (
-            _each(v, rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)
-        )
-        lengths = F._unpool_output_size(input, kernel, steps, pads, output_size)  # type: ignore[attr-defined]
-        shape = (*input.shape[:-rank], *lengths[-rank:])
-        flat = input.new_zeros((*shape[:-rank], math.prod(shape[-rank:])))
-        return flat.scatter(-1, indices.flatten(-rank), input.flatten(-rank)).reshape(shape)
+        # torch's own kernel lets threads race for a cell that two indices name; a scatter along one axis takes them in order
+        usual = type(input) in CLASSES and input.layout is torch.strided and indices.dtype is torch.int64
+        if usual and indices.shape == input.shape and input.ndim in (rank + 1, rank + 2) and input.numel() > 0:
+            wanted = (kernel_size, kernel_size if stride is None else stride, padding)
+            kernel, steps, pads = (_each(value, rank) for value in wanted)
+            lengths = F._unpool_output_size(input, kernel, steps, pads, output_size)[-rank:]  # type: ignore[attr-defined]
+            flat = input.new_zeros((*input.shape[:-rank], math.prod(lengths)))
+            try:
+                filled = flat.scatter(-1, indices.flatten(-rank), input.flatten(-rank))
+                return filled.reshape(*input.shape[:-rank], *lengths)
+            except RuntimeError:  # an index outside the plane: torch says so in its own words
+                pass
+        return torchs(input, indices, kernel_size, stride, padding, output_size)
 
     return _named(function, name)
 
