@@ -14,7 +14,7 @@ from torch import _C, Tensor
 from torch.autograd import forward_ad
 
 from ..ops.pool import Average
-from . import kernels
+from . import keeping, kernels
 from .operators import FAMILIES, encoded
 
 
@@ -58,19 +58,30 @@ class Pooled(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, op: Any, last: int) -> Any:
+        ctx.rest = op, tuple(x.shape), last
+        ctx.kept = None
         if kernels.reads_codes(op):
             value, codes = kernels.keep(op, x, last)
             ctx.save_for_backward(codes)
+        elif isinstance(op, Average):
+            value = kernels.forward(op, x, last)
+            ctx.save_for_backward(None)
+        elif kernels.engine(op, x) is kernels.Arrays:
+            value, saved, ctx.kept = keeping.keep(op, x)
+            value = kernels.laid_out(value, last)
+            ctx.save_for_backward(*saved)
         else:
             value = kernels.forward(op, x, last)
-            ctx.save_for_backward(None if isinstance(op, Average) else x)
-        ctx.rest = op, tuple(x.shape), last
+            ctx.save_for_backward(x)
         return value
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor) -> Any:
-        (source,), (op, shape, last) = ctx.saved_tensors, ctx.rest
-        if is_plain(gy) and not torch.is_grad_enabled():
-            return kernels.pull(op, gy, source, shape, last), None, None
-        again = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
-        return again, None, None
+        (source, *_), (op, shape, last) = ctx.saved_tensors, ctx.rest
+        if not is_plain(gy) or torch.is_grad_enabled():  # to be transformed or differentiated again
+            gx = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
+        elif ctx.kept is not None:
+            gx = kernels.laid_out(keeping.pull(op, gy, ctx.saved_tensors, ctx.kept), last)
+        else:
+            gx = kernels.pull(op, gy, source, shape, last)
+        return gx, None, None

@@ -83,32 +83,33 @@ def gpu() -> Any:
 
 
 def forward(op: Any, x: Tensor, channels_last: int) -> Tensor:
-    return _laid_out(engine(op, x).forward(op, x), channels_last)
+    return laid_out(engine(op, x).forward(op, x), channels_last)
 
 
 def keep(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
     """The value of a maximum with ties "first", and its codes."""
     value, codes = engine(op, x).keep(op, x)
-    return _laid_out(value, channels_last), _laid_out(codes.to(_code_type(op, tuple(x.shape))), channels_last)
+    return laid_out(value, channels_last), laid_out(codes.to(_code_type(op, tuple(x.shape))), channels_last)
 
 
 def push(op: Any, dx: Tensor, source: Tensor | None, channels_last: int) -> Tensor:
     """dy for the slopes that are read from codes or from x; an average needs neither."""
-    return _laid_out(engine(op, dx).push(op, dx, source), channels_last)
+    return laid_out(engine(op, dx).push(op, dx, source), channels_last)
 
 
 def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
     """gx, of this shape."""
-    return _laid_out(engine(op, gy).pull(op, gy, source, shape, channels_last), channels_last)
+    return laid_out(engine(op, gy).pull(op, gy, source, shape, channels_last), channels_last)
 
 
 def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: int) -> Tensor:
     """The winners' flat indices in their planes, of a maximum's codes; `like` has the operand's dtype."""
     found: Tensor = engine(op, like).places(op, codes, shape, like)
-    return _laid_out(found, channels_last)
+    return laid_out(found, channels_last)
 
 
-def _laid_out(result: Tensor, channels_last: int) -> Tensor:
+def laid_out(result: Tensor, channels_last: int) -> Tensor:
+    """A result in the layout it must have, copied if an engine chose another."""
     return result.contiguous(memory_format=layout(result.shape, channels_last))
 
 
