@@ -22,7 +22,7 @@ from ..ops.conv import Bilinear
 from ..ops.pool import Average, Maximum, Pool
 from . import kernels
 from .direct import pooled
-from .operators import FAMILIES, encoded
+from .operators import FAMILIES, HALVES, encoded
 
 Operands = tuple[Any, ...]
 
@@ -104,7 +104,8 @@ def _by_aten(op: Any, *operands: Any) -> Any:
         x = operands[0]
         if not x.is_floating_point() and not x.is_complex():
             return reference.forward(op, operands)
-        return BY_ATEN[type(op)](op, *operands)
+        if x.dtype in HALVES and x.device.type == "cpu":  # where aten rounds between the sum and the bias
+            return BY_ATEN[type(op)](op, *(t.float() for t in operands)).to(x.dtype)
     return BY_ATEN[type(op)](op, *operands)
 
 
