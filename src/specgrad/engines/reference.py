@@ -142,21 +142,15 @@ def pull(
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     """The value, and the flat index of the first winner in its spatial plane (-1 where no cell is real)."""
-    value, kept = keep(op, operands)
-    return write(op.name, value, out), places(op, operands, kept)
-
-
-def places(op: Any, operands: tuple[Any, ...], kept: Any) -> Any:
-    """The flat index of each first winner in its spatial plane, of what `keep` kept."""
-    setting, blocks = kept
+    value, (setting, blocks) = keep(op, operands)
     if not setting.scalars.decides:
         rule, remedy = "the winner is not decided over such scalars", "leave return_indices out"
         raise refusal(ScalarError, op.name, setting.names[0], operands[0], rule, remedy)
     winners = [op.winners(w, k) for w, k in zip(setting.windows(setting.scalars), blocks, strict=True)]
     flat = np.concatenate([np.zeros(0, np.int64), *winners]).reshape(setting.shape)
     (shape,), positions = setting.shapes, op.positions(*setting.shapes)
-    at = np.unravel_index(np.maximum(flat, 0), shape) if shape else ()
+    places = np.unravel_index(np.maximum(flat, 0), shape) if shape else ()
     plane = np.zeros_like(flat)
     for p in positions:
-        plane = plane * shape[p] + at[p]
-    return np.where(flat < 0, -1, plane)
+        plane = plane * shape[p] + places[p]
+    return write(op.name, value, out), np.where(flat < 0, -1, plane)

@@ -59,20 +59,16 @@ class Pooled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, op: Any, last: int) -> Any:
         ctx.rest = op, tuple(x.shape), last
-        ctx.kept = None
         if kernels.reads_codes(op):
             value, codes = kernels.keep(op, x, last)
             ctx.save_for_backward(codes)
         elif isinstance(op, Average):
             value = kernels.forward(op, x, last)
             ctx.save_for_backward(None)
-        elif kernels.engine(op, x) is kernels.Arrays:
-            value, saved, ctx.kept = keeping.keep(op, x)
-            value = kernels.laid_out(value, last)
-            ctx.save_for_backward(*saved)
         else:
-            value = kernels.forward(op, x, last)
-            ctx.save_for_backward(x)
+            value, saved, ctx.nest = keeping.keep(op, x)
+            ctx.save_for_backward(*saved)
+            value = kernels.laid_out(value, last)
         return value
 
     @staticmethod
@@ -80,8 +76,8 @@ class Pooled(torch.autograd.Function):
         (source, *_), (op, shape, last) = ctx.saved_tensors, ctx.rest
         if not is_plain(gy) or torch.is_grad_enabled():  # to be transformed or differentiated again
             gx = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
-        elif ctx.kept is not None:
-            gx = kernels.laid_out(keeping.pull(op, gy, ctx.saved_tensors, ctx.kept), last)
+        elif hasattr(ctx, "nest"):
+            gx = kernels.laid_out(keeping.pull(op, gy, ctx.saved_tensors, ctx.nest, last), last)
         else:
             gx = kernels.pull(op, gy, source, shape, last)
         return gx, None, None

@@ -1,6 +1,6 @@
-"""What the CPU engine keeps of a forward computation, as tensors that autograd can see: hooks count and move them, x is guarded.
+"""What an engine keeps of a forward computation, as tensors that autograd can see: hooks count and move them, x is guarded.
 
-The engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are views of x become x itself, so
+The GPU engine keeps tensors. The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are views of x become x itself, so
 that autograd notices when x is written to before backward. How the engine nests them is not known here.
 """
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..engines.cpu import pooling
+from . import kernels
 from .kernels import as_array, as_many_threads, as_tensor
 
 LARGE = 1024  # elements from which an array is worth showing to autograd
@@ -27,15 +28,36 @@ class _Stored(NamedTuple):
     offset: int = 0
 
 
-class Kept(NamedTuple):
-    """A nest of what was kept, with `_Stored` in the place of large arrays; and how x lay when it was kept."""
+class Nest(NamedTuple):
+    """What was kept, with `_Stored` in the place of large arrays; and how x lay when it was kept."""
 
     nest: Any
     step: tuple[int, ...]
 
 
-def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Kept]:
-    """The value, the tensors to save, and the rest."""
+def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest | None]:
+    """The value, the tensors to save, x being the first, and the rest."""
+    engine = kernels.engine(op, x)
+    if engine is kernels.Device:
+        value, kept = kernels.gpu().keep(op, (x,))
+        return value, [x, *kept], None
+    if engine is kernels.Arrays and not pooling.refuses(op, (as_array(x),)):
+        return _keep_arrays(op, x)
+    return engine.forward(op, x), [x], None
+
+
+def pull(op: Any, gy: Tensor, saved: tuple[Tensor, ...], nest: Nest | None, last: int) -> Tensor:
+    """gx, from what was kept."""
+    x, *kept = saved
+    if nest is not None:
+        return _pull_arrays(op, gy, saved, nest)
+    if kept:
+        pulled: Tensor = kernels.gpu().pull(op, (x,), tuple(kept), gy)[0]
+        return pulled
+    return kernels.pull(op, gy, x, tuple(x.shape), last)
+
+
+def _keep_arrays(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest]:
     array = as_array(x)
     with as_many_threads():
         value, kept = pooling.keep(op, (array,))
@@ -53,11 +75,10 @@ def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Kept]:
             return _Stored(numbers[id(node)])
         return _mapped(packed, node)
 
-    return as_tensor(value), saved, Kept(packed(kept), x.stride())
+    return as_tensor(value), saved, Nest(packed(kept), x.stride())
 
 
-def pull(op: Any, gy: Tensor, saved: tuple[Tensor, ...], kept: Kept) -> Tensor:
-    """gx, from what was kept."""
+def _pull_arrays(op: Any, gy: Tensor, saved: tuple[Tensor, ...], kept: Nest) -> Tensor:
     x = saved[0]
 
     def unpacked(node: Any) -> Any:

@@ -187,14 +187,14 @@ class Device:
 
     @staticmethod
     def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
-        gx = empty(gy, shape, channels_last)  # stands for x too where the numbers of x do not matter
-        x, kept = Device._kept(op, source, gx)
-        pulled: Tensor = gpu().pull(op, (x,), kept, gy, out=(gx,))[0]
+        like = source if source is not None and not reads_codes(op) else empty(gy, shape, channels_last)
+        x, kept = Device._kept(op, source, like)
+        pulled: Tensor = gpu().pull(op, (x,), kept, gy)[0]
         return pulled
 
     @staticmethod
     def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
-        return Composed.places(op, codes, shape, like)  # its codes are numbers of taps, too
+        return places_of_taps(op, codes, shape)
 
     @staticmethod
     def _kept(op: Any, source: Tensor | None, like: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -240,8 +240,7 @@ class Composed:
 
     @staticmethod
     def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
-        x, kept = Composed._kept(op, codes, like.new_zeros(()).expand(shape))
-        return torch.from_numpy(reference.places(op, (x,), kept)).to(codes.device)
+        return places_of_taps(op, codes, shape)
 
     @staticmethod
     def _kept(op: Any, source: Tensor | None, like: Tensor) -> tuple[Tensor, Any]:
@@ -255,6 +254,21 @@ class Composed:
             blocks.append(None if here is None else (None, [here == tap for tap in range(setting.geometry.taps)]))
             start += window.size
         return like, (setting, blocks)
+
+
+def places_of_taps(op: Any, codes: Tensor, shape: Shape) -> Tensor:
+    """The cells, as flat indices of their planes, that row-major numbers of taps stand for; -1 for the number after the last."""
+    positions = op.positions(shape)
+    axes = op.spatial(tuple(shape[p] for p in positions))
+    left, found, step = codes.long(), torch.zeros_like(codes, dtype=torch.int64), 1
+    for p, axis in reversed(list(zip(positions, axes, strict=True))):
+        taps, runs = axis.taps().real.shape[1], axis.ranges()
+        start = torch.as_tensor(runs.start, device=codes.device)
+        dropped = codes.ndim < len(shape)  # then its one window starts at 0
+        start = start[0] if dropped else start.reshape(-1, *(1,) * (codes.ndim - 1 - p))
+        found = found + (start + left % taps * runs.step) * step
+        left, step = left // taps, step * axis.size
+    return torch.where(left > 0, -1, found)
 
 
 def as_array(x: Tensor) -> Any:
