@@ -1,7 +1,7 @@
 """torch.nn.functional's pooling under its own names: same arguments, defaults, shapes, dtypes and errors, by specgrad's engines.
 
 A call that these engines do not take, or that torch refuses, goes to torch's own function, which then answers or raises its own error:
-integers, tensors of other layouts or classes, inputs below `SMALL` elements, where calling from Python costs more than pooling, and
+integers, tensors of other layouts, classes or devices, inputs below `SMALL` elements, where calling from Python costs more than pooling, and
 dilated windows that could miss the input altogether. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -30,13 +31,16 @@ from ..functional import (
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
 from .direct import is_plain, run
-from .kernels import last_axes
+from .kernels import bfloat16, last_axes
 from .operators import FAMILIES, FIELDS, HALVES, decoded
 
-SMALL = 32768
-"""Elements of an input below which aten is called: see benchmarks/torch_front_end.py --small."""
+SMALL = 1 << 17
+"""Elements of an input below which aten is called, and twice as many where a gradient is wanted: two calls from Python instead of one.
+Measured with benchmarks/torch_front_end.py --small, where the slower of maximum and average draws level with torch."""
 
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if bfloat16 is not None else ()))
+DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
+"""Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
 CLASSES = (Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
 
 Ints = int | Sequence[int]
@@ -48,10 +52,13 @@ def _takes(x: Any, rank: int) -> bool:
         type(x) not in CLASSES
         or x.layout is not torch.strided
         or x.dtype not in FLOATS
+        or x.device.type not in DEVICES
         or x.ndim not in (rank + 1, rank + 2)
     ):
         return False
-    return torch.compiler.is_compiling() or x.numel() >= max(SMALL, 1)
+    if torch.compiler.is_compiling():  # lengths may be symbols there, which a comparison would fix
+        return True
+    return bool(x.numel() >= max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1))
 
 
 def _each(value: Any, rank: int) -> list[int] | None:

@@ -5,7 +5,7 @@
     specgrad::max_pool_places(codes, like, shape, last, parameters) -> indices
 
 `source` is what the slopes are read from: the codes of a maximum that has one winner, x for other maxima and for smooth ones, nothing
-for averages. It is also all that is kept for backward. Push and pull are linear in what they move and each other's adjoint, and how
+for averages. It is also all that is kept for backward (`direct` may keep more). Push and pull are linear in what they move and each other's adjoint, and how
 they vary with x the operator says itself (`bend`, `bend_back`), so no rule is written here a second time and every order follows.
 Parameters are those of the operator in an order of their own: lengths as symbolic integers, padding as pairs laid end to end (none:
 "same"), None as -1, axes counted from the end, so that vmap may add leading ones. `last` is the number of the operand's axes where its
