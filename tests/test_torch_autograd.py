@@ -18,6 +18,8 @@ from specgrad.ops.pool import Average  # noqa: E402
 from specgrad.torch import functional, kernels  # noqa: E402
 from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("any_size")
+
 OPTIONS = [
     sg.MaxPool((3, 2), stride=2, padding=1),
     sg.MaxPool((2, 2), stride=1, padding=((1, 0), (0, 1)), dilation=2, ceil_mode=True, ties="all"),

@@ -21,6 +21,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
+pytestmark = pytest.mark.usefixtures("any_size")
+
 POOLS = [info for info in op_db if "pool" in info.name and info.name.startswith("nn.functional.")]
 NAMES = [
     f"{kind}{rank}d"
@@ -29,11 +31,6 @@ NAMES = [
 ]
 OTHERS = [f"{kind}{rank}d" for kind in ("lp_pool", "max_unpool") for rank in (1, 2, 3)]
 UNIT = 2.0**-53
-
-
-@pytest.fixture(autouse=True)
-def _no_call_is_too_small(monkeypatch):
-    monkeypatch.setattr(functional, "SMALL", 0)
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ import specgrad.torch as st  # noqa: E402
 from specgrad.torch import functional  # noqa: E402
 from specgrad.torch.modules import REPLACES  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("any_size")
+
 ARGUMENTS = {
     "MaxPool": ((3, 2, 1), {"ceil_mode": True}),
     "AvgPool": ((3, 2, 1), {"count_include_pad": False}),
@@ -24,11 +26,6 @@ ARGUMENTS = {
     "LPPool": ((2.0, 3), {"stride": 2}),
 }
 INPUTS = {1: (2, 3, 20), 2: (2, 3, 9, 11), 3: (2, 3, 5, 7, 6)}
-
-
-@pytest.fixture(autouse=True)
-def _no_call_is_too_small(monkeypatch):
-    monkeypatch.setattr(functional, "SMALL", 0)
 
 
 @pytest.mark.parametrize("theirs", REPLACES, ids=lambda k: k.__name__)

@@ -141,8 +141,8 @@ def test_other_numbers(dtype):
 def test_without_ml_dtypes_bfloat16_is_composed(monkeypatch):
     x = torch.randn(2, 2, 6, 6).bfloat16().requires_grad_()
     results = []
-    for here in (kernels.bfloat16, None):
-        monkeypatch.setattr(kernels, "bfloat16", here)
+    for here in (kernels.BFLOAT16, None):
+        monkeypatch.setattr(kernels, "BFLOAT16", here)
         y = sg.max_pool(x, (3, 3), stride=1)
         results.append((y, *torch.autograd.grad(y.sum(), x), sg.avg_pool(x, (2, 2))))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))

@@ -31,14 +31,14 @@ from ..functional import (
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
 from .direct import is_plain, run
-from .kernels import bfloat16, last_axes
+from .kernels import BFLOAT16, last_axes
 from .operators import FAMILIES, FIELDS, HALVES, decoded
 
 SMALL = 1 << 17
 """Elements of an input below which aten is called, and twice as many where a gradient is wanted: two calls from Python instead of one.
 Measured with benchmarks/torch_front_end.py --small, where the slower of maximum and average draws level with torch."""
 
-FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if bfloat16 is not None else ()))
+FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if BFLOAT16 is not None else ()))
 DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
 """Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
 CLASSES = (Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)

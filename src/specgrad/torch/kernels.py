@@ -25,9 +25,9 @@ from ..geometry import Adaptive
 from ..scalars.torch import Tensors
 
 try:
-    from ml_dtypes import bfloat16
+    BFLOAT16: Any = importlib.import_module("ml_dtypes").bfloat16
 except ImportError:  # then bfloat16 tensors are composed
-    bfloat16 = None
+    BFLOAT16 = None
 
 Shape = tuple[int, ...]
 
@@ -67,7 +67,7 @@ _code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are num
 def engine(op: Any, x: Tensor) -> Any:
     """Who runs this operator on tensors like this one."""
     if x.device.type == "cpu":
-        return Arrays if x.dtype in NUMPY or (x.dtype is torch.bfloat16 and bfloat16 is not None) else Composed
+        return Arrays if x.dtype in NUMPY or (x.dtype is torch.bfloat16 and BFLOAT16 is not None) else Composed
     if x.is_cuda and gpu() is not None and gpu().refuses(op, (x,)) is None:
         return Device
     return Composed
@@ -274,12 +274,12 @@ def places_of_taps(op: Any, codes: Tensor, shape: Shape) -> Tensor:
 def as_array(x: Tensor) -> Any:
     """A tensor's memory as a NumPy array."""
     x = x.detach().resolve_neg()
-    return x.view(torch.uint16).numpy().view(bfloat16) if x.dtype is torch.bfloat16 else x.numpy()
+    return x.view(torch.uint16).numpy().view(BFLOAT16) if x.dtype is torch.bfloat16 else x.numpy()
 
 
 def as_tensor(array: Any) -> Tensor:
     """A NumPy array's memory as a tensor."""
-    if bfloat16 is not None and array.dtype == bfloat16:
+    if BFLOAT16 is not None and array.dtype == BFLOAT16:
         return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
