@@ -173,6 +173,15 @@ def test_out_and_tapes_take_tensors():
     assert torch.equal(sg.grad(lambda t: sg.sum(sg.avg_pool(t, (2, 2))))(x), torch.full((4, 4), 0.25))
 
 
+def test_tensors_without_numbers_and_without_autograd():
+    assert sg.max_pool(torch.empty(2, 3, 8, 8, device="meta"), (2, 2)).shape == (2, 3, 4, 4)
+    x = torch.arange(16.0).reshape(4, 4)
+    with torch.inference_mode():
+        y = sg.max_pool(x, (2, 2))
+    assert y.is_inference()
+    assert y.tolist() == [[5, 7], [13, 15]]
+
+
 def test_no_torch_without_tensors():
     import subprocess
     import sys

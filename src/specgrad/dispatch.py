@@ -134,13 +134,13 @@ def recorder(operands: Sequence[Any]) -> Any:
     return max(found, key=lambda var: var.level.serial) if found else None
 
 
-def traced() -> bool:
-    """Whether torch.compile is reading this call."""
-    return tracer is not None and bool(tracer.is_compiling())
+def traced(operands: tuple[Any, ...] = ()) -> bool:
+    """Whether torch.compile is reading this call, of tensors."""
+    return tracer is not None and bool(tracer.reads(operands))
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    if traced() and not hasattr(op, "evaluate"):
+    if traced(operands) and not hasattr(op, "evaluate"):
         return tracer.forward(op, operands, out)
     var = recorder(operands)
     if var is not None:
@@ -154,7 +154,7 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    if traced():
+    if traced(operands):
         value, places = tracer.indices(op, operands, out)
         return value, places
     if recorder(operands) is not None:

@@ -26,7 +26,10 @@ from .operators import FAMILIES, HALVES, encoded
 
 Operands = tuple[Any, ...]
 
-is_compiling = torch.compiler.is_compiling
+
+def reads(operands: Operands) -> bool:
+    """Whether torch.compile is reading a call on these operands."""
+    return torch.compiler.is_compiling() and all(isinstance(x, Tensor) for x in operands)
 
 
 def forward(op: Any, operands: Operands, out: Any = None) -> Any:
@@ -98,7 +101,7 @@ def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
 
 
 def _by_aten(op: Any, *operands: Any) -> Any:
-    if not is_compiling():  # there the shapes may be symbols, and were checked before
+    if not torch.compiler.is_compiling():  # there the shapes may be symbols, and were checked before
         op.output_shape(*(tuple(x.shape) for x in operands))
     if isinstance(op, Bilinear):
         x = operands[0]

@@ -30,6 +30,7 @@ def is_plain(x: Tensor) -> bool:
     """Whether a call on this tensor is noticed by nothing but ordinary autograd."""
     return (
         not torch.compiler.is_compiling()
+        and not x.is_meta
         and _C._dispatch_keys(x).raw_repr() in _keys_of_plain(x.device.type)
         and _C._functorch.peek_interpreter_stack() is None
         and _C._len_torch_dispatch_stack() == 0

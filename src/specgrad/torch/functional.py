@@ -265,14 +265,13 @@ def _unpool(rank: int) -> Callable[..., Any]:
         # torch's own kernel lets threads race for a cell that two indices name; a scatter along one axis takes them in order
         usual = type(input) in CLASSES and input.layout is torch.strided and indices.dtype is torch.int64
         if usual and indices.shape == input.shape and input.ndim in (rank + 1, rank + 2) and input.numel() > 0:
-            wanted = (kernel_size, kernel_size if stride is None else stride, padding)
-            kernel, steps, pads = (_each(value, rank) for value in wanted)
-            lengths = F._unpool_output_size(input, kernel, steps, pads, output_size)[-rank:]  # type: ignore[attr-defined]
-            flat = input.new_zeros((*input.shape[:-rank], math.prod(lengths)))
+            wanted = [_each(v, rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
             try:
+                lengths = F._unpool_output_size(input, *wanted, output_size)[-rank:]  # type: ignore[attr-defined]
+                flat = input.new_zeros((*input.shape[:-rank], math.prod(lengths)))
                 filled = flat.scatter(-1, indices.flatten(-rank), input.flatten(-rank))
                 return filled.reshape(*input.shape[:-rank], *lengths)
-            except RuntimeError:  # an index outside the plane: torch says so in its own words
+            except (RuntimeError, TypeError, ValueError):  # torch refuses it in its own words
                 pass
         return torchs(input, indices, kernel_size, stride, padding, output_size)
 
