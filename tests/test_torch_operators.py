@@ -191,3 +191,20 @@ def test_no_torch_without_tensors():
         "specgrad.max_pool([[1, 2], [3, 4]], (2, 2)); print('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("function", [sg.conv, sg.conv_transpose], ids=["conv", "conv_transpose"])
+def test_convolution_of_rank_four_has_all_derivatives(function):
+    torch.manual_seed(0)
+    x, w = (
+        torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in ((1, 1, 2, 3, 2, 2), (1, 1, 2, 2, 1, 2))
+    )
+
+    def call(x, w):
+        return function(x, w, stride=(1, 2, 1, 1), padding=((1, 0), (0, 1), (0, 0), (0, 0)))
+
+    assert torch.autograd.gradcheck(call, (x, w), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(call, (x, w))
+    stacked = torch.stack([x, 2 * x]).detach()
+    mapped = torch.func.vmap(lambda t: call(t, w))(stacked)
+    torch.testing.assert_close(mapped, torch.stack([call(x, w), call(2 * x, w)]), rtol=0, atol=32 * 8 * UNIT)

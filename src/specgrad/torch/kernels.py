@@ -22,7 +22,6 @@ from .. import threads
 from ..engines import reference
 from ..engines.cpu import maximum, pooling
 from ..geometry import Adaptive
-from ..scalars.torch import Tensors
 
 try:
     BFLOAT16: Any = importlib.import_module("ml_dtypes").bfloat16
@@ -248,7 +247,6 @@ class Composed:
             return source, reference.recall(op, (source,))
         setting = reference.Setting(op, (like,))
         S, start, blocks = setting.scalars, 0, []
-        assert isinstance(S, Tensors)
         for window in setting.windows(S):
             here = None if source is None else source.reshape(-1)[start : start + window.size]
             blocks.append(None if here is None else (None, [here == tap for tap in range(setting.geometry.taps)]))
