@@ -15,7 +15,7 @@ import specgrad as sg  # noqa: E402
 import specgrad.torch  # noqa: E402
 from specgrad.conformance import bounds  # noqa: E402
 from specgrad.ops.pool import Average  # noqa: E402
-from specgrad.torch import functional, kernels  # noqa: E402
+from specgrad.torch import direct, functional, kernels  # noqa: E402
 from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("any_size")
@@ -142,6 +142,29 @@ def test_no_tangent_is_silently_zero(op):
         with torch.no_grad(), forward_ad.dual_level():
             nearly(forward_ad.unpack_dual(door(forward_ad.make_dual(x, dx))).tangent, wanted)
         nearly(func.jvp(door, (x,), (dx,))[1], wanted)
+
+
+@pytest.mark.parametrize("mode", ["vmap", "fake", "inference", "dual"])
+def test_what_is_plain_is_not_learnt_inside_a_mode(mode):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    direct._keys_of_plain.cache_clear()
+    x = sample(2, 4, 4)
+    if mode == "vmap":
+        func.vmap(lambda t: sg.max_pool(t, (2, 2)))(x)
+    elif mode == "fake":
+        with FakeTensorMode() as fake:
+            assert sg.max_pool(fake.from_tensor(x), (2, 2)).shape == (2, 2, 2)
+    elif mode == "inference":
+        with torch.inference_mode():
+            sg.max_pool(x, (2, 2))
+    else:
+        with forward_ad.dual_level():
+            sg.max_pool(forward_ad.make_dual(x, x), (2, 2))
+    assert direct.is_plain(x)
+    assert direct.is_plain(torch.nn.Parameter(x))
+    assert not direct.is_plain(x.as_subclass(type("Mine", (torch.Tensor,), {})))
+    assert not direct.is_plain(torch._neg_view(x))
 
 
 def test_a_transform_without_a_rule_raises():

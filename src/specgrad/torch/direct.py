@@ -17,25 +17,30 @@ from ..ops.pool import Average
 from . import keeping, kernels
 from .operators import FAMILIES, encoded
 
+CLASSES = (Tensor, torch.nn.Parameter)
+
 
 @functools.cache
 def _keys_of_plain(device: str) -> frozenset[int]:
-    """The dispatch keys of a tensor that is nothing else besides: no subclass, no wrapper, no view of negated numbers."""
-    usual = torch.empty(0, device=device)
-    with torch.inference_mode():
-        return frozenset(_C._dispatch_keys(x).raw_repr() for x in (usual, torch.empty(0, device=device)))
+    """The dispatch keys of a tensor that is nothing else besides: no wrapper of a transform, no view of negated numbers."""
+    found = set()
+    for inference in (False, True):
+        with torch.inference_mode(inference):
+            found.add(_C._dispatch_keys(torch.empty(0, device=device)).raw_repr())
+    return frozenset(found)
 
 
 def is_plain(x: Tensor) -> bool:
     """Whether a call on this tensor is noticed by nothing but ordinary autograd."""
     return (
         not torch.compiler.is_compiling()
+        and type(x) in CLASSES
         and not x.is_meta
-        and _C._dispatch_keys(x).raw_repr() in _keys_of_plain(x.device.type)
         and _C._functorch.peek_interpreter_stack() is None
         and _C._len_torch_dispatch_stack() == 0
         and forward_ad._current_level < 0
         and _C._get_tracing_state() is None
+        and _C._dispatch_keys(x).raw_repr() in _keys_of_plain(x.device.type)  # asked last: what is plain is learnt here
     )
 
 

@@ -1,7 +1,7 @@
 """What an engine keeps of a forward computation, as tensors that autograd can see: hooks count and move them, x is guarded.
 
-The GPU engine keeps tensors. The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are views of x become x itself, so
-that autograd notices when x is written to before backward. How the engine nests them is not known here.
+The GPU engine keeps tensors. The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are views
+of x become x itself, so that autograd notices when x is written to before backward. How the engine nests them is not known here.
 """
 
 from __future__ import annotations
