@@ -22,3 +22,9 @@ def specification():
     """Run the specification itself, whichever engine is faster: for tests of what operators mean."""
     with specgrad.engine("reference"):
         yield
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    """Let specgrad.torch.functional run calls of every size itself, which leaves small ones to aten."""
+    monkeypatch.setattr("specgrad.torch.functional.SMALL", 0)

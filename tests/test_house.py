@@ -30,6 +30,7 @@ LAYERS = [
     {"engines", "autograd", "graph"},
     {"functional"},
     {"ranked"},
+    {"torch"},
     {"conformance", "bench"},
     {"cli"},
 ]

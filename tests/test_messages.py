@@ -429,7 +429,7 @@ MESSAGES = [
     (
         lambda: sg.engine(["a"]).__enter__(),
         ArgumentError,
-        "engine: name=['a']: is not an engine; choose from cpu, reference",
+        "engine: name=['a']: is not an engine; choose from cpu, torch, reference",
     ),
     # out, engines
     (
@@ -440,7 +440,7 @@ MESSAGES = [
     (
         lambda: sg.engine("warp").__enter__(),
         ArgumentError,
-        "engine: name='warp': is not an engine; choose from cpu, reference",
+        "engine: name='warp': is not an engine; choose from cpu, torch, reference",
     ),
 ]
 

@@ -27,7 +27,7 @@ from . import dispatch
 from .arithmetic import like, total
 from .geometry import Geometry, Shape
 from .operator import RULES, Entry, Operator, Slot, Window, shape_of
-from .scalars import as_operand
+from .scalars import as_operand, is_tensor
 from .scalars.base import Cells, Family
 from .scalars.dual import Dual, Still
 
@@ -321,7 +321,8 @@ def stand_in(shape: Shape, example: Any) -> Any:
     """Zeros in the scalar of an example that take no memory, for an operand whose numbers do not matter."""
     while isinstance(example, Dual):
         example = example.primal
-    return np.broadcast_to(like(example, 0), shape)
+    zero = like(example, 0)
+    return zero.expand(shape) if is_tensor(zero) else np.broadcast_to(zero, shape)
 
 
 RULES.update(pushed=pushed, pulled=pulled)

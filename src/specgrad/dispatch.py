@@ -21,9 +21,16 @@ import numpy as np
 from .arithmetic import like
 from .errors import ArgumentError, SlowPathWarning, describe, refusal
 
-ENGINES = {"cpu": "specgrad.engines.cpu", "reference": "specgrad.engines.reference"}
+ENGINES = {
+    "cpu": "specgrad.engines.cpu",
+    "torch": "specgrad.engines.tensors",
+    "reference": "specgrad.engines.reference",
+}
 
 LARGE = 1_000_000  # elements of a float array from which the specification is worth a warning
+
+tracer: Any = None
+"""The part of `specgrad.torch`, once imported, that runs operators while torch.compile reads Python; it reads no caches."""
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
@@ -127,7 +134,14 @@ def recorder(operands: Sequence[Any]) -> Any:
     return max(found, key=lambda var: var.level.serial) if found else None
 
 
+def traced(operands: tuple[Any, ...] = ()) -> bool:
+    """Whether torch.compile is reading this call, of tensors."""
+    return tracer is not None and bool(tracer.reads(operands))
+
+
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
+    if traced(operands) and not hasattr(op, "evaluate"):
+        return tracer.forward(op, operands, out)
     var = recorder(operands)
     if var is not None:
         if out is not None:
@@ -140,6 +154,9 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    if traced(operands):
+        value, places = tracer.indices(op, operands, out)
+        return value, places
     if recorder(operands) is not None:
         found = with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
         return forward(op, operands, out), found

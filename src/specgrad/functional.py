@@ -46,6 +46,8 @@ _made: dict[Any, Any] = {}
 
 def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
     """The operator, made once for arguments that are written alike: checking them costs more than a small pooling."""
+    if dispatch.traced():
+        return kind(*given, **options)
     try:
         key = kind, marshal.dumps((given, *options.items()), 2)  # unlike ==, it tells 2 from 2.0 and True
     except ValueError:

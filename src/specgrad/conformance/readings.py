@@ -6,6 +6,7 @@ the part that differs says "this looks like …". A subject may declare readings
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 
 from .. import dispatch
 from ..geometry import Adaptive
-from ..ops import AvgPool, Conv, SmoothMaxPool
+from ..ops import AvgPool, Conv, ConvTranspose, SmoothMaxPool
 from ..ops.conv import Bilinear
 from ..ops.pool import AdaptiveWindow, Average, Maximum, Pool
 from .answers import widened
@@ -169,8 +170,10 @@ def flipped(case: Case) -> Results:
 
 
 def multiplied(case: Case) -> Results:
-    """Convolution that multiplies its padding: 0 times an infinite weight is NaN."""
+    """Convolution that multiplies its padding, or its adjoint what it crops: 0 times an infinite weight is NaN."""
     op: Any = case.op
+    if isinstance(op, ConvTranspose):
+        return cropped(case)
     x, weight, *bias = map(widened, case.operands)
     dx, moved, *bias_moved = map(widened, case.tangents)
     sizes = x.shape[x.ndim - len(op.kernel_size) :]
@@ -182,6 +185,20 @@ def multiplied(case: Case) -> Results:
     pulled = plain.vjp(padded, widened(case.cotangent))[0]
     inside = tuple(slice(a, pulled.shape[i] - b) for i, (a, b) in enumerate(around))
     return Results(value, pushed, pulled[inside])
+
+
+def cropped(case: Case) -> Results:
+    """A transposed convolution that is computed whole and cropped, so that cropped cotangents are zeros that meet the weights."""
+    op: Any = case.op
+    operands, tangents = tuple(map(widened, case.operands)), tuple(map(widened, case.tangents))
+    whole = dataclasses.replace(op, padding=0, output_padding=0)
+    arriving, rank = widened(case.cotangent), len(op.kernel_size)
+    lengths = whole.output_shape(*(x.shape for x in operands))
+    around = [(0, 0)] * (arriving.ndim - rank) + [(before, 0) for before, _ in op.padding]
+    arriving = np.pad(arriving, around)[tuple(slice(n) for n in lengths)]
+    arriving = np.pad(arriving, [(0, n - m) for n, m in zip(lengths, arriving.shape, strict=True)])
+    value, pushed = op.jvp(operands, tangents)
+    return Results(value, pushed, whole.vjp(operands, arriving)[0])
 
 
 def flushed(case: Case) -> Results:
@@ -243,7 +260,7 @@ READINGS = [
     Reading(
         "padding is multiplied",
         "padding is the number 0 and meets the weights: 0 times infinity is NaN",
-        _is(Conv),
+        _is(Conv, ConvTranspose),
         multiplied,
     ),
     Reading("subnormals flushed", "subnormal numbers count as 0", lambda op: True, flushed),

@@ -52,6 +52,10 @@ class Pool(Operator):
 
     def output_shape(self, *shapes: Shape) -> Shape:
         (shape,) = checked_shapes(self, shapes)
+        return self.result_shape(shape)
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """`output_shape` of lengths that need not be known numbers: only + - * // and comparisons are asked of them."""
         positions = self.positions(shape)
         lengths = list(shape)
         for p, axis in zip(positions, self.spatial(tuple(shape[p] for p in positions)), strict=True):
@@ -136,9 +140,9 @@ class WholeWindow(Pool):
     def spatial(self, sizes: Shape) -> tuple[Axis, ...]:
         return tuple(Adaptive(n, 1) for n in sizes)
 
-    def output_shape(self, *shapes: Shape) -> Shape:
-        full = super().output_shape(*shapes)
-        dropped = () if self.keepdims else self.positions(*shapes)
+    def result_shape(self, shape: Shape) -> Shape:
+        full = super().result_shape(shape)
+        dropped = () if self.keepdims else self.positions(shape)
         return tuple(n for p, n in enumerate(full) if p not in dropped)
 
 
@@ -207,7 +211,7 @@ class Maximum(Pool):
         """Where in the flat input the first winner of each window is; -1 where no cell is real."""
         _, leads = kept
         flat = np.full(window.size, -1, np.int64)
-        for tap, first in zip(window, self._firsts(window.scalars, leads), strict=True):
+        for tap, first in zip(window, map(window.scalars.truth, self._firsts(window.scalars, leads)), strict=True):
             flat[first] = tap.place[0][first]
         return flat
 

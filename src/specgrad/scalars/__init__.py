@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import numbers
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,14 +29,21 @@ HOMES = {  # the top-level module that defines the scalar's type -> the file tha
     "flint": "flint",
     "z3": "z3",
     "sympy": "sympy",
+    "torch": "torch",
 }
 
-__all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family"]
+__all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_tensor"]
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a torch tensor; where nobody imported torch, nothing is."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def as_operand(name: str, argument: str, value: Any) -> Any:
-    """An operand as the array it is: NumPy arrays and Duals as they are, numbers and nested lists as NumPy arrays."""
-    if type(value) is np.ndarray and value.dtype != object:
+    """An operand as the array it is: NumPy arrays, tensors and Duals as they are, numbers and nested lists as NumPy arrays."""
+    if (type(value) is np.ndarray and value.dtype != object) or is_tensor(value):
         return value
     if isinstance(value, Still):
         return Still(as_operand(name, argument, value.primal))
@@ -57,6 +65,8 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
 def as_indices(name: str, argument: str, value: Any) -> Any:
     """An operand that holds whole numbers, such as labels, as a NumPy array of them."""
     array = as_operand(name, argument, value)
+    if is_tensor(array):
+        array = array.detach().cpu().numpy()
     if isinstance(array, np.ndarray) and array.dtype == object and all(type(e) is int for e in array.flat):
         array = array.astype(np.intp)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
@@ -69,6 +79,9 @@ def find_family(name: str, arguments: Sequence[str], operands: Sequence[Any]) ->
     if any(isinstance(operand, Dual) for operand in operands):
         inner = find_family(name, arguments, [o.primal if isinstance(o, Dual) else o for o in operands])
         return deepened(inner, max(map(depth, operands)))
+    if any(map(is_tensor, operands)):
+        composed: Family = importlib.import_module(f"{__name__}.torch").family_of(name, arguments, operands)
+        return composed
     found: dict[Any, int] = {}
     for place, (argument, operand) in enumerate(zip(arguments, operands, strict=True)):
         for kind in _kinds(name, argument, operand):

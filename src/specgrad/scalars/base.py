@@ -107,6 +107,10 @@ class Family:
         """a where the mask holds, else b; the other is never touched, whatever it is."""
         return np.where(mask, a, b)
 
+    def truth(self, mask: Mask) -> Any:
+        """A mask as NumPy booleans, where comparisons are decided."""
+        return mask
+
     def exp(self, a: Cells) -> Cells:
         return np.exp(a)
 

@@ -14,7 +14,7 @@ from ..errors import ScalarError, refusal
 from .base import Cells, Family, Mask, Number, alike, unlike
 
 _ORDER = ("complex numbers have no order", "pool the real and imaginary parts apart")
-_LACKS = {
+LACKS = {
     "f": {},
     "i": {"division": ("integers do not divide", "cast first, e.g. x.astype(np.float64)")},
     "c": {"real": _ORDER},
@@ -36,7 +36,7 @@ class Numbers(Family):
         self.dtype = dtype
         half = dtype.itemsize == 2 and dtype.kind in "fV"
         self.computed = np.dtype(np.float32) if half else dtype
-        self.lacks = _LACKS["i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "f"]
+        self.lacks = LACKS["i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "f"]
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
         return admitted(self.dtype, name, argument, array).astype(self.computed).reshape(-1)

@@ -26,6 +26,8 @@ NAMES = (
     "specgrad tape",
     "specgrad graph",
     "specgrad program",
+    "specgrad torch cpu",
+    "specgrad torch cuda",
     "torch cpu",
     "torch cuda",
     "torch mkldnn",

@@ -1,4 +1,4 @@
-"""Our own engines: every one in `dispatch.ENGINES`, forced, on what it takes."""
+"""Our own engines: every one in `dispatch.ENGINES` that takes arrays, forced, on what it takes. Tensors are in `layers`."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ class Engine:
 def subjects() -> list[Any]:
     made = []
     for name in dispatch.ENGINES:
+        if name == "torch":
+            continue
         try:
             made.append(Engine(name))
         except ImportError:

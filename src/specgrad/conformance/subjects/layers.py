@@ -92,7 +92,7 @@ def torch_layers() -> list[Any]:
     class TorchLayer(functional.TorchFunctional):  # type: ignore[misc]
         """specgrad's operators on torch tensors."""
 
-        conventions = ()
+        conventions = ("padding is multiplied",)  # by aten, whose convolution it is
 
         def __init__(self, device: str) -> None:
             super().__init__(device)

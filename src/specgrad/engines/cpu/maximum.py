@@ -177,12 +177,17 @@ def keep(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Winners]:
 
 def indices(op: Any, x: Array, out: Array | None) -> tuple[Array, Array]:
     """The maximum, and the place of the first winner in its plane."""
-    y, (seen, codes) = keep(op, x, out)
-    made = seen.plan
+    y, kept = keep(op, x, out)
+    return y, places(kept)
+
+
+def places(kept: Winners) -> Array:
+    """The place of each first winner in its plane."""
+    (made, _, _, _), codes = kept
     found = np.empty(made.lengths, np.int64)
     ints, tables = np.array([made.codes, made.seen.inner]), made.in_plane
     each_plane(made, lambda *tasks: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, *tasks))
-    return y, found.transpose(made.back).reshape(made.shape)
+    return found.transpose(made.back).reshape(made.shape)
 
 
 def push(kept: Winners, dx: Array) -> Array:

@@ -21,7 +21,7 @@ from ...ops.pool import Average, Maximum, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, chain, maximum, smooth
-from .cells import handed_over, is_plain_array, kind, see
+from .cells import Array, canonical, handed_over, is_plain_array, kind, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 
@@ -71,6 +71,19 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     return maximum.indices(op, x, out)
+
+
+def kept_as_array(kept: maximum.Winners) -> Array:
+    """What a maximum with ties "first" keeps, as one array of codes shaped like its value."""
+    made = kept.seen.plan
+    return kept.codes.reshape(made.lengths).transpose(made.back).reshape(made.shape)
+
+
+def kept_of_array(op: Any, x: Array, codes: Array) -> maximum.Winners:
+    """What `kept_as_array` undoes, for an operand of which the numbers do not matter."""
+    seen = see(op, x)
+    width = np.uint8 if seen.plan.codes <= 255 else np.int32
+    return maximum.Winners(seen, canonical(seen.plan, codes, of_output=True).astype(width, copy=False))
 
 
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:

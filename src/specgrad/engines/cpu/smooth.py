@@ -110,7 +110,7 @@ def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
     z, known, passes = widened(made, found, x, of_output=False), numbers(op, found), stops(made)
     if known[1] < 0:
         z = -z
-    if 1 < made.seen.inner < VECTOR:
+    if 1 < made.seen.inner < made.lanes:
         z = beyond(z)
     planes = made.seen.planes
     kept = [tuple(roomy(planes * one.windows, found) for _ in range(2)) for one in passes] if keeps else []
@@ -150,8 +150,8 @@ def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
     known, passes = numbers(made.op, found), stops(made)
     last = len(passes) - 1
     turns = range(last, -1, -1) if pulls else range(last + 1)
-    if any(1 < one.ints[2] < VECTOR for one in passes):
-        moved = beyond(moved)
+    if any(1 < one.ints[2] < made.lanes for one in passes):  # kept arrays may have come another way than from `value`
+        z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
     result = roomy(made.seen.planes * (passes[0].cells if pulls else passes[last].windows), found)
 
     def work(start: int, stop: int) -> None:

@@ -1,0 +1,118 @@
+"""Torch tensors of one number type on one device: the specification composed of aten calls, which autograd can follow.
+
+Half floats are computed in float32 and rounded once at the end. Sums are deterministic on every device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import ScalarError, refusal
+from .base import Cells, Family, Mask, Number, unlike
+from .floats import LACKS
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+class Tensors(Family):
+    """Tensors of one dtype on one device."""
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype, self.device = dtype, device
+        self.computed = torch.float32 if dtype in _HALVES else dtype
+        self.lacks = LACKS["c" if dtype.is_complex else "f" if dtype.is_floating_point else "i"]
+
+    def computing(self) -> contextlib.AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def holds(self, number: Number) -> bool:
+        try:
+            held = torch.tensor(float(number), dtype=self.computed)
+        except OverflowError:
+            return False
+        return bool(torch.isfinite(held) and held != 0)
+
+    def enter(self, name: str, argument: str, array: Any) -> Cells:
+        if not isinstance(array, torch.Tensor) or (array.dtype, array.device) != (self.dtype, self.device):
+            other = f"{array.dtype} on {array.device}" if isinstance(array, torch.Tensor) else type(array).__name__
+            raise refusal(ScalarError, name, argument, array, *unlike(other, f"{self.dtype} on {self.device}"))
+        return array.to(self.computed).reshape(-1)
+
+    def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
+        return cells.to(self.dtype).reshape(shape)
+
+    def constant(self, number: Any) -> Cells:
+        if not isinstance(number, np.ndarray) and self.computed.is_floating_point:
+            number = float(number)
+        return torch.as_tensor(number, dtype=self.computed, device=self.device)
+
+    def zeros(self, size: int) -> Cells:
+        return torch.zeros(size, dtype=self.computed, device=self.device)
+
+    def take(self, cells: Cells, index: Any) -> Cells:
+        return cells[torch.as_tensor(index, device=self.device)]
+
+    def join(self, blocks: Sequence[Cells]) -> Cells:
+        return torch.cat([self.zeros(0), *blocks])
+
+    def interleave(self, columns: Sequence[Cells]) -> Cells:
+        return torch.stack(list(columns), dim=-1).reshape(-1)
+
+    def add_at(self, target: Cells, index: Any, values: Cells) -> Cells:
+        places = torch.as_tensor(index, device=self.device)
+        if self.device.type == "cpu":
+            return target.index_add(0, places, values)
+        return target.index_put((places,), values, accumulate=True)  # sorts first; index_add would add atomically
+
+    def gt(self, a: Cells, b: Cells) -> Mask:
+        return torch.gt(a, b)
+
+    def eq(self, a: Cells, b: Cells) -> Mask:
+        return torch.eq(a, b)
+
+    def is_nan(self, a: Cells) -> Mask:
+        return torch.ne(a, a)
+
+    def both(self, a: Mask, b: Mask) -> Mask:
+        return self._mask(a) & self._mask(b)
+
+    def either(self, a: Mask, b: Mask) -> Mask:
+        return self._mask(a) | self._mask(b)
+
+    def negate(self, a: Mask) -> Mask:
+        return ~self._mask(a)
+
+    def where(self, mask: Mask, a: Cells, b: Cells) -> Cells:
+        return torch.where(self._mask(mask), a, b)
+
+    def exp(self, a: Cells) -> Cells:
+        return torch.exp(a)
+
+    def log(self, a: Cells) -> Cells:
+        return torch.log(a)
+
+    def still(self, a: Cells) -> Cells:
+        return a.detach()
+
+    def pivot(self, a: Cells) -> Cells:
+        return torch.where(torch.isfinite(a), a, self.constant(0)).detach()
+
+    def truth(self, mask: Mask) -> Any:
+        return self._mask(mask).cpu().numpy()
+
+    def _mask(self, mask: Mask) -> Any:
+        return torch.as_tensor(mask, device=self.device)
+
+
+def family_of(name: str, arguments: Sequence[str], operands: Sequence[Any]) -> Family:
+    """The family of the first tensor among these operands; the others must fit it."""
+    first = next(operand for operand in operands if isinstance(operand, torch.Tensor))
+    if first.dtype is torch.bool:
+        rule, remedy = "torch.bool is not a scalar specgrad takes", "cast to a number first, e.g. x.float()"
+        raise refusal(ScalarError, name, arguments[0], first, rule, remedy)
+    return Tensors(first.dtype, first.device)

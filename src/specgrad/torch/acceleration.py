@@ -1,0 +1,109 @@
+"""Give an existing model faster pooling: its modules by exchanging their classes, its functional calls by a mode of torch.
+
+A module keeps its identity, its parameters, buffers, hooks and name; only its class changes, and changes back. Values of maxima are the
+same bits, averages lie within the same error bound.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its customary name
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from . import functional
+from .modules import REPLACES
+
+
+def _replaced() -> dict[Any, Any]:
+    """torch's functions, as a mode sees them called, and ours."""
+    found: dict[Any, Any] = {}
+    for kind in ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool", "lp_pool"):
+        for rank in (1, 2, 3):
+            name = f"{kind}{rank}d"
+            ours = getattr(functional, name)
+            found[getattr(F, name)] = ours
+            if hasattr(F, f"{name}_with_indices"):
+                found[getattr(F, f"{name}_with_indices")] = functools.partial(ours, return_indices=True)
+            if hasattr(torch, name) and kind != "adaptive_max_pool":  # torch.adaptive_max_pool1d gives indices always
+                found[getattr(torch, name)] = ours
+    return found
+
+
+class _Calls(TorchFunctionMode):
+    """While it is active, calls of torch's pooling functions are calls of ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted: Counter[str] = Counter()
+        self.replaced = _replaced()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        ours = self.replaced.get(func)
+        if ours is None:
+            return func(*args, **(kwargs or {}))
+        name = getattr(ours, "__name__", None) or ours.func.__name__
+        self.counted[name] += 1
+        if isinstance(ours, functools.partial):
+            kwargs = {name: value for name, value in (kwargs or {}).items() if name != "return_indices"}
+        return ours(*args, **(kwargs or {}))
+
+
+class Acceleration:
+    """What `accelerate` did. Print it, `undo` it, or use it in a ``with`` block, at whose end it is undone."""
+
+    def __init__(self, model: nn.Module | None) -> None:
+        self.model = model
+        self.changed: dict[str, nn.Module] = {}
+        self._calls = _Calls()
+        for name, module in model.named_modules() if model is not None else ():
+            if type(module) in REPLACES:
+                self.changed[name or type(module).__name__] = module
+                module.__class__ = REPLACES[type(module)]
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How many functional calls were exchanged in the ``with`` block, by name."""
+        return self._calls.counted
+
+    def undo(self) -> None:
+        """Give every module its own class back."""
+        theirs = {ours: torchs for torchs, ours in REPLACES.items()}
+        for module in self.changed.values():
+            module.__class__ = theirs.get(type(module), type(module))
+        self.changed = {}
+
+    def __enter__(self) -> Acceleration:
+        self._calls.__enter__()
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._calls.__exit__(*problem)
+        self.undo()
+
+    def __str__(self) -> str:
+        rows = [(name, repr(module)) for name, module in self.changed.items()]
+        rows += [(f"{name}()", f"{count} calls") for name, count in self.calls.items()]
+        if not rows:
+            return "specgrad: no pooling module found"
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(["specgrad runs", *(f"  {name:<{width}}  {what}" for name, what in rows)])
+
+
+def accelerate(model: nn.Module | None = None, *, verbose: bool = True) -> Acceleration:
+    """Let specgrad run a model's pooling modules from now on, and in a ``with`` block its functional calls too.
+
+    >>> net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.MaxPool2d(2))
+    >>> done = accelerate(net)
+    specgrad runs
+      1  MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
+    >>> done.undo()
+    """
+    done = Acceleration(model)
+    if verbose and model is not None:
+        print(done)
+    return done

@@ -1,0 +1,230 @@
+"""Every operator on tensors, with the functions of an engine: what `specgrad.max_pool(tensor, …)` and `MaxPool(…)(tensor)` reach.
+
+Pooling goes to the operators of `operators`; convolution to aten for ranks 1 to 3, from which higher ranks are built axis by axis;
+everything else is an aten call. All of it can be differentiated and transformed by torch. Convolution by aten multiplies padding by
+the weight, so an infinite weight over padding gives NaN here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its customary name
+from torch import Tensor
+
+from .. import dispatch, ops
+from ..engines import reference
+from ..errors import ArgumentError, refusal
+from ..ops.conv import Bilinear
+from ..ops.pool import Average, Maximum, Pool
+from . import kernels
+from .direct import pooled
+from .operators import FAMILIES, HALVES, encoded
+
+Operands = tuple[Any, ...]
+
+
+def reads(operands: Operands) -> bool:
+    """Whether torch.compile is reading a call on these operands."""
+    return torch.compiler.is_compiling() and all(isinstance(x, Tensor) for x in operands)
+
+
+def forward(op: Any, operands: Operands, out: Any = None) -> Any:
+    """The value; copied into `out` where one is given."""
+    value = pooled(op, operands[0]) if isinstance(op, Pool) else _by_aten(op, *operands)
+    if out is None:
+        return value
+    if not isinstance(out, Tensor) or (out.shape, out.dtype, out.device) != (value.shape, value.dtype, value.device):
+        rule = f"must be a {value.dtype} tensor of shape {tuple(value.shape)} on {value.device}"
+        raise refusal(ArgumentError, op.name, "out", out, rule, "allocate it with torch.empty")
+    return out.copy_(value)
+
+
+def keep(op: Any, operands: Operands) -> tuple[Any, Any]:
+    """The value, and what its slopes are read from."""
+    if isinstance(op, Maximum) and kernels.reads_codes(op):
+        (x,) = operands
+        value, codes = FAMILIES[type(op)].keep(x, kernels.last_axes(x), *encoded(op, x.ndim))
+        return value, codes
+    return forward(op, operands), recall(op, operands)
+
+
+def recall(op: Any, operands: Operands) -> Any:
+    if isinstance(op, Maximum) and kernels.reads_codes(op):
+        return keep(op, operands)[1]
+    return operands[0] if isinstance(op, Pool) and not isinstance(op, Average) else None
+
+
+def indices(op: Any, operands: Operands, out: Any = None) -> tuple[Any, Any]:
+    """The value, and the winner's flat index in its spatial plane."""
+    (x,) = operands
+    one = op if op.ties == "first" else dataclasses.replace(op, ties="first")
+    value, codes = keep(one, operands)
+    found = FAMILIES[type(one)].places(codes, x.detach(), list(x.shape), kernels.last_axes(x), *encoded(one, x.ndim))
+    if one is not op or out is not None:
+        value = forward(op, operands, out)
+    return value, found
+
+
+def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
+    if isinstance(op, Pool):
+        (x,), (dx,) = operands, tangents
+        dx = torch.zeros_like(x) if dx is None else dx
+        return FAMILIES[type(op)].push(dx, kept, kernels.last_axes(x), *encoded(op, x.ndim))
+    moved = [s for s, t in enumerate(tangents) if t is not None]
+    return torch.func.jvp(
+        _of_slots(op, operands, moved), tuple(operands[s] for s in moved), tuple(tangents[s] for s in moved)
+    )[1]
+
+
+def pull(op: Any, operands: Operands, kept: Any, cotangent: Any, wanted: Any = None) -> Operands:
+    if isinstance(op, Pool):
+        (x,) = operands
+        return (FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), kernels.last_axes(x), *encoded(op, x.ndim)),)
+    reached = [s for s in range(len(operands)) if op.slots[s].differentiable and (wanted is None or wanted[s])]
+    back = torch.func.vjp(_of_slots(op, operands, reached), *(operands[s] for s in reached))[1]
+    found = dict(zip(reached, back(cotangent), strict=True))
+    return tuple(found.get(s) for s in range(len(operands)))
+
+
+def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
+    """The operator as a function of some of its operands."""
+
+    def function(*moved: Any) -> Any:
+        given = dict(zip(slots, moved, strict=True))
+        return _by_aten(op, *(given.get(s, x) for s, x in enumerate(operands)))
+
+    return function
+
+
+def _by_aten(op: Any, *operands: Any) -> Any:
+    if not torch.compiler.is_compiling():  # there the shapes may be symbols, and were checked before
+        op.output_shape(*(tuple(x.shape) for x in operands))
+    if isinstance(op, Bilinear):
+        x = operands[0]
+        if not x.is_floating_point() and not x.is_complex():
+            return reference.forward(op, operands)
+        if x.dtype in HALVES and x.device.type == "cpu":  # where aten rounds between the sum and the bias
+            return BY_ATEN[type(op)](op, *(t.float() for t in operands)).to(x.dtype)
+    return BY_ATEN[type(op)](op, *operands)
+
+
+def _factor(op: Any, x: Tensor) -> Any:
+    return float(op.factor) if x.is_floating_point() else op.factor
+
+
+def _over(op: Any, x: Tensor) -> Any:
+    return tuple(range(x.ndim)) if op.axis is None else op.axis
+
+
+def _sum(op: Any, x: Tensor) -> Tensor:
+    axes = _over(op, x)
+    return x.sum(axes, keepdim=op.keepdims, dtype=x.dtype) if axes else x.clone()
+
+
+def _mean(op: Any, x: Tensor) -> Tensor:
+    axes = _over(op, x)
+    return x.mean(axes, keepdim=op.keepdims) if axes else x.clone()
+
+
+def _cross_entropy(op: Any, logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long())
+
+
+def _conv(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    rank = len(op.kernel_size)
+    if rank == 0:  # rank 1 over one cell
+        return _conv(ops.Conv((1,), groups=op.groups), x[..., None], weight[..., None], bias)[..., 0]
+    channel = x.ndim - rank - 1
+    axes = [axis for axis, _ in op.sliding(tuple(x.shape[channel + 1 :]))]
+    pads = [(axis.before, axis.after) for axis in axes]
+    lead, x = x.shape[:channel], x.reshape(-1, *x.shape[channel:])
+    y = _convolved(x, weight, bias, list(op.stride), pads, list(op.dilation), op.groups)
+    return y.reshape(*lead, *y.shape[1:])
+
+
+def _convolved(
+    x: Tensor,
+    weight: Tensor,
+    bias: Any,
+    stride: list[int],
+    pads: list[tuple[int, int]],
+    dilation: list[int],
+    groups: int,
+) -> Tensor:
+    """Convolution over (batch, channel, *spatial): aten's up to rank 3, beyond it one axis unrolled into a sum."""
+    rank = len(stride)
+    if rank <= 3:
+        if any(a != b for a, b in pads):
+            x, pads = F.pad(x, [p for pair in reversed(pads) for p in pair]), [(0, 0)] * rank
+        function = (F.conv1d, F.conv2d, F.conv3d)[rank - 1]
+        return function(x, weight, bias, stride, [a for a, _ in pads], dilation, groups)
+    (before, after), step = pads[0], dilation[0]
+    x = F.pad(x, [0, 0] * (rank - 1) + [before, after])
+    length = (x.shape[2] - step * (weight.shape[2] - 1) - 1) // stride[0] + 1
+    total: Any = None
+    for tap in range(weight.shape[2]):
+        rows = x[:, :, tap * step : tap * step + (length - 1) * stride[0] + 1 : stride[0]].movedim(2, 1)
+        part = _convolved(
+            rows.reshape(-1, *rows.shape[2:]),
+            weight[:, :, tap],
+            bias if tap == 0 else None,
+            stride[1:],
+            pads[1:],
+            dilation[1:],
+            groups,
+        )
+        total = part if total is None else total + part
+    summed: Tensor = total.reshape(-1, length, *total.shape[1:]).movedim(1, 2)
+    return summed
+
+
+def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    rank = len(op.kernel_size)
+    if rank == 0:  # rank 1 over one cell
+        return _conv_transpose(ops.ConvTranspose((1,), groups=op.groups), x[..., None], weight[..., None], bias)[..., 0]
+    channel = x.ndim - rank - 1
+    lead, sizes = x.shape[:channel], x.shape[channel + 1 :]
+    x = x.reshape(-1, *x.shape[channel:])
+    if rank <= 3:
+        function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
+        y = function(x, weight, None, op.stride, 0, 0, op.groups, op.dilation)
+        room = [(-a, extra - b) for (a, b), extra in zip(op.padding, op.output_padding, strict=True)]
+        if any(p for pair in room for p in pair):
+            y = F.pad(y, [p for pair in reversed(room) for p in pair])  # less than nothing crops
+    else:  # the adjoint of convolution in its input
+        shape = (x.shape[0], weight.shape[1] * op.groups, *(axis.size for axis, _ in op.sliding(tuple(sizes))))
+        first: Any = (..., *(slice(n) for n in sizes))
+
+        def convolution(z: Tensor) -> Tensor:
+            return _convolved(z, weight, None, list(op.stride), list(op.padding), list(op.dilation), op.groups)[first]
+
+        y = torch.func.vjp(convolution, x.new_zeros(shape))[1](x)[0]
+    if bias is not None:
+        y = y + bias.reshape(-1, *(1,) * rank)
+    return y.reshape(*lead, *y.shape[1:])
+
+
+BY_ATEN: dict[type[Any], Any] = {
+    ops.Conv: _conv,
+    ops.ConvTranspose: _conv_transpose,
+    ops.Linear: lambda op, x, weight, bias=None: F.linear(x, weight, bias),
+    ops.Relu: lambda op, x: torch.relu(x),
+    ops.Add: lambda op, x, y: x + y,
+    ops.Sub: lambda op, x, y: x - y,
+    ops.Mul: lambda op, x, y: x * y,
+    ops.Scale: lambda op, x: x * _factor(op, x),
+    ops.Reshape: lambda op, x: x.reshape(op.shape),
+    ops.Detach: lambda op, x: x.detach(),
+    ops.Sum: _sum,
+    ops.Mean: _mean,
+    ops.LogSoftmax: lambda op, x: torch.log_softmax(x, -1),
+    ops.CrossEntropy: _cross_entropy,
+    ops.MseLoss: lambda op, prediction, target: (prediction - target).square().mean(),
+}
+"""Every operator but pooling as aten calls; a test fails when one is missing."""
+
+dispatch.tracer = sys.modules[__name__]

@@ -1,0 +1,324 @@
+"""torch.nn.functional's pooling under its own names: same arguments, defaults, shapes, dtypes and errors, by specgrad's engines.
+
+A call that these engines do not take, or that torch refuses, goes to torch's own function, which then answers or raises its own error:
+integers, tensors of other layouts, classes or devices, inputs below `SMALL` elements, where calling from Python costs more than pooling, and
+dilated windows that could miss the input altogether. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its customary name
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+
+from ..errors import SpecgradError
+from ..functional import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    global_avg_pool,
+    global_max_pool,
+    max_pool,
+    smooth_max_pool,
+)
+from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
+from .direct import is_plain, run
+from .kernels import BFLOAT16, last_axes
+from .operators import FAMILIES, FIELDS, HALVES, decoded
+
+SMALL = 1 << 17
+"""Elements of an input below which aten is called, and twice as many where a gradient is wanted: two calls from Python instead of one.
+Measured with benchmarks/torch_front_end.py --small, where the slower of maximum and average draws level with torch."""
+
+FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if BFLOAT16 is not None else ()))
+DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
+"""Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
+CLASSES = (Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
+
+Ints = int | Sequence[int]
+
+
+def _takes(x: Any, rank: int) -> bool:
+    """Whether an input is one for our engines: plain float cells, batched or not, and many of them."""
+    if (
+        type(x) not in CLASSES
+        or x.layout is not torch.strided
+        or x.dtype not in FLOATS
+        or x.device.type not in DEVICES
+        or x.ndim not in (rank + 1, rank + 2)
+    ):
+        return False
+    if torch.compiler.is_compiling():  # lengths may be symbols there, which a comparison would fix
+        return True
+    return bool(x.numel() >= max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1))
+
+
+def _each(value: Any, rank: int) -> list[int] | None:
+    """One integer per axis, written as torch lets one write them; None if they are not."""
+    if isinstance(value, int | torch.SymInt):
+        return None if isinstance(value, bool) else [value] * rank  # type: ignore[list-item]
+    if not isinstance(value, tuple | list) or not all(isinstance(v, int | torch.SymInt) for v in value):
+        return None
+    return list(value) * rank if len(value) == 1 else list(value) if len(value) == rank else None
+
+
+def _sliding(x: Tensor, rank: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> dict[str, Any] | None:
+    """Kernel, stride, padding as pairs and dilation, if torch would take them and no window can miss the input."""
+    kernel = _each(kernel_size, rank)
+    pads, holes = _each(padding, rank), _each(dilation, rank)
+    steps = kernel if stride is None or (isinstance(stride, tuple | list) and not stride) else _each(stride, rank)
+    if kernel is None or steps is None or pads is None or holes is None:
+        return None
+    for n, k, s, p, d in zip(x.shape[-rank:], kernel, steps, pads, holes, strict=True):
+        if k < 1 or s < 1 or d < 1 or p < 0 or 2 * p > k or (d > 1 and n < d):
+            return None
+    doubled = [p for p in pads for _ in range(2)]
+    return {
+        "kernel_size": kernel,
+        "stride": steps,
+        "padding": doubled,
+        "dilation": holes,
+        "axes": list(range(-rank, 0)),
+    }
+
+
+def _widened(x: Tensor, rank: int) -> Tensor:
+    """Under autocast on the CPU torch pools half floats of rank 3 in float32."""
+    casts = rank == 3 and x.dtype in HALVES and x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    return x.float() if casts else x
+
+
+def _answered(ours: Callable[[], Any], torchs: Callable[[], Any]) -> Any:
+    """What our operator gives; what it refuses is torch's to answer or to refuse."""
+    try:
+        return ours()
+    except SpecgradError:
+        return torchs()
+
+
+def _found(kind: Any, x: Tensor, words: dict[str, Any], return_indices: bool = False) -> Any:
+    made, parameters = FAMILIES[kind], [words[field] for field in FIELDS[kind]]
+    if not return_indices and is_plain(x):
+        return run(decoded(kind, parameters), x)
+    last = last_axes(x)
+    if not return_indices:
+        return made.value(x, last, *parameters)
+    value, codes = made.keep(x, last, *parameters)
+    return value, made.places(codes, x.detach(), list(x.shape), last, *parameters)
+
+
+def _maximum(rank: int) -> Callable[..., Any]:
+    torchs = getattr(F, f"max_pool{rank}d")
+
+    def function(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        def theirs() -> Any:
+            return torchs(
+                input, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, return_indices=return_indices
+            )
+
+        if (
+            not _takes(input, rank)
+            or (sliding := _sliding(input, rank, kernel_size, stride, padding, dilation)) is None
+        ):
+            return theirs()
+        words = {**sliding, "ceil_mode": bool(ceil_mode), "ties": "first"}
+        return _answered(lambda: _found(MaxPool, _widened(input, rank), words, return_indices), theirs)
+
+    return _named(function, f"max_pool{rank}d")
+
+
+def _average(rank: int) -> Callable[..., Any]:
+    torchs = getattr(F, f"avg_pool{rank}d")
+
+    def run(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None,
+        padding: Ints,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor: tuple[Any, ...] = (),
+    ) -> Any:
+        def theirs() -> Any:
+            steps = kernel_size if stride is None else stride
+            return torchs(input, kernel_size, steps, padding, ceil_mode, count_include_pad, *divisor)
+
+        if not _takes(input, rank) or (sliding := _sliding(input, rank, kernel_size, stride, padding, 1)) is None:
+            return theirs()
+        if rank == 3 and any(n < k for n, k in zip(input.shape[-3:], sliding["kernel_size"], strict=True)):
+            return theirs()  # which refuses it, of this rank only
+        override = divisor[0] if divisor else None
+        if override is not None and (not isinstance(override, int) or override == 0):
+            return theirs()
+        counted = {"count_include_pad": bool(count_include_pad), "divisor_override": override}
+        words = {**sliding, "ceil_mode": bool(ceil_mode), **counted}
+        return _answered(lambda: _found(AvgPool, _widened(input, rank), words), theirs)
+
+    def in_one_axis(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> Any:
+        return run(input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+    def function(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        return run(input, kernel_size, stride, padding, ceil_mode, count_include_pad, (divisor_override,))
+
+    return _named(in_one_axis if rank == 1 else function, f"avg_pool{rank}d")
+
+
+def _bins(x: Tensor, rank: int, output_size: Any) -> list[int] | None:
+    """The lengths of an adaptive output, if torch would take them."""
+    if rank == 1 and isinstance(output_size, tuple | list) and len(output_size) != 1:
+        return None
+    if isinstance(output_size, tuple | list) and rank > 1 and len(output_size) != rank:
+        return None
+    lengths = output_size if isinstance(output_size, tuple | list) else [output_size] * rank
+    if rank == 1 and lengths[0] is None:
+        return None
+    wanted = [n if m is None else m for n, m in zip(x.shape[-rank:], lengths, strict=True)]
+    return _each(wanted, rank) if all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted) else None
+
+
+def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
+    name = f"adaptive_{'max' if maximum else 'avg'}_pool{rank}d"
+    torchs, kind = getattr(F, name), AdaptiveMaxPool if maximum else AdaptiveAvgPool
+
+    def run(input: Tensor, output_size: Any, return_indices: bool, theirs: Callable[[], Any]) -> Any:
+        if not _takes(input, rank) or (lengths := _bins(input, rank, output_size)) is None:
+            return theirs()
+        words = {"output_size": lengths, "ties": "first", "axes": list(range(-rank, 0))}
+        return _answered(lambda: _found(kind, _widened(input, rank), words, return_indices), theirs)
+
+    def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        return run(
+            input, output_size, return_indices, lambda: torchs(input, output_size, return_indices=return_indices)
+        )
+
+    def mean(input: Tensor, output_size: Any) -> Any:
+        return run(input, output_size, False, lambda: torchs(input, output_size))
+
+    return _named(largest if maximum else mean, name)
+
+
+def _power(rank: int) -> Callable[..., Any]:
+    name = f"lp_pool{rank}d"
+    torchs, averaged, largest = getattr(F, name), _average(rank), _maximum(rank)
+
+    def function(
+        input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
+    ) -> Any:
+        kernel = _each(kernel_size, rank)
+        sequence = isinstance(kernel_size, tuple | list)
+        usual = isinstance(norm_type, int | float) and (not sequence or len(kernel_size) == rank > 1)  # type: ignore[arg-type]
+        if not _takes(input, rank) or kernel is None or not usual:
+            return torchs(input, norm_type, kernel_size, stride, ceil_mode)
+        if norm_type == math.inf:
+            return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+        if norm_type == -math.inf:
+            return -largest(-input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+        mean = averaged(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+        return (torch.sign(mean) * torch.relu(mean.abs())).mul(math.prod(kernel)).pow(1.0 / norm_type)
+
+    return _named(function, name)
+
+
+def _unpool(rank: int) -> Callable[..., Any]:
+    name = f"max_unpool{rank}d"
+    torchs = getattr(F, name)
+
+    def function(
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Any:
+        # torch's own kernel lets threads race for a cell that two indices name; a scatter along one axis takes them in order
+        usual = type(input) in CLASSES and input.layout is torch.strided and indices.dtype is torch.int64
+        if usual and indices.shape == input.shape and input.ndim in (rank + 1, rank + 2) and input.numel() > 0:
+            wanted = [_each(v, rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
+            try:
+                lengths = F._unpool_output_size(input, *wanted, output_size)[-rank:]  # type: ignore[attr-defined]
+                flat = input.new_zeros((*input.shape[:-rank], math.prod(lengths)))
+                filled = flat.scatter(-1, indices.flatten(-rank), input.flatten(-rank))
+                return filled.reshape(*input.shape[:-rank], *lengths)
+            except (RuntimeError, TypeError, ValueError):  # torch refuses it in its own words
+                pass
+        return torchs(input, indices, kernel_size, stride, padding, output_size)
+
+    return _named(function, name)
+
+
+def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function under torch's name."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`torch.nn.functional.{name}`, by specgrad's engines."
+    return function
+
+
+max_pool1d, max_pool2d, max_pool3d = map(_maximum, (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = map(_average, (1, 2, 3))
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive(rank, True) for rank in (1, 2, 3))
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive(rank, False) for rank in (1, 2, 3))
+lp_pool1d, lp_pool2d, lp_pool3d = map(_power, (1, 2, 3))
+max_unpool1d, max_unpool2d, max_unpool3d = map(_unpool, (1, 2, 3))
+
+__all__ = [
+    "adaptive_avg_pool",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "global_avg_pool",
+    "global_max_pool",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "smooth_max_pool",
+    "smooth_max_pool1d",
+    "smooth_max_pool2d",
+    "smooth_max_pool3d",
+]

@@ -1,0 +1,295 @@
+"""Which engine runs a pooling operator on a tensor: the CPU engine on the tensor's own memory, the GPU engine where there is one,
+and else the specification itself, composed of aten calls.
+
+Everything here computes numbers only; that derivatives exist is told to torch in `operators`. Results have the layout that `empty`
+gives, whichever engine made them. What a maximum with ties "first" keeps is one tensor of codes, shaped like its value, that only
+the engine that made it can read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import threads
+from ..engines import reference
+from ..engines.cpu import maximum, pooling
+from ..geometry import Adaptive
+
+try:
+    BFLOAT16: Any = importlib.import_module("ml_dtypes").bfloat16
+except ImportError:  # then bfloat16 tensors are composed
+    BFLOAT16 = None
+
+Shape = tuple[int, ...]
+
+NUMPY = {torch.float32, torch.float64, torch.float16, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
+
+def last_axes(x: Tensor) -> int:
+    """The number of axes of a tensor whose channels are stored last, and 0 for any other."""
+    form = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
+    return x.ndim if x.ndim in (4, 5) and x.is_contiguous(memory_format=form) and not x.is_contiguous() else 0
+
+
+def layout(shape: Shape, channels_last: int) -> torch.memory_format:
+    """How a result lies in memory: channels last if its operand, of as many axes, did."""
+    if channels_last and len(shape) == channels_last:
+        return torch.channels_last if channels_last == 4 else torch.channels_last_3d
+    return torch.contiguous_format
+
+
+def empty(like: Tensor, shape: Shape, channels_last: int, dtype: torch.dtype | None = None) -> Tensor:
+    return torch.empty(shape, dtype=dtype or like.dtype, device=like.device, memory_format=layout(shape, channels_last))
+
+
+def code_type(op: Any, shape: Shape) -> torch.dtype:
+    """The dtype of a maximum's codes: bytes where no window spans more than 255 cells, whatever the engine counts."""
+    positions = op.positions(shape)
+    spans = (
+        -(-axis.size // max(axis.length, 1)) + 1 if isinstance(axis, Adaptive) else axis.extent
+        for axis in op.spatial(tuple(shape[p] for p in positions))
+    )
+    return torch.uint8 if math.prod(spans) <= 255 else torch.int32
+
+
+_code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are numbers
+
+
+def engine(op: Any, x: Tensor) -> Any:
+    """Who runs this operator on tensors like this one."""
+    if x.device.type == "cpu":
+        return Arrays if x.dtype in NUMPY or (x.dtype is torch.bfloat16 and BFLOAT16 is not None) else Composed
+    if x.is_cuda and gpu() is not None and gpu().refuses(op, (x,)) is None:
+        return Device
+    return Composed
+
+
+@functools.cache
+def gpu() -> Any:
+    """The GPU engine, or None where it cannot be imported."""
+    try:
+        return importlib.import_module("specgrad.engines.gpu")
+    except ImportError:
+        return None
+
+
+def forward(op: Any, x: Tensor, channels_last: int) -> Tensor:
+    return laid_out(engine(op, x).forward(op, x), channels_last)
+
+
+def keep(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
+    """The value of a maximum with ties "first", and its codes."""
+    value, codes = engine(op, x).keep(op, x)
+    return laid_out(value, channels_last), laid_out(codes.to(_code_type(op, tuple(x.shape))), channels_last)
+
+
+def push(op: Any, dx: Tensor, source: Tensor | None, channels_last: int) -> Tensor:
+    """dy for the slopes that are read from codes or from x; an average needs neither."""
+    return laid_out(engine(op, dx).push(op, dx, source), channels_last)
+
+
+def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
+    """gx, of this shape."""
+    return laid_out(engine(op, gy).pull(op, gy, source, shape, channels_last), channels_last)
+
+
+def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: int) -> Tensor:
+    """The winners' flat indices in their planes, of a maximum's codes; `like` has the operand's dtype."""
+    found: Tensor = engine(op, like).places(op, codes, shape, like)
+    return laid_out(found, channels_last)
+
+
+def laid_out(result: Tensor, channels_last: int) -> Tensor:
+    """A result in the layout it must have, copied if an engine chose another."""
+    return result.contiguous(memory_format=layout(result.shape, channels_last))
+
+
+def reads_codes(op: Any) -> bool:
+    """Whether the slopes are read from codes: those of a maximum that has one winner."""
+    return getattr(op, "ties", None) == "first"
+
+
+class Arrays:
+    """The CPU engine, on NumPy views of the tensors' memory, with as many threads as torch may use."""
+
+    @staticmethod
+    def forward(op: Any, x: Tensor) -> Tensor:
+        array = as_array(x)
+        if pooling.refuses(op, (array,)):
+            return Composed.forward(op, x)
+        with as_many_threads():
+            return as_tensor(pooling.forward(op, (array,)))
+
+    @staticmethod
+    def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        with as_many_threads():
+            value, kept = pooling.keep(op, (as_array(x),))
+        return as_tensor(value), as_tensor(pooling.kept_as_array(kept))
+
+    @staticmethod
+    def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
+        moved = as_array(dx)
+        with as_many_threads():
+            x, kept = Arrays._kept(op, source, moved)
+            return as_tensor(pooling.push(op, (x,), kept, (moved,)))
+
+    @staticmethod
+    def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
+        arriving = as_array(gy)
+        with as_many_threads():
+            x, kept = Arrays._kept(op, source, blank(shape, arriving.dtype, channels_last))
+            return as_tensor(pooling.pull(op, (x,), kept, arriving)[0])
+
+    @staticmethod
+    def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
+        x = blank(shape, as_array(like).dtype, last_axes(codes))
+        with as_many_threads():
+            return torch.from_numpy(maximum.places(pooling.kept_of_array(op, x, as_array(codes))))
+
+    @staticmethod
+    def _kept(op: Any, source: Tensor | None, like: Any) -> tuple[Any, Any]:
+        """An operand, of whose numbers only those of `source` matter, and what the engine keeps of it."""
+        if source is None:
+            return like, pooling.recall(op, (like,))
+        if reads_codes(op):
+            return like, pooling.kept_of_array(op, like, as_array(source))
+        x = as_array(source)
+        return x, pooling.recall(op, (x,))
+
+
+class Device:
+    """The GPU engine, which takes tensors as they are."""
+
+    @staticmethod
+    def forward(op: Any, x: Tensor) -> Tensor:
+        value: Tensor = gpu().forward(op, (x,))
+        return value
+
+    @staticmethod
+    def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        value, (codes,) = gpu().keep(op, (x,))
+        return value, codes
+
+    @staticmethod
+    def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
+        x, kept = Device._kept(op, source, dx)
+        moved: Tensor = gpu().push(op, (x,), kept, (dx,))
+        return moved
+
+    @staticmethod
+    def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
+        like = source if source is not None and not reads_codes(op) else empty(gy, shape, channels_last)
+        x, kept = Device._kept(op, source, like)
+        pulled: Tensor = gpu().pull(op, (x,), kept, gy)[0]
+        return pulled
+
+    @staticmethod
+    def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
+        return places_of_taps(op, codes, shape)
+
+    @staticmethod
+    def _kept(op: Any, source: Tensor | None, like: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if source is None:
+            return like, ()
+        if reads_codes(op):
+            wide = op.geometry(tuple(like.shape)).taps > 255
+            return like, (source.to(torch.int32 if wide else torch.uint8),)
+        return source, gpu().keep(op, (source,))[1]
+
+
+class Composed:
+    """The specification over tensors. Codes are the row-major numbers of the winning taps; the next number stands for none."""
+
+    @staticmethod
+    def forward(op: Any, x: Tensor) -> Tensor:
+        value: Tensor = reference.forward(op, (x,))
+        return value
+
+    @staticmethod
+    def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        value, (setting, blocks) = reference.keep(op, (x,))
+        S, taps = setting.scalars, setting.geometry.taps
+        codes = [torch.zeros(0, dtype=torch.int32, device=x.device)]
+        for window, (_, leads) in zip(setting.windows(S), blocks, strict=True):
+            code = torch.full((window.size,), taps, dtype=torch.int32, device=x.device)
+            for tap, led in enumerate(leads):  # the last to take the lead has won
+                code = torch.where(led, tap, code)
+            codes.append(code)
+        return value, torch.cat(codes).reshape(value.shape)
+
+    @staticmethod
+    def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
+        x, kept = Composed._kept(op, source, dx)
+        moved: Tensor = reference.push(op, (x,), kept, (dx,))
+        return moved
+
+    @staticmethod
+    def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
+        x, kept = Composed._kept(op, source, gy.new_zeros(()).expand(shape))
+        pulled: Tensor = reference.pull(op, (x,), kept, gy)[0]
+        return pulled
+
+    @staticmethod
+    def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
+        return places_of_taps(op, codes, shape)
+
+    @staticmethod
+    def _kept(op: Any, source: Tensor | None, like: Tensor) -> tuple[Tensor, Any]:
+        if source is not None and not reads_codes(op):
+            return source, reference.recall(op, (source,))
+        setting = reference.Setting(op, (like,))
+        S, start, blocks = setting.scalars, 0, []
+        for window in setting.windows(S):
+            here = None if source is None else source.reshape(-1)[start : start + window.size]
+            blocks.append(None if here is None else (None, [here == tap for tap in range(setting.geometry.taps)]))
+            start += window.size
+        return like, (setting, blocks)
+
+
+def places_of_taps(op: Any, codes: Tensor, shape: Shape) -> Tensor:
+    """The cells, as flat indices of their planes, that row-major numbers of taps stand for; -1 for the number after the last."""
+    positions = op.positions(shape)
+    axes = op.spatial(tuple(shape[p] for p in positions))
+    left, found, step = codes.long(), torch.zeros_like(codes, dtype=torch.int64), 1
+    for p, axis in reversed(list(zip(positions, axes, strict=True))):
+        taps, runs = axis.taps().real.shape[1], axis.ranges()
+        start = torch.as_tensor(runs.start, device=codes.device)
+        dropped = codes.ndim < len(shape)  # then its one window starts at 0
+        start = start[0] if dropped else start.reshape(-1, *(1,) * (codes.ndim - 1 - p))
+        found = found + (start + left % taps * runs.step) * step
+        left, step = left // taps, step * axis.size
+    return torch.where(left > 0, -1, found)
+
+
+def as_array(x: Tensor) -> Any:
+    """A tensor's memory as a NumPy array."""
+    x = x.detach().resolve_neg()
+    return x.view(torch.uint16).numpy().view(BFLOAT16) if x.dtype is torch.bfloat16 else x.numpy()
+
+
+def as_tensor(array: Any) -> Tensor:
+    """A NumPy array's memory as a tensor."""
+    if BFLOAT16 is not None and array.dtype == BFLOAT16:
+        return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def blank(shape: Shape, dtype: Any, channels_last: int) -> Any:
+    """An array whose numbers nobody reads, in the layout of a tensor."""
+    if not channels_last or len(shape) != channels_last:
+        return np.empty(shape, dtype)
+    return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
+
+
+def as_many_threads() -> contextlib.AbstractContextManager[Any]:
+    """No more threads than torch may use, as in the workers of a DataLoader."""
+    allowed = torch.get_num_threads()
+    return threads.num_threads(allowed) if allowed < threads.get_num_threads() else contextlib.nullcontext()

@@ -1,0 +1,315 @@
+"""torch.nn's pooling modules by specgrad's engines, and those that torch has not.
+
+The former are subclasses of torch's own with another `forward`, so that arguments, repr, state and `isinstance` are torch's. None
+but a learnable beta has state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from .. import functional as any_rank
+from ..arguments import Ints, Padding, temperature
+from . import functional
+
+
+class _Max:
+    _pool: ClassVar[Any]
+
+    def forward(self: Any, input: Tensor) -> Any:
+        return self._pool(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )
+
+
+class MaxPool1d(_Max, nn.MaxPool1d):
+    """torch.nn.MaxPool1d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.max_pool1d)
+
+
+class MaxPool2d(_Max, nn.MaxPool2d):
+    """torch.nn.MaxPool2d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.max_pool2d)
+
+
+class MaxPool3d(_Max, nn.MaxPool3d):
+    """torch.nn.MaxPool3d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.max_pool3d)
+
+
+class _Avg:
+    _pool: ClassVar[Any]
+
+    def forward(self: Any, input: Tensor) -> Any:
+        words = {"divisor_override": self.divisor_override} if hasattr(self, "divisor_override") else {}
+        return self._pool(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, **words
+        )
+
+
+class AvgPool1d(_Avg, nn.AvgPool1d):
+    """torch.nn.AvgPool1d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.avg_pool1d)
+
+
+class AvgPool2d(_Avg, nn.AvgPool2d):
+    """torch.nn.AvgPool2d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.avg_pool2d)
+
+
+class AvgPool3d(_Avg, nn.AvgPool3d):
+    """torch.nn.AvgPool3d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.avg_pool3d)
+
+
+class _AdaptiveMax:
+    _pool: ClassVar[Any]
+
+    def forward(self: Any, input: Tensor) -> Any:
+        return self._pool(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMax, nn.AdaptiveMaxPool1d):
+    """torch.nn.AdaptiveMaxPool1d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.adaptive_max_pool1d)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMax, nn.AdaptiveMaxPool2d):
+    """torch.nn.AdaptiveMaxPool2d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.adaptive_max_pool2d)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMax, nn.AdaptiveMaxPool3d):
+    """torch.nn.AdaptiveMaxPool3d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.adaptive_max_pool3d)
+
+
+class _AdaptiveAvg:
+    _pool: ClassVar[Any]
+
+    def forward(self: Any, input: Tensor) -> Any:
+        return self._pool(input, self.output_size)
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvg, nn.AdaptiveAvgPool1d):
+    """torch.nn.AdaptiveAvgPool1d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.adaptive_avg_pool1d)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvg, nn.AdaptiveAvgPool2d):
+    """torch.nn.AdaptiveAvgPool2d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.adaptive_avg_pool2d)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvg, nn.AdaptiveAvgPool3d):
+    """torch.nn.AdaptiveAvgPool3d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.adaptive_avg_pool3d)
+
+
+class _Power:
+    _pool: ClassVar[Any]
+
+    def forward(self: Any, input: Tensor) -> Any:
+        return self._pool(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool1d(_Power, nn.LPPool1d):
+    """torch.nn.LPPool1d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.lp_pool1d)
+
+
+class LPPool2d(_Power, nn.LPPool2d):
+    """torch.nn.LPPool2d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.lp_pool2d)
+
+
+class LPPool3d(_Power, nn.LPPool3d):
+    """torch.nn.LPPool3d, by specgrad's engines."""
+
+    _pool = staticmethod(functional.lp_pool3d)
+
+
+class _Described(nn.Module):
+    """A module whose repr shows the arguments it was made with."""
+
+    def __init__(self, **shown: Any) -> None:
+        super().__init__()
+        self.shown = tuple(shown)
+        for name, value in shown.items():
+            setattr(self, name, value)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.shown)
+
+
+class _SmoothMaxPool(_Described):
+    """(1/beta) log Σ exp(beta x) of each window: a maximum with a gradient for every cell.
+
+    With `learnable` beta is a parameter, and keeps its sign while it is trained gently: at 0 there is no smooth maximum. Then
+    beta·x is pooled with beta 1 and the result divided by beta.
+    """
+
+    rank: ClassVar[int]
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Padding = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        *,
+        beta: float = 1.0,
+        learnable: bool = False,
+        pad: str = "zero",
+    ) -> None:
+        number = float(temperature("smooth_max_pool", beta))
+        super().__init__(
+            kernel_size=kernel_size,
+            stride=kernel_size if stride is None else stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            pad=pad,
+        )
+        self.beta: Any = nn.Parameter(torch.tensor(number)) if learnable else number
+
+    def forward(self, input: Tensor) -> Any:
+        pool = getattr(functional, f"smooth_max_pool{self.rank}d")
+        words = {name: getattr(self, name) for name in self.shown if name != "kernel_size"}
+        if isinstance(self.beta, Tensor):
+            beta = self.beta.to(input.dtype)
+            return pool(input * beta, self.kernel_size, beta=1, **words) / beta
+        return pool(input, self.kernel_size, beta=self.beta, **words)
+
+    def extra_repr(self) -> str:
+        learnable = isinstance(self.beta, Tensor)
+        beta = self.beta.item() if learnable else self.beta
+        return f"{super().extra_repr()}, beta={beta:g}" + (", learnable=True" if learnable else "")
+
+
+class SmoothMaxPool1d(_SmoothMaxPool):
+    """(1/beta) log Σ exp(beta x) over windows of the last axis; beta fixed or learnable."""
+
+    rank = 1
+
+
+class SmoothMaxPool2d(_SmoothMaxPool):
+    """(1/beta) log Σ exp(beta x) over windows of the last two axes; beta fixed or learnable."""
+
+    rank = 2
+
+
+class SmoothMaxPool3d(_SmoothMaxPool):
+    """(1/beta) log Σ exp(beta x) over windows of the last three axes; beta fixed or learnable."""
+
+    rank = 3
+
+
+class MaxPoolNd(_Described):
+    """`specgrad.max_pool` of any rank: one entry of kernel_size per axis."""
+
+    def __init__(
+        self,
+        kernel_size: tuple[int, ...],
+        stride: Ints | None = None,
+        padding: Padding = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        *,
+        ties: str = "first",
+        return_indices: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel_size=kernel_size,
+            stride=kernel_size if stride is None else stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=ceil_mode,
+            ties=ties,
+            return_indices=return_indices,
+        )
+
+    def forward(self, input: Tensor) -> Any:
+        return any_rank.max_pool(input, **{name: getattr(self, name) for name in self.shown})
+
+
+class AvgPoolNd(_Described):
+    """`specgrad.avg_pool` of any rank: one entry of kernel_size per axis."""
+
+    def __init__(
+        self,
+        kernel_size: tuple[int, ...],
+        stride: Ints | None = None,
+        padding: Padding = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        *,
+        dilation: Ints = 1,
+    ) -> None:
+        super().__init__(
+            kernel_size=kernel_size,
+            stride=kernel_size if stride is None else stride,
+            padding=padding,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+            divisor_override=divisor_override,
+            dilation=dilation,
+        )
+
+    def forward(self, input: Tensor) -> Any:
+        return any_rank.avg_pool(input, **{name: getattr(self, name) for name in self.shown})
+
+
+class GlobalAvgPool(_Described):
+    """The mean of the last `rank` axes, kept as ones or dropped."""
+
+    def __init__(self, rank: int = 2, *, keepdims: bool = True) -> None:
+        super().__init__(rank=rank, keepdims=keepdims)
+
+    def forward(self: Any, input: Tensor) -> Any:
+        return any_rank.global_avg_pool(input, self.rank, keepdims=self.keepdims)
+
+
+class GlobalMaxPool(_Described):
+    """The maximum of the last `rank` axes, kept as ones or dropped; by default every maximal cell has slope 1."""
+
+    def __init__(self, rank: int = 2, *, ties: str = "all", keepdims: bool = True) -> None:
+        super().__init__(rank=rank, ties=ties, keepdims=keepdims)
+
+    def forward(self: Any, input: Tensor) -> Any:
+        return any_rank.global_max_pool(input, self.rank, ties=self.ties, keepdims=self.keepdims)
+
+
+REPLACES: dict[type[nn.Module], type[nn.Module]] = {
+    kind.__mro__[2]: kind  # (ours, how it is called, torch's)
+    for kind in (
+        MaxPool1d, MaxPool2d, MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+        AdaptiveMaxPool3d, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, LPPool1d, LPPool2d, LPPool3d,
+    )
+}  # fmt: skip
+"""torch's modules, and ours that stand for them."""

@@ -1,0 +1,260 @@
+"""Pooling as operators of torch: for every pooling operator in OPERATORS a value, its winners, and both of its derivatives.
+
+    specgrad::max_pool(x, last, parameters) -> y              specgrad::max_pool_push(dx, source, last, parameters) -> dy
+    specgrad::max_pool_keep(x, last, parameters) -> y, codes  specgrad::max_pool_pull(gy, source, shape, last, parameters) -> gx
+    specgrad::max_pool_places(codes, like, shape, last, parameters) -> indices
+
+`source` is what the slopes are read from: the codes of a maximum that has one winner, x for other maxima and for smooth ones, nothing
+for averages. It is also all that is kept for backward (`direct` may keep more). Push and pull are linear in what they move and each other's adjoint, and how
+they vary with x the operator says itself (`bend`, `bend_back`), so no rule is written here a second time and every order follows.
+Parameters are those of the operator in an order of their own: lengths as symbolic integers, padding as pairs laid end to end (none:
+"same"), None as -1, axes counted from the end, so that vmap may add leading ones. `last` is the number of the operand's axes where its
+channels are stored last, else 0, and decides how results lie: so an operand itself may come in any layout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..ops import OPERATORS
+from ..ops.pool import Average, Maximum, Pool
+from . import kernels
+from .register import Rules, define
+
+TYPES = {
+    "kernel_size": "SymInt[]",
+    "stride": "SymInt[]",
+    "padding": "SymInt[]",
+    "dilation": "SymInt[]",
+    "ceil_mode": "bool",
+    "output_size": "SymInt[]",
+    "rank": "int",
+    "keepdims": "bool",
+    "ties": "str",
+    "count_include_pad": "bool",
+    "divisor_override": "int?",
+    "beta": "float",
+    "pad": "str",
+    "axes": "int[]",
+}
+"""How a parameter travels: one line for each that an operator of pooling may have."""
+
+POOLS = tuple(kind for kind in OPERATORS if issubclass(kind, Pool))
+FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in POOLS}
+"""The names of each operator's parameters, in the order in which they travel."""
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def encoded(op: Any, ndim: int) -> list[Any]:
+    """An operator's parameters, for an operand with this many axes."""
+    values = {field: getattr(op, field) for field in FIELDS[type(op)]}
+    if "padding" in values:
+        values["padding"] = [] if values["padding"] == "same" else [p for pair in values["padding"] for p in pair]
+    if "output_size" in values:
+        values["output_size"] = [-1 if m is None else m for m in values["output_size"]]
+    if "beta" in values:
+        values["beta"] = float(values["beta"])
+    rank = op.spatial_rank()
+    named = values["axes"]
+    if named is None:
+        values["axes"] = list(range(-rank, 0))
+    else:
+        values["axes"] = [a - ndim if a >= 0 else a for a in named]
+    return list(values.values())
+
+
+def decoded(kind: type[Pool], parameters: Sequence[Any]) -> Any:
+    """The operator with these parameters; one with symbolic lengths knows the shape of its result, and is not checked."""
+    values = tuple(tuple(p) if isinstance(p, list | tuple) else p for p in parameters)
+    if all(isinstance(v, int) for p in values if isinstance(p, tuple) for v in p):
+        return _made(kind, values)
+    made = object.__new__(kind)
+    made._set(**_written(kind, values))
+    return made
+
+
+@functools.lru_cache(maxsize=1024)
+def _made(kind: type[Pool], values: tuple[Any, ...]) -> Any:
+    return kind(**_written(kind, values))
+
+
+def _written(kind: type[Pool], values: tuple[Any, ...]) -> dict[str, Any]:
+    written = dict(zip(FIELDS[kind], values, strict=True))
+    if "padding" in written:
+        flat = written["padding"]
+        pairs = tuple(zip(flat[::2], flat[1::2], strict=True))
+        written["padding"] = pairs if len(pairs) == len(written["kernel_size"]) else "same"
+    if "output_size" in written:
+        written["output_size"] = tuple(None if isinstance(m, int) and m == -1 else m for m in written["output_size"])
+    return written
+
+
+class Family(NamedTuple):
+    """The operators of torch that one operator of ours has become."""
+
+    value: Any
+    push: Any
+    pull: Any
+    keep: Any = None
+    places: Any = None
+
+
+def family(kind: type[Pool]) -> Family:
+    """Define them."""
+    name, parameters = kind.name, ", ".join(f"{TYPES[field]} {field}" for field in FIELDS[kind])
+    one_winner = FIELDS[kind].index("ties") if issubclass(kind, Maximum) else -1
+    linear = issubclass(kind, Average)
+    curved = kind.curvature == "any"
+
+    def has_codes(p: tuple[Any, ...]) -> bool:
+        return one_winner >= 0 and p[one_winner] == "first"
+
+    # the calls on numbers, and on tensors that have only shapes
+
+    def value(x: Tensor, last: int, *p: Any) -> Tensor:
+        return kernels.forward(decoded(kind, p), x, last)
+
+    def value_like(x: Tensor, last: int, *p: Any) -> Tensor:
+        return kernels.empty(x, decoded(kind, p).result_shape(tuple(x.shape)), last)
+
+    def keep(x: Tensor, last: int, *p: Any) -> tuple[Tensor, Tensor]:
+        return kernels.keep(decoded(kind, p), x, last)
+
+    def keep_like(x: Tensor, last: int, *p: Any) -> tuple[Tensor, Tensor]:
+        y = value_like(x, last, *p)
+        return y, kernels.empty(x, tuple(y.shape), last, kernels.code_type(decoded(kind, p), tuple(x.shape)))
+
+    def push(dx: Tensor, source: Tensor | None, last: int, *p: Any) -> Tensor:
+        return kernels.push(decoded(kind, p), dx, source, last)
+
+    def push_like(dx: Tensor, source: Tensor | None, last: int, *p: Any) -> Tensor:
+        return value_like(dx, last, *p)
+
+    def pull(gy: Tensor, source: Tensor | None, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.pull(decoded(kind, p), gy, source, tuple(shape), last)
+
+    def pull_like(gy: Tensor, source: Tensor | None, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.empty(gy, tuple(shape), last)
+
+    def places(codes: Tensor, like: Tensor, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.places(decoded(kind, p), codes, like, tuple(shape), last)
+
+    def places_like(codes: Tensor, like: Tensor, shape: Any, last: int, *p: Any) -> Tensor:
+        return kernels.empty(codes, tuple(codes.shape), last, torch.int64)
+
+    # the rules, in operators again
+
+    def pushed(dx: Tensor, source: Tensor | None, last: int, p: Any) -> Tensor:
+        moved: Tensor = made.value(dx, last, *p) if linear else made.push(dx, source, last, *p)
+        return moved
+
+    def saved_of_x(arguments: Any, results: Any) -> Any:
+        x, last, *p = arguments
+        source = results[1] if len(results) > 1 else None if linear else x
+        return (source,), (tuple(x.shape), last, p)
+
+    def pull_x(saved: Any, rest: Any, gy: Tensor, wanted: Any) -> Any:
+        shape, last, p = rest
+        return (made.pull(gy, saved[0], list(shape), last, *p),)
+
+    def push_x(saved: Any, rest: Any, tangents: Any) -> Any:
+        return None if tangents[0] is None else pushed(tangents[0], saved[0], *rest[1:])
+
+    def saved_of_push(arguments: Any, results: Any) -> Any:
+        dx, source, last, *p = arguments
+        return (source, dx if curved else None), (tuple(dx.shape), last, p)
+
+    def pull_push(saved: Any, rest: Any, g: Tensor, wanted: Any) -> Any:
+        (source, dx), (shape, last, p) = saved, rest
+        along_dx = made.pull(g, source, list(shape), last, *p) if wanted[0] else None
+        return along_dx, bend_back(p, source, g, dx) if curved and wanted[1] else None
+
+    def push_push(saved: Any, rest: Any, tangents: Any) -> Any:
+        (source, dx), (_, last, p), (ddx, dsource) = saved, rest, tangents
+        straight = None if ddx is None else pushed(ddx, source, last, p)
+        return added(straight, bend(p, source, dx, dsource) if curved and dsource is not None else None)
+
+    def saved_of_pull(arguments: Any, results: Any) -> Any:
+        gy, source, shape, last, *p = arguments
+        return (source, gy if curved else None), (tuple(shape), last, p)
+
+    def pull_pull(saved: Any, rest: Any, v: Tensor, wanted: Any) -> Any:
+        (source, gy), (_, last, p) = saved, rest
+        along_gy = pushed(v, source, last, p) if wanted[0] else None
+        return along_gy, bend_back(p, source, gy, v) if curved and wanted[1] else None
+
+    def push_pull(saved: Any, rest: Any, tangents: Any) -> Any:
+        (source, gy), (shape, last, p), (dgy, dsource) = saved, rest, tangents
+        straight = None if dgy is None else made.pull(dgy, source, list(shape), last, *p)
+        return added(straight, bend_back(p, source, gy, dsource) if curved and dsource is not None else None)
+
+    def bend(p: Any, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        wide = [t.float() if t.dtype in HALVES else t for t in (x, u, v)]  # half floats are rounded once, at the end
+        moved: Tensor = decoded(kind, p).bend((wide[0],), (wide[1],), (wide[2],))
+        return moved.to(x.dtype)
+
+    def bend_back(p: Any, x: Tensor, g: Tensor, v: Tensor) -> Tensor:
+        wide = [t.float() if t.dtype in HALVES else t for t in (x, g, v)]
+        moved: Tensor = decoded(kind, p).bend_back(0, (wide[0],), wide[1], (wide[2],))
+        return moved.to(x.dtype)
+
+    of_x = Rules(saved_of_x, pull_x, push_x)
+    kept = found = None
+    if one_winner >= 0:
+        kept = define(
+            f"{name}_keep(Tensor x, int last, {parameters}) -> (Tensor, Tensor)",
+            kernel=keep,
+            fake=keep_like,
+            rules=of_x,
+            tensors=1,
+        )
+        found = define(
+            f"{name}_places(Tensor codes, Tensor like, SymInt[] shape, int last, {parameters}) -> Tensor",
+            kernel=places,
+            fake=places_like,
+            rules=None,
+            tensors=2,
+            batched_shape=2,
+        )
+    made = Family(
+        define(
+            f"{name}(Tensor x, int last, {parameters}) -> Tensor",
+            kernel=value,
+            fake=value_like,
+            rules=of_x,
+            tensors=1,
+            instead=lambda x, last, *p: kept(x, last, *p)[0] if kept and has_codes(p) else None,
+        ),
+        define(
+            f"{name}_push(Tensor dx, Tensor? source, int last, {parameters}) -> Tensor",
+            kernel=push,
+            fake=push_like,
+            rules=Rules(saved_of_push, pull_push, push_push),
+            tensors=2,
+        ),
+        define(
+            f"{name}_pull(Tensor gy, Tensor? source, SymInt[] shape, int last, {parameters}) -> Tensor",
+            kernel=pull,
+            fake=pull_like,
+            rules=Rules(saved_of_pull, pull_pull, push_pull),
+            tensors=2,
+            batched_shape=2,
+        ),
+        kept,
+        found,
+    )
+    return made
+
+
+def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return b if a is None else a if b is None else a + b
+
+
+FAMILIES: dict[type[Pool], Family] = {kind: family(kind) for kind in POOLS}

@@ -1,0 +1,153 @@
+"""The one registration by which an operator of ours takes part in everything torch does.
+
+Backward, double backward, forward mode, torch.func and its nestings, vmap, compile and export all reach an operator by one of two keys,
+and each has a kernel of ours: at *Autograd* a Function with backward and jvp, and at *FuncTorchDynamicLayerFrontMode* the same
+rules as a Function with setup_context, which torch.func lowers level by level. What was tried and is wrong: custom_op with
+register_autograd gives forward mode silent zeros, a Function called from Python breaks the graph of torch.compile, and a Function that
+handles one level only makes torch.func.hessian silently zero.
+
+The rules call operators again, so that derivatives of any order follow. Not offered: torch.func.functionalize, which torch refuses for
+every Function of Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import _C, Tensor
+from torch.autograd import forward_ad
+
+LIBRARY = torch.library.Library("specgrad", "FRAGMENT")
+TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
+
+
+class Rules(NamedTuple):
+    """How an operator is differentiated. Only the first result has derivatives; `saved` is what `save` gave."""
+
+    save: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[tuple[Any, ...], Any]]
+    """(arguments, results) -> tensors to keep, and anything else."""
+    backward: Callable[[tuple[Any, ...], Any, Tensor, Sequence[bool]], tuple[Any, ...]]
+    """(saved, rest, cotangent, wanted) -> one cotangent per argument that is a tensor, in their order; None is zero."""
+    jvp: Callable[[tuple[Any, ...], Any, tuple[Any, ...]], Tensor | None]
+    """(saved, rest, tangents of the arguments that are tensors) -> the result's tangent; None is zero."""
+
+
+def define(
+    schema: str,
+    *,
+    kernel: Any,
+    fake: Any,
+    rules: Rules | None,
+    tensors: int,
+    batched_shape: int = -1,
+    instead: Callable[..., Any] = lambda *arguments: None,
+) -> Any:
+    """Define an operator whose first `tensors` arguments are tensors (or None) with any number of leading axes.
+
+    vmap moves the mapped axis to the front of all of them; where the argument numbered `batched_shape` is the shape of the result, it
+    gets the axis too. Without rules the result has no derivative, and says so. `instead` may answer a call that is differentiated
+    or transformed by another operator, one that keeps what derivatives need.
+    """
+    name = schema.partition("(")[0]
+    LIBRARY.define(schema, tags=TAGS)
+    op = getattr(torch.ops.specgrad, name).default
+    LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"specgrad::{name}", fake, lib=LIBRARY)
+    several = len(op._schema.returns) > 1
+    given = len(op._schema.arguments)
+
+    def remember(ctx: Any, arguments: tuple[Any, ...], results: Any) -> None:
+        results = results if several else (results,)
+        if rules is None:
+            ctx.mark_non_differentiable(*results)
+            return
+        saved, ctx.rest = rules.save(arguments, results)
+        ctx.save_for_backward(*saved)
+        ctx.save_for_forward(*saved)
+        if several:
+            ctx.mark_non_differentiable(*results[1:])
+
+    def pulled(ctx: Any, cotangent: Tensor, wanted: Sequence[bool]) -> tuple[Any, ...]:
+        assert rules is not None
+        found = rules.backward(ctx.saved_tensors, ctx.rest, cotangent, wanted)
+        return (*found, *[None] * (given - tensors))
+
+    def pushed(ctx: Any, tangents: tuple[Any, ...]) -> Any:
+        if rules is None:
+            return None
+        moved = rules.jvp(ctx.saved_tensors, ctx.rest, tangents[:tensors])
+        return (moved, *[None] * (len(op._schema.returns) - 1)) if several else moved
+
+    class AtBase(torch.autograd.Function):
+        """Ordinary autograd and forward mode, where no transform of torch.func is active."""
+
+        @staticmethod
+        def forward(ctx: Any, keyset: Any, *arguments: Any) -> Any:
+            results = below(keyset, *arguments)
+            remember(ctx, arguments, results)
+            return results
+
+        @staticmethod
+        def backward(ctx: Any, cotangent: Any, *_: Any) -> Any:
+            return (None, *pulled(ctx, cotangent, ctx.needs_input_grad[1:]))
+
+        @staticmethod
+        def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+            return pushed(ctx, tangents)
+
+    class InTransform(torch.autograd.Function):
+        """The same facts in the form that torch.func lowers, level by level."""
+
+        @staticmethod
+        def forward(*arguments: Any) -> Any:
+            return op(*arguments)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            remember(ctx, inputs, output)
+
+        @staticmethod
+        def backward(ctx: Any, cotangent: Any, *_: Any) -> Any:
+            return pulled(ctx, cotangent, ctx.needs_input_grad)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            return pushed(ctx, tangents)
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+            size, moved = info.batch_size, list(arguments)
+            for i, (x, at) in enumerate(zip(arguments[:tensors], in_dims, strict=False)):
+                if x is not None:
+                    moved[i] = x.expand(size, *x.shape) if at is None else x.movedim(at, 0)
+            if batched_shape >= 0:
+                moved[batched_shape] = [size, *arguments[batched_shape]]
+            results = op(*moved)
+            return results, (0,) * len(results) if several else 0
+
+    def below(keyset: Any, *arguments: Any) -> Any:
+        with _C._AutoDispatchBelowAutograd():
+            return op.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+
+    def at_autograd(keyset: Any, *arguments: Any) -> Any:
+        if not differentiates(arguments[:tensors]):
+            return below(keyset, *arguments)
+        answer = instead(*arguments)
+        return AtBase.apply(keyset, *arguments) if answer is None else answer
+
+    def in_transform(*arguments: Any) -> Any:
+        answer = instead(*arguments)
+        return InTransform.apply(*arguments) if answer is None else answer
+
+    LIBRARY.impl(name, at_autograd, "Autograd", with_keyset=True)
+    LIBRARY.impl(name, in_transform, "FuncTorchDynamicLayerFrontMode")
+    return op
+
+
+def differentiates(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether a derivative of a call on these tensors may be asked for."""
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)

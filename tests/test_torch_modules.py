@@ -1,0 +1,159 @@
+"""The modules, `accelerate`, and the page that shows them."""
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_house import blocks  # noqa: E402
+from torch import nn  # noqa: E402
+
+import specgrad as sg  # noqa: E402
+import specgrad.torch as st  # noqa: E402
+from specgrad.torch import functional  # noqa: E402
+from specgrad.torch.modules import REPLACES  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("any_size")
+
+ARGUMENTS = {
+    "MaxPool": ((3, 2, 1), {"ceil_mode": True}),
+    "AvgPool": ((3, 2, 1), {"count_include_pad": False}),
+    "AdaptiveMaxPool": ((3,), {}),
+    "AdaptiveAvgPool": ((3,), {}),
+    "LPPool": ((2.0, 3), {"stride": 2}),
+}
+INPUTS = {1: (2, 3, 20), 2: (2, 3, 9, 11), 3: (2, 3, 5, 7, 6)}
+
+
+@pytest.mark.parametrize("theirs", REPLACES, ids=lambda k: k.__name__)
+def test_a_module_is_torchs_in_all_but_speed(theirs):
+    ours = REPLACES[theirs]
+    assert issubclass(ours, theirs)
+    arguments, words = ARGUMENTS[theirs.__name__[:-2]]
+    one, other = theirs(*arguments, **words), ours(*arguments, **words)
+    assert repr(one) == repr(other)
+    assert one.state_dict() == other.state_dict()
+    other.load_state_dict(one.state_dict())
+    x = torch.randn(INPUTS[int(theirs.__name__[-2])])
+    if "LP" in theirs.__name__:
+        x = x.abs()
+    exact = 0.0 if "Max" in theirs.__name__ else 64 * 2.0**-24 * 8  # sums of at most 27 numbers below 8, and their root
+    torch.testing.assert_close(other(x), one(x), rtol=0, atol=exact)
+    assert type(pickle.loads(pickle.dumps(other))) is ours
+
+
+def test_every_pooling_module_of_torch_has_its_own():
+    pools = {n for n in dir(nn) if "Pool" in n and not n.startswith("Fractional") and "Unpool" not in n}
+    assert {kind.__name__ for kind in REPLACES} == pools
+    assert all(getattr(st, name).__mro__[2] is getattr(nn, name) for name in pools)
+
+
+def test_modules_that_torch_has_not():
+    x = torch.randn(2, 3, 6, 7)
+    assert torch.equal(st.MaxPoolNd((2, 2, 2), ties="all")(x[None]), sg.max_pool(x[None], (2, 2, 2)))
+    assert torch.equal(st.AvgPoolNd((2, 3))(x), sg.avg_pool(x, (2, 3)))
+    assert st.GlobalAvgPool(keepdims=False)(x).shape == (2, 3)
+    assert torch.equal(st.GlobalMaxPool(1)(x), x.amax(-1, keepdim=True))
+    smooth = st.SmoothMaxPool2d(2, beta=3)
+    assert torch.equal(smooth(x), sg.smooth_max_pool(x, (2, 2), beta=3))
+    assert repr(smooth) == (
+        "SmoothMaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False, pad='zero', beta=3)"
+    )
+    assert repr(st.GlobalMaxPool()) == "GlobalMaxPool(rank=2, ties='all', keepdims=True)"
+    assert not smooth.state_dict()
+    learnt = st.SmoothMaxPool1d(2, beta=3, learnable=True)
+    assert list(learnt.state_dict()) == ["beta"]
+    learnt(x).sum().backward()
+    assert learnt.beta.grad.abs() > 0
+    with pytest.raises(sg.ArgumentError, match="beta=0: must be a finite real number other than 0"):
+        st.SmoothMaxPool1d(2, beta=0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.MaxPool2d(3, 1, 1))
+        self.odd = torch.nn.AdaptiveAvgPool2d((4, None))
+
+    def forward(self, x):
+        x = self.odd(self.body(x))
+        x, at = nn.functional.max_pool2d(x, 2, return_indices=True)
+        return nn.functional.avg_pool2d(torch.max_pool2d(x, 2, ceil_mode=True), 1).flatten(1), at
+
+
+def test_accelerate_changes_modules_and_back(capsys):
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(2, 3, 32, 32)
+    before, kept = net(x), copy.deepcopy(net.state_dict())
+    heard = []
+    net.body[2].register_forward_hook(lambda *_: heard.append(1))
+    module = net.body[2]
+    done = st.accelerate(net)
+    assert capsys.readouterr().out.splitlines() == [
+        "specgrad runs",
+        "  body.2  MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)",
+        "  body.3  MaxPool2d(kernel_size=3, stride=1, padding=1, dilation=1, ceil_mode=False)",
+        "  odd     AdaptiveAvgPool2d(output_size=(4, None))",
+    ]
+    assert net.body[2] is module
+    assert type(module) is st.MaxPool2d
+    torch.testing.assert_close(net(x), before, rtol=0, atol=2.0**-24 * 10 * 8)  # averages of at most 8 numbers below 8
+    assert heard
+    assert all(torch.equal(a, b) for a, b in zip(net.state_dict().values(), kept.values(), strict=True))
+    done.undo()
+    assert type(module) is nn.MaxPool2d
+    assert type(net.odd) is nn.AdaptiveAvgPool2d
+    assert not done.changed
+
+
+def test_accelerate_as_a_context_also_changes_functions(monkeypatch):
+    net, x = Net(), torch.randn(2, 3, 32, 32)
+    wanted = net(x)
+    answered = []
+    found = functional._found
+    monkeypatch.setattr(functional, "_found", lambda *a: (answered.append(a[0].__name__), found(*a))[1])
+    with st.accelerate(net, verbose=False) as done:
+        got = net(x)
+        assert done.calls == {"max_pool2d": 2, "avg_pool2d": 1}
+        assert "max_pool2d()  2 calls" in str(done)
+    assert sorted(answered) == ["AdaptiveAvgPool", "AvgPool", "MaxPool", "MaxPool", "MaxPool", "MaxPool"]
+    torch.testing.assert_close(got, wanted, rtol=0, atol=2.0**-24 * 10 * 8)
+    assert type(net.odd) is nn.AdaptiveAvgPool2d
+    count = len(answered)
+    net(x)
+    assert len(answered) == count
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in functional.__all__ if n[-1] == "d" and "smooth" not in n and "unpool" not in n]
+)
+def test_a_context_answers_every_functional_name(name):
+    kind, rank = name[:-2], int(name[-2])
+    x = torch.rand(INPUTS[rank])
+    arguments = {"lp_pool": (2.0, 2), "adaptive_max_pool": (3,), "adaptive_avg_pool": (3,)}.get(kind, (2,))
+    with st.accelerate() as done:
+        getattr(nn.functional, name)(x, *arguments)
+        if "max" in kind:
+            getattr(nn.functional, name)(x, *arguments, return_indices=True)
+            getattr(nn.functional, f"{name}_with_indices")(x, *arguments)
+    assert done.calls == {name: 3 if "max" in kind else 1}
+
+
+def test_accelerated_modules_compile():
+    torch._dynamo.reset()
+    net, x = (
+        nn.Sequential(nn.MaxPool2d(2), nn.AvgPool2d(3, 1, 1), st.SmoothMaxPool2d(2, learnable=True)),
+        torch.randn(2, 3, 16, 16),
+    )
+    st.accelerate(net, verbose=False)
+    torch.testing.assert_close(torch.compile(net, fullgraph=True, backend="aot_eager")(x), net(x), rtol=0, atol=0)
+
+
+def test_the_page_runs():
+    page = Path(__file__).parent.parent / "docs" / "pytorch.md"
+    names = {}
+    for block in blocks(page):
+        exec(compile(block, "docs/pytorch.md", "exec"), names)

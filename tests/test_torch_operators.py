@@ -1,0 +1,210 @@
+"""Every operator on torch tensors: what it computes on NumPy arrays, by the CPU engine and by the specification composed of aten."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from hypothesis import given, settings  # noqa: E402
+
+import specgrad as sg  # noqa: E402
+import specgrad.torch  # noqa: E402
+from specgrad.conformance import bounds  # noqa: E402
+from specgrad.conformance.cases import FIXED, STRATEGIES  # noqa: E402
+from specgrad.engines import reference  # noqa: E402
+from specgrad.ops import OPERATORS  # noqa: E402
+from specgrad.ops.pool import Maximum, Pool  # noqa: E402
+from specgrad.torch import apply, kernels  # noqa: E402
+from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
+
+UNIT = 2.0**-53
+ROUNDED = [sg.LogSoftmax, sg.CrossEntropy, sg.MseLoss]
+SLACK = 32 * (2 * 8 + 3 + 8) * UNIT
+"""Of exponentials of integers up to 4 apart from 0, at most 3 to a window: their bound E, for both sides, times cotangents up to 4
+summed over 4 cells. A mean of squares, which rounds once per term, stays far below."""
+
+
+def tensors(arrays):
+    return tuple(a if a is None else torch.from_numpy(np.array(a)) for a in arrays)
+
+
+def same(got, wanted, slack=0.0):
+    if wanted is None:
+        return got is None
+    assert isinstance(got, torch.Tensor)
+    assert tuple(got.shape) == np.shape(wanted)
+    return np.allclose(got.detach().numpy(), wanted, rtol=0, atol=slack) if slack else np.array_equal(got, wanted)
+
+
+def test_every_operator_is_one_of_torchs():
+    assert set(FAMILIES) | set(apply.BY_ATEN) == set(OPERATORS)
+
+
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
+def test_tensors_give_what_arrays_give(kind):
+    """Pooling runs the same kernels, so all bits agree; everything else sums small integers, which is exact in any order."""
+    slack = SLACK if kind in ROUNDED else 0.0
+
+    @settings(max_examples=25)
+    @given(STRATEGIES[kind])
+    def check(case):
+        operands, tangents, cotangent = case.over(np.dtype(np.float64))
+        given_, moved, (arriving,) = tensors(operands), tensors(tangents), tensors((cotangent,))
+        assert same(case.op(*given_), case.op(*operands), slack)
+        assert same(case.op.jvp(given_, moved)[1], case.op.jvp(operands, tangents)[1], slack)
+        for got, wanted in zip(case.op.vjp(given_, arriving), case.op.vjp(operands, cotangent), strict=True):
+            assert same(got, wanted, slack)
+        leaves = [x.requires_grad_(x.is_floating_point()) for x in given_]
+        value = case.op(*leaves)
+        if value.requires_grad:
+            reached = [x for x in leaves if x.requires_grad]
+            pulled = torch.autograd.grad(value, reached, arriving, allow_unused=True)
+            for got, wanted in zip(pulled, case.op.vjp(operands, cotangent), strict=False):
+                assert got is None or same(got, wanted, slack)
+        if isinstance(case.op, Maximum):
+            place = sg.dispatch.with_indices(case.op, given_)[1]
+            assert same(place, sg.dispatch.with_indices(case.op, operands)[1])
+
+    check()
+
+
+@pytest.mark.parametrize("kind", FAMILIES, ids=lambda k: k.__name__)
+def test_the_composed_specification_is_the_specification(kind, monkeypatch):
+    """What runs on a device without an engine: the same order of summation as the reference, so the same bits, codes included."""
+    monkeypatch.setattr(kernels, "engine", lambda op, x: kernels.Composed)
+
+    @settings(max_examples=15)
+    @given(STRATEGIES[kind])
+    def check(case):
+        op, ((x,), (dx,), gy) = case.op, case.over(np.dtype(np.float32))
+        (tx, tdx, tgy), made = tensors((x, dx, gy)), FAMILIES[kind]
+        p = (0, *encoded(op, x.ndim))
+        kept = reference.keep(op, (x,))[1]
+        wanted = (
+            reference.forward(op, (x,)),
+            reference.push(op, (x,), kept, (dx,)),
+            reference.pull(op, (x,), kept, gy)[0],
+        )
+        source = None if op.curvature == "none" else tx
+        value = made.value(tx, *p)
+        if kernels.reads_codes(op):
+            value, source = made.keep(tx, *p)
+            places = made.places(source, tx, list(x.shape), *p)
+            assert np.array_equal(places, reference.indices(op, (x,))[1])
+        got = (value, made.push(tdx, source, *p), made.pull(tgy, source, list(x.shape), *p))
+        if isinstance(op, sg.SmoothMaxPool):
+            judged = bounds.smooth(op, x, dx, gy)
+            assert all(j.holds(g.numpy()) for j, g in zip(judged, got, strict=True))
+        else:
+            assert all(np.array_equal(g, w) for g, w in zip(got, wanted, strict=True))
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "fixed", [f for f in FIXED if f.digits is None and isinstance(f.op, Pool)], ids=lambda f: repr(f.op)
+)
+def test_fixed_answers(fixed):
+    value = fixed.op(*tensors(fixed.operands))
+    assert np.array_equal(value, fixed.value)
+    if fixed.cotangent is not None:
+        pulled = fixed.op.vjp(tensors(fixed.operands), torch.tensor(fixed.cotangent))
+        assert all(np.array_equal(p, w) for p, w in zip(pulled, fixed.pulled, strict=True))
+
+
+def test_convolution_of_rank_four_is_built_from_aten():
+    random = np.random.default_rng(0)
+    x, w, b = random.integers(-3, 4, (2, 2, 4, 3, 5, 4)), random.integers(-3, 4, (4, 1, 2, 2, 3, 1)), np.arange(4)
+    x, w, b = (a.astype(np.float64) for a in (x, w, b))
+    words = {"stride": (1, 2, 1, 2), "padding": ((1, 0), (0, 1), (1, 1), (0, 0)), "dilation": (2, 1, 1, 1), "groups": 2}
+    assert np.array_equal(sg.conv(*tensors((x, w, b)), **words), sg.conv(x, w, b, **words))
+    w = random.integers(-3, 4, (2, 2, 2, 2, 3, 1)).astype(np.float64)
+    words = {"stride": (1, 2, 1, 2), "padding": ((1, 0), (0, 1), (1, 1), (0, 0)), "output_padding": (0, 1, 0, 1)}
+    assert np.array_equal(sg.conv_transpose(*tensors((x, w)), **words), sg.conv_transpose(x, w, **words))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.uint8], ids=str)
+def test_other_numbers(dtype):
+    """Half floats are rounded once from float32; integers have maxima and no averages."""
+    x = torch.randint(0, 100, (2, 3, 9, 9)).to(dtype)
+    assert torch.equal(sg.max_pool(x, (3, 3), stride=2), torch.nn.functional.max_pool2d(x.float(), 3, 2).to(dtype))
+    if dtype.is_floating_point:
+        assert torch.equal(sg.avg_pool(x, (2, 2)), sg.avg_pool(x.float(), (2, 2)).to(dtype))
+        assert torch.equal(
+            sg.smooth_max_pool(x, (2, 2), beta=0.1), sg.smooth_max_pool(x.float(), (2, 2), beta=0.1).to(dtype)
+        )
+    else:
+        with pytest.raises(sg.ScalarError, match="integers do not divide; cast first"):
+            sg.avg_pool(x, (2, 2))
+
+
+def test_without_ml_dtypes_bfloat16_is_composed(monkeypatch):
+    x = torch.randn(2, 2, 6, 6).bfloat16().requires_grad_()
+    results = []
+    for here in (kernels.BFLOAT16, None):
+        monkeypatch.setattr(kernels, "BFLOAT16", here)
+        y = sg.max_pool(x, (3, 3), stride=1)
+        results.append((y, *torch.autograd.grad(y.sum(), x), sg.avg_pool(x, (2, 2))))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+MESSAGES = [
+    (lambda x: sg.max_pool(x, (9, 9)), "max_pool: kernel_size=(9, 9) on axis 0: the kernel spans 9 cells but the padded input has 4"),
+    (lambda x: sg.max_pool(x > 0, (2, 2)), "torch.bool is not a scalar specgrad takes; cast to a number first"),
+    (lambda x: sg.max_pool(x, (2, 2), out=np.zeros((2, 2))), "must be a torch.float32 tensor of shape (2, 2) on cpu; allocate it"),
+    (lambda x: sg.conv(x[None], np.ones((1, 1, 2, 2))), "ndarray does not mix with torch.float32 on cpu"),
+    (lambda x: sg.conv(x[None], torch.ones(1, 2, 2, 2)), "the weight reads 2 channels, the input has 1"),
+    (lambda x: sg.smooth_max_pool(x, (2, 2), beta=1e-60), "beta=1e-60: is 0 or infinite in the input's precision"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "words"), MESSAGES, ids=[words[:40] for _, words in MESSAGES])
+def test_messages_are_those_of_specgrad(call, words):
+    with pytest.raises(sg.SpecgradError) as refused:
+        call(torch.zeros(4, 4))
+    assert words in str(refused.value)
+
+
+def test_out_and_tapes_take_tensors():
+    x = torch.arange(16.0).reshape(4, 4)
+    out = torch.empty(2, 2)
+    assert sg.max_pool(x, (2, 2), out=out) is out
+    assert out.tolist() == [[5, 7], [13, 15]]
+    assert torch.equal(sg.grad(lambda t: sg.sum(sg.avg_pool(t, (2, 2))))(x), torch.full((4, 4), 0.25))
+
+
+def test_tensors_without_numbers_and_without_autograd():
+    assert sg.max_pool(torch.empty(2, 3, 8, 8, device="meta"), (2, 2)).shape == (2, 3, 4, 4)
+    x = torch.arange(16.0).reshape(4, 4)
+    with torch.inference_mode():
+        y = sg.max_pool(x, (2, 2))
+    assert y.is_inference()
+    assert y.tolist() == [[5, 7], [13, 15]]
+
+
+def test_no_torch_without_tensors():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, numpy, specgrad; specgrad.max_pool(numpy.ones((4, 4)), (2, 2)); "
+        "specgrad.max_pool([[1, 2], [3, 4]], (2, 2)); print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.mark.parametrize("function", [sg.conv, sg.conv_transpose], ids=["conv", "conv_transpose"])
+def test_convolution_of_rank_four_has_all_derivatives(function):
+    torch.manual_seed(0)
+    x, w = (
+        torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in ((1, 1, 2, 3, 2, 2), (1, 1, 2, 2, 1, 2))
+    )
+
+    def call(x, w):
+        return function(x, w, stride=(1, 2, 1, 1), padding=((1, 0), (0, 1), (0, 0), (0, 0)))
+
+    assert torch.autograd.gradcheck(call, (x, w), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(call, (x, w))
+    stacked = torch.stack([x, 2 * x]).detach()
+    mapped = torch.func.vmap(lambda t: call(t, w))(stacked)
+    torch.testing.assert_close(mapped, torch.stack([call(x, w), call(2 * x, w)]), rtol=0, atol=32 * 8 * UNIT)

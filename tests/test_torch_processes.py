@@ -1,0 +1,82 @@
+"""More than one process: workers of a DataLoader, forked and spawned, and two trainers that share their gradients."""
+
+import socket
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as mp  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+
+import specgrad as sg  # noqa: E402
+import specgrad.torch as st  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning"
+)  # a fork of a process that has threads: the point here
+
+
+class Pooled(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        x = torch.arange(3 * 64 * 64, dtype=torch.float32).reshape(3, 64, 64).sin() * (index + 1)
+        leaf = x.clone().requires_grad_()
+        y = sg.max_pool(leaf, (3, 3), stride=2, padding=1)
+        (gx,) = torch.autograd.grad(y.sum(), leaf)
+        return y.detach(), gx, sg.avg_pool(x, (2, 2))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_a_data_loader(method):
+    wanted = [Pooled()[i] for i in range(4)]  # also: the parent's threads have run before it forks
+    loader = DataLoader(Pooled(), batch_size=None, num_workers=2, multiprocessing_context=method)
+    got = list(loader)
+    assert len(got) == 4
+    for ours, theirs in zip(got, wanted, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1),
+        st.MaxPool2d(2),
+        st.SmoothMaxPool2d(2, learnable=True),
+        st.GlobalAvgPool(keepdims=False),
+    ).double()
+
+
+def data():
+    return torch.linspace(-1, 1, 8 * 2 * 16 * 16, dtype=torch.float64).reshape(8, 2, 16, 16).mul(100).sin()
+
+
+def train(rank, port, results):
+    st.functional.SMALL = 0
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    net = nn.parallel.DistributedDataParallel(network())
+    net(data()[rank::2]).square().mean().backward()
+    results[rank] = [p.grad.tolist() for p in net.parameters()]
+    dist.destroy_process_group()
+
+
+def test_two_trainers_have_the_gradients_of_one():
+    if not dist.is_available() or not dist.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with mp.Manager() as manager:
+        results = manager.dict()
+        mp.spawn(train, args=(port, results), nprocs=2)
+        both = dict(results)
+    net = network()
+    net(data()).square().mean().backward()
+    assert both[0] == both[1]
+    for got, parameter in zip(both[0], net.parameters(), strict=True):
+        # means of means: each sum over 8·4·16·16 terms of magnitude 1 is rounded in another order
+        torch.testing.assert_close(torch.tensor(got, dtype=torch.float64), parameter.grad, rtol=0, atol=8192 * 2.0**-53)
