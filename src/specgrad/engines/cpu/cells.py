@@ -29,6 +29,7 @@ class Kind(NamedTuple):
     lowest: Array
     """The identity of a maximum, and a number that is no reason to look closer."""
     zero: Array
+    one: Any
 
 
 @functools.cache
@@ -46,6 +47,7 @@ def kind(dtype: np.dtype[Any]) -> Kind | None:
         half,
         np.array([lowest, np.inf if computed.kind == "f" else 1], computed),
         np.zeros(2, computed),
+        computed.type(1),
     )
 
 
@@ -65,7 +67,7 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     size, flags = x.itemsize, x.flags
     if flags.carray and x.dtype.isnative:  # contiguous, aligned and writable, as most are
         made = plan(op, x.shape, None, found.half, found.computed.str, any_order)
-        return Seen(made, found, x.view(found.stored).reshape(-1), 0)
+        return Seen(made, found, (x.view(found.stored) if found.half else x).reshape(-1), 0)
     if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
         x = np.array(x, found.dtype, order="C")
     steps = tuple(step // size for step in x.strides)
@@ -120,7 +122,8 @@ def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
         if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
             return as_seen.view(found.stored).reshape(-1), out
     memory = np.empty(made.lengths, found.dtype)
-    return memory.view(found.stored).reshape(-1), memory.transpose(made.back).reshape(made.shape)
+    flat = (memory.view(found.stored) if found.half else memory).reshape(-1)
+    return flat, memory if made.is_as_given else memory.transpose(made.back).reshape(made.shape)
 
 
 def room_for_input(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:

@@ -55,7 +55,7 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
 def fold_planes(seen: Seen, x: Array, y: Array, codes: Array, maximum: bool | None, divides: bool = False) -> bool:
     """As `fold`, where each plane is one window; its winner too, where there is room for codes."""
     made, found = seen.plan, seen.kind
-    by, over = (made.divisors[0][0], made.divisors[1][0]) if divides else (found.computed.type(1),) * 2
+    by, over = (made.divisors[0][0], made.divisors[1][0]) if divides else (found.one, found.one)
     identity, marks = found.lowest if maximum else found.zero, np.zeros(made.seen.planes if maximum else 0, np.uint8)
     run = kernel("whole.fold_planes")
     each_plane(made, lambda *tasks: run(x, y, codes, identity, maximum, made.whole, by, over, marks, *tasks))
@@ -72,11 +72,11 @@ def run_fold(
     if one.block is not None and not columns.size and bases is one.bases:
         one = one.block
         bases = one.bases
-    by, over = (rows[0], reciprocals[0]) if small and rows.size else (found.computed.type(1),) * 2
 
     def work() -> None:
         room = scratch("cells", one.scratch, found.computed)
         if small:
+            by, over = (rows[0], reciprocals[0]) if rows.size else (found.one, found.one)
             kernel("small.fold_small")(x, y, identity, maximum, one.small, by, over, marks, one.tasks, counter, room)
         else:
             kernel("fold.fold_windows")(
@@ -134,6 +134,8 @@ def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
 
 def block_of(one: Pass, x: Array, y: Array) -> tuple[Array, Array]:
     """Room for the planes that a pass lays out cell by cell, and for what comes of them; none if it does not."""
+    if len(one.bases) == one.outer:
+        return x[:0], y[:0]
     cells, outputs = one.block_cells
     return scratch("block", cells, x.dtype)[:cells], scratch("block out", outputs, y.dtype)[:outputs]
 

@@ -401,6 +401,11 @@ class Plan:
         return tuple(int(p) for p in np.argsort(self.seen.order))
 
     @functools.cached_property
+    def is_as_given(self) -> bool:
+        """Whether an output in the order seen is the operator's output."""
+        return self.lengths == self.shape and self.back == tuple(range(len(self.back)))
+
+    @functools.cached_property
     def passes(self) -> tuple[Pass, ...]:
         return chain(self.reads, self.seen, self.lanes, self.half, False, False)
 

@@ -10,103 +10,92 @@ from __future__ import annotations
 import numpy as np
 
 from .rows import copy, fill, place, read, settle, transpose
-from .vectors import at, beats, compiled, either, inline, plus, take
+from .vectors import at, beats, compiled, either, get, get_with, inline, lanes, plus, put, splat, take
 
 FEW = 7
 
 
 @inline
-def lead(value, code, n, later, later_code, shift):
-    """Let the later cells take the lead where they do; their codes count from `shift`."""
-    for i in range(n):
-        a, b = value[i], later[i]
-        wins = beats(b, a)
-        value[i] = either(wins, b, a)
-        code[i] = either(wins, plus(later_code[i], shift), code[i])
+def lead(value, code, n, a, a_code, b, b_code, shift):
+    """value, code = the leaders of earlier cells a, which they may be themselves, and later cells b, whose codes count from `shift`."""
+    step = lanes(value)
+    if n < step:
+        for i in range(n):
+            wins = beats(b[i], a[i])
+            value[i] = either(wins, b[i], a[i])
+            code[i] = either(wins, plus(b_code[i], shift), a_code[i])
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        best, later = get(a, i), get(b, i)
+        wins = beats(later, best)
+        led = plus(get_with(b_code, i, best), splat(shift, best))
+        put(value, i, either(wins, later, best))
+        put(code, i, either(wins, led, get_with(a_code, i, best)))
 
 
 @inline
-def lead2(value, code, n, a, a_code, b, b_code):
-    """The leaders of earlier cells a and later cells b."""
-    for i in range(n):
-        wins = beats(b[i], a[i])
-        value[i] = either(wins, b[i], a[i])
-        code[i] = either(wins, b_code[i], a_code[i])
+def lead_taps(value, code, n, cells, apart, taps, least):
+    """value, code = the leaders of `taps` rows that lie `apart` cells from one another; codes count from `least`."""
+    step, one = lanes(value), np.int32(1)
+    if n < step:
+        for i in range(n):
+            best, led, tap = cells[i], least, least
+            for j in range(1, taps):
+                tap = plus(tap, one)
+                wins = beats(cells[i + j * apart], best)
+                best, led = either(wins, cells[i + j * apart], best), either(wins, tap, led)
+            value[i], code[i] = best, led
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        best = get(cells, i)
+        led = splat(least, best)
+        tap = least
+        for j in range(1, taps):
+            tap = plus(tap, one)
+            later = get(cells, i + j * apart)
+            wins = beats(later, best)
+            best, led = either(wins, later, best), either(wins, splat(tap, best), led)
+        put(value, i, best)
+        put(code, i, led)
 
 
 @inline
-def across(source, value, code, outputs, inner, taps, stride, dilation, spare, spare_code, room):
-    """value, code = the leader of source[o*stride + j*dilation], j < taps, and its j, for runs of `inner` cells each.
+def across(source, value, code, outputs, inner, taps, stride, dilation, least, spare, spare_code, room):
+    """value, code = the leader of source[o*stride + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
 
     Spares have room for two rows of `room` cells.
     """
-    none = np.int32(0)
     if stride == 1 and taps > FEW:  # runs of 1, 2, 4, … taps, the last two overlapping
         n, run, half = outputs * inner, 1, 0
         shift = dilation * inner
         now, now_code = source, at(spare_code, room)
-        fill(now_code, n + (taps - 1) * shift, none)
-        while 2 * run < taps:
-            next_value, next_code = at(spare, half * room), at(spare_code, half * room)
-            later, later_code, more = at(now, run * shift), at(now_code, run * shift), np.int32(run)
-            for i in range(n + (taps - 2 * run) * shift):
-                wins = beats(later[i], now[i])
-                next_value[i] = either(wins, later[i], now[i])
-                next_code[i] = either(wins, plus(later_code[i], more), now_code[i])
+        fill(now_code, n + (taps - 1) * shift, least)
+        while run < taps:
+            more = min(run, taps - run)
+            last = 2 * run >= taps
+            next_value = value if last else at(spare, half * room)
+            next_code = code if last else at(spare_code, half * room)
+            length = n if last else n + (taps - 2 * run) * shift
+            later, later_code = at(now, more * shift), at(now_code, more * shift)
+            lead(next_value, next_code, length, now, now_code, later, later_code, np.int32(more))
             now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
-        rest = taps - run
-        later, later_code, more = at(now, rest * shift), at(now_code, rest * shift), np.int32(rest)
-        for i in range(n):
-            wins = beats(later[i], now[i])
-            value[i] = either(wins, later[i], now[i])
-            code[i] = either(wins, plus(later_code[i], more), now_code[i])
     elif inner == 1 and stride > 1:
         for o in range(outputs):
-            best, won = source[o * stride], none
+            best, won = source[o * stride], least
             for j in range(1, taps):
                 b = source[o * stride + j * dilation]
                 wins = beats(b, best)
-                best, won = either(wins, b, best), either(wins, np.int32(j), won)
+                best, won = either(wins, b, best), either(wins, plus(least, np.int32(j)), won)
             value[o], code[o] = best, won
+    elif stride == 1:
+        lead_taps(value, code, outputs * inner, source, dilation * inner, taps, least)
     else:
-        groups, n = (1, outputs * inner) if stride == 1 else (outputs, inner)
-        for o in range(groups):
-            cells, best, won = at(source, o * stride * inner), at(value, o * inner), at(code, o * inner)
-            copy(best, n, cells)
-            fill(won, n, none)
-            for j in range(1, taps):
-                later, more = at(cells, j * dilation * inner), np.int32(j)
-                for i in range(n):
-                    a, b = best[i], later[i]
-                    wins = beats(b, a)
-                    best[i] = either(wins, b, a)
-                    won[i] = either(wins, more, won[i])
-
-
-@inline
-def across_bins(source, value, code, inner, first, count, left, right):
-    """value, code = the leader of the cells first[o] to first[o] + count[o], and which of them it is."""
-    none = np.int32(0)
-    if inner == 1:
-        for o in range(left, right):
-            cell = first[o] - first[left]
-            best, won = source[cell], none
-            for j in range(1, count[o]):
-                wins = beats(source[cell + j], best)
-                best, won = either(wins, source[cell + j], best), either(wins, np.int32(j), won)
-            value[o - left], code[o - left] = best, won
-        return
-    for o in range(left, right):
-        cells = at(source, (first[o] - first[left]) * inner)
-        best, best_code = at(value, (o - left) * inner), at(code, (o - left) * inner)
-        copy(best, inner, cells)
-        fill(best_code, inner, 0)
-        for j in range(1, count[o]):
-            later = at(cells, j * inner)
-            for i in range(inner):
-                wins = beats(later[i], best[i])
-                best[i] = either(wins, later[i], best[i])
-                best_code[i] = either(wins, np.int32(j), best_code[i])
+        for o in range(outputs):
+            lead_taps(
+                at(value, o * inner), at(code, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, least
+            )  # fmt: skip
 
 
 @compiled
@@ -208,31 +197,20 @@ def find_winners(
                             copy(value, m, padded)
                             for i in range(m):
                                 code[i] = plus(np.int32(known[i]), more)
+                        elif bins:
+                            for o in range(left, right):
+                                cells, to = at(padded, (bin_first[o] - bin_first[left]) * inner), (o - left) * inner
+                                lead_taps(at(value, to), at(code, to), inner, cells, inner, bin_count[o], more)
                         else:
-                            if bins:
-                                across_bins(padded, value, code, inner, bin_first, bin_count, left, right)
-                            else:
-                                across(
-                                    padded,
-                                    value,
-                                    code,
-                                    right - left,
-                                    inner,
-                                    taps,
-                                    stride,
-                                    dilation,
-                                    spare,
-                                    spare_code,
-                                    room,
-                                )
-                                for o in range(left, right):  # padding led where all real cells are as low as it
-                                    skipped = -((o * stride - offset) // dilation)
-                                    if skipped <= 0:
-                                        break
-                                    for i in range((o - left) * inner, (o - left + 1) * inner):
-                                        code[i] = max(code[i], skipped)
-                            for i in range(m):
-                                code[i] = plus(code[i], more)
+                            across(
+                                padded, value, code, right - left, inner, taps, stride, dilation, more, spare, spare_code, room
+                            )  # fmt: skip
+                            for o in range(left, right):  # padding led where all real cells are as low as it
+                                skipped = -((o * stride - offset) // dilation)
+                                if skipped <= 0:
+                                    break
+                                for i in range((o - left) * inner, (o - left + 1) * inner):
+                                    code[i] = max(code[i], plus(more, np.int32(skipped)))
                     staged_to = max(staged_to, last + 1)
                     value = place(target_cells, where, result)
                     code = result_code
@@ -257,7 +235,7 @@ def find_winners(
                                     copy(part, m, own)
                                     copy(part_code, m, own_code)
                                 else:
-                                    lead2(part, part_code, m, own, own_code, at(part, m), at(part_code, m))
+                                    lead(part, part_code, m, own, own_code, at(part, m), at(part_code, m), zero)
                             suffix_block = here
                         if here != there or f == here * block:
                             if prefix_block != there:
@@ -266,16 +244,19 @@ def find_winners(
                                 copy(prefix_code, m, at(ring_code, prefix_to % slots * m))
                             while prefix_to < last:
                                 prefix_to += 1
+                                slot = prefix_to % slots * m
                                 lead(
                                     prefix,
                                     prefix_code,
                                     m,
-                                    at(ring, prefix_to % slots * m),
-                                    at(ring_code, prefix_to % slots * m),
+                                    prefix,
+                                    prefix_code,
+                                    at(ring, slot),
+                                    at(ring_code, slot),
                                     zero,
                                 )
                         if here != there:
-                            lead2(value, code, m, suffix, suffix_code, prefix, prefix_code)
+                            lead(value, code, m, suffix, suffix_code, prefix, prefix_code, zero)
                         elif f == here * block:
                             copy(value, m, prefix)
                             copy(code, m, prefix_code)
@@ -287,7 +268,7 @@ def find_winners(
                         copy(code, m, at(ring_code, f % slots * m))
                         for j in range(1, count):
                             slot = (f + j * step) % slots * m
-                            lead(value, code, m, at(ring, slot), at(ring_code, slot), zero)
+                            lead(value, code, m, value, code, at(ring, slot), at(ring_code, slot), zero)
                     settle(value, m, half, target_cells, where)
                     final, shift = at(target_codes, where), np.int32(-row_start[r] * code_width)
                     for i in range(m):
