@@ -15,9 +15,8 @@ from typing import Any
 import torch
 
 from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
-from . import launch
+from . import launch, passes
 from .launch import code_type, computed
-from .passes import fold_maximum, fold_sum, spread_maximum
 from .plan import Plan, plan
 
 TAKES = "pooling of torch tensors on CUDA devices: float64, float32, float16 and bfloat16, of any layout"
@@ -92,13 +91,10 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 def value(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """Write the value, and what is kept of it, by the kernel that suits the windows."""
-    if launch.slides(made):
-        if kind in ("max", "winners"):
-            fold_maximum(made, kind, x, y, kept)
-        elif kind == "sum":
-            fold_sum(made, x, y)
-        else:
-            launch.fold(made, kind, x, y, kept)
+    if kind != "smooth" and launch.slides(made):
+        passes.fold(made, kind, x, y, kept)
+    elif kind == "smooth" and launch.slides(made) and launch.plane_taps(made) <= launch.SMALL:
+        launch.smooth(made, x, y, kept)
     elif kind != "smooth" and made.taps >= launch.LARGE:
         launch.reduce(made, kind, x, y, kept)
     else:
@@ -184,19 +180,26 @@ def pull(
     (x,) = operands
     made = planned(op, x)
     gx = room(made, cotangent, cotangent.dtype, of_output=False)
-    if made.cells:
+    if made.cells and not made.outputs:
+        gx.zero_()
+    elif made.cells:
         gy, fitted = made.fitted(cotangent), tuple(made.fitted(k) for k in kept)
         if isinstance(op, Average):
-            if launch.slides(made, dilated=False) and made.depths[0] == 1:
-                launch.spread(made, "sum", gy, gx)
+            one_divisor = not made.depth or launch.divisor(made)[0] == "all"
+            if launch.slides(made) and one_divisor:
+                passes.spread_sum(made, gy, gx)
             else:
                 launch.collect(made, "sum", None, gy, gx, ())
         elif isinstance(op, SmoothMaxPool):
-            launch.collect(made, "weights", made.entered(x), gy, gx, fitted)
+            source = made.entered(x)
+            if launch.slides(made) and launch.plane_taps(made) <= launch.SMALL:
+                launch.spread(made, "weights", gy, gx, fitted[0], x=source, totals=fitted[1])
+            else:
+                launch.collect(made, "weights", source, gy, gx, fitted)
         elif op.ties != "first":
             launch.collect(made, "ties", made.entered(x), gy, gx, fitted, shared=op.ties == "split")
-        elif launch.slides(made, dilated=False):
-            spread_maximum(made, gy, gx, fitted[0])
+        elif launch.slides(made):
+            passes.spread_maximum(made, gy, gx, fitted[0])
         else:
             launch.collect(made, "first", None, gy, gx, fitted)
     return (written(made, gx, out and out[0], of_output=False),)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
-from ...geometry import Sliding
+from ...geometry import Adaptive, Sliding
 from .kernels import rows as rows_kernels
 from .kernels import spread as spread_kernels
 from .kernels import tables as tables_kernels
@@ -24,13 +25,24 @@ from .plan import Plan, taps_of
 
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 LONGEST = 32
-REGISTERS = 44
-"""Rows of windows or cells that a program holds at once."""
+TUNE = {
+    "block": 128,
+    "held": 40,
+    "held_winners": 28,
+    "small_rows": 16,
+    "unroll": 5,
+    "smooth_cells": 32,
+    "held_back": 40,
+    "held_match": 14,
+    "small_cells": 16,
+    "unroll_back": 5,
+    "tile": 2048,
+    "tile_warps": 4,
+}
+SMALL = 16
+"""Taps of rows and columns up to which a smooth maximum holds all its cells."""
 LARGE = 32
 """Taps from which a window that does not slide is reduced by many threads."""
-MATCHES = 25
-"""Windows per cell up to which a maximum's cotangents are found in one pass."""
-UNROLL = 4
 
 ACCUMULATOR = {torch.float64: tl.float64}
 COMPUTED = {torch.float64: torch.float64}
@@ -69,14 +81,16 @@ def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
     return per, -(-length // per)
 
 
-def slides(made: Plan, dilated: bool = True) -> bool:
-    """Whether rows and columns slide, over few enough rows to hold."""
+def slides(made: Plan) -> bool:
+    """Whether rows and columns slide without gaps, over few enough rows to hold."""
     rows, columns = made.rows, made.columns
     if not isinstance(rows, Sliding) or not isinstance(columns, Sliding):
         return False
-    if not dilated and (rows.dilation > 1 or columns.dilation > 1):
-        return False
-    return rows.extent <= LONGEST and rows.stride <= LONGEST
+    return rows.dilation == columns.dilation == 1 and max(rows.kernel, rows.stride) <= LONGEST
+
+
+def plane_taps(made: Plan) -> int:
+    return taps_of(made.rows) * taps_of(made.columns)
 
 
 def counting(op: Any) -> tuple[str, int]:
@@ -100,37 +114,59 @@ def divisor(made: Plan) -> tuple[str, int]:
     return found
 
 
+def scale(made: Plan, kind: str, like: Any) -> Any:
+    """The number that a sum is divided by, as a table; anything if there is none."""
+    return made.table("scale", like.device) if kind == "sum" else like
+
+
 def block_of(lanes: int) -> tuple[int, int]:
     """Lanes per program, and warps."""
-    return (128, 4) if lanes > 64 or not INTERPRETED else (32, 1)
+    return (TUNE["block"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
+
+
+def block_rows(made: Plan, most: int) -> tuple[int, int, int, int, int]:
+    """Rows of windows per program, blocks of them, lanes, lanes per program, and warps."""
+    per, blocks = shared_evenly(made.rows.length, most)
+    lanes = made.outer * made.columns.length * made.inner
+    block, warps = block_of(lanes)
+    return per, blocks, lanes, block, warps
+
+
+def window_numbers(made: Plan, lanes: int, blocks: int) -> tuple[int, ...]:
+    rows: Any = made.rows
+    columns: Any = made.columns
+    outer, group, _, row, column, inner = made.steps
+    return (
+        lanes, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
+        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.before, columns.after,
+        blocks, made.depths[1],
+    )  # fmt: skip
 
 
 def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any = None, low_taps: int = 0) -> None:
-    """Values of sliding windows, in one call."""
+    """Maximum, winners or sum of sliding windows, in one call."""
     key = "fold", kind, x.dtype, low is not None
     if key not in made.made:
-        rows, columns = made.rows, made.columns
-        assert isinstance(rows, Sliding)
-        assert isinstance(columns, Sliding)
-        most = max((REGISTERS - rows.extent) // rows.stride + 1, 1)
-        if rows.extent <= 3:
-            most = min(most, 16)
-        per, blocks = shared_evenly(rows.length, most)
-        lanes = made.outer * columns.length * made.inner
-        block, warps = block_of(lanes)
-        used = {o * rows.stride + j * rows.dilation for o in range(per) for j in range(rows.kernel)}
-        how, by = divisor(made) if kind == "sum" else ("all", 1)
+        rows: Any = made.rows
+        columns: Any = made.columns
+        held = TUNE["held_winners" if kind == "winners" else "held"]
+        most = max((held - rows.kernel) // rows.stride + 1, 1)
+        if rows.kernel <= 3:
+            most = min(most, TUNE["small_rows"])
+        per, blocks, lanes, block, warps = block_rows(made, most)
+        used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
         words = {
             "KIND": kind,
             "ROWS": per,
             "TAPS": rows.kernel,
             "STRIDE": rows.stride,
-            "DILATION": rows.dilation,
+            "COLUMN_TAPS": columns.kernel,
+            "COLUMN_STRIDE": columns.stride,
             "LEVELS": rows.kernel.bit_length() - 1,
             "NEED": sum(1 << i for i in used),
-            "UNROLLED": columns.kernel if columns.kernel <= UNROLL else 0,
-            "COUNTED": how,
-            "ZERO": getattr(made.op, "pad", "") == "zero",
+            "UNROLLED": columns.kernel <= TUNE["unroll"],
+            "COUNTED": divisor(made)[0] if kind == "sum" else "all",
+            "WHOLE": made.whole,
             "DEEP": bool(made.depth),
             "LOW": low is not None,
             "WIDE": made.wide,
@@ -138,38 +174,60 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
             "BLOCK": block,
             "num_warps": warps,
         }
-        outer, group, _, row, column, inner = made.steps
-        numbers = (
-            lanes, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
-            rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.before, columns.after,
-            columns.stride, columns.dilation, columns.kernel, blocks, made.depths[1],
-            low_taps or columns.kernel, by,
-        )  # fmt: skip
-        grid = (-(-lanes // block) * blocks * made.depths[1],)
-        made.made[key] = grid, numbers, words
+        numbers = *window_numbers(made, lanes, blocks), low_taps or columns.kernel
+        made.made[key] = (-(-lanes // block) * blocks * made.depths[1],), numbers, words
     grid, numbers, words = made.made[key]
-    one, other = (*kept, y, y)[:2]
     depths = made.table("depths", x.device) if made.depth else y
-    table = made.table("numbers", x.device) if kind == "smooth" else y
     with on(x.device):
-        rows_kernels.fold[grid](x, y if low is None else low, y, one, other, depths, table, *numbers, **words)
+        rows_kernels.fold[grid](
+            x, y if low is None else low, y, kept[0] if kept else y, depths, scale(made, kind, y), *numbers, **words
+        )
+
+
+def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
+    """Smooth maxima of small sliding windows."""
+    key = "smooth", x.dtype
+    if key not in made.made:
+        rows: Any = made.rows
+        columns: Any = made.columns
+        most = max((TUNE["smooth_cells"] // columns.kernel - rows.kernel) // rows.stride + 1, 1)
+        per, blocks, lanes, block, warps = block_rows(made, most)
+        words = {
+            "ROWS": per,
+            "TAPS": rows.kernel,
+            "STRIDE": rows.stride,
+            "COLUMN_TAPS": columns.kernel,
+            "COLUMN_STRIDE": columns.stride,
+            "ZERO": made.op.pad == "zero",
+            "RAGGED": made.op.ceil_mode,
+            "DEEP": bool(made.depth),
+            "WIDE": made.wide,
+            "ACC": accumulator(x.dtype),
+            "BLOCK": block,
+            "num_warps": warps,
+        }
+        made.made[key] = (-(-lanes // block) * blocks * made.depths[1],), window_numbers(made, lanes, blocks), words
+    grid, numbers, words = made.made[key]
+    depths = made.table("depths", x.device) if made.depth else y
+    with on(x.device):
+        rows_kernels.smooth[grid](x, y, *kept, depths, made.table("numbers", x.device), *numbers, **words)
 
 
 def visit(made: Plan, kind: str, x: Any, moved: Any, y: Any, kept: tuple[Any, ...], shared: bool = False) -> None:
     """Values or tangents of any windows, tap by tap."""
     lanes = made.outer * made.columns.length * made.inner
     block, warps = block_of(lanes)
-    how, by = divisor(made) if kind == "sum" else ("all", 1)
+    how = divisor(made)[0] if kind == "sum" else "all"
     outer, group, _, row, column, inner = made.steps
     depths, rows, columns, numbers = (made.table(t, x.device) for t in ("depths", "rows", "columns", "numbers"))
     grid = (-(-lanes // block) * made.rows.length * made.depths[1],)
     one, other = (*kept, y, y)[:2]
     with on(x.device):
         tables_kernels.visit[grid](
-            x, moved, y, one, other, depths, rows, columns, numbers,
+            x, moved, y, one, other, depths, rows, columns, numbers, scale(made, kind, y),
             lanes, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
             made.rows.length, made.columns.length, step_of(made.rows), step_of(made.columns),
-            taps_of(made.rows), taps_of(made.columns), made.depths[1], by,
+            taps_of(made.rows), taps_of(made.columns), made.depths[1],
             KIND=kind, COUNTED=how, ZERO=shared or getattr(made.op, "pad", "") == "zero", WIDE=made.wide,
             ACC=accumulator(x.dtype), BLOCK=block, num_warps=warps,
         )  # fmt: skip
@@ -179,24 +237,57 @@ def step_of(axis: Any) -> int:
     return axis.dilation if isinstance(axis, Sliding) else 1
 
 
+def flat(made: Plan) -> Plan:
+    """A plan whose rows and columns are one axis, where windows are whole planes that lie so."""
+    if "flat" not in made.made:
+        found = made
+        rows, columns, (*_, row, column, _) = made.rows, made.columns, made.steps
+        whole = isinstance(rows, Adaptive) and isinstance(columns, Adaptive) and rows.length == columns.length == 1
+        if whole and row == columns.size * column:
+            one = Adaptive(rows.size * columns.size, 1)
+            found = replace(made, rows=Adaptive(1, 1), columns=one, made={"divisor": divisor(made)})
+        made.made["flat"] = found
+    found = made.made["flat"]
+    return found
+
+
 def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """Values of large windows."""
-    across = made.inner >= 8
-    tile = 2048
-    block = min(triton.next_power_of_2(made.taps), 64 if across else tile)
-    outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
-    how, by = divisor(made) if kind == "sum" else ("all", 1)
-    outer, group, _, row, column, inner = made.steps
+    made = flat(made)
+    key = "reduce", kind, x.dtype
+    if key not in made.made:
+        across = made.inner >= 8
+        tile = TUNE["tile"]
+        block = min(triton.next_power_of_2(made.taps), 64 if across else tile)
+        outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
+        axes = (made.rows, made.columns)
+        exact = all(bool((axis.ranges().count == taps_of(axis)).all()) for axis in axes)
+        words = {
+            "KIND": kind,
+            "COUNTED": divisor(made)[0] if kind == "sum" else "all",
+            "ROW_TAPS": taps_of(made.rows),
+            "COLUMN_TAPS": taps_of(made.columns),
+            "EXACT": exact,
+            "DEEP": bool(made.depth),
+            "ACROSS": across,
+            "WIDE": made.wide,
+            "ACC": accumulator(x.dtype),
+            "OUTPUTS": outputs,
+            "BLOCK": block,
+            "num_warps": TUNE["tile_warps"],
+        }
+        outer, group, _, row, column, inner = made.steps
+        numbers = (
+            made.outputs, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
+            made.rows.length, made.columns.length, step_of(made.rows), step_of(made.columns), made.depths[1],
+        )  # fmt: skip
+        made.made[key] = (-(-made.outputs // outputs),), numbers, words
+    grid, numbers, words = made.made[key]
     depths, rows, columns = (made.table(t, x.device) for t in ("depths", "rows", "columns"))
     with on(x.device):
-        tables_kernels.reduce[(-(-made.outputs // outputs),)](
-            x, y, kept[0] if kept else y, depths, rows, columns,
-            made.outputs, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
-            made.rows.length, made.columns.length, step_of(made.rows), step_of(made.columns),
-            taps_of(made.rows), taps_of(made.columns), made.depths[1], by,
-            KIND=kind, COUNTED=how, DEEP=bool(made.depth), ACROSS=across, WIDE=made.wide, ACC=accumulator(x.dtype),
-            OUTPUTS=outputs, BLOCK=block, num_warps=4,
-        )  # fmt: skip
+        tables_kernels.reduce[grid](
+            x, y, kept[0] if kept else y, depths, rows, columns, scale(made, kind, y), *numbers, **words
+        )
 
 
 def select(made: Plan, moved: Any, y: Any, codes: Any, index: bool) -> None:
@@ -220,51 +311,63 @@ def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ..
     lanes = made.outer * made.columns.size * made.inner
     block, warps = block_of(lanes)
     per, blocks = shared_evenly(made.rows.size, 8)
-    how, by = divisor(made) if kind == "sum" else ("all", 1)
+    how = divisor(made)[0] if kind == "sum" else "all"
     readers = [made.table(t, device) for t in ("depth_readers", "row_readers", "column_readers")]
     tables = [made.table(t, device) for t in ("depths", "rows", "columns", "numbers")]
     one, other = (*kept, gy, gy)[:2]
     with on(device):
         tables_kernels.collect[(-(-lanes // block) * blocks * made.depths[0],)](
-            gy, gx if x is None else x, gx, one, other, *readers, *tables,
+            gy, gx if x is None else x, gx, one, other, *readers, *tables, scale(made, kind, gy),
             lanes, made.groups, made.inner, *made.steps,
             made.depths[0], made.rows.size, made.columns.size,
             made.depths[1], made.rows.length, made.columns.length,
             *(table.shape[1] for table in readers),
-            made.depths[2], taps_of(made.rows), taps_of(made.columns), blocks, by,
+            made.depths[2], taps_of(made.rows), taps_of(made.columns), blocks,
             KIND=kind, COUNTED=how, SHARED=shared, ROWS=per, WIDE=made.wide, ACC=accumulator(gy.dtype), BLOCK=block,
             num_warps=warps,
         )  # fmt: skip
 
 
-def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0) -> None:
-    """Cotangents of sliding windows without dilation, in one call."""
+def spread(
+    made: Plan,
+    kind: str,
+    gy: Any,
+    gx: Any,
+    codes: Any = None,
+    low: Any = None,
+    low_taps: int = 0,
+    x: Any = None,
+    totals: Any = None,
+) -> None:
+    """Cotangents of sliding windows, in one call."""
     key = "spread", kind, gy.dtype, low is not None
     if key not in made.made:
-        rows, columns = made.rows, made.columns
-        assert isinstance(rows, Sliding)
-        assert isinstance(columns, Sliding)
+        rows: Any = made.rows
+        columns: Any = made.columns
         stride = rows.stride
         candidates = -(-columns.kernel // columns.stride)
         read = -(-rows.kernel // stride)
         start = rows.before // stride * stride
-        held = REGISTERS // 2 if kind == "first" and candidates > 1 else REGISTERS
+        unrolled = candidates <= TUNE["unroll_back"]
+        held = TUNE["held_back"] if kind == "sum" or candidates == 1 else TUNE["held_match"] if unrolled else 8 + read
         most = max((held - read + 1) * stride, stride)
         if rows.kernel <= 3:
-            most = max(16 // stride * stride, stride)
+            most = max(min(TUNE["small_cells"], most) // stride * stride, stride)
         per, blocks = shared_evenly(rows.size + rows.before - start, most, stride)
         lanes = made.outer * columns.size * made.inner
         block, warps = block_of(lanes)
-        how, by = divisor(made) if kind == "sum" else ("all", 1)
         words = {
             "KIND": kind,
             "CELLS": per,
             "TAPS": rows.kernel,
             "STRIDE": stride,
             "READERS": read,
+            "COLUMN_TAPS": columns.kernel,
+            "COLUMN_STRIDE": columns.stride,
+            "COLUMN_READERS": candidates,
             "LEVELS": rows.kernel.bit_length() - 1,
-            "UNROLLED": candidates if candidates <= UNROLL else 0,
-            "COUNTED": how,
+            "UNROLLED": unrolled,
+            "COUNTED": divisor(made)[0] if kind == "sum" else "all",
             "DEEP": bool(made.depth),
             "LOW": low is not None,
             "WIDE": made.wide,
@@ -275,15 +378,14 @@ def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any 
         depths, windows, _ = made.depths
         depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
         numbers = (
-            lanes, made.inner, depths, windows, depth_candidates,
+            lanes, made.groups, made.inner, depths, windows, depth_candidates, *made.steps,
             rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.before, columns.after,
-            columns.stride, columns.kernel, candidates, start, blocks,
-            low_taps or columns.kernel, rows.kernel * (low_taps or columns.kernel), by,
+            start, blocks, low_taps or columns.kernel,
         )  # fmt: skip
         made.made[key] = (-(-lanes // block) * blocks * depths,), numbers, words
     grid, numbers, words = made.made[key]
     depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
+    number = made.table("numbers", gy.device) if kind == "weights" else scale(made, kind, gy)
+    given = (gy if t is None else t for t in (codes, gx, low, x, totals))
     with on(gy.device):
-        spread_kernels.spread[grid](
-            gy, gy if codes is None else codes, gx, gx if low is None else low, depth_readers, *numbers, **words
-        )
+        spread_kernels.spread[grid](gy, *given, depth_readers, number, *numbers, **words)

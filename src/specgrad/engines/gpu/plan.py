@@ -105,6 +105,11 @@ class Plan:
     def _numbers(self) -> Any:
         return np.array([float(getattr(self.op, "beta", 1))])
 
+    def _scale(self) -> Any:
+        """What an average is divided by where all windows have the same, and its reciprocal."""
+        number = self.made["divisor"][1]
+        return np.array([number, 1 / number])
+
     def _rows(self) -> Any:
         return windows_table(self.rows)
 
@@ -197,8 +202,6 @@ def plan(op: Any, shape: Shape, strides: Shape) -> Plan:
         insides = _merged([(shape[p], strides[p]) for p in inner])
         deep = _merged([(shape[p], strides[p]) for p in positions[:-2]])
     (count, step_outer), (many, step_group) = (groups + [(1, 0), (1, 0)])[:2]
-    if len(groups) == 1:  # one group: let it be the second, so that the first needs no step
-        (count, step_outer), (many, step_group) = (1, 0), groups[0]
     within, step_inner = insides[0] if insides else (1, 0)
     one = Sliding(1, 1)
     full = (*[one] * (2 - len(axes)), *axes)

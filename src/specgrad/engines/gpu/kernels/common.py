@@ -17,9 +17,11 @@ def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr)
     if WIDE:
         block = block.to(tl.int64)
     at = block * BLOCK + tl.arange(0, BLOCK)
+    inside = at < lanes
+    at = tl.minimum(at, lanes - 1)  # lanes that do not exist read what the last one reads, and write nothing
     column = at // inner
     outer = column // columns
-    return outer, column - outer * columns, at - column * inner, at < lanes, rest
+    return outer, column - outer * columns, at - column * inner, inside, rest
 
 
 @triton.jit
@@ -36,6 +38,12 @@ def both(lanes, condition):
 
 
 @triton.jit
+def clamped(index, last):
+    """The index, or the nearest that exists."""
+    return tl.minimum(tl.maximum(index, 0), last)
+
+
+@triton.jit
 def leads(old, new):
     """Whether a later candidate takes the lead: strictly greater, or NaN."""
     return (new > old) | (new != new)
@@ -48,6 +56,16 @@ def divide(a, b, ACC: tl.constexpr):
     if ACC == tl.float32:
         return tl.div_rn(a, tl.broadcast_to(by, a.shape))
     return a / by
+
+
+@triton.jit
+def scaled(total, scale, ACC: tl.constexpr):
+    """total / number, rounded once, where `scale` holds a number and its reciprocal: an estimate, and its error added."""
+    number = tl.load(scale).to(ACC)
+    reciprocal = tl.load(scale + 1).to(ACC)
+    estimate = total * reciprocal
+    missing = tl.fma(-estimate, tl.broadcast_to(number, total.shape), total)
+    return tl.where(missing == missing, tl.fma(missing, tl.broadcast_to(reciprocal, total.shape), estimate), estimate)
 
 
 @triton.jit

@@ -7,7 +7,7 @@ An axis of windows is a table of (start, first real tap, one past the last, exis
 import triton
 import triton.language as tl
 
-from .common import both, divide, joined, lane, leads, outer_offset, pivot
+from .common import both, divide, joined, lane, leads, outer_offset, pivot, scaled
 from .rows import filled
 
 
@@ -19,9 +19,9 @@ def tied(cell, best):
 
 @triton.jit
 def visit(
-    x, moved, y, kept, kept_too, depths, row_table, column_table, numbers,
+    x, moved, y, kept, kept_too, depths, row_table, column_table, numbers, scale,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows_out, columns_out, row_step, column_step, row_taps, column_taps, depths_out, divisor,
+    rows_out, columns_out, row_step, column_step, row_taps, column_taps, depths_out,
     KIND: tl.constexpr, COUNTED: tl.constexpr, ZERO: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One row of windows, tap by tap.
@@ -101,7 +101,7 @@ def visit(
         elif COUNTED == "real":
             value = divide(total, tl.maximum(real_count, 1), ACC)
         else:
-            value = divide(total, divisor, ACC)
+            value = scaled(total, scale, ACC)
     elif KIND == "smooth":
         count = exist_count if ZERO else real_count
         total = tl.where(count > 0, total, 1)
@@ -128,13 +128,13 @@ def visit(
 
 @triton.jit
 def ahead(value, code, other_value, other_code):
-    """Of two candidates in any order, the first winner: NaN before numbers, the last of NaNs, the first of equals; -1: none."""
+    """Of two candidates in any order, the first winner: NaN before numbers, the last of NaNs, the first of equals."""
     nan = value != value
     other_nan = other_value != other_value
     greater = (other_value > value) | (other_nan & ~nan)
     same = (other_value == value) | (nan & other_nan)
     later = other_code > code
-    better = (other_code >= 0) & ((code < 0) | greater | (same & (later == nan)))
+    better = greater | (same & (later == nan))
     return tl.where(better, other_value, value), tl.where(better, other_code, code)
 
 
@@ -145,13 +145,17 @@ def add(a, b):
 
 @triton.jit
 def reduce(
-    x, y, kept, depths, row_table, column_table,
+    x, y, kept, depths, row_table, column_table, scale,
     outputs, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows_out, columns_out, row_step, column_step, row_taps, column_taps, depths_out, divisor,
-    KIND: tl.constexpr, COUNTED: tl.constexpr, DEEP: tl.constexpr, ACROSS: tl.constexpr, WIDE: tl.constexpr,
-    ACC: tl.constexpr, OUTPUTS: tl.constexpr, BLOCK: tl.constexpr,
+    rows_out, columns_out, row_step, column_step, depths_out,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
+    DEEP: tl.constexpr, ACROSS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps, are neighbours in memory."""
+    """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps, are neighbours in memory.
+
+    EXACT: all taps of all windows are real.
+    """
     axis: tl.constexpr = 0 if ACROSS else 1
     program = tl.program_id(0)
     if WIDE:
@@ -179,23 +183,24 @@ def reduce(
         start = start.to(tl.int64)
     base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner
     base += row_start * step_row + start * step_column
-    plane_taps = row_taps * column_taps
+    plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
     if ACROSS:
         best = tl.full((BLOCK, OUTPUTS), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.full((BLOCK, OUTPUTS), -1, tl.int32)
+        code = tl.zeros((BLOCK, OUTPUTS), tl.int32)
     else:
         best = tl.full((OUTPUTS, BLOCK), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.full((OUTPUTS, BLOCK), -1, tl.int32)
+        code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
     for begin in range(0, depth_taps * plane_taps, BLOCK):
         tap = begin + tl.arange(0, BLOCK)
         t = tap // plane_taps
         rest = tap - t * plane_taps
-        i = rest // column_taps
-        j = rest - i * column_taps
+        i = rest // COLUMN_TAPS
+        j = rest - i * COLUMN_TAPS
         t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
         real = tl.expand_dims(present, axis) & (t < depth_taps)
-        real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
-        real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
+        if not EXACT:
+            real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
+            real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
         place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
         if DEEP:
             offset = tl.load(depths + tl.expand_dims(depth, axis) * (depth_taps + 3) + 3 + t, mask=real, other=-1)
@@ -205,7 +210,7 @@ def reduce(
             best += tl.load(x + place, mask=real, other=0).to(ACC)
         else:
             cell = tl.load(x + place, mask=real, other=float("-inf")).to(ACC)
-            better = real & (leads(best, cell) | (code < 0))
+            better = leads(best, cell)
             best = tl.where(better, cell, best)
             code = tl.where(better, tap, code)
     if KIND == "sum":
@@ -220,22 +225,29 @@ def reduce(
         elif COUNTED == "real":
             value = divide(total, tl.maximum(real_count, 1), ACC)
         else:
-            value = divide(total, divisor, ACC)
+            value = scaled(total, scale, ACC)
     else:
         value, won = tl.reduce((best, code), axis, ahead)
-        value = tl.where(won >= 0, value, 0)
+        depth_first = 0
+        some = (row_last > row_first) & (last > first)
+        if DEEP:
+            depth_first = tl.load(depths + depth * (depth_taps + 3), mask=present, other=0).to(tl.int32)
+            some = some & (tl.load(depths + depth * (depth_taps + 3) + 1, mask=present, other=0) > 0)
+        # where nothing is greater than -inf, the first real tap is the winner
+        won = tl.where(value == float("-inf"), (depth_first * ROW_TAPS + row_first) * COLUMN_TAPS + first, won)
+        value = tl.where(some, value, 0)
         if KIND == "winners":
-            won = tl.where(won >= 0, won, depth_taps * plane_taps)
+            won = tl.where(some, won, depth_taps * plane_taps)
             tl.store(kept + target, won.to(kept.dtype.element_ty), mask=present)
     tl.store(y + target, value.to(y.dtype.element_ty), mask=present)
 
 
 @triton.jit
 def collect(
-    gy, x, gx, kept, kept_too, depth_readers, row_readers, column_readers, depths, row_table, column_table, numbers,
+    gy, x, gx, kept, kept_too, depth_readers, row_readers, column_readers, depths, row_table, column_table, numbers, scale,
     lanes, groups, inner, step_outer, step_group, step_depth, step_row, step_column, step_inner,
     depths_in, rows, columns, depths_out, rows_out, columns_out, depth_candidates, row_candidates, column_candidates,
-    depth_taps, row_taps, column_taps, row_blocks, divisor,
+    depth_taps, row_taps, column_taps, row_blocks,
     KIND: tl.constexpr, COUNTED: tl.constexpr, SHARED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
     ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -311,7 +323,7 @@ def collect(
         target = (((outer * depths_in + depth) * rows + row + i) * columns + column) * inner + within
         total = sums[i]
         if KIND == "sum" and COUNTED == "all":
-            total = divide(total, divisor, ACC)
+            total = scaled(total, scale, ACC)
         tl.store(gx + target, total.to(gx.dtype.element_ty), mask=both(inside, row + i < rows))
 
 
