@@ -30,13 +30,22 @@ TUNE = {
     "held": 40,
     "held_winners": 28,
     "small_rows": 16,
-    "unroll": 5,
+    "unroll_max": 7,
+    "unroll_winners": 5,
+    "unroll_sum": 5,
     "smooth_cells": 32,
     "held_back": 40,
     "held_match": 14,
     "small_cells": 16,
-    "unroll_back": 5,
-    "tile": 2048,
+    "weight_cells": 8,
+    "block_first": 256,
+    "block_long": 512,
+    "collect_rows": 8,
+    "unroll_back": 13,
+    "fill": 1024,
+    "tile": 1024,
+    "few": 64,
+    "many": 1024,
     "tile_warps": 4,
 }
 SMALL = 16
@@ -119,9 +128,9 @@ def scale(made: Plan, kind: str, like: Any) -> Any:
     return made.table("scale", like.device) if kind == "sum" else like
 
 
-def block_of(lanes: int) -> tuple[int, int]:
+def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     """Lanes per program, and warps."""
-    return (TUNE["block"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
+    return (block or TUNE["block"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
 def block_rows(made: Plan, most: int) -> tuple[int, int, int, int, int]:
@@ -162,9 +171,10 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
             "STRIDE": rows.stride,
             "COLUMN_TAPS": columns.kernel,
             "COLUMN_STRIDE": columns.stride,
+            "LOW_TAPS": low_taps or columns.kernel,
             "LEVELS": rows.kernel.bit_length() - 1,
             "NEED": sum(1 << i for i in used),
-            "UNROLLED": columns.kernel <= TUNE["unroll"],
+            "UNROLLED": columns.kernel <= TUNE["unroll_" + kind],
             "COUNTED": divisor(made)[0] if kind == "sum" else "all",
             "WHOLE": made.whole,
             "DEEP": bool(made.depth),
@@ -174,8 +184,7 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
             "BLOCK": block,
             "num_warps": warps,
         }
-        numbers = *window_numbers(made, lanes, blocks), low_taps or columns.kernel
-        made.made[key] = (-(-lanes // block) * blocks * made.depths[1],), numbers, words
+        made.made[key] = (-(-lanes // block) * blocks * made.depths[1],), window_numbers(made, lanes, blocks), words
     grid, numbers, words = made.made[key]
     depths = made.table("depths", x.device) if made.depth else y
     with on(x.device):
@@ -186,7 +195,7 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
 
 def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """Smooth maxima of small sliding windows."""
-    key = "smooth", x.dtype
+    key = "smooth", x.dtype, bool(kept)
     if key not in made.made:
         rows: Any = made.rows
         columns: Any = made.columns
@@ -199,6 +208,7 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
             "COLUMN_TAPS": columns.kernel,
             "COLUMN_STRIDE": columns.stride,
             "ZERO": made.op.pad == "zero",
+            "KEEP": bool(kept),
             "RAGGED": made.op.ceil_mode,
             "DEEP": bool(made.depth),
             "WIDE": made.wide,
@@ -210,7 +220,7 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     grid, numbers, words = made.made[key]
     depths = made.table("depths", x.device) if made.depth else y
     with on(x.device):
-        rows_kernels.smooth[grid](x, y, *kept, depths, made.table("numbers", x.device), *numbers, **words)
+        rows_kernels.smooth[grid](x, y, *(kept or (y, y)), depths, made.table("numbers", x.device), *numbers, **words)
 
 
 def visit(made: Plan, kind: str, x: Any, moved: Any, y: Any, kept: tuple[Any, ...], shared: bool = False) -> None:
@@ -228,7 +238,7 @@ def visit(made: Plan, kind: str, x: Any, moved: Any, y: Any, kept: tuple[Any, ..
             lanes, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
             made.rows.length, made.columns.length, step_of(made.rows), step_of(made.columns),
             taps_of(made.rows), taps_of(made.columns), made.depths[1],
-            KIND=kind, COUNTED=how, ZERO=shared or getattr(made.op, "pad", "") == "zero", WIDE=made.wide,
+            KIND=kind, COUNTED=how, ZERO=shared or getattr(made.op, "pad", "") == "zero", KEEP=bool(kept), WIDE=made.wide,
             ACC=accumulator(x.dtype), BLOCK=block, num_warps=warps,
         )  # fmt: skip
 
@@ -258,7 +268,8 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
     if key not in made.made:
         across = made.inner >= 8
         tile = TUNE["tile"]
-        block = min(triton.next_power_of_2(made.taps), 64 if across else tile)
+        block = TUNE["few"] if across or made.taps <= 512 else TUNE["many"]
+        block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)
         exact = all(bool((axis.ranges().count == taps_of(axis)).all()) for axis in axes)
@@ -305,12 +316,31 @@ def select(made: Plan, moved: Any, y: Any, codes: Any, index: bool) -> None:
         )  # fmt: skip
 
 
+def fill(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...], shared: bool) -> bool:
+    """Cotangents of whole planes of neighbouring cells; False if the windows are not such."""
+    whole = flat(made)
+    if whole is made or made.depth or whole.inner != 1 or whole.groups != 1 or whole.steps[4] != 1:
+        return False
+    cells = whole.columns.size
+    block = min(triton.next_power_of_2(cells), TUNE["fill"])
+    blocks = -(-cells // block)
+    one, other = (*kept, gy, gy)[:2]
+    with on(gy.device):
+        tables_kernels.fill[(whole.outer * blocks,)](
+            gy, gx if x is None else x, gx, one, other, scale(whole, kind, gy), cells, blocks, whole.steps[0],
+            KIND=kind, SHARED=shared, WIDE=made.wide, ACC=accumulator(gy.dtype), BLOCK=block, num_warps=4,
+        )  # fmt: skip
+    return True
+
+
 def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...], shared: bool = False) -> None:
     """Cotangents of any windows."""
+    if kind != "weights" and fill(made, kind, x, gy, gx, kept, shared):
+        return
     device = gy.device
     lanes = made.outer * made.columns.size * made.inner
     block, warps = block_of(lanes)
-    per, blocks = shared_evenly(made.rows.size, 8)
+    per, blocks = shared_evenly(made.rows.size, TUNE["collect_rows"])
     how = divisor(made)[0] if kind == "sum" else "all"
     readers = [made.table(t, device) for t in ("depth_readers", "row_readers", "column_readers")]
     tables = [made.table(t, device) for t in ("depths", "rows", "columns", "numbers")]
@@ -352,10 +382,10 @@ def spread(
         held = TUNE["held_back"] if kind == "sum" or candidates == 1 else TUNE["held_match"] if unrolled else 8 + read
         most = max((held - read + 1) * stride, stride)
         if rows.kernel <= 3:
-            most = max(min(TUNE["small_cells"], most) // stride * stride, stride)
+            most = max(min(TUNE["weight_cells" if kind == "weights" else "small_cells"], most) // stride * stride, stride)
         per, blocks = shared_evenly(rows.size + rows.before - start, most, stride)
         lanes = made.outer * columns.size * made.inner
-        block, warps = block_of(lanes)
+        block, warps = block_of(lanes, TUNE["block_long" if per <= 2 else "block_first" if kind == "first" else "block"])
         words = {
             "KIND": kind,
             "CELLS": per,
@@ -365,6 +395,7 @@ def spread(
             "COLUMN_TAPS": columns.kernel,
             "COLUMN_STRIDE": columns.stride,
             "COLUMN_READERS": candidates,
+            "LOW_TAPS": low_taps or columns.kernel,
             "LEVELS": rows.kernel.bit_length() - 1,
             "UNROLLED": unrolled,
             "COUNTED": divisor(made)[0] if kind == "sum" else "all",
@@ -380,7 +411,7 @@ def spread(
         numbers = (
             lanes, made.groups, made.inner, depths, windows, depth_candidates, *made.steps,
             rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.before, columns.after,
-            start, blocks, low_taps or columns.kernel,
+            start, blocks,
         )  # fmt: skip
         made.made[key] = (-(-lanes // block) * blocks * depths,), numbers, words
     grid, numbers, words = made.made[key]

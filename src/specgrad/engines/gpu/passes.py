@@ -17,7 +17,7 @@ from . import launch
 from .launch import LONGEST, code_type, computed
 from .plan import Plan, taps_of
 
-TOGETHER = 3
+TOGETHER = 2
 """Taps along depth up to which depth is folded in the same call as rows and columns."""
 MATCHES = 25
 """Windows per cell up to which a maximum's cotangents are found in one call."""

@@ -137,8 +137,8 @@ def fold(
     x, low, y, kept, depths, scale,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_before, columns_after,
-    row_blocks, depths_out, low_taps,
-    KIND: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
+    row_blocks, depths_out,
+    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
     LEVELS: tl.constexpr, NEED: tl.constexpr, UNROLLED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr,
     DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
@@ -198,7 +198,7 @@ def fold(
             if KIND == "winners":
                 placed = ()
                 for i in tl.static_range(N):
-                    placed = placed + (codes[i] + (clamped(row + i, rows - 1) - row) * low_taps,)
+                    placed = placed + (codes[i] + (clamped(row + i, rows - 1) - row) * LOW_TAPS,)
                 codes = placed
             bests, codes = down_lead(bests, codes, ROWS, TAPS, STRIDE, LEVELS, N, KIND)
             if DEEP:
@@ -208,7 +208,7 @@ def fold(
                     better = both(leads(bests_all[o], bests[o]), real)
                     new_bests = new_bests + (tl.where(better, bests[o], bests_all[o]),)
                     new_codes = new_codes + (
-                        tl.where(better, codes[o] + t * (TAPS * low_taps), codes_all[o]) if KIND == "winners" else codes_all[o],
+                        tl.where(better, codes[o] + t * (TAPS * LOW_TAPS), codes_all[o]) if KIND == "winners" else codes_all[o],
                     )
                 bests_all = new_bests
                 codes_all = new_codes
@@ -241,12 +241,12 @@ def fold(
             some = both(last > first, (row_last > row_first) & (depth_count > 0))
             if KIND == "winners":
                 # codes count from the program's first row on
-                code = codes_all[o] - o * STRIDE * low_taps
+                code = codes_all[o] - o * STRIDE * LOW_TAPS
                 if DEEP:
-                    nothing = (depth_first * TAPS + row_first) * low_taps + first
+                    nothing = (depth_first * TAPS + row_first) * LOW_TAPS + first
                     code = tl.where(value == float("-inf"), nothing, code)
                 if not WHOLE:
-                    code = tl.where(some, code, (depth_taps * TAPS) * low_taps)
+                    code = tl.where(some, code, (depth_taps * TAPS) * LOW_TAPS)
                 tl.store(kept + target + o * columns_out * inner, code.to(kept.dtype.element_ty), mask=present)
             if not WHOLE:
                 value = tl.where(some, value, 0)
@@ -260,7 +260,7 @@ def smooth(
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_before, columns_after,
     row_blocks, depths_out,
     ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-    ZERO: tl.constexpr, RAGGED: tl.constexpr, DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some taps do not exist."""
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
@@ -335,6 +335,7 @@ def smooth(
         shift = pivot(peaks[o])
         place = target + o * columns_out * inner
         value = sign * (shift + tl.log(total) / beta)
-        tl.store(kept + place, (sign * shift).to(kept.dtype.element_ty), mask=present)
-        tl.store(kept_too + place, total.to(kept_too.dtype.element_ty), mask=present)
+        if KEEP:
+            tl.store(kept + place, (sign * shift).to(kept.dtype.element_ty), mask=present)
+            tl.store(kept_too + place, total.to(kept_too.dtype.element_ty), mask=present)
         tl.store(y + place, value.to(y.dtype.element_ty), mask=present)

@@ -12,7 +12,7 @@ from .rows import down_sum, filled
 
 
 @triton.jit
-def match_column(sums, lows, gy, codes, allowed, target, step, low_taps, line, lines, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, LOW: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
+def match_column(sums, lows, gy, codes, allowed, target, step, line, lines, LOW_TAPS: tl.constexpr, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, LOW: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
     """Add the cotangents of one column of windows to the cells that won them."""
     arriving = ()
     winners = ()
@@ -22,8 +22,8 @@ def match_column(sums, lows, gy, codes, allowed, target, step, low_taps, line, l
         arriving = arriving + (tl.load(gy + k * step, mask=real, other=0).to(ACC),)
         code = tl.load(codes + k * step, mask=real, other=255).to(tl.int32)
         if LOW:
-            high = code // low_taps
-            others = others + (code - high * low_taps,)
+            high = code // LOW_TAPS
+            others = others + (code - high * LOW_TAPS,)
             winners = winners + (tl.where(real, high, -1),)
         else:
             winners = winners + (code - target,)
@@ -38,7 +38,7 @@ def match_column(sums, lows, gy, codes, allowed, target, step, low_taps, line, l
                     won = winners[i // STRIDE + READERS - 1 - c] == i % STRIDE + c * STRIDE
                     known = tl.where(won, others[i // STRIDE + READERS - 1 - c], known)
                 else:
-                    won = winners[i // STRIDE + READERS - 1 - c] == (i % STRIDE + c * STRIDE) * low_taps
+                    won = winners[i // STRIDE + READERS - 1 - c] == (i % STRIDE + c * STRIDE) * LOW_TAPS
                 total += tl.where(won, arriving[i // STRIDE + READERS - 1 - c], 0)
         new_sums = new_sums + (total,)
         new_lows = new_lows + (known,)
@@ -89,8 +89,8 @@ def spread(
     gy, codes, gx, low, x, totals, depth_readers, scale,
     lanes, groups, inner, depths, depths_out, depth_candidates, step_outer, step_group, step_depth, step_row, step_column, step_inner,
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_before, columns_after,
-    row_start, row_blocks, low_taps,
-    KIND: tl.constexpr, CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
+    row_start, row_blocks,
+    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     LEVELS: tl.constexpr, UNROLLED: tl.constexpr, COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr,
     WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
@@ -143,7 +143,7 @@ def spread(
                 elif KIND == "weights":
                     sums = weigh_column(sums, cells, gy + place, codes + place, totals + place, allowed, beta, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
                 else:
-                    sums, lows = match_column(sums, lows, gy + place, codes + place, allowed, phase + c * COLUMN_STRIDE + depth_tap * (TAPS * low_taps), step, low_taps, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, LOW, ACC)  # fmt: skip
+                    sums, lows = match_column(sums, lows, gy + place, codes + place, allowed, phase + c * COLUMN_STRIDE + depth_tap * (TAPS * LOW_TAPS), step, line, rows_out, LOW_TAPS, CELLS, READERS, TAPS, STRIDE, N, LOW, ACC)  # fmt: skip
         else:
             for c in range(COLUMN_READERS):
                 allowed = reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
@@ -155,7 +155,7 @@ def spread(
                 elif KIND == "weights":
                     sums = weigh_column(sums, cells, gy + place, codes + place, totals + place, allowed, beta, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
                 else:
-                    sums, lows = match_column(sums, lows, gy + place, codes + place, allowed, phase + c * COLUMN_STRIDE + depth_tap * (TAPS * low_taps), step, low_taps, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, LOW, ACC)  # fmt: skip
+                    sums, lows = match_column(sums, lows, gy + place, codes + place, allowed, phase + c * COLUMN_STRIDE + depth_tap * (TAPS * LOW_TAPS), step, line, rows_out, LOW_TAPS, CELLS, READERS, TAPS, STRIDE, N, LOW, ACC)  # fmt: skip
     if KIND == "sum":
         taken_rows = ()
         for k in tl.static_range(N):

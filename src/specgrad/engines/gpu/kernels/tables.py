@@ -22,7 +22,8 @@ def visit(
     x, moved, y, kept, kept_too, depths, row_table, column_table, numbers, scale,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows_out, columns_out, row_step, column_step, row_taps, column_taps, depths_out,
-    KIND: tl.constexpr, COUNTED: tl.constexpr, ZERO: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ZERO: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One row of windows, tap by tap.
 
@@ -107,8 +108,9 @@ def visit(
         total = tl.where(count > 0, total, 1)
         shift = pivot(best)
         value = sign * (shift + divide(tl.log(total), beta, ACC))
-        tl.store(kept + target, (sign * shift).to(kept.dtype.element_ty), mask=inside)
-        tl.store(kept_too + target, total.to(kept_too.dtype.element_ty), mask=inside)
+        if KEEP:
+            tl.store(kept + target, (sign * shift).to(kept.dtype.element_ty), mask=inside)
+            tl.store(kept_too + target, total.to(kept_too.dtype.element_ty), mask=inside)
     elif KIND == "ties":
         value = total
         if ZERO:
@@ -240,6 +242,29 @@ def reduce(
             won = tl.where(some, won, depth_taps * plane_taps)
             tl.store(kept + target, won.to(kept.dtype.element_ty), mask=present)
     tl.store(y + target, value.to(y.dtype.element_ty), mask=present)
+
+
+@triton.jit
+def fill(gy, x, gx, kept, kept_too, scale, cells, blocks, step_outer, KIND: tl.constexpr, SHARED: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Cotangents where every window is one whole plane of neighbouring cells: "first", "sum" or "ties", as in `collect`."""
+    program = tl.program_id(0)
+    window = program // blocks
+    at = (program - window * blocks) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < cells
+    share = tl.load(gy + window).to(ACC)
+    origin = window
+    if WIDE:
+        origin = origin.to(tl.int64)
+    if KIND == "first":
+        share = tl.where(at == tl.load(kept + window).to(tl.int32), share, 0)
+    elif KIND == "ties":
+        if SHARED:
+            share = share / tl.maximum(tl.load(kept_too + window), 1).to(ACC)
+        cell = tl.load(x + origin * step_outer + at, mask=inside, other=0).to(ACC)
+        share = tl.where(tied(cell, tl.broadcast_to(tl.load(kept + window).to(ACC), cell.shape)), share, 0)
+    else:
+        share = scaled(share + tl.zeros((BLOCK,), ACC), scale, ACC)
+    tl.store(gx + origin * cells + at, share.to(gx.dtype.element_ty), mask=inside)
 
 
 @triton.jit

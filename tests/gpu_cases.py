@@ -1,0 +1,246 @@
+"""The GPU engine against the specification: on a CUDA device, or without one in Triton's interpreter.
+
+    python tests/gpu_cases.py --part claims --every 8        the shared conformance cases, value to second derivative
+    python tests/gpu_cases.py --part windows                 windows that need several calls, odd geometry, every layout
+    python tests/gpu_cases.py --part large                   a device only: beyond 2^31 elements, repeated runs, poisoned memory
+    compute-sanitizer python tests/gpu_cases.py --part sample
+
+Each part prints what differs and exits with 1. TRITON_INTERPRET=1 must be set before, where there is no device.
+"""
+
+import argparse
+import itertools
+import math
+import sys
+import warnings
+
+import numpy as np
+import torch
+
+import specgrad as sg
+from specgrad import dispatch
+from specgrad.conformance.runner import Effort, Session
+from specgrad.conformance.subjects.gpu_engine import GpuEngine
+from specgrad.engines import gpu
+from specgrad.ops.pool import Maximum, Pool
+
+DEVICE = "cpu" if gpu.launch.INTERPRETED else "cuda"
+KINDS = [kind for kind in sg.OPERATORS if issubclass(kind, Pool)]
+CLAIMS = ("shape", "dtype", "value", "jvp", "vjp", "second", "padding", "ties", "nan", "infinity", "deterministic", "fixed")
+AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
+
+
+def claims(names, every, layouts):
+    """The claims of `specgrad check` over the telling cases; every so many-th of those about plain windows."""
+    wrong = 0
+    for kind, layout in itertools.product(KINDS, layouts):
+        if names and kind.__name__ not in names:
+            continue
+        session = Session(Effort(0, 0, 0.0, slow_every=every), 0, CLAIMS)
+        cells = session.one(GpuEngine(DEVICE, layout), kind, 0)
+        for cell in cells:
+            for difference in (*cell.differences, *cell.refusals):
+                wrong += 1
+                print(f"{kind.__name__} {cell.claim} {layout}: {difference.title}: {difference.case} {difference.outcome}")
+        print(kind.__name__, layout, sum(cell.cases for cell in cells), "cases")
+    return wrong
+
+
+def window_cases():
+    """(operator, shape) that lead to every kernel and every chain of calls, large kernels and several depths included."""
+    pool = {"max": sg.MaxPool, "avg": sg.AvgPool}
+    words = [
+        ((5, 5), (1, 2, 7, 8), {"stride": 1, "padding": 2}),
+        ((7, 6), (2, 9, 9), {"stride": (1, 2), "padding": 3}),
+        ((6, 4, 3), (1, 7, 5, 4), {"stride": 1, "padding": (2, 1, 1)}),
+        ((5, 2, 2), (2, 7, 4, 3), {"stride": (2, 1, 1), "padding": ((2, 1), (0, 1), (1, 0))}),
+        ((3, 3, 3), (1, 3, 4, 4), {"stride": 1, "padding": 1}),
+        ((2, 2, 2), (2, 4, 4, 6), {}),
+        ((2, 3), (1, 3, 6, 7), {"stride": (3, 4), "dilation": (2, 1), "padding": 1, "ceil_mode": True}),
+        ((3, 2), (2, 5, 5), {"stride": 2, "padding": ((4, 3), (0, 2))}),
+        ((7,), (2, 19), {"stride": 1, "padding": 3}),
+        ((34, 2), (1, 36, 3), {"stride": 1}),
+        ((2, 1, 2, 2), (1, 3, 2, 3, 4), {"stride": 1}),
+    ]
+    for (kernel, shape, options), kind in itertools.product(words, pool):
+        yield pool[kind](kernel, **options), shape
+    yield sg.AvgPool((3, 2), stride=1, padding=1, count_include_pad=False), (2, 4, 5)
+    yield sg.AvgPool((2, 3, 3), stride=1, padding=(1, 1, 1), count_include_pad=False), (1, 3, 4, 4)
+    yield sg.MaxPool((3, 3), stride=2, padding=1, ties="all"), (2, 5, 6)
+    yield sg.MaxPool((2, 2), stride=1, ties="split"), (2, 4, 5)
+    for kind in (sg.AdaptiveMaxPool, sg.AdaptiveAvgPool):
+        yield kind((2, 3)), (1, 2, 13, 17)
+        yield kind((7, 2)), (3, 4, 5)
+    for kind in (sg.GlobalMaxPool, sg.GlobalAvgPool):
+        yield kind(2), (2, 9, 31)
+        yield kind(1, axes=(1,)), (2, 5, 9)
+    yield sg.SmoothMaxPool((3, 3), stride=2, padding=1, beta=-2.0), (1, 2, 5, 6)
+    yield sg.SmoothMaxPool((2, 2, 2), stride=1, padding=1, beta=0.5, pad="skip"), (1, 3, 3, 4)
+    yield sg.SmoothMaxPool((5, 5), stride=1, padding=2, beta=1.0), (1, 6, 7)
+
+
+def windows(every):
+    """Bits of maxima, places of winners and both derivatives against the specification over the same numbers.
+
+    Operands are small integers, so that sums are exact in any order and an average differs by its one division at most; awkward
+    numbers are for maxima. Smooth maxima are held to their derived bounds by the claims, and here to 200 units.
+    """
+    wrong = 0
+    rng = np.random.default_rng(0)
+    layouts = ("contiguous", "channels_last", "gaps")
+    for turn, (op, shape) in enumerate(window_cases()):
+        if turn % every:
+            continue
+        maximum = isinstance(op, Maximum)
+        x = rng.choice(AWKWARD, size=shape) if maximum and turn % 3 == 0 else rng.integers(-4, 5, shape)
+        dtype = (np.float32, np.float64, np.float32)[turn % 3]
+        x = np.asarray(x, dtype)
+        dx = rng.integers(-3, 4, shape).astype(dtype)
+        gy = rng.integers(-3, 4, op.output_shape(shape)).astype(dtype)
+        subject = GpuEngine(DEVICE, layouts[turn % 3])
+        with sg.engine("reference"), np.errstate(all="ignore"):
+            y, dy = op.jvp((x,), (dx,))
+            (gx,) = op.vjp((x,), gy)
+            places = dispatch.with_indices(op, (x,))[1] if maximum else None
+        unit = np.finfo(dtype).eps * (100 if isinstance(op, sg.SmoothMaxPool) else 1)
+        got = {
+            "value": (subject.forward(op, (x,)), y),
+            "JVP": (subject.jvp(op, (x,), (dx,)), dy),
+            "VJP": (subject.vjp(op, (x,), gy)[0], gx),
+        }
+        t = subject.tensor(x)
+        kept = gpu.keep(op, (t,))[1]
+        if tuple((tuple(k.shape), k.dtype) for k in kept) != gpu.kept_like(op, t):
+            wrong += 1
+            print(f"{op!r} on {shape}: what is kept is not what kept_like says")
+        if maximum:
+            got["indices"] = gpu.indices(op, (t,))[1].cpu().numpy(), places
+        for part, (found, expected) in got.items():
+            exact = maximum and getattr(op, "ties", "") != "split"
+            with np.errstate(all="ignore"):
+                near = np.abs(found - expected) <= unit * (1 + np.abs(expected)) * (not exact)
+            same = (found == expected) | (np.isnan(found) & np.isnan(expected)) if found.dtype.kind == "f" else found == expected
+            if maximum and part == "value":
+                same = same & ((np.signbit(found) == np.signbit(expected)) | np.isnan(expected))
+            if found.shape != expected.shape or not (same | near).all():
+                wrong += 1
+                print(f"{part} of {op!r} on {shape} {subject.layout} {dtype.__name__}: {found.tolist()} is not {expected.tolist()}")
+    print(turn + 1, "windows")
+    return wrong
+
+
+def halves(x, op):
+    """Whether a tensor of more than 2^31 elements gives what its two halves give, forwards and backwards."""
+    y, kept = gpu.keep(op, (x,))
+    (gx,) = gpu.pull(op, (x,), kept, y)
+    same = True
+    middle = x.shape[0] // 2
+    for part in (slice(0, middle), slice(middle, None)):
+        own, own_kept = gpu.keep(op, (x[part],))
+        (own_gx,) = gpu.pull(op, (x[part],), own_kept, own)
+        same &= torch.equal(own, y[part]) and torch.equal(own_gx, gx[part])
+    return same
+
+
+def large():
+    """What only a device can show."""
+    assert DEVICE == "cuda", "large tensors need a device"
+    wrong = []
+
+    def show(name, holds):
+        print(name, "holds" if holds else "FAILS", flush=True)
+        if not holds:
+            wrong.append(name)
+
+    big = torch.randn(18, 128, 1024, 1024, device="cuda", dtype=torch.bfloat16)
+    assert big.numel() > 2**31
+    for op in (sg.MaxPool((3, 3), stride=2, padding=1), sg.AvgPool((2, 2)), sg.GlobalMaxPool(2), sg.MaxPool((2, 2), dilation=2)):
+        show(f"more than 2^31 elements: {op!r}", halves(big, op))
+    del big
+    long = torch.randn(2**31 + 2**20, device="cuda", dtype=torch.float16)
+    y, kept = gpu.keep(sg.MaxPool((4,)), (long,))
+    show("an axis of more than 2^31 cells", torch.equal(y, long.view(-1, 4).amax(1)))
+    (gx,) = gpu.pull(sg.MaxPool((4,)), (long,), kept, y)
+    show("its cotangent", bool(((gx != 0).sum() <= y.numel()) and torch.equal(gx.view(-1, 4).sum(1), y)))
+    del long, y, kept, gx
+    torch.cuda.empty_cache()
+    for op, shape in window_cases():
+        x = torch.randn((4, *shape), device="cuda")
+        first = None
+        for _ in range(3):
+            # freed memory full of NaN is what the next tensors are made of
+            for n in (x.numel(), math.prod(op.output_shape(x.shape))):
+                poison = [torch.full((n,), math.nan, device="cuda") for _ in range(3)]
+                del poison
+            y, kept = gpu.keep(op, (x,))
+            gx = gpu.pull(op, (x,), kept, torch.ones_like(y))[0]
+            dy = gpu.push(op, (x,), kept, (torch.ones_like(x),))
+            found = (gpu.forward(op, (x,)), y, gx, dy)
+            if any(not torch.isfinite(t).all() for t in found):
+                show(f"poisoned memory is overwritten: {op!r}", False)
+            if first is not None and not all(torch.equal(a, b) for a, b in zip(first, found, strict=True)):
+                show(f"repeated runs agree: {op!r}", False)
+            first = found
+    show("poisoned memory, repeated runs", not wrong)
+    x = torch.randn(8, 64, 56, 56, device="cuda")
+    op = sg.MaxPool((3, 3), stride=2, padding=1)
+    y, kept = gpu.keep(op, (x,))
+    gx = gpu.pull(op, (x,), kept, y)[0]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured, codes = gpu.keep(op, (x,))
+        back = gpu.pull(op, (x,), codes, captured)[0]
+    captured.fill_(math.nan)
+    back.fill_(math.nan)
+    graph.replay()
+    torch.cuda.synchronize()
+    show("a captured graph", torch.equal(captured, y) and torch.equal(back, gx))
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        other = gpu.forward(op, (x,))
+    torch.cuda.current_stream().wait_stream(stream)
+    show("another stream", torch.equal(other, y))
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for pool in (op, sg.AvgPool((3, 3)), sg.GlobalMaxPool(2), sg.SmoothMaxPool((2, 2), beta=1.0)):
+            torch.cuda.set_sync_debug_mode("default")
+            gpu.pull(pool, (x,), gpu.keep(pool, (x,))[1], gpu.forward(pool, (x,)))
+            torch.cuda.set_sync_debug_mode("error")
+            gpu.pull(pool, (x,), gpu.keep(pool, (x,))[1], gpu.forward(pool, (x,)))
+        show("no synchronisation in a call", True)
+    except RuntimeError as error:
+        show(f"no synchronisation in a call ({error})", False)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        x = torch.randn(4, 8, 30, 30, device="cuda", dtype=dtype)
+        pooled, places = torch.nn.functional.max_pool2d(x.double(), 3, 2, 1, return_indices=True)
+        y, found = gpu.indices(op, (x,))
+        show(f"PyTorch's winners in {dtype}", torch.equal(y.double(), pooled) and torch.equal(places, found))
+    return len(wrong)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", choices=("claims", "windows", "large", "sample"), required=True)
+    parser.add_argument("--kinds", nargs="*", default=[])
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--layouts", nargs="*", default=["contiguous"])
+    options = parser.parse_args()
+    if options.part == "claims":
+        wrong = claims(options.kinds, options.every, options.layouts)
+    elif options.part == "windows":
+        wrong = windows(options.every)
+    elif options.part == "sample":
+        wrong = windows(4)
+    else:
+        wrong = large()
+    print("differences:", wrong)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
