@@ -4,15 +4,19 @@
 
 The limit of a call is the bytes that it must read and write / the bandwidth of a large copy in the same run: x + y for the forward, x + y +
 kept for the forward that keeps what the backward needs, gy + kept + gx for the backward (and x, where it reads x again). Times are
-medians of CUDA events; outputs are fresh tensors. Peers run in the same process; torch.compile is measured while time is left.
+medians of CUDA events; outputs are fresh tensors. Peers run in the same process. All kernels, ours and torch.compile's, are compiled
+before by processes side by side (--warm), which also tell how long first calls take.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import importlib.util
 import json
 import math
+import multiprocessing
+import os
 import statistics
 import subprocess
 import time
@@ -20,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - its customary name
 import triton
 
 import specgrad as sg
@@ -118,16 +122,12 @@ def size(*tensors):
 
 
 def ours(op, x, speed):
-    """(seconds, limit) of each rule, and the seconds of the first calls."""
-    begun = time.perf_counter()
+    """(seconds, limit) of each rule."""
     y, kept = gpu.keep(op, (x,))
-    gpu.forward(op, (x,))
     gy = torch.randn_like(y)
     (gx,) = gpu.pull(op, (x,), kept, gy)
-    torch.cuda.synchronize()
-    first = time.perf_counter() - begun
     again = isinstance(op, sg.SmoothMaxPool) or getattr(op, "ties", "first") != "first"
-    found = {
+    return {
         "forward": (clock(lambda: gpu.forward(op, (x,))), size(x, y) / speed),
         "keep": (clock(lambda: gpu.keep(op, (x,))), size(x, y, *kept) / speed),
         "backward": (
@@ -135,7 +135,6 @@ def ours(op, x, speed):
             size(gy, gx, *kept, *((x,) if again else ())) / speed,
         ),
     }
-    return found, first
 
 
 def theirs(function, x):
@@ -152,6 +151,53 @@ def theirs(function, x):
     except Exception as error:  # a peer that fails has no figure; the run goes on
         print(f"    peer failed: {type(error).__name__}: {str(error).splitlines()[0][:90]}")
     return found
+
+
+def cases():
+    """(workload, dtype, layout) of all cells."""
+    others = [w for w in workloads() if w.everywhere]
+    return [
+        *((w, torch.float32, "contiguous") for w in workloads()),
+        *((w, torch.bfloat16, "contiguous") for w in others),
+        *((w, torch.float32, "channels_last") for w in others),
+    ]
+
+
+def operand(workload, dtype, layout):
+    x = torch.randn(workload.shape, device="cuda").to(dtype)
+    return x.contiguous(memory_format=torch.channels_last) if layout == "channels_last" else x
+
+
+def first_calls(index):
+    """Seconds of our first calls of a case in a process of its own; the peer is compiled too."""
+    workload, dtype, layout = cases()[index]
+    x = operand(workload, dtype, layout)
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    y, kept = gpu.keep(workload.op, (x,))
+    gpu.forward(workload.op, (x,))
+    gpu.pull(workload.op, (x,), kept, y)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - begun
+    del y, kept
+    try:
+        function = torch.compile(peer(workload.op))
+        with torch.no_grad():
+            function(x)
+        leaf = x.requires_grad_(True)
+        function(leaf).sum().backward()
+    except Exception:  # the main process tells
+        pass
+    return seconds
+
+
+def warmed(indices, processes):
+    """First calls of all cases, some side by side; {} if there are no processes."""
+    if processes < 1:
+        return {}
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=1) as pool:
+        return dict(zip(indices, pool.map(first_calls, indices), strict=True))
 
 
 def small_calls():
@@ -245,7 +291,9 @@ def end_to_end():
             accelerate(net, verbose=False)
             after = clock(infer, 9), clock(train, 9)
             for step, a, b in zip(("inference", "training step"), before, after, strict=True):
-                found.append({"network": name, "dtype": str(dtype)[6:], "step": step, "before": a * 1e3, "after": b * 1e3})
+                found.append(
+                    {"network": name, "dtype": str(dtype)[6:], "step": step, "before": a * 1e3, "after": b * 1e3}
+                )
                 print(f"{name:16}{str(dtype)[6:]:10}{step:15}{a * 1e3:8.2f} ms → {b * 1e3:8.2f} ms  × {a / b:.2f}")
     return found
 
@@ -281,6 +329,9 @@ def main():
     parser.add_argument("--svg", type=Path)
     parser.add_argument("--seconds", type=float, default=400, help="after which torch.compile is no longer measured")
     parser.add_argument("--only", default="", help="workloads whose name contains this")
+    parser.add_argument(
+        "--warm", type=int, default=max((os.cpu_count() or 4) - 3, 1), help="processes that compile ahead"
+    )
     parser.add_argument("--no-compile", action="store_true")
     options = parser.parse_args()
     begun = time.perf_counter()
@@ -297,18 +348,14 @@ def main():
         "copy TB/s": round(speed / 1e12, 3),
     }
     print(about)
-    cells, firsts = [], {}
-    plain = [(w, torch.float32, "contiguous") for w in workloads()]
-    others = [(w, torch.bfloat16, "contiguous") for w in workloads() if w.everywhere]
-    others += [(w, torch.float32, "channels_last") for w in workloads() if w.everywhere]
+    cells = []
+    chosen = [i for i, (w, _, _) in enumerate(cases()) if options.only in w.name]
+    firsts = warmed(chosen, options.warm)
     print(f"{'':44}{'':10}{'ms':>9}{'× limit':>9}{'× eager':>9}{'× compile':>10}")
-    for workload, dtype, layout in plain + others:
-        if options.only not in workload.name:
-            continue
-        x = torch.randn(workload.shape, device="cuda").to(dtype)
-        if layout == "channels_last":
-            x = x.contiguous(memory_format=torch.channels_last)
-        found, firsts[workload.name, str(dtype), layout] = ours(workload.op, x, speed)
+    for index in chosen:
+        workload, dtype, layout = cases()[index]
+        x = operand(workload, dtype, layout)
+        found = ours(workload.op, x, speed)
         eager = theirs(peer(workload.op), x)
         compiled = {}
         if not options.no_compile and time.perf_counter() - begun < options.seconds:
@@ -333,14 +380,24 @@ def main():
         torch.cuda.empty_cache()
     small = small_calls()
     print("host µs per call of 1×8×8×8:", {k: round(v, 1) for k, v in small.items()})
-    print(f"first calls of a workload, s: median {statistics.median(firsts.values()):.2f}, worst {max(firsts.values()):.2f}")
+    print(
+        f"first calls of a workload, s: median {statistics.median(firsts.values()):.2f}, worst {max(firsts.values()):.2f}"
+    )
     nets = [] if options.only else end_to_end()
     peers = [min(p for p in (c["eager"], c["compile"]) if p) / c["ratio"] for c in cells if c["eager"] or c["compile"]]
     if peers:
-        print(f"{len(cells)} cells in {time.perf_counter() - begun:.0f} s; slower than a peer: {sum(p < 1 for p in peers)}")
+        print(
+            f"{len(cells)} cells in {time.perf_counter() - begun:.0f} s; slower than a peer: {sum(p < 1 for p in peers)}"
+        )
     if options.json:
         firsts = {", ".join(k): v for k, v in firsts.items()}
-        everything = {"about": about, "cells": cells, "small calls, µs": small, "first calls, s": firsts, "networks": nets}
+        everything = {
+            "about": about,
+            "cells": cells,
+            "small calls, µs": small,
+            "first calls, s": firsts,
+            "networks": nets,
+        }
         options.json.write_text(json.dumps(everything, indent=1))
     if options.svg:
         options.svg.write_text(chart(cells), encoding="utf-8")

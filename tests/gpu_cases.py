@@ -16,17 +16,21 @@ import warnings
 
 import numpy as np
 import torch
+import triton
+import triton.language as tl
 
 import specgrad as sg
 from specgrad import dispatch
 from specgrad.conformance.runner import Effort, Session
 from specgrad.conformance.subjects.gpu_engine import GpuEngine
 from specgrad.engines import gpu
+from specgrad.engines.gpu.kernels import common, rows
 from specgrad.ops.pool import Maximum, Pool
 
 DEVICE = "cpu" if gpu.launch.INTERPRETED else "cuda"
 KINDS = [kind for kind in sg.OPERATORS if issubclass(kind, Pool)]
-CLAIMS = ("shape", "dtype", "value", "jvp", "vjp", "second", "padding", "ties", "nan", "infinity", "deterministic", "fixed")
+CLAIMS = ("value", "jvp", "vjp", "second", "padding", "ties", "nan", "infinity")
+CONDUCT = ("shape", "dtype", "adjoint", "witness", "unmodified", "deterministic", "fixed")
 AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
 
 
@@ -36,12 +40,14 @@ def claims(names, every, layouts):
     for kind, layout in itertools.product(KINDS, layouts):
         if names and kind.__name__ not in names:
             continue
-        session = Session(Effort(0, 0, 0.0, slow_every=every), 0, CLAIMS)
+        session = Session(Effort(0, 0, 0.0, slow_every=every), 0, CLAIMS if every > 1 else (*CLAIMS, *CONDUCT))
         cells = session.one(GpuEngine(DEVICE, layout), kind, 0)
         for cell in cells:
             for difference in (*cell.differences, *cell.refusals):
                 wrong += 1
-                print(f"{kind.__name__} {cell.claim} {layout}: {difference.title}: {difference.case} {difference.outcome}")
+                print(
+                    f"{kind.__name__} {cell.claim} {layout}: {difference.title}: {difference.case} {difference.outcome}"
+                )
         print(kind.__name__, layout, sum(cell.cases for cell in cells), "cases")
     return wrong
 
@@ -79,54 +85,101 @@ def window_cases():
     yield sg.SmoothMaxPool((5, 5), stride=1, padding=2, beta=1.0), (1, 6, 7)
 
 
-def windows(every):
-    """Bits of maxima, places of winners and both derivatives against the specification over the same numbers.
+def differences(op, shape, dtype, layout, x, rng):
+    """What differs from the specification over the same numbers: bits of maxima, places of winners, both derivatives.
 
-    Operands are small integers, so that sums are exact in any order and an average differs by its one division at most; awkward
-    numbers are for maxima. Smooth maxima are held to their derived bounds by the claims, and here to 200 units.
+    Tangents and cotangents are small integers, and so are operands unless they are awkward numbers for a maximum: sums are exact in
+    any order, and an average differs by its one division at most. Smooth maxima are held to their derived bounds by the claims.
     """
-    wrong = 0
-    rng = np.random.default_rng(0)
-    layouts = ("contiguous", "channels_last", "gaps")
-    for turn, (op, shape) in enumerate(window_cases()):
-        if turn % every:
-            continue
-        maximum = isinstance(op, Maximum)
-        x = rng.choice(AWKWARD, size=shape) if maximum and turn % 3 == 0 else rng.integers(-4, 5, shape)
-        dtype = (np.float32, np.float64, np.float32)[turn % 3]
-        x = np.asarray(x, dtype)
-        dx = rng.integers(-3, 4, shape).astype(dtype)
-        gy = rng.integers(-3, 4, op.output_shape(shape)).astype(dtype)
-        subject = GpuEngine(DEVICE, layouts[turn % 3])
-        with sg.engine("reference"), np.errstate(all="ignore"):
-            y, dy = op.jvp((x,), (dx,))
-            (gx,) = op.vjp((x,), gy)
-            places = dispatch.with_indices(op, (x,))[1] if maximum else None
-        unit = np.finfo(dtype).eps * (100 if isinstance(op, sg.SmoothMaxPool) else 1)
-        got = {
-            "value": (subject.forward(op, (x,)), y),
-            "JVP": (subject.jvp(op, (x,), (dx,)), dy),
-            "VJP": (subject.vjp(op, (x,), gy)[0], gx),
-        }
-        t = subject.tensor(x)
-        kept = gpu.keep(op, (t,))[1]
-        if tuple((tuple(k.shape), k.dtype) for k in kept) != gpu.kept_like(op, t):
-            wrong += 1
-            print(f"{op!r} on {shape}: what is kept is not what kept_like says")
+    maximum = isinstance(op, Maximum)
+    dx = rng.integers(-3, 4, shape).astype(dtype)
+    gy = rng.integers(-3, 4, op.output_shape(shape)).astype(dtype)
+    with sg.engine("reference"), np.errstate(all="ignore"):
+        expected = dict(zip(("value", "JVP"), op.jvp((x,), (dx,)), strict=True))
+        expected["forward"] = expected["value"]
+        (expected["VJP"],) = op.vjp((x,), gy)
         if maximum:
-            got["indices"] = gpu.indices(op, (t,))[1].cpu().numpy(), places
-        for part, (found, expected) in got.items():
-            exact = maximum and getattr(op, "ties", "") != "split"
-            with np.errstate(all="ignore"):
-                near = np.abs(found - expected) <= unit * (1 + np.abs(expected)) * (not exact)
-            same = (found == expected) | (np.isnan(found) & np.isnan(expected)) if found.dtype.kind == "f" else found == expected
-            if maximum and part == "value":
-                same = same & ((np.signbit(found) == np.signbit(expected)) | np.isnan(expected))
-            if found.shape != expected.shape or not (same | near).all():
+            expected["indices"] = dispatch.with_indices(op, (x,))[1]
+    subject = GpuEngine(DEVICE, layout)
+    t = subject.tensor(x)
+    y, kept = gpu.keep(op, (t,))
+    found = {
+        "value": y,
+        "forward": gpu.forward(op, (t,)),
+        "JVP": gpu.push(op, (t,), kept, (subject.tensor(dx),)),
+        "VJP": gpu.pull(op, (t,), kept, subject.tensor(gy))[0],
+    }
+    if maximum:
+        found["indices"] = gpu.indices(op, (t,))[1]
+    if tuple((tuple(k.shape), k.dtype) for k in kept) != gpu.kept_like(op, t):
+        yield f"{op!r} on {shape}: what is kept is not what kept_like says"
+    slack = np.finfo(dtype).eps * (100 if isinstance(op, sg.SmoothMaxPool) else 1)
+    exact = maximum and op.ties != "split"
+    for part, tensor in found.items():
+        got, right = tensor.cpu().numpy(), expected[part]
+        with np.errstate(all="ignore"):
+            holds = (got == right) | (np.isnan(got) & np.isnan(right))
+            holds |= (np.abs(got - right) <= slack * (1 + np.abs(right))) & (not exact)
+        if maximum and part in ("value", "forward"):
+            holds &= (np.signbit(got) == np.signbit(right)) | np.isnan(right)
+        if got.shape != right.shape or not holds.all():
+            words = f"{got.tolist()} is not {right.tolist()}"
+            yield f"{part} of {op!r} on {shape} {layout} {np.dtype(dtype)}: {words}"
+
+
+def numbers(rng, op, shape, dtype, awkward):
+    chosen = rng.choice(AWKWARD, size=shape) if awkward and isinstance(op, Maximum) else rng.integers(-4, 5, shape)
+    return np.asarray(chosen, dtype)
+
+
+def windows(every):
+    """Every so many-th of the windows, in some layout and type."""
+    wrong, rng = 0, np.random.default_rng(0)
+    layouts, dtypes = ("contiguous", "channels_last", "gaps"), (np.float32, np.float64)
+    for turn, (op, shape) in enumerate(window_cases()):
+        if turn % every == 0:
+            dtype = dtypes[turn % 2]
+            x = numbers(rng, op, shape, dtype, turn % 3 == 0)
+            for words in differences(op, shape, dtype, layouts[turn // every % 3], x, rng):
                 wrong += 1
-                print(f"{part} of {op!r} on {shape} {subject.layout} {dtype.__name__}: {found.tolist()} is not {expected.tolist()}")
-    print(turn + 1, "windows")
+                print(words)
     return wrong
+
+
+@triton.jit
+def later_equal(old, new):
+    return (new >= old) | (new != new)
+
+
+@triton.jit
+def first_nan(old, new):
+    return (new > old) | ((new != new) & (old == old))
+
+
+@triton.jit
+def off_by_one(index, last):
+    return tl.minimum(tl.maximum(index, 1), last)
+
+
+def faults():
+    """Wrong kernels must be found: 0 if all are. In the interpreter, where a kernel's helper can be exchanged."""
+    missed = 0
+    op, shape = sg.MaxPool((2, 3), stride=1, padding=1), (1, 3, 4)
+    for name, helper in (
+        ("leads", later_equal),
+        ("leads", first_nan),
+        ("clamped", off_by_one),
+        ("leads", common.leads),
+    ):
+        right = getattr(rows, name)
+        setattr(rows, name, helper)
+        rng = np.random.default_rng(1)
+        found = [w for awkward in (0, 1) for w in differences(op, shape, np.float32, "contiguous", numbers(rng, op, shape, np.float32, awkward), rng)]  # fmt: skip
+        setattr(rows, name, right)
+        if bool(found) == (helper is right):
+            missed += 1
+            print(helper, "is judged wrongly:", found)
+    return missed
 
 
 def halves(x, op):
@@ -154,7 +207,12 @@ def large():
 
     big = torch.randn(18, 128, 1024, 1024, device="cuda", dtype=torch.bfloat16)
     assert big.numel() > 2**31
-    for op in (sg.MaxPool((3, 3), stride=2, padding=1), sg.AvgPool((2, 2)), sg.GlobalMaxPool(2), sg.MaxPool((2, 2), dilation=2)):
+    for op in (
+        sg.MaxPool((3, 3), stride=2, padding=1),
+        sg.AvgPool((2, 2)),
+        sg.GlobalMaxPool(2),
+        sg.MaxPool((2, 2), dilation=2),
+    ):
         show(f"more than 2^31 elements: {op!r}", halves(big, op))
     del big
     long = torch.randn(2**31 + 2**20, device="cuda", dtype=torch.float16)
@@ -225,7 +283,7 @@ def large():
 def main():
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser()
-    parser.add_argument("--part", choices=("claims", "windows", "large", "sample"), required=True)
+    parser.add_argument("--part", choices=("claims", "windows", "faults", "large", "sample"), required=True)
     parser.add_argument("--kinds", nargs="*", default=[])
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--layouts", nargs="*", default=["contiguous"])
@@ -236,6 +294,8 @@ def main():
         wrong = windows(options.every)
     elif options.part == "sample":
         wrong = windows(4)
+    elif options.part == "faults":
+        wrong = faults()
     else:
         wrong = large()
     print("differences:", wrong)

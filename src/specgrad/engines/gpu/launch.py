@@ -26,28 +26,33 @@ from .plan import Plan, taps_of
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 LONGEST = 32
 TUNE = {
-    "block": 128,
-    "held": 40,
-    "held_winners": 28,
-    "small_rows": 16,
-    "unroll_max": 7,
-    "unroll_winners": 5,
-    "unroll_sum": 5,
-    "smooth_cells": 32,
-    "held_back": 40,
-    "held_match": 14,
-    "small_cells": 16,
-    "weight_cells": 8,
-    "block_first": 256,
-    "block_long": 512,
-    "collect_rows": 8,
-    "unroll_back": 13,
+    "lanes": 128,  # per program
+    "lanes short": 512,  # where a program has one or two rows only
+    "lanes match": 256,  # where each of few rows is compared with many windows
+    "rows small": 16,  # rows of windows of up to three rows
+    "rows max": 40,  # registers for rows, of larger windows
+    "rows winners": 28,
+    "rows sum": 40,
+    "unroll max": 7,  # columns of a window up to which the loop over them is unrolled
+    "unroll winners": 5,
+    "unroll sum": 5,
+    "cells smooth": 32,  # cells in registers
+    "back small": 16,  # rows of cells of windows of up to three rows
+    "back weights": 8,
+    "back first": 14,
+    "back wide": 8,  # where many columns of windows are compared
+    "back sum": 40,
+    "unroll back": 13,
+    "rows collect": 16,
+    "rows collect, overlapping": 8,
     "fill": 1024,
-    "tile": 1024,
-    "few": 64,
-    "many": 1024,
-    "tile_warps": 4,
+    "tile": 1024,  # taps that a program of `reduce` reads at once
+    "taps max": 32,  # of one window, where windows are small
+    "taps winners": 32,
+    "taps sum": 64,
+    "taps large": 1024,
 }
+"""The few numbers of the model, found by measuring one geometry of each kind; they hold for all."""
 SMALL = 16
 """Taps of rows and columns up to which a smooth maximum holds all its cells."""
 LARGE = 32
@@ -130,7 +135,7 @@ def scale(made: Plan, kind: str, like: Any) -> Any:
 
 def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     """Lanes per program, and warps."""
-    return (block or TUNE["block"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
+    return (block or TUNE["lanes"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
 def block_rows(made: Plan, most: int) -> tuple[int, int, int, int, int]:
@@ -158,10 +163,10 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
     if key not in made.made:
         rows: Any = made.rows
         columns: Any = made.columns
-        held = TUNE["held_winners" if kind == "winners" else "held"]
+        held = TUNE["rows " + kind]
         most = max((held - rows.kernel) // rows.stride + 1, 1)
         if rows.kernel <= 3:
-            most = min(most, TUNE["small_rows"])
+            most = min(most, TUNE["rows small"])
         per, blocks, lanes, block, warps = block_rows(made, most)
         used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
         words = {
@@ -174,7 +179,7 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
             "LOW_TAPS": low_taps or columns.kernel,
             "LEVELS": rows.kernel.bit_length() - 1,
             "NEED": sum(1 << i for i in used),
-            "UNROLLED": columns.kernel <= TUNE["unroll_" + kind],
+            "UNROLLED": columns.kernel <= TUNE["unroll " + kind],
             "COUNTED": divisor(made)[0] if kind == "sum" else "all",
             "WHOLE": made.whole,
             "DEEP": bool(made.depth),
@@ -199,7 +204,7 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     if key not in made.made:
         rows: Any = made.rows
         columns: Any = made.columns
-        most = max((TUNE["smooth_cells"] // columns.kernel - rows.kernel) // rows.stride + 1, 1)
+        most = max((TUNE["cells smooth"] // columns.kernel - rows.kernel) // rows.stride + 1, 1)
         per, blocks, lanes, block, warps = block_rows(made, most)
         words = {
             "ROWS": per,
@@ -257,8 +262,8 @@ def flat(made: Plan) -> Plan:
             one = Adaptive(rows.size * columns.size, 1)
             found = replace(made, rows=Adaptive(1, 1), columns=one, made={"divisor": divisor(made)})
         made.made["flat"] = found
-    found = made.made["flat"]
-    return found
+    known: Plan = made.made["flat"]
+    return known
 
 
 def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
@@ -268,7 +273,7 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
     if key not in made.made:
         across = made.inner >= 8
         tile = TUNE["tile"]
-        block = TUNE["few"] if across or made.taps <= 512 else TUNE["many"]
+        block = TUNE["taps " + kind] if across or made.taps <= 512 else TUNE["taps large"]
         block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)
@@ -285,7 +290,7 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
             "ACC": accumulator(x.dtype),
             "OUTPUTS": outputs,
             "BLOCK": block,
-            "num_warps": TUNE["tile_warps"],
+            "num_warps": 4,
         }
         outer, group, _, row, column, inner = made.steps
         numbers = (
@@ -340,9 +345,10 @@ def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ..
     device = gy.device
     lanes = made.outer * made.columns.size * made.inner
     block, warps = block_of(lanes)
-    per, blocks = shared_evenly(made.rows.size, TUNE["collect_rows"])
-    how = divisor(made)[0] if kind == "sum" else "all"
     readers = [made.table(t, device) for t in ("depth_readers", "row_readers", "column_readers")]
+    single = all(table.shape[1] == 1 for table in readers)
+    per, blocks = shared_evenly(made.rows.size, TUNE["rows collect" if single else "rows collect, overlapping"])
+    how = divisor(made)[0] if kind == "sum" else "all"
     tables = [made.table(t, device) for t in ("depths", "rows", "columns", "numbers")]
     one, other = (*kept, gy, gy)[:2]
     with on(device):
@@ -378,14 +384,18 @@ def spread(
         candidates = -(-columns.kernel // columns.stride)
         read = -(-rows.kernel // stride)
         start = rows.before // stride * stride
-        unrolled = candidates <= TUNE["unroll_back"]
-        held = TUNE["held_back"] if kind == "sum" or candidates == 1 else TUNE["held_match"] if unrolled else 8 + read
+        unrolled = candidates <= TUNE["unroll sum" if kind == "sum" else "unroll back"]
+        wide = kind != "sum" and candidates > 5
+        held = TUNE["back wide"] + read - 1 if wide else TUNE["back sum" if candidates == 1 else "back " + kind]
         most = max((held - read + 1) * stride, stride)
-        if rows.kernel <= 3:
-            most = max(min(TUNE["weight_cells" if kind == "weights" else "small_cells"], most) // stride * stride, stride)
+        if rows.kernel <= 3 and not wide:
+            most = max(
+                min(TUNE["back weights" if kind == "weights" else "back small"], most) // stride * stride, stride
+            )
         per, blocks = shared_evenly(rows.size + rows.before - start, most, stride)
+        matched = kind == "first" and stride == columns.stride == 1 and 1 < candidates <= 3
         lanes = made.outer * columns.size * made.inner
-        block, warps = block_of(lanes, TUNE["block_long" if per <= 2 else "block_first" if kind == "first" else "block"])
+        block, warps = block_of(lanes, TUNE["lanes short" if per <= 2 else "lanes match" if matched else "lanes"])
         words = {
             "KIND": kind,
             "CELLS": per,

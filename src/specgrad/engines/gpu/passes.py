@@ -26,7 +26,9 @@ MATCHES = 25
 def one_depth(made: Plan) -> Sliding | None:
     """The depth, if it is one sliding axis that can be held in registers."""
     axis = made.depth[0] if len(made.depth) == 1 else None
-    return axis if isinstance(axis, Sliding) and axis.dilation == 1 and max(axis.kernel, axis.stride) <= LONGEST else None
+    return (
+        axis if isinstance(axis, Sliding) and axis.dilation == 1 and max(axis.kernel, axis.stride) <= LONGEST else None
+    )
 
 
 def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -> Plan:
@@ -82,7 +84,8 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
 
 
 def readers_of(axis: Any) -> int:
-    return -(-axis.kernel // axis.stride)
+    """How many windows of a sliding axis read a cell."""
+    return -(-int(axis.kernel) // int(axis.stride))
 
 
 def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
@@ -147,4 +150,3 @@ def along(made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:
     low = torch.empty(shape, dtype=code_type(low_taps), device=gy.device)
     launch.spread(made, "first", gy, between, codes, low, low_taps)
     return between, low
-

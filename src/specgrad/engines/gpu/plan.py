@@ -201,7 +201,7 @@ def plan(op: Any, shape: Shape, strides: Shape) -> Plan:
         groups = _merged([(shape[p], strides[p]) for p in outer])
         insides = _merged([(shape[p], strides[p]) for p in inner])
         deep = _merged([(shape[p], strides[p]) for p in positions[:-2]])
-    (count, step_outer), (many, step_group) = (groups + [(1, 0), (1, 0)])[:2]
+    (count, step_outer), (many, step_group) = (*groups, (1, 0), (1, 0))[:2]
     within, step_inner = insides[0] if insides else (1, 0)
     one = Sliding(1, 1)
     full = (*[one] * (2 - len(axes)), *axes)

@@ -53,7 +53,7 @@ def leads(old, new):
 def divide(a, b, ACC: tl.constexpr):
     """a / b, rounded once."""
     by = b * tl.full((), 1, ACC)  # a number that Triton took for a constant has no type of its own
-    if ACC == tl.float32:
+    if tl.float32 == ACC:
         return tl.div_rn(a, tl.broadcast_to(by, a.shape))
     return a / by
 

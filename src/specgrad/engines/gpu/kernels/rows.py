@@ -208,7 +208,9 @@ def fold(
                     better = both(leads(bests_all[o], bests[o]), real)
                     new_bests = new_bests + (tl.where(better, bests[o], bests_all[o]),)
                     new_codes = new_codes + (
-                        tl.where(better, codes[o] + t * (TAPS * LOW_TAPS), codes_all[o]) if KIND == "winners" else codes_all[o],
+                        tl.where(better, codes[o] + t * (TAPS * LOW_TAPS), codes_all[o])
+                        if KIND == "winners"
+                        else codes_all[o],
                     )
                 bests_all = new_bests
                 codes_all = new_codes

@@ -134,7 +134,9 @@ def spread(
             base += line * step
         if UNROLLED:
             for c in tl.static_range(COLUMN_READERS):
-                allowed = reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
+                allowed = (
+                    reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
+                )
                 place = base + (newest - c) * inner
                 if KIND == "sum":
                     first, last, existing = tap_range((newest - c) * COLUMN_STRIDE - columns_before, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
@@ -146,7 +148,9 @@ def spread(
                     sums, lows = match_column(sums, lows, gy + place, codes + place, allowed, phase + c * COLUMN_STRIDE + depth_tap * (TAPS * LOW_TAPS), step, line, rows_out, LOW_TAPS, CELLS, READERS, TAPS, STRIDE, N, LOW, ACC)  # fmt: skip
         else:
             for c in range(COLUMN_READERS):
-                allowed = reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
+                allowed = (
+                    reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
+                )
                 place = base + (newest - c) * inner
                 if KIND == "sum":
                     first, last, existing = tap_range((newest - c) * COLUMN_STRIDE - columns_before, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
