@@ -46,9 +46,9 @@ TUNE = {
     "rows collect": 16,
     "rows collect, overlapping": 8,
     "fill": 1024,
-    "tile": 1024,  # taps that a program of `reduce` reads at once
-    "taps max": 32,  # of one window, where windows are small
-    "taps winners": 32,
+    "tile max": 512,  # taps that a program of `reduce` reads at once
+    "tile sum": 1024,
+    "taps max": 8,  # of one window, where windows are small
     "taps sum": 64,
     "taps large": 1024,
 }
@@ -181,6 +181,8 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
             "NEED": sum(1 << i for i in used),
             "UNROLLED": columns.kernel <= TUNE["unroll " + kind],
             "COUNTED": divisor(made)[0] if kind == "sum" else "all",
+            "SIZE": rows.size if blocks == 1 and rows.size <= (per - 1) * rows.stride + rows.kernel else 0,
+            "BEFORE": rows.before if blocks == 1 else 0,
             "WHOLE": made.whole,
             "DEEP": bool(made.depth),
             "LOW": low is not None,
@@ -272,8 +274,9 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
     key = "reduce", kind, x.dtype
     if key not in made.made:
         across = made.inner >= 8
-        tile = TUNE["tile"]
-        block = TUNE["taps " + kind] if across or made.taps <= 512 else TUNE["taps large"]
+        reduced = "sum" if kind == "sum" else "max"
+        block = TUNE["taps " + reduced] if across or made.taps <= 512 else TUNE["taps large"]
+        tile = max(TUNE["tile " + reduced], block)
         block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)

@@ -141,17 +141,25 @@ def fold(
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
     LEVELS: tl.constexpr, NEED: tl.constexpr, UNROLLED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr,
+    SIZE: tl.constexpr, BEFORE: tl.constexpr,
     DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE: each has a real cell.
 
+    SIZE: the number of rows, where one program has them all; then each is read once, however often windows reach over the edge.
+
     LOW: x was folded along other axes before, and `low` holds the codes of its winners; then this call has one column tap.
     """
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
+    READ: tl.constexpr = SIZE if SIZE else N
+    NEEDED: tl.constexpr = -1 if SIZE else NEED
     outer, column, within, inside, program = lane(lanes, columns_out, inner, row_blocks * depths_out, BLOCK, WIDE)
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
+    top = row
+    if SIZE:
+        top = row + rows_before
     start = column * COLUMN_STRIDE - columns_before
     base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner
     last_row = rows - 1
@@ -167,18 +175,23 @@ def fold(
             real = offset >= 0
             source += tl.maximum(offset, 0)
         if KIND == "sum":
-            sums = filled(0, N, BLOCK, ACC)
+            sums = filled(0, READ, BLOCK, ACC)
             if UNROLLED:
                 for j in tl.static_range(COLUMN_TAPS):
                     allowed = (start + j >= 0) & (start + j < columns)
-                    sums = add_tap(sums, source + (start + j) * step_column, allowed, row, last_row, step_row, NEED, N, ACC)  # fmt: skip
+                    sums = add_tap(sums, source + (start + j) * step_column, allowed, top, last_row, step_row, NEEDED, READ, ACC)  # fmt: skip
             else:
                 for j in range(COLUMN_TAPS):
                     allowed = (start + j >= 0) & (start + j < columns)
-                    sums = add_tap(sums, source + (start + j) * step_column, allowed, row, last_row, step_row, NEED, N, ACC)  # fmt: skip
+                    sums = add_tap(sums, source + (start + j) * step_column, allowed, top, last_row, step_row, NEEDED, READ, ACC)  # fmt: skip
             taken = ()
             for i in tl.static_range(N):
-                taken = taken + (tl.where((row + i >= 0) & (row + i < rows) & real, sums[i], 0),)
+                if not SIZE:
+                    taken = taken + (tl.where((row + i >= 0) & (row + i < rows) & real, sums[i], 0),)
+                elif i >= BEFORE and i < BEFORE + SIZE:
+                    taken = taken + (tl.where(real, sums[i - BEFORE], 0),)
+                else:
+                    taken = taken + (tl.zeros((BLOCK,), ACC),)
             sums = down_sum(taken, ROWS, TAPS, STRIDE, LEVELS, N)
             new_sums = ()
             for o in tl.static_range(ROWS):
@@ -186,20 +199,28 @@ def fold(
             bests_all = new_sums
         else:
             edge = clamped(start, columns - 1)
-            bests, codes = read_rows(source + edge * step_column, (edge - start).to(tl.int32), low + base + edge * step_column, row, last_row, step_row, NEED, N, LOW, ACC)  # fmt: skip
+            bests, codes = read_rows(source + edge * step_column, (edge - start).to(tl.int32), low + base + edge * step_column, top, last_row, step_row, NEEDED, READ, LOW, ACC)  # fmt: skip
             if UNROLLED:
                 for j in tl.static_range(1, COLUMN_TAPS):
                     edge = clamped(start + j, columns - 1)
-                    bests, codes = lead_tap(bests, codes, source + edge * step_column, (edge - start).to(tl.int32), row, last_row, step_row, NEED, N, KIND, ACC)  # fmt: skip
+                    bests, codes = lead_tap(bests, codes, source + edge * step_column, (edge - start).to(tl.int32), top, last_row, step_row, NEEDED, READ, KIND, ACC)  # fmt: skip
             else:
                 for j in range(1, COLUMN_TAPS):
                     edge = clamped(start + j, columns - 1)
-                    bests, codes = lead_tap(bests, codes, source + edge * step_column, (edge - start).to(tl.int32), row, last_row, step_row, NEED, N, KIND, ACC)  # fmt: skip
-            if KIND == "winners":
-                placed = ()
-                for i in tl.static_range(N):
+                    bests, codes = lead_tap(bests, codes, source + edge * step_column, (edge - start).to(tl.int32), top, last_row, step_row, NEEDED, READ, KIND, ACC)  # fmt: skip
+            every = ()
+            placed = ()
+            for i in tl.static_range(N):
+                if SIZE:
+                    every = every + (bests[min(max(i - BEFORE, 0), SIZE - 1)],)
+                    placed = placed + (
+                        codes[min(max(i - BEFORE, 0), SIZE - 1)] + min(max(i, BEFORE), SIZE - 1 + BEFORE) * LOW_TAPS,
+                    )
+                else:
+                    every = every + (bests[i],)
                     placed = placed + (codes[i] + (clamped(row + i, rows - 1) - row) * LOW_TAPS,)
-                codes = placed
+            bests = every
+            codes = placed
             bests, codes = down_lead(bests, codes, ROWS, TAPS, STRIDE, LEVELS, N, KIND)
             if DEEP:
                 new_bests = ()
