@@ -38,6 +38,7 @@ LAYERS = [
 HEAVY = [
     "numba",
     "torch",
+    "triton",
     "jax",
     "hypothesis",
     "rich",

@@ -50,7 +50,9 @@ TUNE = {
     "tile sum": 1024,
     "taps max": 8,  # of one window, where windows are small
     "taps sum": 64,
-    "taps large": 1024,
+    "taps large": 1024,  # of four bytes
+    "tile across": 1024,  # where neighbours in memory are of different windows
+    "taps across": 16,
 }
 """The few numbers of the model, found by measuring one geometry of each kind; they hold for all."""
 SMALL = 16
@@ -275,8 +277,9 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
     if key not in made.made:
         across = made.inner >= 8
         reduced = "sum" if kind == "sum" else "max"
-        block = TUNE["taps " + reduced] if across or made.taps <= 512 else TUNE["taps large"]
-        tile = max(TUNE["tile " + reduced], block)
+        large = TUNE["taps large"] * 4 // x.element_size()
+        block = TUNE["taps across"] if across else TUNE["taps " + reduced] if made.taps <= 512 else large
+        tile = max(TUNE["tile across" if across else "tile " + reduced], block)
         block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)
