@@ -42,7 +42,7 @@ PARTS = {
         "SmoothMaxPool",
         "AdaptiveAvgPool",
     ),
-    "windows": ("--part", "windows", "--every", "3"),
+    "windows": ("--part", "windows", "--every", "4"),
     "planted faults": ("--part", "faults"),
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from ...errors import ArgumentError, describe, refusal
 from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
 from . import launch, passes
 from .launch import code_type, computed
@@ -67,9 +68,12 @@ def room(made: Plan, like: Any, dtype: Any, of_output: bool = True) -> Any:
 
 def written(made: Plan, y: Any, out: Any, of_output: bool = True) -> Any:
     """A result in the caller's order of axes; in `out` where one was given."""
-    y = made.left(y) if of_output else y.permute(made.back)
+    y = made.left(y) if of_output else y if made.straight else y.permute(made.back)
     if out is None:
         return y
+    if not isinstance(out, torch.Tensor) or (out.shape, out.dtype, out.device) != (y.shape, y.dtype, y.device):
+        rule = f"must be a {y.dtype} tensor of shape {tuple(y.shape)} on {y.device}"
+        raise refusal(ArgumentError, made.op.name, "out", describe(out), rule, "allocate it with torch.empty")
     out.copy_(y)
     return out
 

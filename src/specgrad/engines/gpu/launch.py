@@ -1,7 +1,7 @@
 """Which kernel runs what, and with which tiles: a small model of the geometry, no measurement and no benchmark's shape.
 
-Sliding windows of up to LONGEST rows go to `rows` and `spread`, which hold rows in registers; as many rows are taken at once as REGISTERS
-allow, shared evenly among the blocks of a plane. Other windows go to `reduce` if they are large, else to `visit`, and their cotangents
+Sliding windows of up to LONGEST rows go to `rows` and `spread`, which hold rows in registers; as many rows are taken at once as TUNE
+allows, shared evenly among the blocks of a plane. Other windows go to `reduce` if they are large, else to `visit`, and their cotangents
 to `collect`. Maxima of large windows are spread axis by axis: the cost of a cell then grows with the sum of the kernel's sides.
 """
 
@@ -25,6 +25,7 @@ from .plan import Plan, taps_of
 
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 LONGEST = 32
+"""Rows of a window that are held in registers at most."""
 TUNE = {
     "lanes": 128,  # per program
     "lanes short": 512,  # where a program has one or two rows only
@@ -54,7 +55,7 @@ TUNE = {
     "tile across": 1024,  # where neighbours in memory are of different windows
     "taps across": 16,
 }
-"""The few numbers of the model, found by measuring one geometry of each kind; they hold for all."""
+"""The numbers of the model, found by measuring one geometry of each kind on an H200; they are the same for all shapes."""
 SMALL = 16
 """Taps of rows and columns up to which a smooth maximum holds all its cells."""
 LARGE = 32
@@ -99,10 +100,14 @@ def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
 
 def slides(made: Plan) -> bool:
     """Whether rows and columns slide without gaps, over few enough rows to hold."""
-    rows, columns = made.rows, made.columns
-    if not isinstance(rows, Sliding) or not isinstance(columns, Sliding):
-        return False
-    return rows.dilation == columns.dilation == 1 and max(rows.kernel, rows.stride) <= LONGEST
+    if "slides" not in made.made:
+        rows, columns = made.rows, made.columns
+        found = False
+        if isinstance(rows, Sliding) and isinstance(columns, Sliding):
+            found = rows.dilation == columns.dilation == 1 and max(rows.kernel, rows.stride) <= LONGEST
+        made.made["slides"] = found
+    known: bool = made.made["slides"]
+    return known
 
 
 def plane_taps(made: Plan) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ...geometry import Sliding
+from ...ops.pool import Maximum
 from . import launch
 from .launch import LONGEST, code_type, computed
 from .plan import Plan, taps_of
@@ -49,7 +50,7 @@ def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
     """Plans of a fold of rows and columns, and then of depth; None if one call does both or the axes do not allow two."""
     if "depth first" not in made.made:
         axis, found = one_depth(made), None
-        simple = made.groups == 1 and made.whole and launch.divisor(made)[0] == "all"
+        simple = made.groups == 1 and made.whole and (isinstance(made.op, Maximum) or launch.divisor(made)[0] == "all")
         if axis is not None and axis.kernel > TOGETHER and simple:
             outer, _, depth, row, column, inner = made.steps
             plane = made.rows.length * made.columns.length

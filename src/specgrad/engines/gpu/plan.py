@@ -69,28 +69,35 @@ class Plan:
         """Whether every window has a real cell."""
         return all(bool((axis.ranges().count > 0).all()) for axis in (*self.depth, self.rows, self.columns))
 
-    @property
+    @functools.cached_property
     def outputs(self) -> int:
         return math.prod(self.lengths)
 
-    @property
+    @functools.cached_property
     def cells(self) -> int:
         return math.prod(self.given)
 
+    @functools.cached_property
+    def straight(self) -> bool:
+        """Whether the canonical order is the caller's."""
+        return self.order == tuple(range(len(self.order)))
+
     def entered(self, x: Any) -> Any:
         """An operand in canonical order."""
-        x = x.permute(self.order)
+        if not self.straight:
+            x = x.permute(self.order)
         return x.contiguous() if self.copies else x
 
     def fitted(self, like_output: Any) -> Any:
         """Something of the output's shape, dense in canonical order."""
         for p in self.dropped:
             like_output = like_output.unsqueeze(p)
-        return like_output.permute(self.order).contiguous()
+        return (like_output if self.straight else like_output.permute(self.order)).contiguous()
 
     def left(self, y: Any) -> Any:
         """What `fitted` undoes."""
-        y = y.permute(self.back)
+        if not self.straight:
+            y = y.permute(self.back)
         for p in reversed(self.dropped):
             y = y.squeeze(p)
         return y
