@@ -304,7 +304,7 @@ def end_to_end():
 def chart(cells):
     """An SVG: × limit of every cell on a logarithmic scale, ours beside the faster peer."""
     left, line, width = 330, 16, 560
-    top = max(max(c["ratio"], *(c[p] for p in ("eager", "compile") if c[p])) for c in cells)
+    top = max(c[p] for c in cells for p in ("ratio", "eager", "compile") if c[p])
     scale = width / math.log10(max(top, 10) * 1.1)
     parts, y = [], 40
     for grid in (1, 2, 5, 10, 20, 50, 100, 200, 500):
