@@ -39,6 +39,7 @@ LAYERS = [
 HEAVY = [
     "numba",
     "torch",
+    "triton",
     "jax",
     "hypothesis",
     "rich",

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterable
 from typing import Any
 
-OURS = {"engines": "specgrad", "layers": "specgrad"}
+OURS = {"engines": "specgrad", "layers": "specgrad", "gpu_engine": "specgrad gpu"}
 PEERS = {
     "torch_functional": "torch",
     "torch_mkldnn": "torch",
@@ -28,6 +28,7 @@ NAMES = (
     "specgrad program",
     "specgrad torch cpu",
     "specgrad torch cuda",
+    "specgrad gpu",
     "torch cpu",
     "torch cuda",
     "torch mkldnn",

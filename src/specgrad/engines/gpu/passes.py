@@ -1,0 +1,153 @@
+"""Windows axis by axis, through memory: for kernels whose volume is too large for one call.
+
+A maximum's codes compose: along the last axes a code counts the taps of those axes, and each further axis multiplies by that many.
+All windows through one cell of an earlier pass that won it agree on what won there, so the way back needs no more than the codes.
+Intermediate results are kept in the precision of the computation, so that half floats are rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ...geometry import Sliding
+from ...ops.pool import Maximum
+from . import launch
+from .launch import LONGEST, code_type, computed
+from .plan import Plan, taps_of
+
+TOGETHER = 2
+"""Taps along depth up to which depth is folded in the same call as rows and columns."""
+MATCHES = 25
+"""Windows per cell up to which a maximum's cotangents are found in one call."""
+
+
+def one_depth(made: Plan) -> Sliding | None:
+    """The depth, if it is one sliding axis that can be held in registers."""
+    axis = made.depth[0] if len(made.depth) == 1 else None
+    return (
+        axis if isinstance(axis, Sliding) and axis.dilation == 1 and max(axis.kernel, axis.stride) <= LONGEST else None
+    )
+
+
+def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -> Plan:
+    """A plan of rows and columns over a dense array."""
+    steps = (rows.size * columns.size * inner, 0, 1, columns.size * inner, inner, 1)
+    return replace(
+        made, copies=False, outer=outer, groups=1, inner=inner, steps=steps, depth=(), rows=rows, columns=columns,
+        given=(outer, rows.size, columns.size, inner), lengths=(outer, rows.length, columns.length, inner), made={},
+    )  # fmt: skip
+
+
+def still(length: int) -> Sliding:
+    """An axis along which nothing is folded."""
+    return Sliding(length, 1)
+
+
+def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
+    """Plans of a fold of rows and columns, and then of depth; None if one call does both or the axes do not allow two."""
+    if "depth first" not in made.made:
+        axis, found = one_depth(made), None
+        simple = made.groups == 1 and made.whole and (isinstance(made.op, Maximum) or launch.divisor(made)[0] == "all")
+        if axis is not None and axis.kernel > TOGETHER and simple:
+            outer, _, depth, row, column, inner = made.steps
+            plane = made.rows.length * made.columns.length
+            flat = replace(
+                made, outer=made.outer * axis.size, groups=axis.size, steps=(outer, depth, 1, row, column, inner),
+                depth=(), lengths=(made.outer * axis.size, plane, made.inner), made={"divisor": ("all", 1)},
+            )  # fmt: skip
+            deep = dense(made, made.outer, axis, still(plane), made.inner)
+            deep.made["divisor"] = launch.divisor(made)
+            found = flat, deep
+        made.made["depth first"] = found
+    plans: tuple[Plan, Plan] | None = made.made["depth first"]
+    return plans
+
+
+def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
+    """A maximum, its winners or a sum over sliding windows."""
+    plans = depth_first(made)
+    if plans is None:
+        launch.fold(made, kind, x, y, kept)
+        return
+    flat, deep = plans
+    between = torch.empty(flat.lengths, dtype=computed(x.dtype) if kind == "sum" else x.dtype, device=x.device)
+    if kind != "winners":
+        launch.fold(flat, kind, x, between, ())
+        launch.fold(deep, kind, between, y, ())
+        return
+    taps = taps_of(flat.rows) * taps_of(flat.columns)
+    low = torch.empty(flat.lengths, dtype=code_type(taps), device=x.device)
+    launch.fold(flat, kind, x, between, (low,))
+    launch.fold(deep, kind, between, y, kept, low, taps)
+
+
+def readers_of(axis: Any) -> int:
+    """How many windows of a sliding axis read a cell."""
+    return -(-int(axis.kernel) // int(axis.stride))
+
+
+def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
+    """Plans to spread along depth, and then along rows and columns; None if one call does both."""
+    if "depth last" not in made.made:
+        axis, found = one_depth(made), None
+        if axis is not None and readers_of(axis) > 1:
+            deep = dense(made, made.outer, axis, still(made.rows.length * made.columns.length), made.inner)
+            deep.made["divisor"] = launch.divisor(made)
+            rows, columns = made.rows, made.columns
+            assert isinstance(rows, Sliding)
+            assert isinstance(columns, Sliding)
+            flat = dense(made, made.outer * axis.size, rows, columns, made.inner)
+            flat.made["divisor"] = "all", 1
+            found = deep, flat
+        made.made["depth last"] = found
+    plans: tuple[Plan, Plan] | None = made.made["depth last"]
+    return plans
+
+
+def spread_sum(made: Plan, gy: Any, gx: Any) -> None:
+    """Cotangents of an average whose windows all have one divisor."""
+    plans = depth_last(made) if made.depth else None
+    if plans is None:
+        launch.spread(made, "sum", gy, gx)
+        return
+    deep, flat = plans
+    between = torch.empty(deep.given, dtype=computed(gy.dtype), device=gy.device)
+    launch.spread(deep, "sum", gy, between)
+    launch.spread(flat, "sum", between, gx)
+
+
+def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
+    """Cotangents of the first winners of sliding windows."""
+    rows, columns = made.rows, made.columns
+    assert isinstance(rows, Sliding)
+    assert isinstance(columns, Sliding)
+    flat_readers = readers_of(rows) * readers_of(columns)
+    plans = depth_last(made) if made.depth else None
+    if plans is not None and flat_readers * readers_of(made.depth[0]) > 8:
+        deep, flat = plans
+        gy, codes = along(deep, gy, codes, rows.kernel * columns.kernel)
+        spread_maximum(flat, gy, gx, codes)
+        return
+    if flat_readers > MATCHES and not made.depth:
+        if "axes" not in made.made:
+            made.made["axes"] = (
+                dense(made, made.outer, rows, still(columns.length), made.inner),
+                dense(made, made.outer, still(rows.size), columns, made.inner),
+            )
+        down, across = made.made["axes"]
+        gy, codes = along(down, gy, codes, columns.kernel)
+        launch.spread(across, "first", gy, gx, codes)
+        return
+    launch.spread(made, "first", gy, gx, codes)
+
+
+def along(made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:
+    """Spread along the rows of a plan; what the codes say about the other axes goes along."""
+    shape = (made.outer, made.rows.size, made.columns.size, made.inner)
+    between = torch.empty(shape, dtype=computed(gy.dtype), device=gy.device)
+    low = torch.empty(shape, dtype=code_type(low_taps), device=gy.device)
+    launch.spread(made, "first", gy, between, codes, low, low_taps)
+    return between, low

@@ -1,0 +1,317 @@
+"""The GPU engine against the specification: on a CUDA device, or without one in Triton's interpreter.
+
+    python tests/gpu_cases.py --part claims --every 8        the shared conformance cases, value to second derivative
+    python tests/gpu_cases.py --part windows                 windows that need several calls, odd geometry, every layout
+    python tests/gpu_cases.py --part large                   a device only: beyond 2^31 elements, repeated runs, poisoned memory
+    compute-sanitizer python tests/gpu_cases.py --part sample
+
+Each part prints what differs and exits with 1. TRITON_INTERPRET=1 must be set before, where there is no device.
+"""
+
+import argparse
+import itertools
+import math
+import sys
+import warnings
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+import specgrad as sg
+from specgrad import dispatch
+from specgrad.conformance import bounds
+from specgrad.conformance.runner import Effort, Session
+from specgrad.conformance.subjects.gpu_engine import GpuEngine
+from specgrad.engines import gpu
+from specgrad.engines.gpu.kernels import common, rows
+from specgrad.ops.pool import Average, Maximum, Pool
+
+DEVICE = "cpu" if gpu.launch.INTERPRETED else "cuda"
+KINDS = [kind for kind in sg.OPERATORS if issubclass(kind, Pool)]
+CLAIMS = ("value", "jvp", "vjp", "second", "padding", "ties", "nan", "infinity")
+CONDUCT = ("shape", "dtype", "adjoint", "witness", "unmodified", "deterministic", "fixed")
+AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
+
+
+def claims(names, every, layouts):
+    """The claims of `specgrad check` over the telling cases; every so many-th of those about plain windows."""
+    wrong = 0
+    for kind, layout in itertools.product(KINDS, layouts):
+        if names and kind.__name__ not in names:
+            continue
+        session = Session(Effort(0, 0, 0.0, slow_every=every), 0, CLAIMS if every > 1 else (*CLAIMS, *CONDUCT))
+        cells = session.one(GpuEngine(DEVICE, layout), kind, 0)
+        for cell in cells:
+            for difference in (*cell.differences, *cell.refusals):
+                wrong += 1
+                print(
+                    f"{kind.__name__} {cell.claim} {layout}: {difference.title}: {difference.case} {difference.outcome}"
+                )
+        print(kind.__name__, layout, sum(cell.cases for cell in cells), "cases")
+    return wrong
+
+
+def window_cases():
+    """(operator, shape) that lead to every kernel and every chain of calls, large kernels and several depths included."""
+    pool = {"max": sg.MaxPool, "avg": sg.AvgPool}
+    words = [
+        ((5, 5), (1, 2, 7, 8), {"stride": 1, "padding": 2}),
+        ((7, 6), (2, 9, 9), {"stride": (1, 2), "padding": 3}),
+        ((6, 4, 3), (1, 7, 5, 4), {"stride": 1, "padding": (2, 1, 1)}),
+        ((5, 2, 2), (2, 7, 4, 3), {"stride": (2, 1, 1), "padding": ((2, 1), (0, 1), (1, 0))}),
+        ((3, 3, 3), (1, 3, 4, 4), {"stride": 1, "padding": 1}),
+        ((2, 2, 2), (2, 4, 4, 6), {}),
+        ((2, 3), (1, 3, 6, 7), {"stride": (3, 4), "dilation": (2, 1), "padding": 1, "ceil_mode": True}),
+        ((3, 2), (2, 5, 5), {"stride": 2, "padding": ((4, 3), (0, 2))}),
+        ((7,), (2, 19), {"stride": 1, "padding": 3}),
+        ((34, 2), (1, 36, 3), {"stride": 1}),
+        ((2, 1, 2, 2), (1, 3, 2, 3, 4), {"stride": 1}),
+    ]
+    for (kernel, shape, options), kind in itertools.product(words, pool):
+        yield pool[kind](kernel, **options), shape
+    yield sg.AvgPool((3, 2), stride=1, padding=1, count_include_pad=False), (2, 4, 5)
+    yield sg.AvgPool((2, 3, 3), stride=1, padding=(1, 1, 1), count_include_pad=False), (1, 3, 4, 4)
+    yield sg.MaxPool((3, 3), stride=2, padding=1, ties="all"), (2, 5, 6)
+    yield sg.MaxPool((2, 2), stride=1, ties="split"), (2, 4, 5)
+    for kind in (sg.AdaptiveMaxPool, sg.AdaptiveAvgPool):
+        yield kind((2, 3)), (1, 2, 13, 17)
+        yield kind((7, 2)), (3, 4, 5)
+    for kind in (sg.GlobalMaxPool, sg.GlobalAvgPool):
+        yield kind(2), (2, 9, 31)
+        yield kind(1, axes=(1,)), (2, 5, 9)
+    yield sg.SmoothMaxPool((3, 3), stride=2, padding=1, beta=-2.0), (1, 2, 5, 6)
+    yield sg.SmoothMaxPool((2, 2, 2), stride=1, padding=1, beta=0.5, pad="skip"), (1, 3, 3, 4)
+    yield sg.SmoothMaxPool((5, 5), stride=1, padding=2, beta=1.0), (1, 6, 7)
+
+
+def differences(op, shape, dtype, layout, x, rng):
+    """What differs from the specification over the same numbers: bits of maxima, places of winners, both derivatives.
+
+    Tangents and cotangents are small integers, and so are operands unless they are awkward numbers for a maximum, so that its sums
+    are exact in any order (but for shares). Averages are held to their derived bounds, smooth maxima to 100 units of the last
+    place here, and to their bounds by the claims.
+    """
+    maximum = isinstance(op, Maximum)
+    dx = rng.integers(-3, 4, shape).astype(dtype)
+    gy = rng.integers(-3, 4, op.output_shape(shape)).astype(dtype)
+    with sg.engine("reference"), np.errstate(all="ignore"):
+        expected = dict(zip(("value", "JVP"), op.jvp((x,), (dx,)), strict=True))
+        expected["forward"] = expected["value"]
+        (expected["VJP"],) = op.vjp((x,), gy)
+        if maximum:
+            expected["indices"] = dispatch.with_indices(op, (x,))[1]
+    subject = GpuEngine(DEVICE, layout)
+    t = subject.tensor(x)
+    y, kept = gpu.keep(op, (t,))
+    found = {
+        "value": y,
+        "forward": gpu.forward(op, (t,)),
+        "JVP": gpu.push(op, (t,), kept, (subject.tensor(dx),)),
+        "VJP": gpu.pull(op, (t,), kept, subject.tensor(gy))[0],
+    }
+    if maximum:
+        found["indices"] = gpu.indices(op, (t,))[1]
+    if tuple((tuple(k.shape), k.dtype) for k in kept) != gpu.kept_like(op, t):
+        yield f"{op!r} on {shape}: what is kept is not what kept_like says"
+    slack = np.finfo(dtype).eps * (100 if isinstance(op, sg.SmoothMaxPool) else 4)
+    judged = {}
+    if isinstance(op, Average):
+        judged = {
+            "value": bounds.value(op, (x,)),
+            "JVP": bounds.jvp(op, (x,), (dx,)),
+            "VJP": bounds.vjp(op, (x,), gy)[0],
+        }
+    exact = maximum and op.ties != "split"
+    for part, tensor in found.items():
+        got, right = tensor.cpu().numpy(), expected[part]
+        with np.errstate(all="ignore"):
+            holds = (got == right) | (np.isnan(got) & np.isnan(right))
+            holds |= (np.abs(got - right) <= slack * (1 + np.abs(right))) & (not exact)
+        if maximum and part in ("value", "forward"):
+            holds &= (np.signbit(got) == np.signbit(right)) | np.isnan(right)
+        if part in judged:
+            holds = np.array(judged[part].holds(got))
+        if got.shape != right.shape or not holds.all():
+            words = f"{got.tolist()} is not {right.tolist()}"
+            yield f"{part} of {op!r} on {shape} {layout} {np.dtype(dtype)}: {words}"
+
+
+def numbers(rng, op, shape, dtype, awkward):
+    chosen = rng.choice(AWKWARD, size=shape) if awkward and isinstance(op, Maximum) else rng.integers(-4, 5, shape)
+    return np.asarray(chosen, dtype)
+
+
+def windows(every):
+    """Every so many-th of the windows, in some layout and type."""
+    wrong, rng = 0, np.random.default_rng(0)
+    layouts, dtypes = ("contiguous", "channels_last", "gaps"), (np.float32, np.float64)
+    for turn, (op, shape) in enumerate(window_cases()):
+        if turn % every == 0:
+            dtype = dtypes[turn % 2]
+            x = numbers(rng, op, shape, dtype, turn % 3 == 0)
+            for words in differences(op, shape, dtype, layouts[turn // every % 3], x, rng):
+                wrong += 1
+                print(words)
+    return wrong
+
+
+@triton.jit
+def later_equal(old, new):
+    return (new >= old) | (new != new)
+
+
+@triton.jit
+def first_nan(old, new):
+    return (new > old) | ((new != new) & (old == old))
+
+
+@triton.jit
+def off_by_one(index, last):
+    return tl.minimum(tl.maximum(index, 1), last)
+
+
+def faults():
+    """Wrong kernels must be found: 0 if all are. In the interpreter, where a kernel's helper can be exchanged."""
+    missed = 0
+    op, shape = sg.MaxPool((2, 3), stride=1, padding=1), (1, 3, 4)
+    for name, helper in (
+        ("leads", later_equal),
+        ("leads", first_nan),
+        ("clamped", off_by_one),
+        ("leads", common.leads),
+    ):
+        right = getattr(rows, name)
+        setattr(rows, name, helper)
+        rng = np.random.default_rng(1)
+        found = [w for awkward in (0, 1) for w in differences(op, shape, np.float32, "contiguous", numbers(rng, op, shape, np.float32, awkward), rng)]  # fmt: skip
+        setattr(rows, name, right)
+        if bool(found) == (helper is right):
+            missed += 1
+            print(helper, "is judged wrongly:", found)
+    return missed
+
+
+def halves(x, op):
+    """Whether a tensor of more than 2^31 elements gives what its two halves give, forwards and backwards."""
+    y, kept = gpu.keep(op, (x,))
+    (gx,) = gpu.pull(op, (x,), kept, y)
+    same = True
+    middle = x.shape[0] // 2
+    for part in (slice(0, middle), slice(middle, None)):
+        own, own_kept = gpu.keep(op, (x[part],))
+        (own_gx,) = gpu.pull(op, (x[part],), own_kept, own)
+        same &= torch.equal(own, y[part]) and torch.equal(own_gx, gx[part])
+    return same
+
+
+def large():
+    """What only a device can show."""
+    assert DEVICE == "cuda", "large tensors need a device"
+    wrong = []
+
+    def show(name, holds):
+        print(name, "holds" if holds else "FAILS", flush=True)
+        if not holds:
+            wrong.append(name)
+
+    big = torch.randn(18, 128, 1024, 1024, device="cuda", dtype=torch.bfloat16)
+    assert big.numel() > 2**31
+    for op in (
+        sg.MaxPool((3, 3), stride=2, padding=1),
+        sg.AvgPool((2, 2)),
+        sg.GlobalMaxPool(2),
+        sg.MaxPool((2, 2), dilation=2),
+    ):
+        show(f"more than 2^31 elements: {op!r}", halves(big, op))
+    del big
+    long = torch.randn(3, 2**30, device="cuda", dtype=torch.float16)
+    y, kept = gpu.keep(sg.MaxPool((4,)), (long,))
+    show("long rows", torch.equal(y, long.view(3, -1, 4).amax(2)))
+    (gx,) = gpu.pull(sg.MaxPool((4,)), (long,), kept, y)
+    show("their cotangents", torch.equal(gx.view(3, -1, 4).sum(2), y))
+    del long, y, kept, gx
+    torch.cuda.empty_cache()
+    for op, shape in window_cases():
+        x = torch.randn((4, *shape), device="cuda")
+        first = None
+        for _ in range(3):
+            # freed memory full of NaN is what the next tensors are made of
+            for n in (x.numel(), math.prod(op.output_shape(x.shape))):
+                poison = [torch.full((n,), math.nan, device="cuda") for _ in range(3)]
+                del poison
+            y, kept = gpu.keep(op, (x,))
+            gx = gpu.pull(op, (x,), kept, torch.ones_like(y))[0]
+            dy = gpu.push(op, (x,), kept, (torch.ones_like(x),))
+            found = (gpu.forward(op, (x,)), y, gx, dy)
+            if any(not torch.isfinite(t).all() for t in found):
+                show(f"poisoned memory is overwritten: {op!r}", False)
+            if first is not None and not all(torch.equal(a, b) for a, b in zip(first, found, strict=True)):
+                show(f"repeated runs agree: {op!r}", False)
+            first = found
+    show("poisoned memory, repeated runs", not wrong)
+    x = torch.randn(8, 64, 56, 56, device="cuda")
+    op = sg.MaxPool((3, 3), stride=2, padding=1)
+    y, kept = gpu.keep(op, (x,))
+    gx = gpu.pull(op, (x,), kept, y)[0]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured, codes = gpu.keep(op, (x,))
+        back = gpu.pull(op, (x,), codes, captured)[0]
+    captured.fill_(math.nan)
+    back.fill_(math.nan)
+    graph.replay()
+    torch.cuda.synchronize()
+    show("a captured graph", torch.equal(captured, y) and torch.equal(back, gx))
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        other = gpu.forward(op, (x,))
+    torch.cuda.current_stream().wait_stream(stream)
+    show("another stream", torch.equal(other, y))
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for pool in (op, sg.AvgPool((3, 3)), sg.GlobalMaxPool(2), sg.SmoothMaxPool((2, 2), beta=1.0)):
+            torch.cuda.set_sync_debug_mode("default")
+            gpu.pull(pool, (x,), gpu.keep(pool, (x,))[1], gpu.forward(pool, (x,)))
+            torch.cuda.set_sync_debug_mode("error")
+            gpu.pull(pool, (x,), gpu.keep(pool, (x,))[1], gpu.forward(pool, (x,)))
+        show("no synchronisation in a call", True)
+    except RuntimeError as error:
+        show(f"no synchronisation in a call ({error})", False)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        x = torch.randn(4, 8, 30, 30, device="cuda", dtype=dtype)
+        pooled, places = torch.nn.functional.max_pool2d(x.double(), 3, 2, 1, return_indices=True)
+        y, found = gpu.indices(op, (x,))
+        show(f"PyTorch's winners in {dtype}", torch.equal(y.double(), pooled) and torch.equal(places, found))
+    return len(wrong)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", choices=("claims", "windows", "faults", "large", "sample"), required=True)
+    parser.add_argument("--kinds", nargs="*", default=[])
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--layouts", nargs="*", default=["contiguous"])
+    options = parser.parse_args()
+    if options.part == "claims":
+        wrong = claims(options.kinds, options.every, options.layouts)
+    elif options.part == "windows":
+        wrong = windows(options.every)
+    elif options.part == "sample":
+        wrong = windows(4)
+    elif options.part == "faults":
+        wrong = faults()
+    else:
+        wrong = large()
+    print("differences:", wrong)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

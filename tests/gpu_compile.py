@@ -1,0 +1,96 @@
+"""Compile what the GPU engine launches for sm_90, without a device: python tests/gpu_compile.py
+
+Calls run on CPU tensors with launching replaced by compiling, so the kernels, their types and their constants are those of real
+calls. Prints one line per kernel and exits with 1 if the compiler refuses any.
+"""
+
+import sys
+import warnings
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime.jit import JITFunction
+
+import specgrad as sg
+from specgrad.engines import gpu
+
+NAMES = {
+    torch.float32: "fp32",
+    torch.float64: "fp64",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.uint8: "u8",
+    torch.int32: "i32",
+    torch.int64: "i64",
+}
+compiled = {}
+
+
+def compile_instead(self, *args, grid, warmup, **words):
+    """What JITFunction.run does, up to the launch: numbers equal to 1 are constants."""
+    named = [parameter.name for parameter in self.params]
+    options = {word: words.pop(word) for word in list(words) if word not in named}
+    bound = dict(zip(named, args, strict=False)) | words
+    signature, constants = {}, {}
+    for place, parameter in enumerate(self.params):
+        value = bound[parameter.name]
+        if parameter.is_constexpr or value is None or (isinstance(value, int) and value == 1):
+            signature[parameter.name], constants[(place,)] = "constexpr", value
+        elif isinstance(value, torch.Tensor):
+            signature[parameter.name] = "*" + NAMES[value.dtype]
+        else:
+            signature[parameter.name] = "i32" if abs(value) < 2**31 else "i64"
+    key = self.__name__, str(signature), str(constants)
+    if key not in compiled:
+        source = ASTSource(fn=self, signature=signature, constexprs=constants)
+        compiled[key] = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+        print(self.__name__, words.get("KIND", ""), signature["y" if "y" in signature else "gx"], flush=True)
+
+
+def calls():
+    """Every rule of every kernel; types where they change the code."""
+    single, double, half = torch.float32, torch.float64, torch.bfloat16
+    yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 4), single
+    yield sg.MaxPool((3, 2), stride=2, padding=1, ceil_mode=True), (2, 4, 4), half
+    yield sg.MaxPool((6, 6), stride=1, padding=3), (2, 3, 3), single
+    yield sg.MaxPool((3, 2, 2), stride=1, padding=1), (2, 3, 3, 3), single
+    yield sg.MaxPool((2, 2), dilation=2), (2, 5, 5), single
+    yield sg.MaxPool((2, 2), ties="split"), (2, 5, 5), single
+    yield sg.AvgPool((3, 3), stride=2, padding=1, count_include_pad=False), (2, 5, 5), single
+    yield sg.AvgPool((7, 6), stride=1, padding=3), (2, 3, 3), half
+    yield sg.AvgPool((4, 2, 2), stride=1), (2, 5, 3, 3), single
+    yield sg.AvgPool((2, 2), dilation=2, padding=1, ceil_mode=True), (2, 4, 4), double
+    yield sg.SmoothMaxPool((2, 2), stride=1, padding=1, beta=1.0), (2, 3, 3), single
+    yield sg.SmoothMaxPool((2, 2), beta=1.0, pad="skip"), (2, 4, 4), double
+    yield sg.SmoothMaxPool((5, 5), beta=1.0), (2, 5, 5), half
+    yield sg.AdaptiveMaxPool((2, 2)), (2, 12, 13), single
+    yield sg.AdaptiveAvgPool((2, 2)), (2, 12, 13), double
+    yield sg.GlobalMaxPool(2), (2, 9, 9), half
+
+
+def main():
+    warnings.simplefilter("ignore")
+    JITFunction.run = compile_instead
+    wrong = 0
+    for turn, (op, shape, dtype) in enumerate(calls()):
+        x = torch.zeros(shape, dtype=dtype)
+        if turn % 3 == 2:
+            x = x.movedim(0, -1).contiguous().movedim(-1, 0)
+        try:
+            gpu.forward(op, (x,))
+            y, kept = gpu.keep(op, (x,))
+            gpu.push(op, (x,), kept, (x,))
+            gpu.pull(op, (x,), kept, y)
+            if hasattr(op, "ties"):
+                gpu.indices(op, (x,))
+        except Exception as error:  # whatever the compiler says, say it and go on
+            wrong += 1
+            print(f"{op!r} {dtype}: {type(error).__name__}: {str(error)[-500:]}")
+    print(len(compiled), "kernels, refused:", wrong)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
