@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -153,12 +154,31 @@ def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
 
 
 def test_blas_has_its_threads_back_after_calls_that_overlap():
-    before = [found["num_threads"] for found in blas._controller().info()]
+    def numbers():
+        return [found["num_threads"] for found in threadpoolctl.threadpool_info() if found["user_api"] == "blas"]
+
+    before = numbers()
     with blas.one_thread_each():
         with blas.one_thread_each():
             pass
-        assert all(found["num_threads"] == 1 for found in blas._controller().info() if found["user_api"] == "blas")
-    assert [found["num_threads"] for found in blas._controller().info()] == before
+        assert set(numbers()) == {1}
+    assert numbers() == before
+
+
+def test_one_thread_is_one_thread_for_blas_too(monkeypatch):
+    seen = []
+    matmul = np.matmul
+
+    def watched(*args, **kwargs):
+        seen.append({f["num_threads"] for f in threadpoolctl.threadpool_info() if f["user_api"] == "blas"})
+        return matmul(*args, **kwargs)
+
+    monkeypatch.setattr(convolution.np, "matmul", watched)
+    x, weight = np.ones((2, 16, 20, 20), np.float32), np.ones((16, 16, 3, 3), np.float32)
+    with sg.num_threads(1):
+        sg.conv(x, weight)
+    assert seen
+    assert all(numbers == {1} for numbers in seen)
 
 
 @pytest.mark.parametrize("rule", ["value", "pull", "pull_weight"])
