@@ -52,8 +52,6 @@ TUNE = {
     "taps max": 8,  # of one window, where windows are small
     "taps sum": 64,
     "taps large": 1024,  # of four bytes
-    "tile across": 1024,  # where neighbours in memory are of different windows
-    "taps across": 16,
 }
 """The numbers of the model, found by measuring one geometry of each kind on an H200; they are the same for all shapes."""
 SMALL = 16
@@ -283,8 +281,10 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
         across = made.inner >= 8
         reduced = "sum" if kind == "sum" else "max"
         large = TUNE["taps large"] * 4 // x.element_size()
-        block = TUNE["taps across"] if across else TUNE["taps " + reduced] if made.taps <= 512 else large
-        tile = max(TUNE["tile across" if across else "tile " + reduced], block)
+        if across:
+            reduced = "sum"  # neighbours in memory are of different windows: a maximum is read as a sum is
+        block = TUNE["taps " + reduced] if across or made.taps <= 512 else large
+        tile = max(TUNE["tile " + reduced], block)
         block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)
