@@ -18,6 +18,7 @@ import specgrad as sg
 from specgrad import dispatch
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
+from specgrad.engines.cpu import pooling
 from specgrad.engines.cpu.compiled import kernel
 from specgrad.geometry import Adaptive, Sliding
 from specgrad.ops.pool import Maximum, Pool
@@ -406,3 +407,12 @@ def test_winners_are_kept_as_one_byte_each():
     x = np.random.default_rng(9).normal(size=(4, 20, 20)).astype(np.float32)
     _, kept = dispatch.load("cpu").keep(sg.MaxPool((3, 3)), (x,))
     assert kept.codes.dtype == np.uint8
+
+
+def test_windows_wider_than_a_code_are_left_to_the_specification():
+    op = sg.MaxPool((2, 2), stride=50_000, dilation=50_000, padding=25_000)
+    x = np.arange(12.0).reshape(3, 4)
+    assert "2^31" in pooling.refuses(op, (x,))
+    assert pooling.refuses(sg.MaxPool((2, 2)), (x,)) is None
+    y, kept = op.jvp((x,), (np.ones_like(x),))
+    assert y.shape == kept.shape

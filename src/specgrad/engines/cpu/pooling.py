@@ -12,12 +12,13 @@ holds the value.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, cast
 
 import numpy as np
 
 from ...dispatch import check_out, write
-from ...ops.pool import Average, Maximum, SmoothMaxPool
+from ...ops.pool import Average, Maximum, SlidingWindow, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, chain, maximum, smooth
@@ -37,9 +38,19 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
         return "it takes integers for a maximum only"
     if found.dtype.kind in "iu" and isinstance(op, Maximum) and op.ties == "split":
         return "integers do not split"
+    if isinstance(op, Maximum) and spanned(op, x.shape) >= 1 << 31:
+        return "windows span 2^31 places or more"
     if isinstance(op, SmoothMaxPool) and not Numbers(x.dtype).holds(op.beta):
         return f"beta is 0 or infinite as {x.dtype}"
     return None
+
+
+def spanned(op: Any, shape: tuple[int, ...]) -> int:
+    """How many places a window spans at most, gaps included: a winner's code must tell them apart."""
+    if not isinstance(op, SlidingWindow):
+        return math.prod(shape)
+    sides = zip(op.kernel_size, cast(tuple[int, ...], op.dilation), strict=True)
+    return math.prod((k - 1) * d + 1 for k, d in sides)
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
