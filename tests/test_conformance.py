@@ -202,6 +202,42 @@ def test_explain_draws_from_actual_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "window", "slopes"),
+    [
+        # the window of a transposed convolution's output: the input cells that write into it, by taps 2 and 0 of [2, 1, -1]
+        (
+            ["conv_transpose", "--input", "3", "--kernel", "3", "--stride", "2", "--values", "7,8,9", "--at", "0,2"],
+            "[7] [8]  9",
+            "-1 at 7, 2 at 8",
+        ),
+        (
+            ["ConvTranspose", "--input", "2", "--kernel", "1", "--stride", "2", "--output-padding", "1", "--at", "0,1"],
+            "-1    0",
+            "none",
+        ),
+        (
+            ["ConvTranspose", "--input", "2,2", "--kernel", "2,2", "--values", "5,6,7,8", "--at", "0,1,2"],
+            "5  [6]",
+            "1 at 6, -2 at 8",
+        ),
+        (
+            ["linear", "--input", "2,3", "--values", "5,6,7,8,9,10", "--at", "1,0"],
+            "[8]  [9] [10]",
+            "-1 at 8, 1 at 9, -3 at 10",
+        ),
+    ],
+)
+def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, slopes):
+    drawn, shot = tmp_path / "window.svg", tmp_path / "window.png"
+    result = run("explain", *words, "--svg", str(drawn), "--png", str(shot))
+    assert result.exit_code == 0
+    assert window in result.output
+    assert f"by these slopes: {slopes}\n" in result.output
+    assert drawn.read_text(encoding="utf-8").count('class="g"') == slopes.count(" at ")
+    assert shot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ["Nothing"],
@@ -209,6 +245,8 @@ def test_explain_draws_from_actual_numbers(tmp_path):
         ["MaxPool", "--input", "2", "--kernel", "5"],
         ["MaxPool", "--at", "9,9"],
         ["MaxPool", "--values", "1"],
+        ["Linear", "--stride", "2"],
+        ["ConvTranspose", "--output-padding", "3"],
     ],
 )
 def test_explain_refuses_with_2(words):

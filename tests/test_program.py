@@ -193,6 +193,34 @@ def test_second_derivatives_compile():
     assert program(x, one, v)[0] == pytest.approx(hessian, rel=1e-12)
 
 
+def test_a_preferred_engine_leaves_the_rest_to_others_and_a_forced_one_refuses_it():
+    """The same words for calls and programs: preferred in `compile`, forced in a block, whatever `compile` prefers."""
+    graph = sg.trace(lambda x: sg.sum(sg.relu(x)), (3,))
+    x = np.array([Fraction(1), Fraction(-2), Fraction(3)], object)
+    assert graph.compile(object, engine="cpu")(x) == 4
+    with sg.engine("cpu"):
+        with pytest.raises(ArgumentError) as called:
+            sg.relu(x)
+        with pytest.raises(ArgumentError) as compiled:
+            graph.compile(object, engine="reference")
+    assert str(called.value).startswith("relu: engine='cpu': it takes ")
+    assert str(compiled.value).startswith("node relu_1: relu: engine='cpu': it takes ")
+    with sg.engine("reference"):
+        program = graph.compile(np.float64)
+    assert program.engine == "reference"
+    program.value_and_grad(np.ones(3))  # is compiled here, by the engine of the program
+    assert {step.engine.__name__ for step in program._steps} == {"specgrad.engines.reference"}
+
+
+def test_a_program_that_falls_to_the_reference_engine_warns_as_a_call_does(monkeypatch):
+    monkeypatch.setattr(dispatch, "LARGE", 10)
+    graph = sg.trace(sg.relu, (11,))
+    for run in (lambda: sg.relu(np.ones(11, np.longdouble)), lambda: graph.compile(np.longdouble)):
+        with pytest.warns(sg.SlowPathWarning, match="runs on the reference engine, slowly"):
+            run()
+    graph.compile(np.longdouble, engine="reference")
+
+
 def refusals():
     graph = sg.trace(lambda a, labels: sg.cross_entropy(a, labels), (2, 3), np.array([0, 1]))
     program = graph.compile(np.float64, engine="reference")

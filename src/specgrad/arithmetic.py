@@ -45,11 +45,13 @@ class Arithmetic:
 
 def combine(symbol: str, a: Any, b: Any) -> Any:
     """a symbol b; a Python number among them becomes the other's scalar, as a NumPy array's dtype would decide."""
+    op = SYMBOLS[symbol]
+    x, y = (slot.name for slot in op.slots)
     if is_number(b):
-        b = like(a, b)
+        b = like(a, b, (), op.name, x, y)
     elif is_number(a):
-        a = like(b, a)
-    return SYMBOLS[symbol](a, b)
+        a = like(b, a, (), op.name, y, x)
+    return op(a, b)
 
 
 def total(a: Any, b: Any) -> Any:
@@ -67,12 +69,22 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | Fraction) and not isinstance(value, bool) and not hasattr(value, "dtype")
 
 
-def like(operand: Any, number: Any, shape: tuple[int, ...] = ()) -> Any:
-    """An array of this shape, filled with a number, in the scalar of an operand (an array, a Dual, or a Var)."""
+def like(
+    operand: Any,
+    number: Any,
+    shape: tuple[int, ...] = (),
+    name: str = "constant",
+    argument: str = "operand",
+    its_argument: str = "number",
+) -> Any:
+    """An array of this shape, filled with a number, in the scalar of an operand (an array, a Dual, or a Var).
+
+    A refusal names the operator that met both, the operand's argument and the number's.
+    """
     if hasattr(operand, "filled"):
         return operand.filled(number, shape)
-    S = find_family("constant", ["operand"], [as_operand("constant", "operand", operand)])
+    S = find_family(name, [argument], [as_operand(name, argument, operand)])
     size = 1
     for length in shape:
         size *= length
-    return S.leave(S.zeros(size) + S.constant(number) if number != 0 else S.zeros(size), shape)
+    return S.leave(S.zeros(size) + S.number(name, its_argument, number) if number != 0 else S.zeros(size), shape)

@@ -72,22 +72,22 @@ def load(name: str) -> Any:
 
 def choose(op: Any, operands: tuple[Any, ...]) -> Any:
     """The engine that runs this operator on these operands; the first that does not refuse, or the one that is forced."""
-    forced = _forced.get()
+    alone = forced()
     reason = "no engine is registered"
     refused: list[str] = []
-    for name in ENGINES if forced is None else (forced,):
+    for name in ENGINES if alone is None else (alone,):
         candidate = load(name)
         reason = candidate.refuses(op, operands)
         if reason is None:
             if refused and name == "reference":
-                _warn_if_slow(op, operands, refused)
+                warn_if_slow(op, operands, refused)
             return candidate
         refused.append(f"{name}: {reason}")
     remedy = "use another engine: " + ", ".join(ENGINES)
-    raise refusal(ArgumentError, op.name, "engine", forced, reason, remedy)
+    raise refusal(ArgumentError, op.name, "engine", alone, reason, remedy)
 
 
-def _warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str]) -> None:
+def warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str]) -> None:
     """Say so when a large float array falls to the specification, which is a hundred times slower than an engine."""
     for operand in operands:
         if isinstance(operand, np.ndarray) and operand.size > LARGE and operand.dtype.kind in "fV":
@@ -99,9 +99,18 @@ def _warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str]) -> Non
             return
 
 
+def forced() -> str | None:
+    """The engine that is forced here, if any."""
+    return _forced.get()
+
+
 @contextlib.contextmanager
 def engine(name: str) -> Iterator[None]:
-    """Force an engine within a ``with`` block: ``with engine("reference"): …``."""
+    """Force an engine within a ``with`` block: ``with engine("reference"): …``.
+
+    Forced means alone: what the engine does not run is refused, in calls and in programs that are compiled in the block. To prefer
+    an engine and let those after it in `list_engines()` run the rest, call without a block, or name it in ``graph.compile``.
+    """
     if not isinstance(name, str) or name not in ENGINES:
         raise refusal(ArgumentError, "engine", "name", name, "is not an engine", "choose from " + ", ".join(ENGINES))
     token = _forced.set(name)

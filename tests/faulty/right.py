@@ -16,6 +16,11 @@ from specgrad.conformance import NotOffered
 from specgrad.ops.pool import Average, Maximum
 
 
+def wide(dtype):
+    """The precision that a dtype is computed in: half types in float32."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
+
+
 class Right:
     name = "right"
 
@@ -64,9 +69,9 @@ class Right:
 
     def rows(self, op, x):
         self.offered(op, x)
-        wide = x.astype(np.float32) if x.dtype == np.float16 else x
         op.output_shape(x.shape)
-        return [(position, *self.row(op, wide, position, taps)) for position, taps in self.windows(op, wide)]
+        x = x.astype(wide(x.dtype))
+        return [(position, *self.row(op, x, position, taps)) for position, taps in self.windows(op, x)]
 
     def forward(self, op, inputs):
         if isinstance(op, Conv):
@@ -81,7 +86,8 @@ class Right:
         if isinstance(op, Conv):
             return self.convolved(op, inputs, tangents)[1]
         (x, *_), (dx, *_) = inputs, tangents
-        pushed = [sum((dx[t] / slope for t, slope in row), x.dtype.type(0)) for _, _, row in self.rows(op, x)]
+        dx = dx.astype(wide(x.dtype))
+        pushed = [sum((dx[t] / slope for t, slope in row), dx.dtype.type(0)) for _, _, row in self.rows(op, x)]
         return np.array(pushed).astype(x.dtype).reshape(self.shape(op, x))
 
     def vjp(self, op, inputs, cotangent):
@@ -89,8 +95,8 @@ class Right:
             return tuple(self.convolved(op, inputs, None, cotangent)[2])
         x, *_ = inputs
         self.offered(op, x)
-        pulled = np.zeros(x.shape, np.float32 if x.dtype == np.float16 else x.dtype)
-        for (_, _, row), g in zip(self.rows(op, x), cotangent.reshape(-1), strict=True):
+        pulled = np.zeros(x.shape, wide(x.dtype))
+        for (_, _, row), g in zip(self.rows(op, x), cotangent.astype(wide(x.dtype)).reshape(-1), strict=True):
             for tap, slope in row:
                 pulled[tap] += g / slope
         return (pulled.astype(x.dtype),)
@@ -98,12 +104,14 @@ class Right:
     def convolved(self, op, inputs, tangents=None, cotangent=None):
         shape = op.output_shape(*(a.shape for a in inputs))
         dtype = inputs[0].dtype
-        wide = np.float32 if dtype == np.float16 else dtype
-        operands = tuple(a.astype(wide) for a in inputs)
+        computed = wide(dtype)
+        operands = tuple(a.astype(computed) for a in inputs)
         moved = (
-            tuple(np.zeros_like(a) for a in operands) if tangents is None else tuple(t.astype(wide) for t in tangents)
+            tuple(np.zeros_like(a) for a in operands)
+            if tangents is None
+            else tuple(t.astype(computed) for t in tangents)
         )
-        g = np.zeros(shape, wide) if cotangent is None else cotangent.astype(wide)
+        g = np.zeros(shape, computed) if cotangent is None else cotangent.astype(computed)
         value, pushed, pulled = self.convolve(op, operands, moved, g)
         return (
             np.array(value).astype(dtype).reshape(shape),

@@ -8,7 +8,7 @@ subject's result too, and float64's own bound is added to the others.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -35,6 +35,8 @@ class Answer:
     rough: Array
     signed: bool = False
     """Whether a zero must have the right sign."""
+    judged: dict[Any, Any] = field(default_factory=dict)
+    """The results that were held against it, and what became of them."""
 
     @property
     def equality(self) -> bool:

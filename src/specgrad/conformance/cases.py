@@ -79,6 +79,15 @@ def as_scalars(array: np.ndarray[Any, Any], scalar: Callable[[int], Any] | np.dt
     return made
 
 
+def bfloat16() -> dict[str, Any]:
+    """NumPy's name for bfloat16 and its type, where ml_dtypes is there to bring it."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return {}
+    return {"bfloat16": ml_dtypes.bfloat16}
+
+
 def integers(shape: Sequence[int]) -> st.SearchStrategy[np.ndarray[Any, Any]]:
     """Arrays of few small integers: ties are likely."""
     return hnp.arrays(np.int64, tuple(shape), elements=st.integers(-4, 4))

@@ -67,7 +67,7 @@ def check(
             )
             raise typer.Exit(2)
     begun = time.monotonic()
-    exactly = None if subject else (lambda: exact.cells(max(effort.examples, 8), seed, claims, _exact_kinds(operator)))
+    exactly = None if subject else (lambda: exact.cells(max(effort.examples, 5), seed, claims, _exact_kinds(operator)))
     plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
     beside = Beside(plan) if peers and not subject else None
     session, interrupted = _run(console, chosen, kinds, plan, beside, exactly)
@@ -82,6 +82,7 @@ def check(
         [],
         interrupted,
     )
+    found.missing.update(session.skipped)
     if beside is not None:
         found.versions.update(beside.versions)
         found.missing.update(beside.missing)

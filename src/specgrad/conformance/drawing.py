@@ -7,13 +7,14 @@ as SVG in `svg`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import dispatch
-from ..geometry import Sliding
-from ..ops import Conv
+from ..geometry import Sliding, readers
+from ..ops import ConvTranspose
+from ..ops.conv import Bilinear
 from ..ops.pool import Maximum, Pool
 from .answers import widened
 from .cases import Case
@@ -43,22 +44,52 @@ class Picture:
     notes: list[str] = field(default_factory=list)
 
 
-def axes_of(op: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Where the spatial axes of the input stand, and what they are; None where there is no plane to draw."""
+class Reads(NamedTuple):
+    """An axis without padding: its length, and the cells that each output reads along it."""
+
+    size: int
+    cells: list[list[int]]
+
+
+def axes_of(op: Any, shapes: list[tuple[int, ...]]) -> tuple[tuple[int, ...], list[Any]] | None:
+    """Which axes of the input are drawn, and what they are; None where there is no plane to draw.
+
+    A convolution of rank 0 and a linear map have no spatial axes: their channels are drawn.
+    """
+    shape = shapes[0]
     if isinstance(op, Pool):
         positions = op.positions(shape)
         return positions, list(op.spatial(tuple(shape[p] for p in positions)))
-    if isinstance(op, Conv):
-        rank = len(op.kernel_size)
-        return tuple(range(len(shape) - rank, len(shape))), [axis for axis, _ in op.sliding(shape[len(shape) - rank :])]
-    return None
+    if not isinstance(op, Bilinear):
+        return None
+    rank = len(shapes[1]) - 2
+    if rank == 0:
+        written = op.output_shape(*shapes)[-1]
+        return (len(shape) - 1,), [Reads(shape[-1], [list(_channels(op, shapes, o)) for o in range(written)])]
+    axes: list[Any] = []
+    for axis, n in op.sliding(shape[len(shape) - rank :]):
+        if isinstance(op, ConvTranspose):
+            cell, _, exists = readers(axis.taps(outputs=n), axis.size)
+            axes.append(Reads(n, [[int(c) for c in cell[o][exists[o]]] for o in range(axis.size)]))
+        else:
+            axes.append(axis)
+    return tuple(range(len(shape) - rank, len(shape))), axes
+
+
+def _channels(op: Bilinear, shapes: list[tuple[int, ...]], written: int) -> range:
+    """The input channels that an output channel reads: those of its group."""
+    rank, groups = len(shapes[1]) - 2, op.weight_kernel()[1]
+    channels, outputs = (shape[len(shape) - rank - 1] for shape in (shapes[0], op.output_shape(*shapes)))
+    group, inner = written // (outputs // groups), channels // groups
+    return range(group * inner, (group + 1) * inner)
 
 
 def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
     """The window of one output cell."""
     op: Any = case.op
     x = widened(case.operands[0])
-    found = axes_of(op, x.shape)
+    shapes = [a.shape for a in case.operands]
+    found = axes_of(op, shapes)
     if found is None or not found[0] or not x.size:
         return None
     positions, axes = found
@@ -67,8 +98,11 @@ def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
     places = [_places(axis, output[p]) for p, axis in zip(positions, axes, strict=True)]
     drawn = positions[-2:]
     fixed = list(output)
-    if isinstance(op, Conv):
-        fixed[positions[0] - 1] = 0
+    title = f"the window of output {list(output)}"
+    if isinstance(op, Bilinear) and len(shapes[1]) > 2:
+        channel = positions[0] - 1
+        fixed[channel] = _channels(op, shapes, output[channel])[0]
+        title += f", channel {fixed[channel]} of {x.shape[channel]}"
     for p, cells in list(zip(positions, places, strict=True))[:-2]:
         fixed[p] = next((c for c, real, _ in cells if real), 0)
     slopes = _slopes(case, output)
@@ -89,9 +123,6 @@ def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
             text = number(x[tuple(at)]) if inside else "·"
             row.append(Square(_short(text), inside, read, slope, bool(isinstance(op, Maximum) and slope != 0)))
         rows.append(row)
-    title = f"the window of output {list(output)}" + (
-        f", channel 0 of {x.shape[positions[0] - 1]}" if isinstance(op, Conv) else ""
-    )
     return Picture(rows, output, title)
 
 
@@ -105,6 +136,8 @@ def _places(axis: Any, output: int) -> list[tuple[int, bool, bool]]:
     if isinstance(axis, Sliding):
         starts = [output * axis.stride - axis.before + j * axis.dilation for j in range(axis.kernel)]
         return [(c, 0 <= c < axis.size, c < axis.size + axis.after) for c in starts]
+    if isinstance(axis, Reads):
+        return [(c, True, True) for c in axis.cells[output]]
     cell, real, _ = axis.taps()
     return [(int(c), True, True) for c, r in zip(cell[output], real[output], strict=True) if r]
 

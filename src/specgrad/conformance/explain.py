@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,8 @@ from rich.console import Console
 
 from ..errors import SpecgradError
 from ..operator import Operator
-from ..ops import OPERATORS, Conv
+from ..ops import OPERATORS, Linear
+from ..ops.conv import Bilinear
 from ..ops.pool import Pool
 from .cases import Case
 from .drawing import Picture, Square, as_text, picture
@@ -34,12 +36,13 @@ def numbers(words: str | None, argument: str) -> tuple[int, ...] | None:
 
 
 def explain(
-    operator: Annotated[str, typer.Argument(help="MaxPool, AvgPool, SmoothMaxPool, AdaptiveMaxPool, … or max_pool, …")],
-    input: Annotated[str, typer.Option(help="The input's spatial lengths, e.g. 5,5.")] = "5,5",
+    operator: Annotated[str, typer.Argument(help="MaxPool, AvgPool, AdaptiveMaxPool, Conv, Linear, … or max_pool, …")],
+    input: Annotated[str, typer.Option(help="The input's spatial lengths, e.g. 5,5; of Linear: its shape.")] = "5,5",
     kernel: Annotated[str | None, typer.Option(help="kernel_size, e.g. 3,3.")] = None,
     stride: Annotated[str | None, typer.Option(help="stride, one number or one per axis.")] = None,
     padding: Annotated[str | None, typer.Option(help="padding: one number, one per axis, same or valid.")] = None,
     dilation: Annotated[str | None, typer.Option(help="dilation.")] = None,
+    output_padding: Annotated[str | None, typer.Option(help="output_padding of ConvTranspose.")] = None,
     output_size: Annotated[str | None, typer.Option(help="output_size of adaptive pooling, e.g. 3,3.")] = None,
     ceil_mode: Annotated[bool, typer.Option("--ceil-mode")] = False,
     count_include_pad: Annotated[bool, typer.Option(help="Of an average: count padding.")] = True,
@@ -88,15 +91,18 @@ def explain(
 def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
     kinds: dict[str, type[Operator]] = {word: kind for kind in OPERATORS for word in (kind.__name__, kind.name)}
     kind: Any = kinds.get(name)
-    if kind is None or not issubclass(kind, Pool | Conv):
+    if kind is None or not issubclass(kind, Pool | Bilinear):
         raise typer.BadParameter(
-            "choose from " + ", ".join(k.__name__ for k in OPERATORS if issubclass(k, Pool | Conv))
+            "choose from " + ", ".join(k.__name__ for k in OPERATORS if issubclass(k, Pool | Bilinear))
         )
+    declared = {field.name for field in dataclasses.fields(kind)}
     words: dict[str, Any] = {}
     for field, option in (
         ("stride", "stride"),
         ("dilation", "dilation"),
         ("padding", "padding"),
+        ("output_padding", "output_padding"),
+        ("kernel_size", "kernel"),
         ("output_size", "output_size"),
     ):
         text = given[option]
@@ -104,27 +110,22 @@ def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
             parts = text if text in ("same", "valid") else numbers(text, f"--{option}")
             words[field] = (
                 parts
-                if isinstance(parts, str) or parts is None or len(parts) > 1 or field == "output_size"
+                if isinstance(parts, str) or parts is None or len(parts) != 1 or field.endswith("_size")
                 else parts[0]
             )
-    if "Global" in kind.__name__:
-        words["rank"] = rank
-    elif "Adaptive" in kind.__name__:
-        words.setdefault("output_size", (1,) * rank)
-    else:
-        words["kernel_size"] = numbers(given["kernel"], "--kernel") or (2,) * rank
-        if given["ceil_mode"]:
-            words["ceil_mode"] = True
-    if "Avg" in kind.__name__ and "kernel_size" in words:
-        words["count_include_pad"] = given["count_include_pad"]
-    if given["ties"] is not None:
-        words["ties"] = given["ties"]
-    if "Smooth" in kind.__name__:
-        words["beta"] = 1.0 if given["beta"] is None else given["beta"]
+    for field, default in (("rank", rank), ("output_size", (1,) * rank), ("kernel_size", (2,) * rank), ("beta", 1.0)):
+        if field in declared:
+            words.setdefault(field, default)
+    if given["ceil_mode"]:
+        words["ceil_mode"] = True
+    if not given["count_include_pad"]:
+        words["count_include_pad"] = False
+    words.update({name: given[name] for name in ("ties", "beta") if given[name] is not None})
     try:
         return kind(**words)
-    except TypeError as error:
-        raise typer.BadParameter(str(error)) from None
+    except TypeError:
+        extra = ", ".join(sorted(words.keys() - declared))
+        raise typer.BadParameter(f"{kind.__name__} takes no {extra}") from None
 
 
 def _case(op: Any, sizes: tuple[int, ...], values: str | None) -> Case:
@@ -134,9 +135,19 @@ def _case(op: Any, sizes: tuple[int, ...], values: str | None) -> Case:
         if len(listed) != x.size:
             raise typer.BadParameter(f"--values: {x.size} numbers are needed, {len(listed)} were given")
         x = np.array(listed).reshape(sizes)
-    operands = (x,) if isinstance(op, Pool) else (x[None], distinct((1, 1, *op.kernel_size), np.float64))
+    operands: tuple[Array, ...] = (x,)
+    if isinstance(op, Linear):
+        operands = (x, _weight((2, *sizes[-1:])))
+    elif isinstance(op, Bilinear):
+        operands = (x[None], _weight((1, 1, *op.weight_kernel()[0])))
     shape = op.output_shape(*(a.shape for a in operands))
     return Case(op, operands, tuple(np.ones(a.shape) for a in operands), np.ones(shape))
+
+
+def _weight(shape: tuple[int, ...]) -> Array:
+    """Distinct integers without 0, so that every cell that is read takes gradient."""
+    weight = distinct(shape, np.float64)
+    return np.where(weight >= 0, weight + 1, weight)
 
 
 def described(case: Case, output: tuple[int, ...]) -> Picture | None:
@@ -179,7 +190,7 @@ def draw_png(found: Picture, path: Path) -> None:
     except ImportError:
         raise typer.BadParameter("--png needs matplotlib: pip install 'specgrad[plot]'") from None
     lines, columns = len(found.rows), len(found.rows[0])
-    figure = Figure(figsize=(columns * 0.7 + 0.4, lines * 0.7 + math.ceil(0.8)), dpi=150)
+    figure = Figure(figsize=(max(columns * 0.7, len(found.title) * 0.09) + 0.4, lines * 0.7 + math.ceil(0.8)), dpi=150)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.02, 0.02, 0.96, 0.84))
     for i, row in enumerate(found.rows):
@@ -209,5 +220,6 @@ def draw_png(found: Picture, path: Path) -> None:
     axes.set_xlim(-0.05, columns + 0.05)
     axes.set_ylim(-0.05, lines + 0.05)
     axes.set_axis_off()
+    axes.set_aspect("equal")
     figure.suptitle(found.title, fontsize=9)
     figure.savefig(str(path))

@@ -17,9 +17,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..operator import Operator
-from . import refusals
+from ..ops import MaxPool
+from . import beyond, refusals
 from .answers import Answers
-from .cases import STRATEGIES, Case
+from .brief import brief
+from .cases import STRATEGIES, Case, bfloat16
 from .claims import CLAIMS, refusal
 from .judge import Outcome
 from .readings import recognise
@@ -46,6 +48,10 @@ class Effort:
     """The same for subjects that say they are `slow`, such as those that compile every shape."""
     peer_shrink_seconds: float | None = None
     """The seconds for peers, where they are others."""
+    brief: bool = False
+    """Only the telling cases of `brief`."""
+    far: bool = False
+    """Also the case of `beyond`."""
 
     def for_peers(self) -> Effort:
         """The same effort with the examples and seconds that peers get."""
@@ -53,9 +59,9 @@ class Effort:
         return replace(self, examples=self.peer_examples, shrink_seconds=seconds)
 
 
-QUICK = Effort(0, 0, 0.0, every=3, slow_every=12)
+QUICK = Effort(0, 0, 0.0, brief=True)
 USUAL = Effort(20, 3, 2.0, peer_shrink_seconds=0.4)
-THOROUGH = Effort(400, 40, 10.0, slow_every=1)
+THOROUGH = Effort(400, 40, 10.0, slow_every=1, far=True)
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,11 @@ def told_as(title: str, case: Case, outcome: Outcome) -> Difference:
 
 
 def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
+    """Cases of an operator over floats, the same for the same seed."""
+    return drawn_cases(floating(STRATEGIES[kind]), count, start)
+
+
+def drawn_cases(cases: st.SearchStrategy[Case], count: int, start: int) -> list[Case]:
     """Cases drawn by Hypothesis, the same for the same seed."""
     if count <= 0:
         return []
@@ -132,7 +143,7 @@ def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
         suppress_health_check=list(HealthCheck),
         phases=(Phase.generate,),
     )
-    @given(floating(STRATEGIES[kind]))
+    @given(cases)
     def collect(case: Case) -> None:
         drawn.append(case)
 
@@ -142,9 +153,12 @@ def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
 
 @st.composite
 def floating(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
-    """A case of small integers made float: as they are, in thirds, or with NaN, infinities and -0.0 among them."""
+    """A case of small integers made float: as they are, in thirds, or with NaN, infinities and -0.0 among them.
+
+    Half types are what fast kernels treat in a way of their own: bfloat16 is drawn, and float16 told in `telling`.
+    """
     case = draw(cases)
-    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    dtype = draw(st.sampled_from([np.float32, np.float64, *bfloat16().values()]))
     form = draw(st.integers(0, 3))
 
     def made(x: Any, operand: bool) -> Any:
@@ -175,12 +189,16 @@ class Session:
         self.claims = claims
         self.cells: list[Cell] = []
         self.seconds: dict[str, float] = {}
+        self.skipped: dict[str, str] = {}
+        """What was not tried, and why."""
         self._progress = progress or (lambda _: None)
         self._cases: dict[tuple[type[Operator], int], list[tuple[str, Case, Answers]]] = {}
         self._refusals: dict[tuple[str, str, str], Difference] = {}
 
     def cases(self, kind: type[Operator], examples: int, slow: bool) -> list[tuple[str, Case, Answers]]:
         """The cases of an operator with their answers, which are worked out once."""
+        if self.effort.brief:
+            return self._brief(kind, slow)
         every = self.effort.slow_every if slow else self.effort.every
         if (kind, -1) not in self._cases:
             self._cases[kind, -1] = [(title, case, Answers(case)) for title, case in telling(kind)]
@@ -191,6 +209,12 @@ class Session:
         common = [one for one in told if one[2].aspect in ("", "padding")]
         thinned = {id(one) for place, one in enumerate(common) if place % every}
         return [one for one in told if id(one) not in thinned] + self._cases[kind, examples][:: 1 + 3 * slow]
+
+    def _brief(self, kind: type[Operator], slow: bool) -> list[tuple[str, Case, Answers]]:
+        key = (kind, -3 if slow else -2)
+        if key not in self._cases:
+            self._cases[key] = [(title, case, Answers(case)) for title, case in brief(telling(kind), slow)]
+        return self._cases[key]
 
     def run(self, subjects: Sequence[Any], kinds: Sequence[type[Operator]] = WINDOWED) -> None:
         """Every operator of every subject."""
@@ -210,6 +234,8 @@ class Session:
             for claim in self.claims:
                 if claim in CLAIMS:
                     found[claim] += [(title, case, outcome) for outcome in attempt(cells[claim], claim, trial)]
+        if self.effort.far and kind is MaxPool and "value" in cells:
+            self._far(cells["value"], subject)
         for claim, failures in found.items():
             self._report(cells[claim], subject, failures)
         if "fixed" in cells:
@@ -238,6 +264,23 @@ class Session:
             if refused:
                 self._refusals[alike] = difference
             (cell.refusals if refused else cell.conventions if documented else cell.differences).append(difference)
+
+    def _far(self, cell: Cell, subject: Any) -> None:
+        try:
+            if beyond.free() < beyond.NEEDED:
+                raise MemoryError
+            outcome = beyond.far(subject)
+        except NotOffered:
+            return
+        except MemoryError:
+            self.skipped[beyond.TITLE] = f"left out: {beyond.NEEDED // 2**30} GiB of free memory are needed"
+            return
+        except Refused as error:
+            cell.refusals.append(Difference(beyond.TITLE, beyond.placeholder(), refusal(error)))
+            return
+        cell.cases += 1
+        if not outcome.holds:
+            cell.differences.append(Difference(beyond.TITLE, beyond.placeholder(), outcome))
 
     def _fixed(self, cell: Cell, subject: Any, kind: type[Operator]) -> None:
         for answer in refusals.fixed_of(kind):

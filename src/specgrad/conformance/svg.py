@@ -20,7 +20,8 @@ def as_svg(found: Picture, arriving: str = "g") -> str:
     """The window at the left, its output at the right, and an arrow with its slope to every cell that takes gradient."""
     columns, lines = len(found.rows[0]), len(found.rows)
     top = 24
-    width, height = columns * SIDE + 2 * GAP + 2 * SIDE, lines * SIDE + top + 22
+    width = max(columns * SIDE + 2 * GAP + 2 * SIDE, *(6 * len(text) for text in (found.title, *found.notes[:1])))
+    height = lines * SIDE + top + 22
     middle = top + lines * SIDE / 2
     output = columns * SIDE + 2 * GAP
     parts = [

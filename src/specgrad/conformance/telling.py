@@ -27,10 +27,12 @@ from ..ops import (
     MaxPool,
     SmoothMaxPool,
 )
-from .cases import Case
+from .cases import Case, bfloat16
 
 Array = np.ndarray[Any, Any]
 NAN, INF = math.nan, math.inf
+FLOATS: dict[str, Any] = {"float64": np.float64, "float16": np.float16, **bfloat16()}
+"""The float types beside float32, by the titles of their cases."""
 
 
 class Telling(NamedTuple):
@@ -70,7 +72,7 @@ WINDOWS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     ("a stride larger than the kernel skips cells", (1, 2, 8), {"kernel_size": (2,), "stride": 3}),
     ("odd strides, unequal per axis", (1, 1, 7, 8), {"kernel_size": (2, 3), "stride": (3, 1)}),
     ("kernel as large as the input", (1, 2, 3, 4), {"kernel_size": (3, 4)}),
-    ("kernel of 7", (1, 1, 9), {"kernel_size": (7,), "stride": 1}),
+    ("kernel of 7", (1, 2, 9), {"kernel_size": (7,), "stride": 1}),
     ("kernel of 7 by 7", (1, 1, 8, 7), {"kernel_size": (7, 7), "stride": 1}),
     ("large kernel with padding", (1, 1, 6), {"kernel_size": (11,), "stride": 2, "padding": 5}),
     ("padding on one side only", (1, 2, 5), {"kernel_size": (2,), "stride": 1, "padding": ((0, 1),)}),
@@ -127,8 +129,8 @@ def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterat
     memory = fill((4, 5, 2)).transpose(2, 1, 0)
     yield Telling("an array that is not in row-major memory", directed(kind((2, 2), stride=1), memory))
     yield Telling("an array with negative strides", directed(kind((2,), stride=1), fill((2, 6))[:, ::-1]))
-    yield Telling("float64", directed(kind((2, 2), stride=1), fill((1, 1, 3, 3), np.float64)))
-    yield Telling("float16", directed(kind((2, 2), stride=1), fill((1, 1, 3, 3), np.float16)))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, directed(kind((2, 2), stride=1), fill((1, 1, 3, 3), dtype)))
 
 
 def row(*cells: float, dtype: Any = np.float32) -> Array:
@@ -251,8 +253,8 @@ def adaptive(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Itera
     yield Telling("empty batch", directed(kind((2,)), fill((0, 1, 5))))
     yield Telling("channels last", directed(kind((2, 3), axes=(1, 2)), fill((1, 4, 5, 2))))
     yield Telling("rank 1 without batch", directed(kind((2,)), fill((5,))))
-    yield Telling("float64", directed(kind((2,)), fill((1, 1, 5), np.float64)))
-    yield Telling("float16", directed(kind((2,)), fill((1, 1, 5), np.float16)))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, directed(kind((2,)), fill((1, 1, 5), dtype)))
 
 
 def adaptive_max_pools() -> Iterator[Telling]:
@@ -280,8 +282,8 @@ def whole(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator
         for keepdims in (True, False):
             yield Telling(f"rank {rank}, keepdims={keepdims}", directed(kind(rank, keepdims=keepdims), fill(shape)))
     yield Telling("channels last", directed(kind(2, axes=(1, 2)), fill((2, 3, 4, 2))))
-    yield Telling("float64", directed(kind(1), fill((1, 1, 5), np.float64)))
-    yield Telling("float16", directed(kind(1), fill((1, 1, 5), np.float16)))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, directed(kind(1), fill((1, 1, 5), dtype)))
 
 
 def global_max_pools() -> Iterator[Telling]:
@@ -342,8 +344,8 @@ def convolutions() -> Iterator[Telling]:
     yield Telling(
         "cancellation of large terms", directed(Conv((3,)), row(1e8, 1, -1e8, 3), np.ones((1, 1, 3), np.float32))
     )
-    yield Telling("float64", weighted(Conv((3, 3), padding=1), (1, 2, 4, 4), (2, 2, 3, 3), dtype=np.float64))
-    yield Telling("float16", weighted(Conv((2, 2)), (1, 1, 3, 3), (1, 1, 2, 2), dtype=np.float16))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype))
     yield Telling("int32", directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32)))
 
 
@@ -380,7 +382,8 @@ def transposed() -> Iterator[Telling]:
         yield Telling(title, weighted(ConvTranspose(**words), x, weight))  # type: ignore[arg-type]
     op = ConvTranspose((2,), stride=2)
     yield Telling("without bias", weighted(op, (1, 2, 3), (2, 2, 2), bias=False))
-    yield Telling("float64", weighted(op, (1, 2, 3), (2, 2, 2), dtype=np.float64))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype))
     yield Telling("NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)))
     yield Telling("infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)))
 
@@ -395,7 +398,8 @@ def linear_maps() -> Iterator[Telling]:
     ):
         yield Telling(title, weighted(Linear(), x, weight))
         yield Telling(title + ", no bias", weighted(Linear(), x, weight, bias=False))
-    yield Telling("float64", weighted(Linear(), (2, 3), (2, 3), dtype=np.float64))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, weighted(Linear(), (2, 3), (2, 3), dtype=dtype))
     yield Telling(
         "NaN stays in its row",
         directed(Linear(), np.array([[NAN, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from . import beyond
 from .answers import Answers
 from .cases import Case
 from .drawing import as_text, output_of, picture
@@ -36,8 +37,8 @@ CLAIM_WORDS = {
 def array_words(array: Array) -> str:
     """An array as Python."""
     listed = repr(np.asarray(array).tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
-    made = f"np.array({listed}, np.{array.dtype.name})"
-    return made if array.size else f"np.zeros({array.shape}, np.{array.dtype.name})"
+    kind = f"{'ml_dtypes' if array.dtype.kind == 'V' else 'np'}.{array.dtype.name}"
+    return f"np.array({listed}, {kind})" if array.size else f"np.zeros({array.shape}, {kind})"
 
 
 def finding(subject: str) -> str:
@@ -52,9 +53,13 @@ def pasteable(difference: Difference, subject: str) -> str:
     case, part = difference.case, difference.outcome.part
     if part == "exact":
         return f"# over exact scalars: {case!r}"
+    if difference.title == beyond.TITLE:
+        return beyond.PYTHON.format(finding=finding(subject))
     names = [slot.name for slot in case.op.slots[: len(case.operands)]]
     given = f"({', '.join(names)},)"
     lines = ["import numpy as np", "from specgrad import *", finding(subject), f"op = {case.op!r}"]
+    if any(a.dtype.kind == "V" for a in case.operands):
+        lines.insert(0, "import ml_dtypes")
     if "Fraction(" in repr(case.op):
         lines.insert(0, "from fractions import Fraction")
     lines += [f"{name} = {array_words(x)}" for name, x in zip(names, case.operands, strict=True)]

@@ -230,7 +230,12 @@ class Graph(Level):
         return tuple(interpret(vjp(self), [*given, *arriving]))
 
     def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Any:
-        """A Program of this graph for one dtype, whose memory is planned once."""
+        """A Program of this graph for one dtype, whose memory is planned once.
+
+        `engine` is the one to prefer: an operator that it does not take goes to the next in `list_engines()` that does, as in
+        ordinary calls, with a SlowPathWarning where a large array falls to the reference. Within ``with engine(name):`` the forced
+        engine runs everything, whatever is preferred, or what it does not take is refused here. A program keeps its engines.
+        """
         from .program import Program
 
         return Program(self, dtype, engine)

@@ -39,16 +39,19 @@ class Program:
     2 values in 1 buffers, 1 written in place: 24 bytes instead of 48
     """
 
-    def __init__(self, graph: Graph, dtype: Any, engine: str) -> None:
+    def __init__(self, graph: Graph, dtype: Any, engine: str, alone: bool | None = None) -> None:
         graph.validate()
+        candidates = _candidates(engine)
+        forced = dispatch.forced() if alone is None else engine if alone else None
         self.source = graph
-        self.engine = engine
+        self.engine = forced or engine
+        self.alone = forced is not None
         self.dtype = np.dtype(dtype)
         self.graph = simplified(graph)
         nodes = self.graph.nodes
         self._indices = self.graph.indices
         self._steps = scheduled(self.graph)
-        candidates = _candidates(engine)
+        candidates = candidates if forced is None else [forced]
         for step in self._steps:
             try:
                 self._assign(step, candidates)
@@ -72,10 +75,14 @@ class Program:
             numbers = [(s.name, x) for s, x in zip(op.slots, operands, strict=False) if not s.integer]
             family = find_family(op.name, [name for name, _ in numbers], [x for _, x in numbers])
             family.require(op.name, numbers[0][0], numbers[0][1], op.needs)
+        refused: list[str] = []
         for name in candidates:
             engine = dispatch.load(name)
             reason = engine.refuses(op, operands)
+            refused.append(f"{name}: {reason}")
             if reason is None:
+                if len(refused) > 1 and name == "reference":
+                    dispatch.warn_if_slow(op, operands, refused[:-1])
                 step.engine = engine
                 if isinstance(step, DerivedStep) and self.dtype != object:
                     step.stands = step.stand_ins(np.zeros((), self.dtype))
@@ -108,7 +115,7 @@ class Program:
     @functools.cached_property
     def gradient(self) -> Program:
         """The program of value and gradients together."""
-        return Program(value_and_grad(self.source), self.dtype, self.engine)
+        return Program(value_and_grad(self.source), self.dtype, self.engine, self.alone)
 
     def _run(self, xs: Sequence[Any], out: Any) -> tuple[Any, ...]:
         given = self._given(xs)

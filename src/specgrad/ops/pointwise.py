@@ -180,11 +180,11 @@ class Scale(Pointwise):
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         (tap,) = window
-        return tap.cells(0) * S.constant(self.factor), None
+        return tap.cells(0) * S.number(self.name, "factor", self.factor), None
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
         (tap,) = window
-        yield tap.entry(0, window.everywhere, times=S.constant(self.factor))
+        yield tap.entry(0, window.everywhere, times=S.number(self.name, "factor", self.factor))
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         return self(cotangent)

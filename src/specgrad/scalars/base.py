@@ -61,6 +61,21 @@ class Family:
         """A number, or an array of integers, as this scalar, exactly where it can."""
         raise NotImplementedError
 
+    def number(self, name: str, argument: str, number: Number) -> Cells:
+        """A number that a caller wrote, as this scalar; refused where the scalar does not hold it."""
+        try:
+            cell = self.constant(number)
+            held = "division" not in self.lacks or int(number) == number
+        except (ArithmeticError, ValueError, TypeError):
+            held = False
+        if not held:
+            rule, remedy = (
+                "the scalar that it meets does not hold this number",
+                "cast the array first, e.g. x.astype(float)",
+            )
+            raise refusal(ScalarError, name, argument, number, rule, remedy)
+        return cell
+
     def zeros(self, size: int) -> Cells:
         """`size` zeros."""
         return np.repeat(np.asarray(self.constant(0))[None], size)

@@ -1,0 +1,83 @@
+"""One case beyond 2^31 elements, for thorough runs: an index of 32 bits overflows there, as it did in PyTorch and Paddle.
+
+A maximum of 8-bit integers that are 0 but for two cells, read by one window a row of a million cells: hardly a page of the memory is
+touched, and the answer is known without a run of the specification. It says nothing of derivatives, which integers have not.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..ops import MaxPool
+from .cases import Case
+from .judge import Outcome
+from .subject import NotOffered
+from .trial import Refused
+
+Array = np.ndarray[Any, Any]
+
+LIMIT = 2**31
+ROW = 2**20
+NEEDED = 8 * 2**30
+"""Bytes that must be free: a subject may copy its input, and widen it."""
+TITLE = "more than 2^31 elements"
+OP = MaxPool((1, 2), stride=(1, ROW))
+
+PYTHON = """import numpy as np
+from specgrad import *
+{finding}
+x = np.zeros((1, 1, 4097, 2**20), np.int8)[:, :, 2048:]  # what lies before takes the reads of indices that overflow
+x[..., 0, 1], x[..., -1, 1] = 5, 7
+op = MaxPool((1, 2), stride=(1, 2**20))
+y = subject.forward(op, (x,))
+print(y.shape, y[0, 0, 0], y[0, 0, -1])  # expected: (1, 1, 2049, 1) [5] [7]"""
+
+
+def problem(limit: int = LIMIT) -> tuple[Array, Array]:
+    """The input and its answer; before the input lies as much memory again, where indices that overflow read 0 and do not crash."""
+    rows = limit // ROW
+    x = np.zeros((1, 1, 2 * rows + 1, ROW), np.int8)[:, :, rows:]
+    expected = np.zeros((1, 1, rows + 1, 1), np.int8)
+    x[..., 0, 1], x[..., -1, 1] = expected[..., 0, 0], expected[..., -1, 0] = 5, 7
+    return x, expected
+
+
+def free() -> int:
+    """Bytes of memory that nobody uses; 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def far(subject: Any, limit: int = LIMIT) -> Outcome:
+    """Whether the far windows are answered; raises NotOffered or Refused as the subject does, MemoryError where there is none."""
+    x, expected = problem(limit)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            got = np.asarray(subject.forward(OP, (x,)))
+    except (NotOffered, MemoryError):
+        raise
+    except NotImplementedError as error:
+        raise NotOffered(str(error)) from error
+    except Exception as error:
+        raise Refused("forward", f"{type(error).__name__}: {str(error)[:200]}") from error
+    if got.shape != expected.shape:
+        words = f"the value of {x.size} cells has shape {got.shape}, not {expected.shape}"
+        return Outcome(np.inf, words=words, part="beyond", expected=expected.shape, got=got.shape)
+    wrong = np.flatnonzero(got != expected)
+    if not wrong.size:
+        return Outcome()
+    at = int(wrong[0])
+    words = f"the window at cell {at * ROW} of {x.size} is {got.flat[at]}, not {expected.flat[at]}"
+    return Outcome(np.inf, words=words, part="beyond", expected=expected, got=got)
+
+
+def placeholder() -> Case:
+    """A case that names the operator and holds no cells, for the report."""
+    return Case(OP, (), (), np.zeros(0))

@@ -1,0 +1,147 @@
+"""A scalar that carries, beside its exact value, a bound of what any float64 evaluation may have lost.
+
+A number is (v, m, e, n): the value v to 200 bits; a magnitude m, the sum of the absolute values of the monomials that make it, so
+that |v| ≤ m; a bound e of the error; and a sum that is still open of n terms. With u = 2^-53:
+
+- a + b stays open: magnitudes, errors and terms add up. When a sum is used it is closed: whatever the order in which its n terms were
+  added, each passed at most n - 1 additions, so that nothing but γ(n) (m + e) is lost, γ(n) = n u / (1 - n u).
+- a b: m = m_a m_b, and the error is m_a e_b + m_b e_a + e_a e_b and at most 4 roundings (a mean that is divided once per axis, or
+  multiplied with a rounded reciprocal, and a factor 2 of a square's slope). As m takes no account of cancellation, the bound holds too
+  where one library multiplies a sum and the other sums the products.
+- a / b: the same with 1/b, b being away from 0 by more than its error.
+- exp, log: the error of the argument passes through them, and 8 roundings are allowed: 2 for a library's last bit, the others for a
+  weight computed as exp(x - logsumexp) and not as a quotient. The exponent is β(x - shift), with magnitude |β|(m_x + |shift|): it covers
+  the product made first.
+
+A comparison that the errors leave open, unless a number meets itself, ends the example: the slopes of both branches would be right.
+"""
+
+import math
+import sys
+from fractions import Fraction
+
+import flint
+from hypothesis import reject
+
+from specgrad.scalars import HOMES
+from specgrad.scalars.base import Elements, quotient
+
+UNIT = 2.0**-53
+PRODUCT, FUNCTION = 4 * UNIT, 8 * UNIT
+
+
+class Rounded:
+    __slots__ = ("e", "m", "n", "v")
+
+    def __init__(self, v, m=None, e=0.0, n=1):
+        exact = quotient(v, flint.arb) if isinstance(v, Fraction) else flint.arb(v)
+        self.v, self.m, self.e, self.n = exact, abs(float(exact.mid())) if m is None else m, e, n
+
+    def closed(self):
+        if self.n == 1:
+            return self
+        return Rounded(self.v, self.m, self.e + self.n * UNIT / (1 - self.n * UNIT) * (self.m + self.e))
+
+    def __add__(self, other):
+        b = lifted(other)
+        if not self.m or not b.m:  # nothing is lost by adding 0
+            return self if self.m else b
+        return Rounded(self.v + b.v, self.m + b.m, self.e + b.e, self.n + b.n)
+
+    __radd__ = __add__
+
+    def __neg__(self):
+        return Rounded(-self.v, self.m, self.e, self.n)
+
+    def __sub__(self, other):
+        return self + -lifted(other)
+
+    def __rsub__(self, other):
+        return lifted(other) + -self
+
+    def __mul__(self, other):
+        a, b = self.closed(), lifted(other).closed()
+        e = a.m * b.e + b.m * a.e + a.e * b.e + PRODUCT * (a.m + a.e) * (b.m + b.e)
+        return Rounded(a.v * b.v, a.m * b.m, e)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        a, b = self.closed(), lifted(other).closed()
+        size = abs(float(b.v.mid()))
+        least = size - b.e
+        if least <= 0:
+            reject()
+        e = a.e / least + a.m * b.e / (least * size) + PRODUCT * (a.m + a.e) / least
+        return Rounded(a.v / b.v, a.m / least, e)
+
+    def __rtruediv__(self, other):
+        return lifted(other) / self
+
+    def exp(self):
+        a = self.closed()
+        v = a.v.exp()
+        size = float(v.mid()) * math.exp(a.e)
+        return Rounded(v, size, size * (a.e + FUNCTION))
+
+    def log(self):
+        a = self.closed()
+        least = float(a.v.mid()) - a.e
+        if least <= 0:
+            reject()
+        v = a.v.log()
+        size = abs(float(v.mid())) + a.e / least
+        return Rounded(v, size, a.e / least + FUNCTION * size)
+
+    def _side(self, other):
+        """Whether this is less (-1), equal (0) or greater (1), whatever was rounded."""
+        a, b = self.closed(), lifted(other).closed()
+        apart = float((a.v - b.v).mid())
+        if self is other or (apart == 0 and a.e == b.e == 0):
+            return 0
+        if abs(apart) <= a.e + b.e:
+            reject()
+        return 1 if apart > 0 else -1
+
+    def __gt__(self, other):
+        return self._side(other) > 0
+
+    def __lt__(self, other):
+        return self._side(other) < 0
+
+    def __eq__(self, other):
+        return self._side(other) == 0
+
+    def __ne__(self, other):
+        return self._side(other) != 0
+
+    __hash__ = None
+
+    def allows(self, got):
+        """Whether a float64 result lies within the bound (a little more than it, for the bound is computed in floats)."""
+        a = self.closed()
+        return abs(float((flint.arb(got) - a.v).mid())) <= a.e * (1 + 1e-9) + 1e-300
+
+    def __repr__(self):
+        return f"{self.v.str(20)} ± {self.closed().e:.3g}"
+
+
+def lifted(number):
+    return number if isinstance(number, Rounded) else Rounded(number)
+
+
+class Roundings(Elements):
+    def pivot_of(self, a):  # a shift changes no log-sum-exp, whatever number it is
+        return Rounded(a.v)
+
+
+def normal(kind):
+    return kind
+
+
+def family(kind):
+    return Roundings(Rounded)
+
+
+HOMES["rounding"] = "rounding"
+sys.modules["specgrad.scalars.rounding"] = sys.modules[__name__]

@@ -1,0 +1,154 @@
+"""Which cases are tried: a quick run asks every claim and finds the planted faults, half floats are among them, and 2^31 is passed."""
+
+import contextlib
+import io
+
+import numpy as np
+import pytest
+from test_conformance_faults import FAULTS, FOLDER
+
+from specgrad import AvgPool, GlobalMaxPool, MaxPool
+from specgrad.conformance import NotOffered, beyond, runner, subjects
+from specgrad.conformance.answers import Answers
+from specgrad.conformance.brief import MISTAKES, PARTS, TIED, brief
+from specgrad.conformance.subject import load
+from specgrad.conformance.telling import WINDOWED, telling
+from specgrad.conformance.trial import Refused, Trial
+from specgrad.conformance.words import drawn, pasteable
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+EVERY = runner.Effort(0, 0, 0.0)
+
+
+def test_the_quick_run_takes_its_cases_from_the_telling_ones():
+    titles = {title for kind in WINDOWED for title, _ in telling(kind)}
+    named = [*PARTS, *TIED, *(title for shown in MISTAKES.values() for title in shown)]
+    assert len(named) == len(set(named))
+    assert set(named) <= titles
+    for kind in WINDOWED:
+        every, some, few = telling(kind), brief(telling(kind)), brief(telling(kind), slow=True)
+        for cases in (some, few):
+            assert {Answers(c.case).aspect for c in cases} == {Answers(c.case).aspect for c in every}
+            assert {c.case.operands[0].dtype for c in cases} == {c.case.operands[0].dtype for c in every}
+            assert {getattr(c.case.op, "ties", "") for c in some} == {getattr(c.case.op, "ties", "") for c in every}
+
+
+@pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
+def test_the_quick_run_asks_what_the_usual_one_asks(kind):
+    """Whatever is claimed of a subject over all telling cases is claimed in a quick run too."""
+    subject = subjects.named("specgrad reference")
+    usual, quick = (runner.Session(effort).one(subject, kind, 0) for effort in (EVERY, runner.QUICK))
+    assert {c.claim: c.status for c in quick} == {c.claim: c.status for c in usual}
+    assert sum(c.cases for c in quick) < sum(c.cases for c in usual)
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return runner.Session(runner.QUICK)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "claim"), [f[:3] for f in FAULTS], ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS]
+)
+def test_the_quick_run_finds_the_planted_faults(quick, name, kind, claim):
+    quick.claims = (claim,)
+    (cell,) = quick.one(load(f"{FOLDER / name}.py:subject"), kind, 0)
+    assert cell.status == "differs"
+
+
+@pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
+def test_our_own_subjects_take_bfloat16(kind):
+    """An error about bfloat16 counts as not offered, so that it must be asked whether ours offer it."""
+    ours, _ = subjects.found(["engines", "layers"])
+    (case,) = [case for title, case in telling(kind) if title == "bfloat16"]
+    assert case.operands[0].dtype == ml_dtypes.bfloat16
+    for subject in ours:
+        if subject.name in ("specgrad cpu", "specgrad reference", "specgrad tape", "specgrad graph"):
+            trial = Trial(subject, case)
+            assert trial.forward().dtype == trial.jvp().dtype == trial.vjp()[0].dtype == ml_dtypes.bfloat16
+
+
+def test_bfloat16_is_drawn_judged_and_pasted():
+    drawn_types = {case.operands[0].dtype.name for case in runner.random_cases(MaxPool, 40, 0)}
+    assert drawn_types == {"float32", "float64", "bfloat16"}
+
+    class Wrong:
+        name = "wrong in bfloat16"
+
+        def forward(self, op, inputs):
+            value = op(*inputs)
+            return value + value.dtype.type(1) if value.dtype.name == "bfloat16" else value
+
+    (cell,) = runner.Session(runner.QUICK, claims=("value",)).one(Wrong(), AvgPool, 0)
+    (difference,) = cell.differences
+    assert difference.title == "bfloat16"
+    code = pasteable(difference, "specgrad reference")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code, {})
+    assert printed.getvalue()
+
+
+def test_a_subject_that_has_never_heard_of_bfloat16_does_not_offer_it():
+    class Plain:
+        name = "plain"
+
+        def forward(self, op, inputs):
+            if inputs[0].dtype.kind != "f":
+                raise TypeError("what is that?")
+            return op(*inputs)
+
+    (case,) = [case for title, case in telling(GlobalMaxPool) if title == "bfloat16"]
+    with pytest.raises(NotOffered, match="bfloat16"):
+        Trial(Plain(), case).forward()
+
+
+class Far:
+    """Answers by the specification, and with indices of so many bits, which a smaller problem overflows."""
+
+    name = "far"
+
+    def __init__(self, limit=None):
+        self.limit = limit
+
+    def forward(self, op, inputs):
+        (x,) = inputs
+        if self.limit is None:
+            return op(x)
+        memory = x.base.reshape(-1)
+        starts = np.arange(x.shape[2]) * beyond.ROW
+        wrapped = (starts[:, None] + [0, 1] + self.limit) % (2 * self.limit) - self.limit
+        return memory[x.base.size - x.size + wrapped].max(1).reshape(1, 1, -1, 1)
+
+
+def test_indices_that_overflow_are_found_beyond_the_limit_and_only_there():
+    assert beyond.far(Far(), 2**22).holds
+    assert beyond.far(Far(2**23), 2**22).holds
+    outcome = beyond.far(Far(2**22), 2**22)
+    assert outcome.words == f"the window at cell {2**22} of {2**22 + beyond.ROW} is 0, not 7"
+    difference = runner.Difference(beyond.TITLE, beyond.placeholder(), outcome)
+    assert "named('far')" in pasteable(difference, "far")
+    assert drawn(difference) is None
+
+
+def test_the_far_case_is_left_out_with_a_word_where_memory_is_short(monkeypatch):
+    monkeypatch.setattr(beyond, "free", lambda: 2**30)
+    session = runner.Session(runner.Effort(0, 0, 0.0, brief=True, far=True), claims=("value",))
+    (cell,) = session.one(Far(), MaxPool, 0)
+    assert cell.status == "holds"
+    assert session.skipped == {beyond.TITLE: "left out: 8 GiB of free memory are needed"}
+    monkeypatch.setattr(beyond, "free", lambda: beyond.NEEDED)
+    monkeypatch.setattr(beyond, "problem", lambda limit, made=beyond.problem: made(2**22))
+    session.skipped.clear()
+    (again,) = session.one(Far(), MaxPool, 0)
+    assert (again.cases, session.skipped) == (cell.cases + 1, {})
+
+
+def test_what_the_far_case_refuses_is_told():
+    class Refusing:
+        name = "refusing"
+
+        def forward(self, op, inputs):
+            raise OverflowError("too many cells")
+
+    with pytest.raises(Refused, match="OverflowError: too many cells"):
+        beyond.far(Refusing(), 2**21)
