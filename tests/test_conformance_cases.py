@@ -8,7 +8,7 @@ import pytest
 from test_conformance_faults import FAULTS, FOLDER
 
 from specgrad import AvgPool, GlobalMaxPool, MaxPool
-from specgrad.conformance import NotOffered, beyond, runner, subjects
+from specgrad.conformance import NotOffered, beyond, exact, runner, subjects
 from specgrad.conformance.answers import Answers
 from specgrad.conformance.brief import MISTAKES, PARTS, TIED, brief
 from specgrad.conformance.subject import load
@@ -54,6 +54,22 @@ def test_the_quick_run_finds_the_planted_faults(quick, name, kind, claim):
     quick.claims = (claim,)
     (cell,) = quick.one(load(f"{FOLDER / name}.py:subject"), kind, 0)
     assert cell.status == "differs"
+
+
+def test_a_broken_claim_about_the_specification_is_found_in_a_quick_run_and_shrunk(monkeypatch):
+    """A negative number breaks it; the smallest such case is one cell of -1."""
+
+    def claim(case, scalar):
+        if case.operands[0].size and case.operands[0].min() < 0:
+            raise ArithmeticError("negative")
+        return
+
+    monkeypatch.setitem(exact.EXACT, "adjoint", claim)
+    adjoint, witness = exact.cells(5, 0, ("adjoint", "witness"), [AvgPool])
+    assert (adjoint.status, witness.status) == ("differs", "holds")
+    (difference,) = adjoint.differences
+    assert "ArithmeticError: negative" in difference.outcome.words
+    assert difference.case.operands[0].ravel().tolist() == [-1]
 
 
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)

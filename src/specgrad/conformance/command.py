@@ -36,7 +36,9 @@ def check(
         list[str] | None, typer.Option(help="Only this claim: " + ", ".join(runner.ALL_CLAIMS) + ".")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Some ten seconds: fewer cases, no search.")] = False,
-    thorough: Annotated[bool, typer.Option("--thorough", help="A long search.")] = False,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="A long search, and an array of more than 2^31 elements.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Where the search starts; equal seeds try equal cases.")] = 0,
     peers: Annotated[bool, typer.Option(help="Also check the installed peers (when no subject is named).")] = True,
     suites: Annotated[

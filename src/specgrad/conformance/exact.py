@@ -6,6 +6,7 @@ Hypothesis from the strategies that the tests use.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -34,7 +35,7 @@ def cells(examples: int, start: int, wanted: Sequence[str], kinds: Sequence[type
         chosen = {name: claim for name, claim in EXACT.items() if name in wanted}
         drawn = drawn_cases(STRATEGIES[kind], examples, start) if chosen else []
         for name, claim in chosen.items():
-            made.append(_tried(kind, name, claim, drawn) or _searched(kind, name, claim, examples, start))
+            made.append(_tried(kind, name, claim, drawn, start))
     return made
 
 
@@ -49,22 +50,32 @@ def _fixed(kind: type[Operator]) -> Cell:
     return cell
 
 
-def _tried(kind: type[Operator], name: str, claim: Callable[..., str | None], drawn: list[Case]) -> Cell | None:
-    """The claim on cases that were drawn for all claims together; None where it breaks, and a search of its own is due."""
-    try:
-        broken = any(claim(case, _scalar(kind)) for case in drawn)
-    except Exception:
-        broken = True
-    return None if broken else Cell(NAME, kind.__name__, name, cases=len(drawn))
-
-
-def _scalar(kind: type[Operator]) -> type[Decimal] | type[Fraction]:
-    return Decimal if "exp" in kind.needs else Fraction
-
-
-def _searched(kind: type[Operator], name: str, claim: Callable[..., str | None], examples: int, start: int) -> Cell:
-    """Search for a case that breaks the claim, and shrink it."""
+def _tried(
+    kind: type[Operator], name: str, claim: Callable[..., str | None], drawn: Sequence[Case], start: int
+) -> Cell:
+    """The claim on cases that were drawn for all claims together; where it breaks, a search of its own shrinks the case."""
     cell = Cell(NAME, kind.__name__, name)
+    for case in drawn:
+        cell.cases += 1
+        words = _broken(kind, claim, case)
+        if words:
+            smaller = _shrunk(kind, claim, len(drawn), start) or (case, words)
+            cell.differences.append(Difference("found by search", smaller[0], Outcome(words=smaller[1], part="exact")))
+            break
+    return cell
+
+
+def _broken(kind: type[Operator], claim: Callable[..., str | None], case: Case) -> str | None:
+    try:
+        return claim(case, Decimal if "exp" in kind.needs else Fraction)
+    except Exception as error:  # whatever a claim meets is a finding
+        return f"{case!r}: {type(error).__name__}: {error}"
+
+
+def _shrunk(
+    kind: type[Operator], claim: Callable[..., str | None], examples: int, start: int
+) -> tuple[Case, str] | None:
+    """Search anew for a case that breaks the claim, and shrink it."""
     failures: list[tuple[Case, str]] = []
 
     @seed(start)
@@ -79,18 +90,11 @@ def _searched(kind: type[Operator], name: str, claim: Callable[..., str | None],
     )
     @given(STRATEGIES[kind])
     def attempt(case: Case) -> None:
-        cell.cases += 1
-        try:
-            words = claim(case, _scalar(kind))
-        except Exception as error:  # whatever a claim meets is a finding
-            words = f"{case!r}: {type(error).__name__}: {error}"
+        words = _broken(kind, claim, case)
         if words:
             failures.append((case, words))
             raise AssertionError(words)
 
-    try:
+    with contextlib.suppress(AssertionError):
         attempt()
-    except AssertionError:
-        case, words = failures[-1]
-        cell.differences.append(Difference("found by search", case, Outcome(words=words, part="exact")))
-    return cell
+    return failures[-1] if failures else None
