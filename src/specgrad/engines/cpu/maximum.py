@@ -216,7 +216,7 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
         return gx
     by_code, heads, rows, columns = made.in_input
     reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner
-    ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half, bool(made.empty)])
+    ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half, bool(made.empty), made.overlaps])
 
     def work(*tasks: Array) -> None:
         room = scratch("cells", made.plane if found.half else 0, found.computed)

@@ -460,6 +460,11 @@ class Plan:
         return self.plane if bool((planes == np.arange(len(planes)) * self.plane).all()) else 0
 
     @functools.cached_property
+    def overlaps(self) -> bool:
+        """Whether cells are read by several windows, but for some at the edges of bins."""
+        return any(0 < reads.stride < reads.taps for reads in self.reads)
+
+    @functools.cached_property
     def is_apart(self) -> bool:
         """Whether winners are better looked for in their windows: these hardly overlap, are not tiny, and have rows that lie whole."""
         if len(self.passes) > 1 or self.passes[0].ints[10] or self.seen.inner > 1:

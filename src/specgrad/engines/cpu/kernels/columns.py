@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from numba import njit
 
+from .rows import copy, fill
+from .vectors import at, compiled
+
 
 @njit(nogil=True, inline="always")
 def run_of(rows, o, r, left, room, length, joined):
@@ -35,7 +38,7 @@ def clear_edges(line, start, stop, length, low, high):
         t += right - left
 
 
-@njit(nogil=True)
+@compiled
 def pack(wide, columns, start, stop, rows, length, low, high, stride, before, dilation, joined):
     """columns[(channel, outer tap, tap), t - start] = the cell of `wide` that the tap of narrow cell t reads, 0 for padding.
 
@@ -43,10 +46,10 @@ def pack(wide, columns, start, stop, rows, length, low, high, stride, before, di
     """
     outer, taps, size = rows.shape[1], low.shape[0], wide.shape[1]
     for channel in range(wide.shape[0]):
-        cells = wide[channel]
+        cells = at(wide, channel * size)
         for o in range(outer):
             for j in range(taps):
-                line = columns[(channel * outer + o) * taps + j]
+                line = at(columns, ((channel * outer + o) * taps + j) * (stop - start))
                 shift = j * dilation - before
                 t = start
                 while t < stop:
@@ -54,18 +57,21 @@ def pack(wide, columns, start, stop, rows, length, low, high, stride, before, di
                     base = rows[r, o]
                     if base < 0:
                         run = min(length - left, stop - t)
-                        for i in range(t - start, t - start + run):
-                            line[i] = 0
+                        fill(at(line, t - start), run, 0)
                     else:
                         run = run_of(rows, o, r, left, stop - t, length, joined)
                         if joined:
-                            at = base + shift + left
-                            for i in range(max(0, -at), min(run, size - at)):
-                                line[t - start + i] = cells[at + i]
+                            place = base + shift + left
+                            first, last = max(0, -place), min(run, size - place)
+                            copy(at(line, t - start + first), last - first, at(cells, place + first))
                         else:
                             first, last = max(left, low[j]), min(left + run, high[j])
-                            for c in range(first, last):
-                                line[t - start - left + c] = cells[base + shift + c * stride]
+                            to, source = at(line, t - start - left + first), at(cells, base + shift + first * stride)
+                            if stride == 1:
+                                copy(to, last - first, source)
+                            else:
+                                for c in range(last - first):
+                                    to[c] = source[c * stride]
                     t += run
                 if low[j] > 0 or high[j] < length:
                     clear_edges(line, start, stop, length, low[j], high[j])

@@ -76,7 +76,8 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
     none, inner, plane, reach, half, checked = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] != 0
     columns = column_bases.size
     cells = heads.size * row_bases.size * columns * inner
-    near = 4 * reach <= NEAR  # what four planes write at a time fits in the nearest cache
+    # four planes at once where windows overlap, so that sums follow one another, and what they write fits in the nearest cache
+    near = ints[6] != 0 and 4 * reach <= NEAR
     t = take(counter)
     while t < tasks.shape[0]:
         outer, stop = tasks[t, 0], tasks[t, 1]
