@@ -43,6 +43,7 @@ Array = npt.NDArray[Any]
 TILE_BYTES = 1 << 21  # columns of a tile, per thread: wide enough for good products, small enough for the caches
 LEAST_TILE = 96  # narrower tiles make poor products
 SMALL = 1 << 21  # multiplications below which a call stays on its thread
+PIECES = 4  # into how many parts a batch of small images is cut at least
 BLOCKS = 8  # into how many blocks of channels a cotangent's work is cut, where it cannot be cut by images
 
 
@@ -104,6 +105,13 @@ class Plan:
         count = max(1, -(-self.narrow_cells // width))
         width = -(-self.narrow_cells // count)
         return [(start, min(start + width, self.narrow_cells)) for start in range(0, self.narrow_cells, max(1, width))]
+
+    def batches(self, height: int, itemsize: int) -> list[tuple[int, int]]:
+        """Ranges of images, as many as make one tile where their cells are few; else each by itself."""
+        width = max(LEAST_TILE, TILE_BYTES // max(1, height * itemsize))
+        shares = 1 if self.work() < SMALL else PIECES  # never the number of threads, on which no bit may depend
+        some = max(1, min(width // max(1, self.narrow_cells), -(-self.images // shares)))
+        return [(i, min(i + some, self.images)) for i in range(0, self.images, some)]
 
     def work(self) -> int:
         """Multiplications of a whole product."""
@@ -183,6 +191,21 @@ def run(p: Plan, work: Any, tasks: list[Any]) -> None:
             threads.run(quiet, tasks)
 
 
+def packed(p: Plan, wide: Array, group: int, first: int, last: int, low: int, high: int) -> Array:
+    """The columns of several images, side by side, for some of the wide channels."""
+    cells = scratch("columns", ((high - low) * p.taps, (last - first) * p.narrow_cells), wide.dtype)
+    for n, image in enumerate(range(first, last)):
+        kernel("columns.pack")(wide[image, group, low:high], cells, n * p.narrow_cells, 0, p.narrow_cells, *p.table)
+    return cells
+
+
+def gathered(p: Plan, narrow: Array, group: int, first: int, last: int) -> Array:
+    """The narrow cells of several images, side by side."""
+    cells = scratch("narrow", (p.narrow_channels, (last - first) * p.narrow_cells), narrow.dtype)
+    cells.reshape(p.narrow_channels, last - first, -1)[...] = narrow[first:last, group].transpose(1, 0, 2)
+    return cells
+
+
 @np.errstate(all="ignore")
 def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """out[image, group] = W · columns(wide[image, group]) + bias."""
@@ -211,11 +234,24 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
             cells = wide[image, group, :, start:stop]
         else:
             cells = scratch("columns", (p.columns, stop - start), wide.dtype)
-            kernel("columns.pack")(wide[image, group], cells, start, stop, *p.table)
+            kernel("columns.pack")(wide[image, group], cells, 0, start, stop, *p.table)
         np.matmul(matrix[group], cells, out=target)
         if added is not None:
             target += added[group]
 
+    def of_several(task: tuple[int, int, int]) -> None:
+        group, first, last = task
+        cells = packed(p, wide, group, first, last, 0, p.wide_channels)
+        product = scratch("product", (p.narrow_channels, cells.shape[1]), wide.dtype)
+        np.matmul(matrix[group], cells, out=product)
+        if added is not None:
+            product += added[group]
+        out[first:last, group] = product.reshape(p.narrow_channels, last - first, -1).transpose(1, 0, 2)
+
+    batches = p.batches(p.columns, wide.itemsize)
+    if len(batches) < p.images and not direct:
+        run(p, of_several, [(g, *batch) for g, batch in itertools.product(range(p.groups), batches)])
+        return out
     tiles = [(0, p.narrow_cells)] if direct else p.tiles(p.columns, wide.itemsize)
     run(p, work, [(i, g, *tile) for i, g, tile in itertools.product(range(p.images), range(p.groups), tiles)])
     return out
@@ -249,7 +285,21 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
         for start, stop in p.tiles(turned.shape[0], narrow.itemsize):
             cells = scratch("columns", (turned.shape[0], stop - start), narrow.dtype)
             np.matmul(turned, narrow[image, group, :, start:stop], out=cells)
-            kernel("columns.unpack")(cells, target, start, stop, *p.table)
+            kernel("columns.unpack")(cells, target, 0, start, stop, *p.table)
+
+    def of_several(task: tuple[int, int, int]) -> None:
+        group, first, last = task
+        cells = scratch("columns", (p.columns, (last - first) * p.narrow_cells), narrow.dtype)
+        np.matmul(matrix[group].T, gathered(p, narrow, group, first, last), out=cells)
+        for n, image in enumerate(range(first, last)):
+            target = out[image, group]
+            target[...] = 0 if added is None else added[group]
+            kernel("columns.unpack")(cells, target, n * p.narrow_cells, 0, p.narrow_cells, *p.table)
+
+    batches = p.batches(p.columns, narrow.itemsize)
+    if len(batches) < p.images:
+        run(p, of_several, [(g, *batch) for g, batch in itertools.product(range(p.groups), batches)])
+        return out
 
     # whole images where there are enough of them, since wider products are better ones
     parts = [(0, p.wide_channels)] if p.images * p.groups >= BLOCKS else blocks(p.wide_channels)
@@ -283,8 +333,18 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
         product = scratch("product", (p.narrow_channels, height), wide.dtype)
         for image, (start, stop) in itertools.product(range(p.images), p.tiles(height, wide.itemsize)):
             cells = scratch("columns", (height, stop - start), wide.dtype)
-            kernel("columns.pack")(wide[image, group, first:last], cells, start, stop, *p.table)
+            kernel("columns.pack")(wide[image, group, first:last], cells, 0, start, stop, *p.table)
             np.matmul(narrow[image, group, :, start:stop], cells.T, out=product)
+            target += product
+
+    def of_several(task: tuple[int, int, int]) -> None:
+        group, first, last = task
+        height = (last - first) * p.taps
+        target = matrix[group, :, first * p.taps : last * p.taps]
+        product = scratch("product", (p.narrow_channels, height), wide.dtype)
+        for start, stop in batches:
+            cells = packed(p, wide, group, start, stop, first, last)
+            np.matmul(gathered(p, narrow, group, start, stop), cells.T, out=product)
             target += product
 
     def of_points(task: tuple[int, int, int]) -> None:
@@ -298,8 +358,12 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     if p.pointwise:  # cut by narrow channels: wide ones may be few, and no columns are packed again for it
         run(p, of_points, [(g, *block) for g, block in itertools.product(range(p.groups), blocks(p.narrow_channels))])
         return out
-    tasks = [(g, *block) for g, block in itertools.product(range(p.groups), blocks(p.wide_channels))]
-    run(p, work, tasks)
+    parts = blocks(p.wide_channels)
+    if p.work() < SMALL:  # one thread, one block
+        parts = [(0, p.wide_channels)]
+    batches = p.batches((parts[0][1] - parts[0][0]) * p.taps, wide.itemsize)
+    tasks = [(g, *block) for g, block in itertools.product(range(p.groups), parts)]
+    run(p, of_several if len(batches) < p.images else work, tasks)
     if p.padded and np.isnan(out).any():
         run(p, directly, tasks)
     return out

@@ -39,8 +39,8 @@ def clear_edges(line, start, stop, length, low, high):
 
 
 @compiled
-def pack(wide, columns, start, stop, rows, length, low, high, stride, before, dilation, joined):
-    """columns[(channel, outer tap, tap), t - start] = the cell of `wide` that the tap of narrow cell t reads, 0 for padding.
+def pack(wide, columns, offset, start, stop, rows, length, low, high, stride, before, dilation, joined):
+    """columns[(channel, outer tap, tap), offset + t - start] = the cell of `wide` that the tap of narrow cell t reads, 0 for padding.
 
     `joined` says that narrow rows are as long as wide ones and read side by side, so that many rows are one copy.
     """
@@ -49,7 +49,7 @@ def pack(wide, columns, start, stop, rows, length, low, high, stride, before, di
         cells = at(wide, channel * size)
         for o in range(outer):
             for j in range(taps):
-                line = at(columns, ((channel * outer + o) * taps + j) * (stop - start))
+                line = at(columns, ((channel * outer + o) * taps + j) * columns.shape[1] + offset)
                 shift = j * dilation - before
                 t = start
                 while t < stop:
@@ -78,14 +78,14 @@ def pack(wide, columns, start, stop, rows, length, low, high, stride, before, di
 
 
 @njit(nogil=True)
-def unpack(columns, wide, start, stop, rows, length, low, high, stride, before, dilation, joined):
-    """Add every column cell to the cell of `wide` that it was read from; cells of padding are dropped (and zeroed)."""
+def unpack(columns, wide, offset, start, stop, rows, length, low, high, stride, before, dilation, joined):
+    """Add every column cell, from `offset` on, to the cell of `wide` that it was read from; cells of padding are dropped (and zeroed)."""
     outer, taps, size = rows.shape[1], low.shape[0], wide.shape[1]
     for channel in range(wide.shape[0]):
         cells = wide[channel]
         for o in range(outer):
             for j in range(taps):
-                line = columns[(channel * outer + o) * taps + j]
+                line = columns[(channel * outer + o) * taps + j, offset:]
                 shift = j * dilation - before
                 if joined and (low[j] > 0 or high[j] < length):
                     clear_edges(line, start, stop, length, low[j], high[j])
