@@ -106,6 +106,12 @@ class Plan:
         width = -(-self.narrow_cells // count)
         return [(start, min(start + width, self.narrow_cells)) for start in range(0, self.narrow_cells, max(1, width))]
 
+    def place(self, group: int, images: tuple[int, int], channels: tuple[int, int]) -> tuple[int, ...]:
+        """Where some images begin for some channels of a group, how far apart they lie, how many there are, of how many channels and cells."""
+        apart = self.groups * self.wide_channels * self.wide_cells
+        base = images[0] * apart + (group * self.wide_channels + channels[0]) * self.wide_cells
+        return base, apart, images[1] - images[0], channels[1] - channels[0], self.wide_cells
+
     def batches(self, height: int, itemsize: int) -> list[tuple[int, int]]:
         """Ranges of images, as many as make one tile where their cells are few; else each by itself."""
         width = max(LEAST_TILE, TILE_BYTES // max(1, height * itemsize))
@@ -191,12 +197,20 @@ def run(p: Plan, work: Any, tasks: list[Any]) -> None:
             threads.run(quiet, tasks)
 
 
-def packed(p: Plan, wide: Array, group: int, first: int, last: int, low: int, high: int) -> Array:
-    """The columns of several images, side by side, for some of the wide channels."""
-    cells = scratch("columns", ((high - low) * p.taps, (last - first) * p.narrow_cells), wide.dtype)
-    for n, image in enumerate(range(first, last)):
-        kernel("columns.pack")(wide[image, group, low:high], cells, n * p.narrow_cells, 0, p.narrow_cells, *p.table)
-    return cells
+Range = tuple[int, int]
+
+
+def packed(p: Plan, wide: Array, group: int, images: Range, channels: Range, cells: Range) -> Array:
+    """The columns of some narrow cells of several images, side by side, for some of the wide channels."""
+    several, (start, stop) = images[1] - images[0], cells
+    columns = scratch("columns", ((channels[1] - channels[0]) * p.taps, several * (stop - start)), wide.dtype)
+    kernel("columns.pack")(wide.reshape(-1), *p.place(group, images, channels), columns, start, stop, *p.table)
+    return columns
+
+
+def unpacked(p: Plan, columns: Array, out: Array, group: int, images: Range, channels: Range, cells: Range) -> None:
+    """Add columns, as `packed` lays them out, to the wide cells that they belong to."""
+    kernel("columns.unpack")(columns, out.reshape(-1), *p.place(group, images, channels), *cells, *p.table)
 
 
 def gathered(p: Plan, narrow: Array, group: int, first: int, last: int) -> Array:
@@ -233,15 +247,14 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
         if p.pointwise:
             cells = wide[image, group, :, start:stop]
         else:
-            cells = scratch("columns", (p.columns, stop - start), wide.dtype)
-            kernel("columns.pack")(wide[image, group], cells, 0, start, stop, *p.table)
+            cells = packed(p, wide, group, (image, image + 1), (0, p.wide_channels), (start, stop))
         np.matmul(matrix[group], cells, out=target)
         if added is not None:
             target += added[group]
 
     def of_several(task: tuple[int, int, int]) -> None:
         group, first, last = task
-        cells = packed(p, wide, group, first, last, 0, p.wide_channels)
+        cells = packed(p, wide, group, (first, last), (0, p.wide_channels), (0, p.narrow_cells))
         product = scratch("product", (p.narrow_channels, cells.shape[1]), wide.dtype)
         np.matmul(matrix[group], cells, out=product)
         if added is not None:
@@ -285,16 +298,14 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
         for start, stop in p.tiles(turned.shape[0], narrow.itemsize):
             cells = scratch("columns", (turned.shape[0], stop - start), narrow.dtype)
             np.matmul(turned, narrow[image, group, :, start:stop], out=cells)
-            kernel("columns.unpack")(cells, target, 0, start, stop, *p.table)
+            unpacked(p, cells, out, group, (image, image + 1), (first, last), (start, stop))
 
     def of_several(task: tuple[int, int, int]) -> None:
         group, first, last = task
         cells = scratch("columns", (p.columns, (last - first) * p.narrow_cells), narrow.dtype)
         np.matmul(matrix[group].T, gathered(p, narrow, group, first, last), out=cells)
-        for n, image in enumerate(range(first, last)):
-            target = out[image, group]
-            target[...] = 0 if added is None else added[group]
-            kernel("columns.unpack")(cells, target, n * p.narrow_cells, 0, p.narrow_cells, *p.table)
+        out[first:last, group] = 0 if added is None else added[group]
+        unpacked(p, cells, out, group, (first, last), (0, p.wide_channels), (0, p.narrow_cells))
 
     batches = p.batches(p.columns, narrow.itemsize)
     if len(batches) < p.images:
@@ -332,8 +343,7 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
         target = matrix[group, :, first * p.taps : last * p.taps]
         product = scratch("product", (p.narrow_channels, height), wide.dtype)
         for image, (start, stop) in itertools.product(range(p.images), p.tiles(height, wide.itemsize)):
-            cells = scratch("columns", (height, stop - start), wide.dtype)
-            kernel("columns.pack")(wide[image, group, first:last], cells, 0, start, stop, *p.table)
+            cells = packed(p, wide, group, (image, image + 1), (first, last), (start, stop))
             np.matmul(narrow[image, group, :, start:stop], cells.T, out=product)
             target += product
 
@@ -343,7 +353,7 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
         target = matrix[group, :, first * p.taps : last * p.taps]
         product = scratch("product", (p.narrow_channels, height), wide.dtype)
         for start, stop in batches:
-            cells = packed(p, wide, group, start, stop, first, last)
+            cells = packed(p, wide, group, (start, stop), (first, last), (0, p.narrow_cells))
             np.matmul(gathered(p, narrow, group, start, stop), cells.T, out=product)
             target += product
 

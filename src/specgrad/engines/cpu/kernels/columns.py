@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from .rows import copy, fill
+from .rows import copy, fill, into2
 from .vectors import at, compiled
 
 
@@ -39,34 +39,37 @@ def clear_edges(line, start, stop, length, low, high):
 
 
 @compiled
-def pack(wide, columns, offset, start, stop, rows, length, low, high, stride, before, dilation, joined):
-    """columns[(channel, outer tap, tap), offset + t - start] = the cell of `wide` that the tap of narrow cell t reads, 0 for padding.
+def pack(wide, base, apart, images, channels, size, columns, start, stop, rows, length, low, high, stride, before, dilation, joined):  # fmt: skip
+    """columns[(channel, outer tap, tap), image, t - start] = the cell of `wide` that the tap of narrow cell t reads, 0 for padding.
 
-    `joined` says that narrow rows are as long as wide ones and read side by side, so that many rows are one copy.
+    Images begin at `base` of the flat array and lie `apart`; they have channels of `size` cells. `joined` says that narrow rows are as long
+    as wide ones and read side by side, so that many rows are one copy.
     """
-    outer, taps, size = rows.shape[1], low.shape[0], wide.shape[1]
-    for channel in range(wide.shape[0]):
-        cells = at(wide, channel * size)
+    outer, taps = rows.shape[1], low.shape[0]
+    for which in range(images * channels):
+        image, channel = which // channels, which % channels
+        cells = at(wide, base + image * apart + channel * size)
         for o in range(outer):
             for j in range(taps):
-                line = at(columns, ((channel * outer + o) * taps + j) * columns.shape[1] + offset)
+                row = ((channel * outer + o) * taps + j) * images + image
+                line = at(columns, row * (stop - start))
                 shift = j * dilation - before
                 t = start
                 while t < stop:
                     r, left = t // length, t % length
-                    base = rows[r, o]
-                    if base < 0:
+                    place = rows[r, o]
+                    if place < 0:
                         run = min(length - left, stop - t)
                         fill(at(line, t - start), run, 0)
                     else:
                         run = run_of(rows, o, r, left, stop - t, length, joined)
                         if joined:
-                            place = base + shift + left
+                            place += shift + left
                             first, last = max(0, -place), min(run, size - place)
                             copy(at(line, t - start + first), last - first, at(cells, place + first))
                         else:
                             first, last = max(left, low[j]), min(left + run, high[j])
-                            to, source = at(line, t - start - left + first), at(cells, base + shift + first * stride)
+                            to, source = at(line, t - start - left + first), at(cells, place + shift + first * stride)
                             if stride == 1:
                                 copy(to, last - first, source)
                             else:
@@ -77,34 +80,40 @@ def pack(wide, columns, offset, start, stop, rows, length, low, high, stride, be
                     clear_edges(line, start, stop, length, low[j], high[j])
 
 
-@njit(nogil=True)
-def unpack(columns, wide, offset, start, stop, rows, length, low, high, stride, before, dilation, joined):
-    """Add every column cell, from `offset` on, to the cell of `wide` that it was read from; cells of padding are dropped (and zeroed)."""
-    outer, taps, size = rows.shape[1], low.shape[0], wide.shape[1]
-    for channel in range(wide.shape[0]):
-        cells = wide[channel]
+@compiled
+def unpack(columns, wide, base, apart, images, channels, size, start, stop, rows, length, low, high, stride, before, dilation, joined):  # fmt: skip
+    """Add every column cell to the cell of `wide` that it was read from; cells of padding are dropped (and zeroed). As `pack` lays them out."""
+    outer, taps = rows.shape[1], low.shape[0]
+    for which in range(images * channels):
+        image, channel = which // channels, which % channels
+        cells = at(wide, base + image * apart + channel * size)
         for o in range(outer):
             for j in range(taps):
-                line = columns[(channel * outer + o) * taps + j, offset:]
+                row = ((channel * outer + o) * taps + j) * images + image
+                line = at(columns, row * (stop - start))
                 shift = j * dilation - before
                 if joined and (low[j] > 0 or high[j] < length):
                     clear_edges(line, start, stop, length, low[j], high[j])
                 t = start
                 while t < stop:
                     r, left = t // length, t % length
-                    base = rows[r, o]
-                    if base < 0:
+                    place = rows[r, o]
+                    if place < 0:
                         run = min(length - left, stop - t)
                     else:
                         run = run_of(rows, o, r, left, stop - t, length, joined)
                         if joined:
-                            at = base + shift + left
-                            for i in range(max(0, -at), min(run, size - at)):
-                                cells[at + i] += line[t - start + i]
+                            place += shift + left
+                            first, last = max(0, -place), min(run, size - place)
+                            into2(at(cells, place + first), last - first, at(line, t - start + first), None)
                         else:
                             first, last = max(left, low[j]), min(left + run, high[j])
-                            for c in range(first, last):
-                                cells[base + shift + c * stride] += line[t - start - left + c]
+                            to, source = at(cells, place + shift + first * stride), at(line, t - start - left + first)
+                            if stride == 1:
+                                into2(to, last - first, source, None)
+                            else:
+                                for c in range(last - first):
+                                    to[c * stride] += source[c]
                     t += run
 
 
