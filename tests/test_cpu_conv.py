@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import specgrad as sg
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.engines.cpu import blas, convolution
+from specgrad.engines.cpu import blas, cells, convolution
 
 KINDS = [sg.Conv, sg.ConvTranspose, sg.Linear]
 DTYPES = [np.float32, np.float64]
@@ -178,6 +178,7 @@ def test_one_thread_is_one_thread_for_blas_too(monkeypatch):
     x, weight = np.ones((2, 16, 20, 20), np.float32), np.ones((16, 16, 3, 3), np.float32)
     with sg.num_threads(1):
         sg.conv(x, weight)
+        sg.linear(np.ones((3, 4), np.float32), np.ones((5, 4), np.float32))
     assert seen
     assert all(found == {1} for found in seen)
 
@@ -195,10 +196,21 @@ def test_extra_memory_is_a_tile_per_thread(rule):
     ]
     with sg.num_threads(2):
         run()
-        convolution._scratch.__dict__.clear()
+        cells._at_hand.__dict__.clear()
         tracemalloc.start()
         run()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     result = {"value": 0, "pull": x.nbytes, "pull_weight": w.nbytes}[rule]
     assert peak <= result + 2 * (convolution.TILE_BYTES + w.nbytes) + (1 << 18)
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_an_infinite_cell_reaches_the_depthwise_weights_that_meet_it_alone(padding):
+    x, weight = np.ones((2, 3, 5, 7), np.float32), np.ones((3, 1, 3, 3), np.float32)
+    x[0, 1, -1, -1] = np.inf
+    op = sg.Conv((3, 3), groups=3, padding=padding)
+    gy = np.ones(op.output_shape(x.shape, weight.shape), np.float32)
+    with sg.engine("reference"):
+        expected = op.vjp((x, weight), gy)[1]
+    assert np.array_equal(op.vjp((x, weight), gy)[1], expected)

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ... import threads
+
 _lock = threading.Lock()
 _inside = 0
 _before: list[int] = []
@@ -35,6 +37,11 @@ def one_thread_each() -> Iterator[None]:
             if _inside == 0:
                 for library, number in zip(_libraries(), _before, strict=True):
                     library.set_num_threads(number)
+
+
+def as_many_threads() -> contextlib.AbstractContextManager[None]:
+    """For a single product, which BLAS itself may cut: on one thread if we are told to use one."""
+    return one_thread_each() if threads.get_num_threads() == 1 else contextlib.nullcontext()
 
 
 @functools.cache

@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +29,9 @@ from ...geometry import Integers, Shape, Sliding
 from ...ops.conv import Bilinear, ConvTranspose
 from ...scalars.floats import admitted
 from .. import reference
-from .blas import one_thread_each
+from .blas import as_many_threads, one_thread_each
 from .cells import is_plain_array
-from .cells import scratch as cells_at_hand
+from .cells import scratch as at_hand
 from .compiled import kernel
 from .plan import VECTOR
 
@@ -173,17 +172,10 @@ def _table(axes: tuple[tuple[Sliding, int], ...]) -> tuple[Any, ...]:
     return rows, length, low, high, last.stride, last.before, last.dilation, joined
 
 
-_scratch = threading.local()
-
-
 def scratch(name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
     """A matrix of this thread that is reused from task to task; its contents are whatever was left there."""
-    size = shape[0] * shape[1] * dtype.itemsize
-    held = getattr(_scratch, name, None)
-    if held is None or held.nbytes < size:
-        held = np.empty(size, np.uint8)
-        setattr(_scratch, name, held)
-    return held[:size].view(dtype).reshape(shape)
+    cells = shape[0] * shape[1]
+    return at_hand(name, cells, dtype)[:cells].reshape(shape)
 
 
 def run(p: Plan, work: Any, tasks: list[Any]) -> None:
@@ -231,8 +223,9 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
     rows = weight.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
     added = None if bias is None else bias.reshape(p.groups, p.narrow_channels, 1)
     if p.single:
-        for group in range(p.groups):
-            np.matmul(wide[:, group, :, 0], matrix[group].T, out=out[:, group, :, 0])
+        with as_many_threads():
+            for group in range(p.groups):
+                np.matmul(wide[:, group, :, 0], matrix[group].T, out=out[:, group, :, 0])
         if added is not None:
             out += added
         return out
@@ -279,8 +272,9 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
     added = None if bias is None else bias.reshape(p.groups, p.wide_channels, 1)
     if p.single:
-        for group in range(p.groups):
-            np.matmul(narrow[:, group, :, 0], matrix[group], out=out[:, group, :, 0])
+        with as_many_threads():
+            for group in range(p.groups):
+                np.matmul(narrow[:, group, :, 0], matrix[group], out=out[:, group, :, 0])
         if added is not None:
             out += added
         return out
@@ -324,8 +318,9 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
     rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
     if p.single:
-        for group in range(p.groups):
-            np.matmul(narrow[:, group, :, 0].T, wide[:, group, :, 0], out=matrix[group])
+        with as_many_threads():
+            for group in range(p.groups):
+                np.matmul(narrow[:, group, :, 0].T, wide[:, group, :, 0], out=matrix[group])
         return out
     if p.wide_channels == 1:
         return weigh(p, wide, narrow, out)
@@ -394,8 +389,8 @@ def correlate(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
 
     def work(tasks: Array, counter: Array) -> None:
         room, places = (
-            cells_at_hand("cells", size, wide.dtype),
-            cells_at_hand("places", int(ints[5]), np.dtype(np.int64)),
+            at_hand("cells", size, wide.dtype),
+            at_hand("places", int(ints[5]), np.dtype(np.int64)),
         )
         kernel("depthwise.correlate_planes")(
             cells, kernels, added, out.reshape(-1), p.table[0], ints, tasks, counter, room, places
@@ -424,19 +419,10 @@ def spread(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array
 
 def weigh(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     """`weight_of` for groups of one wide channel."""
-    rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
-    if p.padded and not np.isfinite(narrow).all():  # padding is no factor
-        out[...] = 0
-        for group, image in itertools.product(range(p.groups), range(p.images)):
-            kernel("columns.weigh")(wide[image, group], narrow[image, group], rows[group], 0, 1, *p.table)
-        return out
     ints, size = p.depthwise_numbers()
 
     def work(tasks: Array, counter: Array) -> None:
-        room, places = (
-            cells_at_hand("cells", size, wide.dtype),
-            cells_at_hand("places", int(ints[5]), np.dtype(np.int64)),
-        )
+        room, places = at_hand("cells", size, wide.dtype), at_hand("places", int(ints[5]), np.dtype(np.int64))
         kernel("depthwise.weigh_planes")(
             wide.reshape(-1),
             narrow.reshape(-1),
@@ -451,6 +437,11 @@ def weigh(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
         )
 
     in_parts(p, p.groups, work)
+    if np.isnan(out).any():  # vectors multiply infinite cells by zeros that stand for none: exact loops do not
+        rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
+        out[...] = 0
+        for group, image in itertools.product(range(p.groups), range(p.images)):
+            kernel("columns.weigh")(wide[image, group], narrow[image, group], rows[group], 0, 1, *p.table)
     return out
 
 
