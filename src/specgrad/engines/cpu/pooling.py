@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...dispatch import check_out, write
+from ...geometry import Sliding
 from ...ops.pool import Average, Maximum, SlidingWindow, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
@@ -50,7 +51,7 @@ def spanned(op: Any, shape: tuple[int, ...]) -> int:
     if not isinstance(op, SlidingWindow):
         return math.prod(shape)
     sides = zip(op.kernel_size, cast(tuple[int, ...], op.dilation), strict=True)
-    return math.prod((k - 1) * d + 1 for k, d in sides)
+    return math.prod(Sliding(1, k, dilation=d).extent for k, d in sides)
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
