@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import specgrad as sg
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.engines.cpu import blas, cells, convolution
+from specgrad.engines.cpu import bilinear, blas, cells, convolution, products
 
 KINDS = [sg.Conv, sg.ConvTranspose, sg.Linear]
 DTYPES = [np.float32, np.float64]
@@ -63,7 +63,13 @@ LARGER = [
     (sg.ConvTranspose((3, 3), stride=2, output_padding=1, padding=1, groups=4), (2, 8, 9, 8), (8, 3, 3, 3)),
     (sg.ConvTranspose((5,), dilation=3, padding=((2, 4),)), (3, 8, 40), (8, 8, 5)),
     (sg.Linear(), (64, 300), (200, 300)),
+    (sg.Conv((3, 3), padding=1), (37, 6, 5, 4), (7, 6, 3, 3)),
+    (sg.Conv((3, 2), padding=1, stride=2, groups=2), (4, 5, 4, 7, 9), (6, 2, 3, 2)),
+    (sg.Conv((3,), padding=2, dilation=2), (300, 1, 11), (5, 1, 3)),
+    (sg.Conv((3, 3), padding=1, groups=4), (32, 4, 6, 6), (4, 1, 3, 3)),
+    (sg.ConvTranspose((4, 4), stride=2, padding=1), (18, 4, 3, 5), (4, 6, 4, 4)),
 ]
+"""The last ones are narrow images, which are walked many together."""
 
 
 def operands_of(x, weight, dtype=np.float64, seed=0):
@@ -75,8 +81,8 @@ def operands_of(x, weight, dtype=np.float64, seed=0):
 @pytest.mark.parametrize(("op", "x", "weight"), LARGER, ids=[repr(c[0]) for c in LARGER])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_several_tiles_blocks_and_threads_change_nothing(op, x, weight, threads, monkeypatch):
-    monkeypatch.setattr(convolution, "SMALL", 0)
-    monkeypatch.setattr(convolution, "TILE_BYTES", 1 << 14)
+    monkeypatch.setattr(bilinear, "SMALL", 0)
+    monkeypatch.setattr(bilinear, "TILE_BYTES", 1 << 14)
     operands = operands_of(x, weight)
     g = operands_of(op.output_shape(x, weight), (1,), seed=1)[0]
     with sg.engine("reference"):
@@ -102,10 +108,11 @@ def test_half_floats_are_computed_in_float32_and_rounded_once(kind):
     check()
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups):
+@pytest.mark.parametrize("images", [2, 17])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups, images):
     """Zeros that stand for padding must not meet infinities: 0·inf is NaN, and a skipped tap adds nothing."""
-    x, w = operands_of((2, 4, 5, 6), (4, 4 // groups, 3, 3))
+    x, w = operands_of((images, 4, 5, 6), (4, 4 // groups, 3, 3))
     op = sg.Conv((3, 3), padding=1, groups=groups)
     g = np.ones(op.output_shape(x.shape, w.shape))
     for spoiled in ("weight", "cotangent", "x"):
@@ -133,7 +140,7 @@ def test_operands_of_any_layout_and_out():
 
 
 def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
-    monkeypatch.setattr(convolution, "SMALL", 0)
+    monkeypatch.setattr(bilinear, "SMALL", 0)
     calls = [(op, operands_of(x, w, np.float32)) for op, x, w in LARGER[:6]]
     alone = [op(*operands) for op, operands in calls]
     wrong = []
@@ -174,7 +181,7 @@ def test_one_thread_is_one_thread_for_blas_too(monkeypatch):
         seen.append(set(numbers()))
         return matmul(*args, **kwargs)
 
-    monkeypatch.setattr(convolution.np, "matmul", watched)
+    monkeypatch.setattr(products.np, "matmul", watched)
     x, weight = np.ones((2, 16, 20, 20), np.float32), np.ones((16, 16, 3, 3), np.float32)
     with sg.num_threads(1):
         sg.conv(x, weight)
@@ -189,11 +196,11 @@ def test_extra_memory_is_a_tile_per_thread(rule):
     op = sg.Conv((3, 3), padding=1)
     x, w = operands_of((4, 32, 64, 64), (32, 32, 3, 3), np.float32)
     g = np.ones_like(x)
-    call = convolution.Call(op, x, w)
-    out = np.empty_like(x)
-    run = {"value": lambda: call.value(out), "pull": lambda: call.pull(g), "pull_weight": lambda: call.pull_weight(g)}[
-        rule
-    ]
+    run = {
+        "value": lambda: convolution.forward(op, (x, w)),
+        "pull": lambda: convolution.pull(op, (x, w), None, g, (True, False)),
+        "pull_weight": lambda: convolution.pull(op, (x, w), None, g, (False, True)),
+    }[rule]
     with sg.num_threads(2):
         run()
         cells._at_hand.__dict__.clear()
@@ -201,8 +208,8 @@ def test_extra_memory_is_a_tile_per_thread(rule):
         run()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    result = {"value": 0, "pull": x.nbytes, "pull_weight": w.nbytes}[rule]
-    assert peak <= result + 2 * (convolution.TILE_BYTES + w.nbytes) + (1 << 18)
+    result = {"value": x.nbytes, "pull": x.nbytes, "pull_weight": w.nbytes}[rule]
+    assert peak <= result + 2 * (bilinear.TILE_BYTES + w.nbytes) + (1 << 18)
 
 
 @pytest.mark.parametrize("padding", [0, 1])

@@ -172,6 +172,34 @@ def test_averages_keep_their_bounds_on_adversarial_numbers(numbers, dtype, kerne
     assert bounds.vjp(op, (x,), gy)[0].holds(on("cpu", lambda: op.vjp((x,), gy))[0])
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (sg.SmoothMaxPool((2, 2), beta=4), (41, 25, 4, 4)),
+        (sg.SmoothMaxPool((3, 2), beta=-0.5, stride=(1, 2), padding=1, pad="zero"), (307, 7, 5)),
+        (sg.SmoothMaxPool((3,), beta=1, dilation=2, padding=2), (700, 9)),
+        (sg.SmoothMaxPool((2, 2, 2), beta=2, stride=1), (150, 3, 4, 3)),
+    ],
+    ids=repr,
+)
+def test_narrow_planes_that_are_walked_together_have_the_bits_of_each_alone(op, shape, dtype):
+    random = np.random.default_rng(0)
+    x = random.choice(np.append(AWKWARD, random.normal(size=50)), shape).astype(dtype)
+    together = pooling.see(op, x).plan.side_by_side
+    assert together is not None
+    dx = random.normal(size=shape).astype(dtype)
+    gy = random.normal(size=op.output_shape(shape)).astype(dtype)
+    few = [slice(a, a + 2) for a in range(0, len(x), 2)]
+    assert pooling.see(op, x[few[0]]).plan.side_by_side is None
+    for whole, parts in (
+        (op(x), [op(x[a]) for a in few]),
+        (op.jvp((x,), (dx,))[1], [op.jvp((x[a],), (dx[a],))[1] for a in few]),
+        (op.vjp((x,), gy)[0], [op.vjp((x[a],), gy[a])[0] for a in few]),
+    ):
+        assert (bits(whole) == bits(np.concatenate(parts))).all()
+
+
 def test_nothing_leaks_and_no_mean_of_non_negative_numbers_is_negative():
     rng = np.random.default_rng(2)
     x = rng.exponential(size=(4, 40, 40)).astype(np.float32) * 10.0 ** rng.integers(-20, 20, (4, 40, 40)).astype(

@@ -20,7 +20,7 @@ SOURCE = ROOT / "src" / "specgrad"
 LAYERS = [
     {"errors"},
     {"arguments"},
-    {"geometry", "threads"},
+    {"geometry", "threads", "memory"},
     {"scalars"},
     {"arithmetic", "tree"},
     {"dispatch"},

@@ -123,6 +123,37 @@ def test_after_the_first_call_only_outputs_are_allocated(monkeypatch):
         assert all(np.array_equal(a, b) for a, b in zip(results, expected, strict=True))
 
 
+def test_the_cpu_engine_allocates_nothing_large_after_the_first_call():
+    """Of arrays of a megabyte; some small ones come and go, and every thread keeps scratch of its own from when it is first used."""
+
+    def large(weight, x, other):
+        h = sg.conv(x, weight, padding=1)
+        wide = sg.max_pool(h, (3, 3), stride=1, padding=1) - sg.scale(other, 0.5)
+        tied = sg.max_pool(wide, (2, 2), stride=1, padding=((0, 1), (0, 1)), ties="split")
+        smooth = sg.smooth_max_pool(sg.relu(tied) * wide, (3, 3), stride=1, padding=1, beta=2)
+        mean = sg.avg_pool(smooth, (5, 5), stride=1, padding=2) + sg.log_softmax(smooth)
+        return sg.mse_loss(mean, wide) + sg.mean(sg.adaptive_max_pool(mean, (40, 40)))
+
+    def narrow(weight, x, other):
+        return sg.sum(sg.smooth_max_pool(sg.conv(x, weight, padding=1) * other, (2, 2), beta=2))
+
+    for function, shape in ((large, (2, 8, 128, 128)), (narrow, (64, 64, 8, 8))):
+        shapes = (shape[1], shape[1], 3, 3), shape, shape
+        random = np.random.default_rng(0)
+        given = [random.normal(size=shape).astype(np.float32) for shape in shapes]
+        program = sg.trace(function, *shapes).compile(np.float32)
+        with sg.num_threads(1):
+            value, gradients = program.value_and_grad(*given)
+            outs = [np.empty_like(a) for a in (value, *gradients)]
+            program.value_and_grad(*given, out=outs)
+            tracemalloc.start()
+            program.value_and_grad(*given, out=outs)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        assert peak < given[1].nbytes // 4
+        assert all(np.array_equal(a, b) for a, b in zip(outs, (value, *gradients), strict=True))
+
+
 def test_outputs_are_fresh_unless_given():
     program = sg.trace(lambda x: (x * x, x, sg.reshape(x, (4,))), (2, 2)).compile(np.float64, engine="reference")
     x = np.arange(4.0).reshape(2, 2)

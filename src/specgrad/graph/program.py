@@ -1,8 +1,8 @@
 """A graph compiled for one dtype and engine: steps in a fixed order, in memory that is planned once and reused.
 
-The values of the graph live in the plan's buffers, and outputs in fresh arrays or in those of the caller; what a step takes for
-itself while it runs is its engine's affair. A workspace belongs to one call at a time, so that a program may be called from several
-threads; there are as many as calls that ever ran together.
+The values of the graph live in the plan's buffers, outputs in fresh arrays or in those of the caller, and what an engine takes beside them
+in a reserve of its step: from the second call on nothing else is allocated. A workspace belongs to one call at a time, so that a
+program may be called from several threads; there are as many as calls that ever ran together.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .. import dispatch
 from ..arithmetic import is_number, like
 from ..derive import Absent
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
+from ..memory import Reserve
 from ..scalars import find_family
 from .ir import Graph, Node, given_inputs
 from .plan import Plan, planned
@@ -62,7 +63,7 @@ class Program:
         shapes = [node.shape for node in nodes]
         self.plan: Plan = planned([step.use() for step in self._steps], shapes, outside, self.dtype.itemsize)
         self._constants = {n.place: self._constant(n) for n in nodes if n.op is None and not n.is_input}
-        self._free: collections.deque[list[Any]] = collections.deque()
+        self._free: collections.deque[tuple[list[Any], list[Reserve]]] = collections.deque()
 
     def _assign(self, step: Step, candidates: Sequence[str]) -> None:
         """Choose the first engine that takes a step, or refuse what none takes."""
@@ -124,7 +125,7 @@ class Program:
             workspace = self._free.pop()
         except IndexError:
             workspace = self._workspace()
-        values = list(workspace)
+        values = list(workspace[0])
         for node, x in zip(self.graph.inputs, given, strict=True):
             values[node.place] = x
         for place, constant in self._constants.items():
@@ -138,8 +139,9 @@ class Program:
                 written.add(place)
         memories: dict[int, Any] = {}
         try:
-            for step in self._steps:
-                step.run(values, memories)
+            for step, reserve in zip(self._steps, workspace[1], strict=True):
+                with reserve:
+                    step.run(values, memories)
         finally:
             self._free.append(workspace)
         for place, result in zip(self.graph.outputs, results, strict=True):
@@ -181,14 +183,14 @@ class Program:
                 raise refusal(ArgumentError, "program", "out", array, rule, remedy)
         return arrays
 
-    def _workspace(self) -> list[Any]:
-        """Every planned value as a view of its buffer."""
+    def _workspace(self) -> tuple[list[Any], list[Reserve]]:
+        """Every planned value as a view of its buffer, and what each step takes for itself."""
         buffers = [np.empty(size, self.dtype) for size in self.plan.buffers]
         views: list[Any] = [None] * len(self.graph.nodes)
         for place, buffer_number in self.plan.buffer_of.items():
             shape = self.graph.nodes[place].shape
             views[place] = buffers[buffer_number][: math.prod(shape)].reshape(shape)
-        return views
+        return views, [Reserve() for _ in self._steps]
 
     def __str__(self) -> str:
         names = self.graph.nodes

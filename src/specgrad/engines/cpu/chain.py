@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import threads
+from ...memory import room
 from .cells import Array, Kind, canonical, see
 from .compiled import kernel
 from .plan import Plan, Reads, even, grain
@@ -74,7 +75,8 @@ def tie(op: Any, x: Array) -> Links:
     z = widened(made, found, x, of_output=False)
     for axis, outer, inner in stations(made):
         reads = made.reads[axis]
-        out = np.zeros(outer * reads.length * inner, found.computed)
+        out = room((outer * reads.length * inner,), found.computed)
+        out[...] = 0
         run(kernel("ties.max_pass"), reads, outer, inner, z, out)
         links.append(Link(reads, outer, inner, z, out))
         z = out
@@ -91,7 +93,7 @@ def run(compiled: Any, reads: Reads, outer: int, inner: int, *arrays: Any) -> No
 def push_ties(kept: Links, moved: Array | None) -> Array:
     """Σ of tangents over tied cells, or their number."""
     for reads, outer, inner, z, out in kept.links:
-        pushed = np.empty(out.size, kept.kind.computed)
+        pushed = room((out.size,), kept.kind.computed)
         run(kernel("ties.tie_push"), reads, outer, inner, z, out, moved, pushed)
         moved = pushed
     assert moved is not None
@@ -101,7 +103,7 @@ def push_ties(kept: Links, moved: Array | None) -> Array:
 def pull_ties(kept: Links, arriving: Array) -> Array:
     """Σ of cotangents over the windows with which a cell ties."""
     for reads, outer, inner, z, out in reversed(kept.links):
-        pulled = np.empty(z.size, kept.kind.computed)
+        pulled = room((z.size,), kept.kind.computed)
         run(kernel("ties.tie_pull"), reads, outer, inner, z, out, arriving, pulled)
         arriving = pulled
     return arriving
@@ -126,4 +128,7 @@ def pull(kept: Links, gy: Array) -> Array:
 def divided(shared: Array, sharers: Array) -> Array:
     """Shares, where there is anyone to share: integers divide as the specification's integers would."""
     with np.errstate(all="ignore"):
-        return np.divide(shared, np.maximum(sharers, 1)).astype(shared.dtype, copy=False)
+        among = np.maximum(sharers, 1, out=room(sharers.shape, sharers.dtype))
+        if shared.dtype.kind == "f":
+            return np.divide(shared, among, out=among)
+        return np.divide(shared, among).astype(shared.dtype)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import threads
+from ...memory import room as room_of
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
 from .plan import Pass, Plan
@@ -39,7 +40,7 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
         return fold_planes(seen, x, y, np.empty(0, np.uint8), maximum, divides)
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
-        target = y if last else np.empty(one.outputs, found.computed)
+        target = y if last else room_of((one.outputs,), found.computed)
         divisors: tuple[Array, ...] = (nothing, nothing, nothing)
         if divides and (turn == 0 if backwards else last):
             divisors = seen.plan.divisors
@@ -92,7 +93,7 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     made, found = seen.plan, seen.kind
     flat, array = room_for(seen, out)
     width = np.uint8 if made.codes <= 255 else np.int32
-    codes = np.empty(flat.size, width)
+    codes = room_of((flat.size,), width)
     if made.is_apart and not seen.origin:
         if made.whole:
             marked = fold_planes(seen, seen.flat, flat, codes, maximum=True)
@@ -105,8 +106,8 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     x, known = seen.flat, codes[:0]
     for turn, one in enumerate(made.passes):
         last = turn == len(made.passes) - 1
-        target = flat if last else np.empty(one.outputs, found.computed)
-        codes = np.empty(one.outputs, width)
+        target = flat if last else room_of((one.outputs,), found.computed)
+        codes = room_of((one.outputs,), width)
         bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
         run_find(one, found, x, target, known, codes, bases)
         x, known = target, codes

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...dispatch import check_out
+from ...memory import room
 from ...ops.loss import CrossEntropy, MseLoss
 from ...ops.pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
 from ...ops.reduce import LogSoftmax, Mean, Sum
 from ...scalars import as_indices
+from ...scalars.floats import Numbers
 from .. import reference
 
 TAKES = "pointwise operators, reductions and losses on NumPy arrays of float32 and float64"
@@ -86,7 +88,7 @@ def pull(
                 pulled.append(None)
                 continue
             target = np.empty(np.shape(x), operands[0].dtype) if out is None or out[slot] is None else out[slot]
-            target[...] = _summed(RULES[type(op)].pull(op, operands, kept, slot, cotangent), target.shape)
+            RULES[type(op)].pull_into(op, operands, kept, slot, cotangent, target)
             pulled.append(target)
     return tuple(pulled)
 
@@ -102,8 +104,20 @@ def _summed(array: Array, shape: tuple[int, ...]) -> Array:
         return array
     fresh = array.ndim - len(shape)
     axes = [a for a, n in enumerate(array.shape) if a < fresh or (shape[a - fresh] == 1 and n != 1)]
-    summed: Array = array.sum(axis=tuple(axes), keepdims=True)
+    lengths = tuple(1 if a in axes else n for a, n in enumerate(array.shape))
+    summed: Array = array.sum(axis=tuple(axes), keepdims=True, out=room(lengths, array.dtype))
     return summed.reshape(shape)
+
+
+def made(ufunc: Any, *xs: Any) -> Array:
+    """The value of a pointwise function, in memory that a program may lend."""
+    found: Array = ufunc(*xs, out=room(np.broadcast(*xs).shape, xs[0].dtype))
+    return found
+
+
+def summed_last(array: Array) -> Array:
+    """Σ over the last axis, which stays as one cell."""
+    return array.sum(axis=-1, keepdims=True, out=room((*array.shape[:-1], 1), array.dtype))
 
 
 class Rule:
@@ -119,6 +133,10 @@ class Rule:
         """The cotangent, before it is summed over broadcast axes."""
         return self.push(op, xs, kept, slot, g)
 
+    def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
+        """Write the cotangent; the target may be the memory of the cotangent that arrives, or of an operand."""
+        target[...] = _summed(self.pull(op, xs, kept, slot, g), target.shape)
+
 
 class _Relu(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
@@ -126,7 +144,15 @@ class _Relu(Rule):
         out += 0  # -0.0 becomes 0.0
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return np.where(xs[0] <= 0, xs[0].dtype.type(0), dx)  # NaN passes
+        moved = room(dx.shape, dx.dtype)
+        self.pull_into(op, xs, kept, slot, dx, moved)
+        return moved
+
+    def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
+        off = np.less_equal(xs[0], 0, out=room(xs[0].shape, np.dtype(np.bool_)))  # NaN passes
+        if target is not g:
+            np.copyto(target, g)
+        np.copyto(target, 0, where=off)
 
 
 class _Add(Rule):
@@ -142,7 +168,7 @@ class _Sub(Rule):
         np.subtract(xs[0], xs[1], out=out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return -dx if slot else dx
+        return made(np.negative, dx) if slot else dx
 
 
 class _Mul(Rule):
@@ -150,15 +176,19 @@ class _Mul(Rule):
         np.multiply(xs[0], xs[1], out=out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return dx * xs[1 - slot]
+        return made(np.multiply, dx, xs[1 - slot])
 
 
 class _Scale(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        np.multiply(xs[0], xs[0].dtype.type(op.factor), out=out)
+        np.multiply(xs[0], _factor(op, xs[0]), out=out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return dx * xs[0].dtype.type(op.factor)
+        return made(np.multiply, dx, _factor(op, dx))
+
+
+def _factor(op: Any, x: Array) -> Any:
+    return Numbers(x.dtype).number(op.name, "factor", op.factor)
 
 
 class _Same(Rule):
@@ -179,14 +209,15 @@ class _Sum(Rule):
             out /= self._count(op, xs[0])
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        moved = np.empty(op.output_shape(dx.shape), dx.dtype)
+        moved = room(op.output_shape(dx.shape), dx.dtype)
         self.value(op, (dx,), moved)
         return moved
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         at = op.positions(xs[0].shape)
         kept_axes = g.reshape([1 if p in at else n for p, n in enumerate(xs[0].shape)])
-        return np.broadcast_to(kept_axes / self._count(op, xs[0]) if isinstance(op, Mean) else kept_axes, xs[0].shape)
+        share = made(np.divide, kept_axes, self._count(op, xs[0])) if isinstance(op, Mean) else kept_axes
+        return np.broadcast_to(share, xs[0].shape)
 
     @staticmethod
     def _count(op: Any, x: Array) -> Any:
@@ -195,23 +226,25 @@ class _Sum(Rule):
 
 def _shifted(x: Array) -> tuple[Array, Array]:
     """x - m and log Σ exp(x - m) over the last axis, for a finite m near the maximum."""
-    m = x.max(axis=-1, keepdims=True, initial=-np.inf)
+    m = x.max(axis=-1, keepdims=True, initial=-np.inf, out=room((*x.shape[:-1], 1), x.dtype))
     m[~np.isfinite(m)] = 0
-    below = x - m
-    return below, np.log(np.exp(below).sum(axis=-1, keepdims=True))
+    below = made(np.subtract, x, m)
+    total = summed_last(made(np.exp, below))
+    return below, np.log(total, out=total)
 
 
 class _LogSoftmax(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         below, total = _shifted(xs[0])
         np.subtract(below, total, out=out)
-        return np.exp(out)
+        return made(np.exp, out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return dx - (kept * dx).sum(axis=-1, keepdims=True)
+        return made(np.subtract, dx, summed_last(made(np.multiply, kept, dx)))
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
-        return g - kept * g.sum(axis=-1, keepdims=True)
+        taken = made(np.multiply, kept, summed_last(g))
+        return np.subtract(g, taken, out=taken)
 
 
 class _CrossEntropy(Rule):
@@ -219,29 +252,31 @@ class _CrossEntropy(Rule):
         logits, labels = xs[0], np.asarray(xs[1])[..., None]
         below, total = _shifted(logits)
         np.mean(total - np.take_along_axis(below, labels, -1), out=out)
-        slopes = np.exp(below - total)
+        slopes = made(np.subtract, below, total)
+        np.exp(slopes, out=slopes)
         np.put_along_axis(slopes, labels, np.take_along_axis(slopes, labels, -1) - 1, -1)
         slopes /= slopes.dtype.type(labels.size)
         return slopes
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return (kept * dx).sum()
+        return made(np.multiply, kept, dx).sum()
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
-        return kept * g
+        return made(np.multiply, kept, g)
 
 
 class _MseLoss(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        gap = xs[0] - xs[1]
-        np.mean(gap * gap, out=out)
+        gap = made(np.subtract, xs[0], xs[1])
+        np.mean(np.multiply(gap, gap, out=gap), out=out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         return (self.pull(op, xs, kept, slot, dx)).sum()
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
-        gap = xs[1] - xs[0] if slot else xs[0] - xs[1]
-        return gap * (g * gap.dtype.type(2)) / gap.dtype.type(gap.size)
+        gap = made(np.subtract, xs[slot], xs[1 - slot])
+        np.multiply(gap, g * gap.dtype.type(2), out=gap)
+        return np.divide(gap, gap.dtype.type(gap.size), out=gap)
 
 
 RULES: dict[type, Rule] = {

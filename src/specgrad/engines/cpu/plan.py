@@ -22,6 +22,7 @@ from ...geometry import Axis, Integers, Shape, Sliding, readers, strides
 VECTOR = 64  # bytes
 NARROW = 40  # columns of planes that are better laid out cell by cell
 BLOCK = 1 << 11  # cells of such a plane at most
+TOGETHER = 1 << 12  # cells of such planes that are walked at once, where that is not a vector's worth of planes
 TILE = 4096  # cells of a row that are worked on at once
 LEAST, MOST = 1 << 15, 1 << 18  # cells read or written by one task
 FEW = 7  # windows of up to so many rows are folded row by row
@@ -448,6 +449,16 @@ class Plan:
             and all(r.taps == r.stride == 2 and r.offset == 0 and 2 * r.length <= r.size for r in self.reads)
             and self.reads[-1].length >= self.lanes
         )
+
+    @functools.cached_property
+    def side_by_side(self) -> Plan | None:
+        """The plan by which narrow planes are walked, many together, as the inner axis of one; the last block begins where it still is full."""
+        together = -(-max(TOGETHER // max(self.plane, 1), 1) // self.lanes) * self.lanes
+        last = self.axes[-1]
+        narrow = last.size < NARROW and self.plane <= BLOCK and last.length % self.lanes > 0
+        if self.seen.inner > 1 or not narrow or self.seen.planes < together:
+            return None
+        return replace(self, seen=replace(self.seen, outer=(-(-self.seen.planes // together),), inner=together))
 
     @functools.cached_property
     def whole(self) -> int:

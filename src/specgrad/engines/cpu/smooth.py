@@ -7,10 +7,12 @@ Peak extra memory: what is kept for the derivatives is, per axis, two arrays of 
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...memory import room
 from .cells import Array, Kind, scratch, see
 from .chain import each, leave, stations, widened
 from .compiled import kernel
@@ -94,7 +96,7 @@ def beyond(array: Array) -> Array:
 
 def roomy(cells: int, found: Kind) -> Array:
     """So many cells, and some that can be read beyond them."""
-    return np.empty(cells + VECTOR, found.computed)[:cells]
+    return room((cells + VECTOR,), found.computed)[:cells]
 
 
 def at_hand(ints: Array, found: Kind) -> tuple[Array, Array]:
@@ -104,20 +106,48 @@ def at_hand(ints: Array, found: Kind) -> tuple[Array, Array]:
     return scratch("cells", size, found.computed), scratch("places", taps, np.dtype(np.int64))
 
 
+def planes_of(made: Plan, way: Plan, array: Array, start: int, stop: int, purpose: str) -> Array:
+    """Some planes of a flat array as the passes walk it: its own cells, or a copy where planes are walked together."""
+    each_plane = array.size // max(made.seen.planes, 1)
+    if way is made:
+        return array[start * each_plane : stop * each_plane]
+    together = way.seen.inner
+    cells = scratch(purpose, (stop - start) * together * each_plane + VECTOR, array.dtype)
+    kernel("planes.side_by_side")(array, cells, made.seen.planes, each_plane, together, start, stop)
+    return cells[: (stop - start) * together * each_plane]
+
+
+def room_of(made: Plan, way: Plan, result: Array, start: int, stop: int) -> Array:
+    """Where the planes of a result that `hand_back` takes are to be written."""
+    each_plane = result.size // max(made.seen.planes, 1)
+    if way is made:
+        return result[start * each_plane : stop * each_plane]
+    size = (stop - start) * way.seen.inner * each_plane
+    return scratch("planes to hand back", size + VECTOR, result.dtype)[:size]
+
+
+def hand_back(made: Plan, way: Plan, cells: Array, result: Array, start: int, stop: int) -> None:
+    """What `planes_of` undoes."""
+    if way is not made:
+        each_plane = result.size // max(made.seen.planes, 1)
+        kernel("planes.one_by_one")(cells, result, made.seen.planes, each_plane, way.seen.inner, start, stop)
+
+
 def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
     """The value and, if it `keeps` them, the pairs along the chain."""
     made, found, _, _ = see(op, x)
-    z, known, passes = widened(made, found, x, of_output=False), numbers(op, found), stops(made)
+    way = made.side_by_side or made
+    z, known, passes = widened(made, found, x, of_output=False), numbers(op, found), stops(way)
     if known[1] < 0:
         z = -z
     if 1 < made.seen.inner < made.lanes:
         z = beyond(z)
-    planes = made.seen.planes
+    planes = way.seen.planes
     kept = [tuple(roomy(planes * one.windows, found) for _ in range(2)) for one in passes] if keeps else []
-    y = np.empty(planes * passes[-1].windows, found.computed)
+    y = room((math.prod(made.grid),), found.computed)
 
     def work(start: int, stop: int) -> None:
-        cells, totals = z[start * made.plane : stop * made.plane], None
+        cells, totals = planes_of(made, way, z, start, stop, "planes"), None
         for turn, one in enumerate(passes):
             size = (stop - start) * one.windows
             extremes, sums = (
@@ -134,10 +164,11 @@ def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
                 extremes.reshape(shape)[:, one.empty] = 0
                 sums.reshape(shape)[:, one.empty] = 1
             cells, totals = extremes, sums
-        own = y[start * passes[-1].windows : stop * passes[-1].windows]
+        own = room_of(made, way, y, start, stop)
         kernel("smooth.smooth_value")(cells, totals, own, known, 0, own.size)
+        hand_back(made, way, own, y, start, stop)
 
-    each(planes, made.plane, work)
+    each(planes, way.plane, work)
     if op.pad == "skip":
         for where in made.empty:
             y.reshape(made.grid)[where] = 0
@@ -147,22 +178,29 @@ def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
 def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
     """Tangents forwards or cotangents backwards, times the weights along the chain."""
     made, found, z, pairs = kept
-    known, passes = numbers(made.op, found), stops(made)
+    way = made.side_by_side or made
+    known, passes = numbers(made.op, found), stops(way)
     last = len(passes) - 1
     turns = range(last, -1, -1) if pulls else range(last + 1)
-    if any(1 < one.ints[2] < made.lanes for one in passes):  # kept arrays may have come another way than from `value`
+    if way is made and any(
+        1 < one.ints[2] < made.lanes for one in passes
+    ):  # kept arrays may have come another way than from `value`
         z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
-    result = roomy(made.seen.planes * (passes[0].cells if pulls else passes[last].windows), found)
+    result = roomy(math.prod(made.given) if pulls else math.prod(made.grid), found)
 
     def work(start: int, stop: int) -> None:
-        arriving = moved[start * moved.size // made.seen.planes : stop * moved.size // made.seen.planes]
+        arriving = planes_of(made, way, moved, start, stop, "moved planes")
         for turn in turns:
             one, size = passes[turn], (stop - start) * (passes[turn].cells if pulls else passes[turn].windows)
             own = slice(start * one.cells, stop * one.cells)
-            before = (z[own], None) if turn == 0 else tuple(array[own] for array in pairs[turn - 1])
+            before = (
+                (planes_of(made, way, z, start, stop, "planes"), None)
+                if turn == 0
+                else tuple(array[own] for array in pairs[turn - 1])
+            )
             extremes, sums = (array[start * one.windows : stop * one.windows] for array in pairs[turn])
             if turn == turns[-1]:
-                target = result[start * size // (stop - start) : stop * size // (stop - start)]
+                target = room_of(made, way, result, start, stop)
             else:
                 target = scratch(f"moved {turn}", size + VECTOR, found.computed)[:size]
             kernel("smooth.smooth_move")(
@@ -170,8 +208,9 @@ def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
                 (stop - start) * one.lines, *at_hand(one.ints, found),
             )  # fmt: skip
             arriving = target
+        hand_back(made, way, arriving, result, start, stop)
 
-    each(made.seen.planes, made.plane, work)
+    each(way.seen.planes, way.plane, work)
     return result
 
 
