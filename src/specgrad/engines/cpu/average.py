@@ -30,6 +30,9 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
         counter = np.zeros(1, np.int64)
 
         def spread() -> None:
+            if made.are_pairs:
+                kernel("small.spread_pairs")(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter)
+                return
             room = scratch("cells", size, found.computed)
             kernel("small.spread_small")(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter, room)
 

@@ -220,7 +220,7 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half, bool(made.empty), made.overlaps])
 
     def work(*tasks: Array) -> None:
-        room = scratch("cells", made.plane if found.half else 0, found.computed)
+        room = scratch("cells", made.plane, found.computed)
         kernel("scatter.scatter_winners")(
             arriving, codes, flat, found.zero, ints, by_code, heads, rows, columns, *tasks, room
         )

@@ -7,10 +7,13 @@ before it to reach memory, and neighbouring windows often share their winner: so
 
 from __future__ import annotations
 
-from .rows import fill, place, settle, widen
+from numba.extending import overload
+
+from .rows import copy, fill, place, settle, widen
 from .vectors import at, compiled, inline, take
 
 NEAR = 1 << 14  # cells that fit in the nearest cache
+FAR = 1 << 17  # in the second
 
 
 @compiled
@@ -34,6 +37,18 @@ def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases,
                                 dy[cell] = source[offsets[code] + i]
                             cell += 1
         t = take(counter)
+
+
+def write_out(plane, n, half, flat, offset):
+    """Write a plane that was filled apart to where it belongs."""
+    raise NotImplementedError
+
+
+@overload(write_out, strict=False, jit_options={"error_model": "numpy"})
+def _write_out(plane, n, half, flat, offset):
+    if plane.dtype == flat.dtype:
+        return lambda plane, n, half, flat, offset: copy(at(flat, offset), n, plane)
+    return lambda plane, n, half, flat, offset: settle(plane, n, half, flat, offset)
 
 
 @inline
@@ -78,12 +93,14 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
     cells = heads.size * row_bases.size * columns * inner
     # four planes at once where windows overlap, so that sums follow one another, and what they write fits in the nearest cache
     near = ints[6] != 0 and 4 * reach <= NEAR
+    # else a plane is filled apart, if it fits in the second cache: lines that were cleared may have left it before they are met again
+    apart = half != 0 or (not near and plane <= FAR and columns < cells)
     t = take(counter)
     while t < tasks.shape[0]:
         outer, stop = tasks[t, 0], tasks[t, 1]
         while outer < stop:
             together = 4 if near and inner == 1 and half == 0 and stop - outer >= 4 else 1
-            target = place(gx, outer * plane, scratch)
+            target = at(scratch, 0) if apart else place(gx, outer * plane, scratch)
             cleared = 0
             cell = outer * cells
             for head in heads:
@@ -116,7 +133,8 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
                                     base[won] += widen(arriving[c * inner + i], half, sample)
                     cell += columns * inner
             clear(target, together, plane, cleared, plane)
-            settle(target, plane, half, gx, outer * plane)
+            if apart:
+                write_out(target, plane, half, gx, outer * plane)
             outer += together
         t = take(counter)
 

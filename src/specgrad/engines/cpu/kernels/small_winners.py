@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .rows import copy, fill
+from .small import put_pairs
 from .vectors import (
     at,
     beats,
@@ -25,8 +26,6 @@ from .vectors import (
     put,
     splat,
     take,
-    zipped_high,
-    zipped_low,
 )  # fmt: skip
 
 
@@ -168,8 +167,7 @@ def pull_pairs(g, codes, gx, zero, ints, tasks, counter):
                     code = get_with(own, o, cotangent)
                     even = either(equals(code, splat(left, code)), cotangent, nothing)
                     odd = either(equals(code, splat(right, code)), cotangent, nothing)
-                    put(target, 2 * o, zipped_low(even, odd))
-                    put(target, 2 * o + step, zipped_high(even, odd))
+                    put_pairs(target, o, even, odd, width_out - start)
                 for i in range(2 * width_out, width):
                     target[i] = zero[0]
         t = take(counter)

@@ -138,6 +138,52 @@ def put(typingctx, cells, i, vector):
     return types.void(cells, types.intp, vector), codegen
 
 
+def write_end(builder, to, place, value, count):
+    """Write the last `count` cells of an LLVM vector, or all if there are no more, as if it began at `place`."""
+    index, lanes, size = count.type, value.type.count, cell_bytes(value.type.element)
+
+    def vector_at(row, i, some):
+        return builder.bitcast(builder.gep(row, [i]), ir.VectorType(value.type.element, some).as_pointer())
+
+    spilled, done = cgutils.alloca_once(builder, value.type), cgutils.alloca_once(builder, index)
+    with builder.if_else(builder.icmp_signed(">=", count, index(lanes))) as (whole, part):
+        with whole:
+            builder.store(value, vector_at(to, place, lanes)).align = size
+        with part:
+            builder.store(value, spilled)
+            builder.store(builder.sub(index(lanes), count), done)
+            source = builder.bitcast(spilled, to.type)
+            some = lanes // 2
+            while some:
+                with builder.if_then(builder.icmp_unsigned("!=", builder.and_(count, index(some)), index(0))):
+                    start = builder.load(done)
+                    loaded = builder.load(vector_at(source, start, some))
+                    loaded.align = size
+                    builder.store(loaded, vector_at(to, builder.add(place, start), some)).align = size
+                    builder.store(builder.add(start, index(some)), done)
+                some //= 2
+
+
+def cell_bytes(kind):
+    """How many bytes a cell of this LLVM type has."""
+    return {"half": 2, "float": 4, "double": 8}.get(str(kind)) or kind.width // 8
+
+
+@intrinsic
+def put_end(typingctx, cells, i, vector, kept):
+    """Write the last `kept` cells, or all if there are no more, of a vector that begins at cell i. Cells before them were just written,
+    and lines that are written whole go to memory at once: to write them again is to fetch them back."""
+
+    def codegen(context, builder, signature, args):
+        value = args[2]
+        if cells.dtype.bitwidth < vector.dtype.bitwidth:
+            value = builder.trunc(value, context.get_value_type(Vector(cells.dtype, vector.lanes)))
+        write_end(builder, args[0], args[1], value, args[3])
+        return context.get_dummy_value()
+
+    return types.void(cells, types.intp, vector, types.intp), codegen
+
+
 @intrinsic
 def splat(typingctx, number, other):
     """A number in every cell of a vector, or the number itself where the other is one."""
