@@ -159,6 +159,18 @@ def _settle(row, n, half, flat, offset):
     return narrowed
 
 
+def write_out(row, n, half, flat, offset):
+    """Write a row that was computed apart to where it belongs."""
+    raise NotImplementedError
+
+
+@overload(write_out, strict=False, jit_options={"error_model": "numpy"})
+def _write_out(row, n, half, flat, offset):
+    if row.dtype == flat.dtype:
+        return lambda row, n, half, flat, offset: copy(at(flat, offset), n, row)
+    return lambda row, n, half, flat, offset: settle(row, n, half, flat, offset)
+
+
 def row_at(flat, offset, ring, row, slots, n, staged):
     """A row where it lies, or its staged copy in a ring of so many slots of n cells."""
     raise NotImplementedError
@@ -409,6 +421,22 @@ def lay_out(target, room, left, cells, n, stride):
             put(even, done // 2, evens(a, b))
             put(odd, done // 2, odds(a, b))
             done += 2 * step
+    elif stride == 4:
+        first, second, third, fourth = (
+            at(target, left),
+            at(target, room + left),
+            at(target, 2 * room + left),
+            at(target, 3 * room + left),
+        )
+        while done + 4 * step <= n:
+            a, b, c, d = get(cells, done), get(cells, done + step), get(cells, done + 2 * step), get(cells, done + 3 * step)
+            near, far = evens(a, b), evens(c, d)
+            put(first, done // 4, evens(near, far))
+            put(third, done // 4, odds(near, far))
+            near, far = odds(a, b), odds(c, d)
+            put(second, done // 4, evens(near, far))
+            put(fourth, done // 4, odds(near, far))
+            done += 4 * step
     for q in range(stride):
         own, source = at(target, q * room + left), at(cells, q)
         for i in range(done // stride, (n - q + stride - 1) // stride):

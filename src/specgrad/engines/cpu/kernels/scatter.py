@@ -7,9 +7,7 @@ before it to reach memory, and neighbouring windows often share their winner: so
 
 from __future__ import annotations
 
-from numba.extending import overload
-
-from .rows import copy, fill, place, settle, widen
+from .rows import fill, place, widen, write_out
 from .vectors import at, compiled, inline, take
 
 NEAR = 1 << 14  # cells that fit in the nearest cache
@@ -37,18 +35,6 @@ def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases,
                                 dy[cell] = source[offsets[code] + i]
                             cell += 1
         t = take(counter)
-
-
-def write_out(plane, n, half, flat, offset):
-    """Write a plane that was filled apart to where it belongs."""
-    raise NotImplementedError
-
-
-@overload(write_out, strict=False, jit_options={"error_model": "numpy"})
-def _write_out(plane, n, half, flat, offset):
-    if plane.dtype == flat.dtype:
-        return lambda plane, n, half, flat, offset: copy(at(flat, offset), n, plane)
-    return lambda plane, n, half, flat, offset: settle(plane, n, half, flat, offset)
 
 
 @inline

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .rows import copy, fill, place, read, settle, transpose
+from .rows import copy, fill, lay_out, place, read, settle, transpose
 from .vectors import at, beats, compiled, either, get, get_with, inline, lanes, plus, put, splat, take
 
 FEW = 7
@@ -81,6 +81,25 @@ def across(source, value, code, outputs, inner, taps, stride, dilation, least, s
             later, later_code = at(now, more * shift), at(now_code, more * shift)
             lead(next_value, next_code, length, now, now_code, later, later_code, np.int32(more))
             now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
+    elif inner == 1 and 1 < stride <= FEW and outputs >= lanes(value):
+        # cells are laid out by the rest of their place divided by the stride, where those of one tap are neighbours
+        step, line = lanes(value), outputs + (taps - 1) * dilation // stride + 1
+        lay_out(spare, line, 0, source, (outputs - 1) * stride + (taps - 1) * dilation + 1, stride)
+        for start in range(0, outputs, step):
+            i = min(start, outputs - step)
+            best = get(spare, i)
+            led, tap, place_of, rest = splat(least, best), least, i, 0
+            for _ in range(1, taps):
+                tap = plus(tap, np.int32(1))
+                rest += dilation
+                while rest >= stride:
+                    rest -= stride
+                    place_of += 1
+                later = get(spare, rest * line + place_of)
+                wins = beats(later, best)
+                best, led = either(wins, later, best), either(wins, splat(tap, best), led)
+            put(value, i, best)
+            put(code, i, led)
     elif inner == 1 and stride > 1:
         for o in range(outputs):
             best, won = source[o * stride], least
