@@ -154,6 +154,46 @@ def test_sums_keep_their_bounds(kind):
     holds()
 
 
+def any_window(random, rank):
+    """A maximum of any options, in windows that need not meet the input."""
+
+    def some(least, most):
+        return tuple(int(n) for n in random.integers(least, most, rank))
+
+    kernel = some(1, 4)
+    padding = tuple((int(random.integers(k + 1)), int(random.integers(k + 1))) for k in kernel)
+    if random.integers(3) == 0:
+        return sg.AdaptiveMaxPool(some(1, 5))
+    options = {"stride": some(1, 5), "dilation": some(1, 3), "ceil_mode": bool(random.integers(2))}
+    return sg.MaxPool(kernel, padding=padding, **options)
+
+
+def test_winners_of_planes_side_by_side_are_those_of_the_specification():
+    """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells; indices and cotangents bit for bit."""
+    random, walked, apart = np.random.default_rng(3), 0, 0
+    for turn in range(150):
+        rank, channels = int(random.integers(1, 4)), int(random.choice([16, 19, 33]))
+        dtype = [np.float32, np.float64][turn % 2]
+        lying = random.choice([np.nan, -np.inf, -0.0, 0.0, 1.0, 2.0], (2, *random.integers(1, 9, rank), channels))
+        x = np.moveaxis(lying.astype(dtype), -1, 1)
+        try:
+            op = any_window(random, rank)
+            gy = random.integers(-5, 6, op.output_shape(x.shape)).astype(dtype)
+        except sg.SpecgradError:
+            continue
+        made = pooling.see(op, x).plan
+        walked += made.inside is not None
+        apart += made.inside is not None and made.unread is not None
+        found, expected = (
+            on(engine, lambda op=op, x=x, gy=gy: (*dispatch.with_indices(op, (x,)), op.vjp((x,), gy)[0]))
+            for engine in ("cpu", "reference")
+        )
+        for got, wanted in zip(found, expected, strict=True):
+            assert (bits(got) == bits(wanted)).all()
+    assert walked > 80
+    assert apart > 30
+
+
 ADVERSARIES = {
     "large offset": lambda rng, shape: 1e6 + rng.normal(size=shape),
     "alternating": lambda rng, shape: np.where(np.indices(shape).sum(0) % 2, 1e7, -1e7) + rng.normal(size=shape),

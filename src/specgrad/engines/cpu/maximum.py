@@ -11,7 +11,7 @@ from ... import threads
 from ...memory import room as room_of
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
-from .plan import Pass, Plan
+from .plan import Pass, Plan, offsets
 
 
 class Winners(NamedTuple):
@@ -103,6 +103,11 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
             blank(made, flat, 0)
             blank(made, codes, made.codes)
             return array, codes
+    if made.inside is not None:
+        find_inside(seen, flat, codes)
+        blank(made, flat, 0)
+        blank(made, codes, made.codes)
+        return array, codes
     x, known = seen.flat, codes[:0]
     for turn, one in enumerate(made.passes):
         last = turn == len(made.passes) - 1
@@ -114,6 +119,18 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     blank(made, flat, 0)
     blank(made, codes, made.codes)
     return array, codes
+
+
+def find_inside(seen: Seen, y: Array, codes: Array) -> None:
+    """Winners of planes that lie side by side."""
+    made, found = seen.plan, seen.kind
+    assert made.inside is not None
+    ints, _, tables, tasks = made.inside
+    bases = offsets(made.seen.outer, made.seen.outer_strides) + seen.origin
+    run, inner, counter = kernel("inner.find_inner"), made.seen.inner, np.zeros(1, np.int64)
+    threads.share(
+        lambda: run(seen.flat, y, codes, found.lowest, inner, ints, bases, *tables, tasks, counter), len(tasks)
+    )
 
 
 def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
@@ -188,7 +205,7 @@ def places(kept: Winners) -> Array:
     """The place of each first winner in its plane."""
     (made, _, _, _), codes = kept
     found = np.empty(made.lengths, np.int64)
-    ints, tables = np.array([made.codes, made.seen.inner]), made.in_plane
+    ints, tables = np.array([made.codes, made.seen.inner, bool(made.empty)]), made.in_plane
     each_plane(made, lambda *tasks: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, *tasks))
     return found.transpose(made.back).reshape(made.shape)
 
@@ -214,6 +231,15 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
         small, tasks, _ = made.small_back
         counter, run = np.zeros(1, np.int64), kernel("small_winners.pull_pairs")
         threads.share(lambda: run(arriving, codes, flat, found.zero, small, tasks, counter), len(tasks))
+        return gx
+    if made.inside is not None and made.unread is not None:
+        _, ints, tables, tasks = made.inside
+        run, inner, counter = kernel("inner.pull_inner"), made.seen.inner, np.zeros(1, np.int64)
+        for where in made.unread:
+            flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), inner)[where] = 0
+        threads.share(
+            lambda: run(arriving, codes, flat, found.zero, inner, made.plane, ints, *tables, tasks, counter), len(tasks)
+        )
         return gx
     by_code, heads, rows, columns = made.in_input
     reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner

@@ -489,6 +489,48 @@ class Plan:
             and read <= 2 * rows.size * columns.size
         )
 
+    @functools.cached_property
+    def inside(self) -> tuple[Any, ...] | None:
+        """What the kernels of `inner` are told of the axes, where planes lie side by side and windows have few cells or share few: the
+        numbers, for an operand where it lies and for one in the order seen, the tables, and tasks (ranges of outer planes, heads, rows)."""
+        reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
+        read = math.prod(int(r.count.clip(0).sum()) for r in reads)
+        cells = math.prod(r.size for r in reads)
+        if (
+            len(reads) > 3
+            or self.seen.inner < self.lanes
+            or self.seen.inner_stride != 1
+            or self.half
+            or read > 4 * cells
+        ):
+            return None
+        width = (reads[1].reach * reads[2].nominal, reads[2].nominal, 1)
+        own = strides((*(r.size for r in reads), self.seen.inner))[:-1]
+        given = (*[0] * (3 - len(self.reads)), *self.seen.spatial_strides)
+        ints = [np.array(list(zip(step, (r.step for r in reads), width, strict=True))) for step in (given, own)]
+        lead = reads[0] if len(self.reads) == 3 else reads[1]
+        rest = replace(
+            TRIVIAL, size=cells // max(lead.size, 1), length=math.prod(self.grid[1:-1]) // max(lead.length, 1)
+        )
+        tasks = make_tasks(self.seen.planes, lead, rest, self.seen.inner, rest.length)
+        if lead is reads[0]:
+            tasks[:, 4:] = 0, reads[1].length
+        else:
+            tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
+        return (*ints, tuple((r.first, r.count, r.start) for r in reads), tasks)
+
+    @functools.cached_property
+    def unread(self) -> list[tuple[Any, ...]] | None:
+        """Where in an input no window reads, if windows share no cell."""
+        found = []
+        for axis, own in enumerate(self.axes):
+            times = adjoint_reads(own).count
+            if (times > 1).any():
+                return None
+            if (times < 1).any():
+                found.append((slice(None),) * (axis + 1) + (np.flatnonzero(times < 1),))
+        return found
+
     @property
     def grid(self) -> Shape:
         """The output as (planes, *spatial, inner)."""

@@ -429,7 +429,12 @@ def lay_out(target, room, left, cells, n, stride):
             at(target, 3 * room + left),
         )
         while done + 4 * step <= n:
-            a, b, c, d = get(cells, done), get(cells, done + step), get(cells, done + 2 * step), get(cells, done + 3 * step)
+            a, b, c, d = (
+                get(cells, done),
+                get(cells, done + step),
+                get(cells, done + 2 * step),
+                get(cells, done + 3 * step),
+            )
             near, far = evens(a, b), evens(c, d)
             put(first, done // 4, evens(near, far))
             put(third, done // 4, odds(near, far))

@@ -128,19 +128,26 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
 @compiled
 def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases, tasks, counter):
     """indices = the winner's place in its plane, and -1 where there is none."""
-    none, inner = ints[0], ints[1]
+    none, inner, checked = ints[0], ints[1], ints[2] != 0
     t = take(counter)
     while t < tasks.shape[0]:
         cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size * inner
         for _ in range(tasks[t, 0], tasks[t, 1]):
             for head in heads:
                 for row in row_bases:
+                    if inner == 1 and not checked:
+                        own, found = at(codes, cell), at(indices, cell)
+                        for c in range(column_bases.size):
+                            found[c] = head + row + column_bases[c] + offsets[own[c]]
+                        cell += column_bases.size
+                        continue
                     for column in column_bases:
-                        for _i in range(inner):
-                            code = codes[cell]
-                            if code == none:
-                                indices[cell] = -1
-                            else:
-                                indices[cell] = head + row + column + offsets[code]
-                            cell += 1
+                        own, found, base = at(codes, cell), at(indices, cell), head + row + column
+                        if checked:
+                            for i in range(inner):
+                                found[i] = -1 if own[i] == none else base + offsets[own[i]]
+                        else:
+                            for i in range(inner):
+                                found[i] = base + offsets[own[i]]
+                        cell += inner
         t = take(counter)
