@@ -184,7 +184,9 @@ class Operator(ABC):
 
     def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The operands, without the optional ones that are None."""
-        given = self._tuple("operands", operands)
+        given = operands if type(operands) is tuple else self._tuple("operands", operands)
+        if len(given) == len(self.slots) and given[-1] is not None:
+            return given
         required = sum(not slot.optional for slot in self.slots)
         while required < len(given) <= len(self.slots) and given[-1] is None:
             given = given[:-1]

@@ -47,11 +47,12 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 
 def spanned(op: Any, shape: tuple[int, ...]) -> int:
-    """How many places a window spans at most, gaps included: a winner's code must tell them apart."""
+    """How many places a window spans at most, gaps included, or a few more: a winner's code must tell them apart."""
     if not isinstance(op, SlidingWindow):
         return math.prod(shape)
-    sides = zip(op.kernel_size, cast(tuple[int, ...], op.dilation), strict=True)
-    return math.prod(Sliding(1, k, dilation=d).extent for k, d in sides)
+    sides = list(zip(op.kernel_size, cast(tuple[int, ...], op.dilation), strict=True))
+    most = math.prod(k * d for k, d in sides)
+    return most if most < 1 << 31 else math.prod(Sliding(1, k, dilation=d).extent for k, d in sides)
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
