@@ -13,6 +13,8 @@ from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for
 from .compiled import kernel
 from .plan import Pass, Plan, offsets
 
+FEW = 32  # cells of a window of which each is better written than the winner looked up
+
 
 class Winners(NamedTuple):
     """What the derivatives keep: which tap won, as one code per output cell, in the order of the plan."""
@@ -128,9 +130,12 @@ def find_inside(seen: Seen, y: Array, codes: Array) -> None:
     ints, _, tables, tasks = made.inside
     bases = offsets(made.seen.outer, made.seen.outer_strides) + seen.origin
     run, inner, counter = kernel("inner.find_inner"), made.seen.inner, np.zeros(1, np.int64)
-    threads.share(
-        lambda: run(seen.flat, y, codes, found.lowest, inner, ints, bases, *tables, tasks, counter), len(tasks)
-    )
+
+    def work() -> None:
+        room = scratch("codes", inner, np.dtype(np.int32))
+        run(seen.flat, y, codes, found.lowest, inner, ints, bases, *tables, tasks, counter, room)
+
+    threads.share(work, len(tasks))
 
 
 def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
@@ -232,7 +237,7 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
         counter, run = np.zeros(1, np.int64), kernel("small_winners.pull_pairs")
         threads.share(lambda: run(arriving, codes, flat, found.zero, small, tasks, counter), len(tasks))
         return gx
-    if made.inside is not None and made.unread is not None:
+    if made.inside is not None and made.unread is not None and made.codes <= FEW:
         _, ints, tables, tasks = made.inside
         run, inner, counter = kernel("inner.pull_inner"), made.seen.inner, np.zeros(1, np.int64)
         for where in made.unread:

@@ -10,13 +10,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from .rows import fill
-from .vectors import at, beats, compiled, either, equals, get, get_with, lanes, put, splat, take
+from .rows import copy, fill
+from .vectors import at, beats, compiled, either, equals, get, get_with, inline, lanes, put, splat, take
+
+FEW = 32  # cells of a window whose leaders stay in registers
+
+
+@inline
+def lead_cell(best, led, inner, cells, code):
+    """Let the cells of this code take the lead of each plane where they beat it; what is written twice is written alike."""
+    step = lanes(best)
+    for place in range(0, inner, step):
+        i = min(place, inner - step)
+        value, later = get(best, i), get(cells, i)
+        wins = beats(later, value)
+        put(best, i, either(wins, later, value))
+        put(led, i, either(wins, splat(np.int32(code), value), get_with(led, i, value)))
 
 
 @compiled
-def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, tasks, counter):
+def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, tasks, counter, scratch):
     """y, codes = the leaders of the windows of the tasks it takes; those without a cell have the identity and code 0."""
+    led = at(scratch, 0)
     head_first, head_count, head_start = heads
     row_first, row_count, row_start = rows
     first, count, start_of = columns
@@ -39,23 +54,37 @@ def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, 
                             1, 2
                         ]
                         least += (first[c] - start_of[c]) // ints[2, 1]
+                        deep_step, deep_code = ints[0, 1] * ints[0, 0], ints[0, 1] * ints[0, 2]
+                        down_step, down_code = ints[1, 1] * ints[1, 0], ints[1, 1] * ints[1, 2]
+                        if head_count[h] * row_count[r] * count[c] > FEW:  # as cells lie in memory
+                            copy(target, inner, corner)
+                            fill(led, inner, np.int32(least))
+                            for deep in range(head_count[h]):
+                                for down in range(row_count[r]):
+                                    cells = at(corner, deep * deep_step + down * down_step)
+                                    code = least + deep * deep_code + down * down_code
+                                    for tap in range(count[c]):
+                                        lead_cell(
+                                            target, led, inner, at(cells, tap * ints[2, 1] * ints[2, 0]), code + tap
+                                        )
+                            for i in range(inner):
+                                target_codes[i] = led[i]
+                            continue
                         for place in range(0, inner, step):
                             i = min(place, inner - step)
                             best = get(corner, i)
-                            led = splat(np.int32(least), best)
+                            own = splat(np.int32(least), best)
                             for deep in range(head_count[h]):
                                 for down in range(row_count[r]):
-                                    cells = at(
-                                        corner, i + deep * ints[0, 1] * ints[0, 0] + down * ints[1, 1] * ints[1, 0]
-                                    )
-                                    code = least + deep * ints[0, 1] * ints[0, 2] + down * ints[1, 1] * ints[1, 2]
-                                    for across in range(count[c]):
-                                        later = get(cells, across * ints[2, 1] * ints[2, 0])
+                                    cells = at(corner, i + deep * deep_step + down * down_step)
+                                    code = least + deep * deep_code + down * down_code
+                                    for tap in range(count[c]):
+                                        later = get(cells, tap * ints[2, 1] * ints[2, 0])
                                         wins = beats(later, best)
                                         best = either(wins, later, best)
-                                        led = either(wins, splat(np.int32(code + across), best), led)
+                                        own = either(wins, splat(np.int32(code + tap), best), own)
                             put(target, i, best)
-                            put(target_codes, i, led)
+                            put(target_codes, i, own)
         t = take(counter)
 
 
