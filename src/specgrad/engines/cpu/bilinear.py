@@ -15,7 +15,7 @@ import numpy as np
 
 from ...geometry import Integers, Shape, Sliding
 from ...ops.conv import Bilinear
-from .plan import VECTOR
+from .passes import VECTOR
 
 TILE_BYTES = 1 << 21  # columns of a tile, per thread: wide enough for good products, small enough for the caches
 LEAST_TILE = 96  # narrower tiles make poor products

@@ -15,7 +15,9 @@ from ... import threads
 from ...memory import room
 from .cells import Array, Kind, canonical, see
 from .compiled import kernel
-from .plan import Plan, Reads, even, grain
+from .passes import even, grain
+from .plan import Plan
+from .reads import Reads
 
 
 class Link(NamedTuple):

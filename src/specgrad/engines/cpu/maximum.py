@@ -11,7 +11,9 @@ from ... import threads
 from ...memory import room as room_of
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
-from .plan import Pass, Plan, offsets
+from .passes import Pass
+from .plan import Plan
+from .reads import offsets
 
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 

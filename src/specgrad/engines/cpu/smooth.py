@@ -16,7 +16,9 @@ from ...memory import room
 from .cells import Array, Kind, scratch, see
 from .chain import each, leave, stations, widened
 from .compiled import kernel
-from .plan import VECTOR, Plan, adjoint_reads
+from .passes import VECTOR
+from .plan import Plan
+from .reads import adjoint_reads
 
 
 class Station(NamedTuple):

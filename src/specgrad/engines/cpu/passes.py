@@ -1,0 +1,219 @@
+"""Passes of kernels over (outer, rows, columns, inner), and the tasks that threads share them by.
+
+Windows of rank 1 and 2 take one pass; every further axis takes one more, over whole rows. A pass is made of integers and small tables;
+the kernels are the same for every pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...geometry import Integers, Shape, strides
+from .reads import TRIVIAL, Layout, Reads, offsets
+
+VECTOR = 64  # bytes
+NARROW = 40  # columns of planes that are better laid out cell by cell
+BLOCK = 1 << 11  # cells of such a plane at most
+TILE = 4096  # cells of a row that are worked on at once
+LEAST, MOST = 1 << 15, 1 << 18  # cells read or written by one task
+NOTHING = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One run of a kernel over (outer, rows, columns, inner)."""
+
+    rows: Reads
+    columns: Reads
+    outer: int
+    inner: int
+    bases: Integers
+    ints: Integers
+    tasks: Integers
+    """Each a range of outer planes, of rows and of columns."""
+    scratch: int
+    code_scratch: int
+    small: Integers | None = None
+    """The numbers of the kernel for small windows, where it will do."""
+    block: Pass | None = None
+    """The pass over a few planes that are laid out cell by cell, where rows are better made longer so."""
+
+    @property
+    def bins(self) -> tuple[Integers, Integers]:
+        """The bins of the columns where they are not uniform."""
+        return (NOTHING, NOTHING) if self.columns.taps else (self.columns.first, self.columns.count)
+
+    @property
+    def block_cells(self) -> tuple[int, int]:
+        """How many cells a block has before and after, if this is the pass over one."""
+        if len(self.bases) == self.outer:
+            return 0, 0
+        return self.rows.size * self.columns.size * self.inner, self.rows.length * self.columns.length * self.inner
+
+    @property
+    def outputs(self) -> int:
+        return self.outer * self.rows.length * self.columns.length * self.inner
+
+
+def make_pass(
+    rows: Reads,
+    columns: Reads,
+    outer: Integers,
+    inner: int,
+    steps: Shape,
+    lanes: int,
+    half: int,
+    divides: bool = False,
+    codes: int = 1,
+) -> Pass:
+    """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used."""
+    _, column_step, inner_step = steps
+    staged = half > 0 or divides or (inner_step != 1 and inner > 1) or column_step != inner
+    slots = rows.extent
+    lengths = (columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots)
+    across = (columns.up, columns.offset, columns.taps, columns.stride, columns.dilation)
+    ints = np.array([*steps, *lengths, staged, half, divides, *across, rows.size, codes, 0], np.int64)
+    tile = ints[-1] = max(min(columns.length, TILE // inner), 1)
+    span = (tile - 1) * columns.stride + (max(columns.taps, 1) - 1) * columns.dilation + 1
+    span = (span if columns.taps else columns.size) * inner
+    m = tile * inner
+    fold_scratch = (slots + rows.block + 1) * max(span, m) + 4 * span + m
+    code_scratch = (slots + rows.block + 2) * m + 2 * span
+    lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
+    lies = lies and bool((outer == np.arange(len(outer)) * rows.size * columns.size).all())
+    small = small_numbers(rows, columns) if lies and not staged and is_small(rows, columns, lanes) else None
+    block = None
+    narrow = (
+        columns.size * columns.length < NARROW**2
+        and max(rows.size * columns.size, rows.length * columns.length) <= BLOCK
+    )
+    if lies and small is None and narrow and len(outer) >= 2 * lanes:
+        steps = (columns.size * lanes, lanes, 1)
+        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, divides, codes)
+        tasks = make_tasks(len(outer), rows, columns, 1, tile)
+        block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
+    return Pass(
+        rows,
+        columns,
+        len(outer),
+        inner,
+        outer,
+        ints,
+        make_tasks(len(outer), rows, columns, inner, tile),
+        max(fold_scratch, (slots + rows.block + 2) * m + 3 * span)
+        + 4 * (columns.size + columns.offset + 8) * inner
+        + 16 * lanes,
+        code_scratch + 4 * lanes,
+        small,
+        block,
+    )
+
+
+def is_small(rows: Reads, columns: Reads, lanes: int) -> bool:
+    """Whether windows have up to 3×3 neighbouring taps, at strides of 1 or 2, in rows that vectors fit in."""
+    return are_few(rows, columns) and lanes <= columns.size <= TILE
+
+
+def in_blocks(tasks: Integers, outer: int, together: int) -> Integers:
+    """Tasks over planes that are taken several at a time."""
+    starts = np.unique(tasks[:, 0] // together * together)
+    found = np.zeros((len(starts), 6), np.int64)
+    found[:, 0], found[:, 1] = starts, np.append(starts[1:], outer)
+    return found
+
+
+def are_few(*axes: Reads) -> bool:
+    return all(0 < a.taps <= 3 and a.stride <= 2 and a.dilation == 1 and a.up == 1 and a.offset < 16 for a in axes)
+
+
+def turned(axis: Reads) -> Reads:
+    """An axis of which the inputs are made from the outputs."""
+    return replace(axis, size=axis.length, length=axis.size)
+
+
+def small_numbers(rows: Reads, columns: Reads) -> Integers:
+    return np.array(
+        [rows.size, columns.size, rows.length, columns.length]
+        + [n for axis in (rows, columns) for n in (axis.taps, axis.stride, axis.offset)]
+    )
+
+
+def make_tasks(outer: int, rows: Reads, columns: Reads, inner: int, tile: int) -> Integers:
+    """Tasks of about `grain` cells: ranges of outer planes, of rows where planes are large, of tiles where rows are long."""
+    if outer == 0 or rows.length == 0 or columns.length == 0:
+        return np.zeros((0, 6), np.int64)
+    row_cells = max(columns.size, columns.length) * inner * max(rows.size, rows.length) // max(rows.length, 1) or 1
+    plane_cells = row_cells * rows.length
+    some = grain(outer * plane_cells)
+    planes, several_rows, several_columns = even(outer, some // plane_cells), rows.length, columns.length
+    if plane_cells > some:
+        several_rows = max(even(rows.length, some // row_cells), rows.block)
+    if row_cells * several_rows > some:
+        tiles = -(-columns.length // tile)
+        several_columns = tile * even(tiles, tiles * some // (row_cells * several_rows))
+    tasks = [
+        (o, min(o + planes, outer), r, min(r + several_rows, rows.length), c, min(c + several_columns, columns.length))
+        for o in range(0, outer, planes)
+        for r in range(0, rows.length, several_rows)
+        for c in range(0, columns.length, several_columns)
+    ]
+    return np.array(tasks)
+
+
+def grain(cells: int) -> int:
+    """How many of these cells a task takes: some sixteen tasks, none so small or large that its own cost shows."""
+    return min(max(cells // 16, LEAST), MOST)
+
+
+def even(n: int, some: int) -> int:
+    """About `some` things at a time out of n, at least one, in parts that are equal and, if more than one, even in number."""
+    parts = -(-n // max(some, 1)) or 1
+    return max(-(-n // (parts + parts % 2 if parts > 1 else 1)), 1)
+
+
+def chain(
+    reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, divides: bool, backwards: bool
+) -> tuple[Pass, ...]:
+    """The passes: the last two axes together, then each axis before them; backwards, the other way round."""
+    sizes = [r.size for r in reads]
+    rank, made, used = len(reads), [], 1
+    fused = max(rank - 2, 0)
+    order = [*range(fused), fused] if backwards else [fused, *range(fused - 1, -1, -1)]
+    now = list(sizes)
+    for turn, axis in enumerate(order):
+        first = turn == 0
+        contiguous = strides((seen.planes, *now, seen.inner))
+        step = seen.spatial_strides if first else contiguous[1:-1]
+        inner_step = seen.inner_stride if first else 1
+        before = offsets(tuple(now[:axis]), tuple(step[:axis]))
+        planes = offsets(seen.outer, seen.outer_strides) if first else offsets((seen.planes,), contiguous[:1])
+        bases = (planes[:, None] + before).reshape(-1)
+        if axis == fused:
+            rows = reads[-2] if rank > 1 else TRIVIAL
+            row_step = step[-2] if rank > 1 else 0
+            one = make_pass(
+                rows,
+                reads[-1],
+                bases,
+                seen.inner,
+                (row_step, step[-1], inner_step),
+                lanes,
+                half,
+                divides and first,
+                reads[-1].nominal,
+            )
+            now[fused:] = [r.length for r in reads[fused:]]
+            used *= reads[-1].nominal * rows.reach
+        else:
+            rows = reads[axis]
+            rest = math.prod(now[axis + 1 :]) * seen.inner
+            line = np.arange(rest)
+            columns = Reads(rest, rest, line[:0], line[:0], line[:0], 1, 1)
+            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, half, divides and first, used)
+            now[axis] = rows.length
+            used *= rows.reach
+        made.append(one)
+    return tuple(made)
