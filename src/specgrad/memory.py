@@ -6,6 +6,7 @@ asked for, so that from its second run on nothing is allocated. Arrays of a rese
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -14,7 +15,22 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+LINE = 64  # bytes of a cache line
+LARGE = 1 << 14  # bytes from which it matters where an array begins
+
 _here = threading.local()
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array whose cells are anything; a large one begins with a cache line, since vectors that are written across two of them cost twice."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    if size < LARGE or dtype.hasobject:
+        return np.empty(shape, dtype)
+    memory = np.empty(size + LINE, np.uint8)
+    skipped = -memory.ctypes.data % LINE
+    found: Array = memory[skipped : skipped + size].view(dtype).reshape(shape)
+    return found
 
 
 class Reserve:
@@ -38,10 +54,10 @@ class Reserve:
     def room(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """The next array, if it is what it was; else a new one in its place."""
         if self.taken == len(self.arrays):
-            self.arrays.append(np.empty(shape, dtype))
+            self.arrays.append(empty(shape, dtype))
         found = self.arrays[self.taken]
         if found.shape != shape or found.dtype != dtype:
-            found = self.arrays[self.taken] = np.empty(shape, dtype)
+            found = self.arrays[self.taken] = empty(shape, dtype)
         self.taken += 1
         return found
 
@@ -49,4 +65,4 @@ class Reserve:
 def room(shape: tuple[int, ...], dtype: Any) -> Array:
     """An array whose cells are anything, for use until the call ends or, where something is kept, until that is used."""
     reserve: Reserve | None = getattr(_here, "reserve", None)
-    return np.empty(shape, dtype) if reserve is None else reserve.room(shape, dtype)
+    return empty(shape, dtype) if reserve is None else reserve.room(shape, dtype)

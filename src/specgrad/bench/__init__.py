@@ -114,7 +114,7 @@ def specgrad_calls(load: Workload, x: Array) -> dict[str, tuple[Callable[[], Any
     op, engine = load.op, dispatch.load("cpu")
     y = op(x)
     value, kept = engine.keep(op, (x,))
-    held, room = x.nbytes if not hasattr(kept, "codes") else kept.codes.nbytes, (np.empty_like(x),)
+    held, room = x.nbytes if not hasattr(kept, "codes") else kept.codes.nbytes, engine.pull(op, (x,), kept, value)
     moved = {
         "forward": (lambda: op(x, out=y), x.nbytes + y.nbytes),
         "vjp": (lambda: engine.pull(op, (x,), kept, value, out=room), x.nbytes + y.nbytes),

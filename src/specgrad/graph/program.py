@@ -19,7 +19,7 @@ from .. import dispatch
 from ..arithmetic import is_number, like
 from ..derive import Absent
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
-from ..memory import Reserve
+from ..memory import Reserve, empty
 from ..scalars import find_family
 from .ir import Graph, Node, given_inputs
 from .plan import Plan, planned
@@ -168,7 +168,7 @@ class Program:
         return numbers[0] if numbers else np.zeros(())
 
     def _fresh(self) -> list[Any]:
-        return [np.empty(self.graph.nodes[place].shape, self.dtype) for place in self.graph.outputs]
+        return [empty(self.graph.nodes[place].shape, self.dtype) for place in self.graph.outputs]
 
     def _checked(self, out: Any, given: Sequence[Any]) -> list[Any]:
         """Arrays of the caller to write the outputs into, which must not lie over an input or over each other."""
@@ -185,7 +185,7 @@ class Program:
 
     def _workspace(self) -> tuple[list[Any], list[Reserve]]:
         """Every planned value as a view of its buffer, and what each step takes for itself."""
-        buffers = [np.empty(size, self.dtype) for size in self.plan.buffers]
+        buffers = [empty((size,), self.dtype) for size in self.plan.buffers]
         views: list[Any] = [None] * len(self.graph.nodes)
         for place, buffer_number in self.plan.buffer_of.items():
             shape = self.graph.nodes[place].shape

@@ -9,7 +9,7 @@ import numpy as np
 from ... import threads
 from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
-from .maximum import fold
+from .maximum import each_plane, fold
 
 
 def value(op: Any, x: Array, out: Array | None) -> Array:
@@ -37,6 +37,16 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
             kernel("small.spread_small")(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter, room)
 
         threads.share(spread, len(tasks))
+        return gx
+    bins = made.bins_back
+    if bins is not None:
+        size = bins[-1].size + made.axes[-1].length + 1 + made.axes[-1].size
+
+        def spread_alike(*tasks: Array) -> None:
+            room = scratch("cells", size, found.computed)
+            kernel("bins.spread_bins")(arriving, flat, found.zero, *bins, *tasks, room)
+
+        each_plane(made, spread_alike)
         return gx
     fold(seen.plan.passes_back, seen, arriving, flat, maximum=None, divides=True)
     return gx

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...dispatch import check_out
+from ...memory import LINE, empty
 from .plan import Plan, plan
 
 Array = npt.NDArray[Any]
 HALVES = {"float16": 1, "bfloat16": 2}
-LINE = 64  # bytes of a cache line
 KEPT = 1 << 20  # cells
 
 
@@ -121,7 +121,7 @@ def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
         as_seen = out.reshape(tuple(made.lengths[p] for p in made.back)).transpose(made.seen.order)
         if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
             return as_seen.view(found.stored).reshape(-1), out
-    memory = np.empty(made.lengths, found.dtype)
+    memory = empty(made.lengths, found.dtype)
     flat = (memory.view(found.stored) if found.half else memory).reshape(-1)
     return flat, memory if made.is_as_given else memory.transpose(made.back).reshape(made.shape)
 
@@ -133,7 +133,7 @@ def room_for_input(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
         as_seen = out.reshape(tuple(made.given[p] for p in made.back)).transpose(made.seen.order)
         if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
             return as_seen.view(found.stored).reshape(-1), out
-    memory = np.empty(made.given, found.dtype)
+    memory = empty(made.given, found.dtype)
     return memory.view(found.stored).reshape(-1), memory.transpose(made.back)
 
 

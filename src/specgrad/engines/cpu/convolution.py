@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ... import threads
 from ...dispatch import check_out, write
-from ...memory import room
+from ...memory import empty, room
 from ...ops.conv import Bilinear, ConvTranspose
 from ...scalars.floats import admitted
 from .. import reference
@@ -130,7 +130,7 @@ def forward(op: Bilinear, operands: tuple[Any, ...], out: Any = None) -> Any:
 def target_for(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], read: tuple[Array, ...]) -> Array:
     """What a result is written into: `out` where its memory will do and nothing that is read lies in it; else an array of its own."""
     if out is None:
-        return np.empty(shape, dtype)
+        return empty(shape, dtype)
     direct = out.dtype == dtype and out.flags.c_contiguous and not any(np.may_share_memory(out, x) for x in read)
     return out if direct else room(shape, dtype)
 

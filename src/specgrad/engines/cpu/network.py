@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...dispatch import check_out
-from ...memory import room
+from ...memory import empty, room
 from ...ops.loss import CrossEntropy, MseLoss
 from ...ops.pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
 from ...ops.reduce import LogSoftmax, Mean, Sum
@@ -48,7 +48,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     shape = op.output_shape(*(x.shape for x in operands))
     op.check(operands)
     if out is None:
-        out = np.empty(shape, operands[0].dtype)
+        out = empty(shape, operands[0].dtype)
     check_out(op.name, out, shape, operands[0].dtype)
     with np.errstate(all="ignore"):
         return out, RULES[type(op)].value(op, operands, out)
@@ -87,7 +87,7 @@ def pull(
             if not op.slots[slot].differentiable or not (wanted is None or wanted[slot]):
                 pulled.append(None)
                 continue
-            target = np.empty(np.shape(x), operands[0].dtype) if out is None or out[slot] is None else out[slot]
+            target = empty(np.shape(x), operands[0].dtype) if out is None or out[slot] is None else out[slot]
             RULES[type(op)].pull_into(op, operands, kept, slot, cotangent, target)
             pulled.append(target)
     return tuple(pulled)

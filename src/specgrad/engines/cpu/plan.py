@@ -96,6 +96,25 @@ class Plan:
         return small_numbers(rows, columns), tasks, scratch
 
     @functools.cached_property
+    def bins_back(self) -> tuple[Any, ...] | None:
+        """The tables and divisors of the way back through an average of planes, where windows are large and overlap little."""
+        if len(self.axes) != 2 or self.seen.inner > 1 or self.half:
+            return None
+        axes = [adjoint_reads(axis) for axis in self.axes]
+        large = all(2 * axis.length <= axis.size and axis.size > 4 for axis in self.axes)
+        if not large or any(a.step != 1 or a.count.max(initial=0) > 2 for a in axes):
+            return None
+        by, _, columns = self.divisors
+        length, width = (axis.length for axis in self.axes)
+        divisors = np.broadcast_to(
+            by[:, None] * (columns if columns.size else np.ones(width, by.dtype)), (length, width)
+        )
+        rows, read = axes
+        near = np.where(read.count > 0, read.first, width)
+        far = np.where(read.count > 1, read.first + 1, width)
+        return rows.first, rows.count, near, far, np.ascontiguousarray(divisors)
+
+    @functools.cached_property
     def plane_tasks(self) -> Integers:
         """Ranges of outer planes."""
         planes, cells = self.seen.planes, max(self.plane, 1)
