@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from .passes import Pass
 from .plan import Plan
 from .reads import offsets
 
+NEAR, FAR = 1 << 14, 1 << 17  # cells that fit in the nearest cache, and in the second
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 
 
@@ -250,10 +252,16 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
         return gx
     by_code, heads, rows, columns = made.in_input
     reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner
-    ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half, bool(made.empty), made.overlaps])
+    # four planes at once where windows overlap, so that sums need not wait for one another, and what they write fits in the nearest cache;
+    # else a plane is filled apart if it fits in the second: lines that were cleared may have left it before they are met again
+    near = made.overlaps and 4 * reach <= NEAR
+    apart = bool(found.half) or (
+        not near and made.plane <= FAR and made.seen.inner * columns.size < math.prod(made.grid[1:])
+    )
+    ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half, bool(made.empty), near, apart])
 
     def work(*tasks: Array) -> None:
-        room = scratch("cells", made.plane, found.computed)
+        room = scratch("cells", made.plane if apart else 0, found.computed)
         kernel("scatter.scatter_winners")(
             arriving, codes, flat, found.zero, ints, by_code, heads, rows, columns, *tasks, room
         )

@@ -10,9 +10,6 @@ from __future__ import annotations
 from .rows import fill, place, widen, write_out
 from .vectors import at, compiled, inline, take
 
-NEAR = 1 << 14  # cells that fit in the nearest cache
-FAR = 1 << 17  # in the second
-
 
 @compiled
 def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases, tasks, counter):
@@ -73,14 +70,11 @@ def scatter_rows(base, arriving, codes, columns, column_bases, offsets, half, sa
 
 @compiled
 def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, tasks, counter, scratch):
-    """gx = at each cell the sum of the cotangents of the windows that it won."""
+    """gx = at each cell the sum of the cotangents of the windows that it won; `near`: four planes at once, `apart`: one, in scratch."""
     none, inner, plane, reach, half, checked = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] != 0
+    near, apart = ints[6] != 0, ints[7] != 0
     columns = column_bases.size
     cells = heads.size * row_bases.size * columns * inner
-    # four planes at once where windows overlap, so that sums follow one another, and what they write fits in the nearest cache
-    near = ints[6] != 0 and 4 * reach <= NEAR
-    # else a plane is filled apart, if it fits in the second cache: lines that were cleared may have left it before they are met again
-    apart = half != 0 or (not near and plane <= FAR and columns < cells)
     t = take(counter)
     while t < tasks.shape[0]:
         outer, stop = tasks[t, 0], tasks[t, 1]
