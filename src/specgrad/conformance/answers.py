@@ -97,6 +97,8 @@ class Answers:
         groups = (*case.operands, *case.tangents, case.cotangent)
         self.special = not all(np.isfinite(widened(a)).all() for a in groups)
         self.whole = self.dtype.kind in "iu"
+        self.adjoints: dict[Any, Any] = {}
+        """Pairs of derivatives whose inner products were compared, and what became of them."""
 
     @functools.cached_property
     def value(self) -> Answer:

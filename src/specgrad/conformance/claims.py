@@ -170,6 +170,15 @@ def transpose(trial: Trial) -> Outcome | None:
         p.shape != x.shape for p, x in zip(results[1:], case.operands, strict=True)
     ):
         return None
+    key = tuple((r.dtype, r.tobytes()) for r in results)
+    known: Outcome | None = answers.adjoints.get(key)  # most right subjects agree in every bit
+    outcome = _adjoints(trial, results) if known is None else known
+    answers.adjoints[key] = outcome
+    return outcome
+
+
+def _adjoints(trial: Trial, results: list[Array]) -> Outcome:
+    case, answers = trial.case, trial.answers
     tangents, arriving = [bounds.fractions(t) for t in case.tangents], bounds.fractions(case.cotangent)
     left = inner(bounds.fractions(results[0]), arriving)
     right = sum(inner(t, bounds.fractions(p)) for t, p in zip(tangents, results[1:], strict=True))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..operator import Operator
@@ -25,6 +24,7 @@ from .cases import STRATEGIES, Case, bfloat16
 from .claims import CLAIMS, refusal
 from .judge import Outcome
 from .readings import recognise
+from .search import drawn
 from .shrink import size, smallest
 from .subject import NotOffered
 from .telling import WINDOWED, telling
@@ -126,29 +126,7 @@ def told_as(title: str, case: Case, outcome: Outcome) -> Difference:
 
 def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
     """Cases of an operator over floats, the same for the same seed."""
-    return drawn_cases(floating(STRATEGIES[kind]), count, start)
-
-
-def drawn_cases(cases: st.SearchStrategy[Case], count: int, start: int) -> list[Case]:
-    """Cases drawn by Hypothesis, the same for the same seed."""
-    if count <= 0:
-        return []
-    drawn: list[Case] = []
-
-    @seed(start)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate,),
-    )
-    @given(cases)
-    def collect(case: Case) -> None:
-        drawn.append(case)
-
-    collect()
-    return drawn
+    return drawn(floating(STRATEGIES[kind]), count, start)
 
 
 @st.composite
@@ -203,8 +181,8 @@ class Session:
         if (kind, -1) not in self._cases:
             self._cases[kind, -1] = [(title, case, Answers(case)) for title, case in telling(kind)]
         if (kind, examples) not in self._cases:
-            drawn = random_cases(kind, examples, self.start)
-            self._cases[kind, examples] = [("found by search", case, Answers(case)) for case in drawn]
+            searched = random_cases(kind, examples, self.start)
+            self._cases[kind, examples] = [("found by search", case, Answers(case)) for case in searched]
         told = self._cases[kind, -1]
         common = [one for one in told if one[2].aspect in ("", "padding")]
         thinned = {id(one) for place, one in enumerate(common) if place % every}

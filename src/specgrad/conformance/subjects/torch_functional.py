@@ -24,6 +24,7 @@ from ...ops import (
 )
 from ..subject import NotOffered
 from .shapes import fed, is_a, only, rank_of, sizes_of, symmetric
+from .tensors import array_of, tensor_of
 
 Array = np.ndarray[Any, Any]
 
@@ -99,7 +100,7 @@ def applied(op: Any, *operands: Any) -> Any:
 class TorchFunctional:
     """torch.nn.functional on a device."""
 
-    conventions = ("empty window is -inf", "padding is multiplied")
+    conventions: tuple[str, ...] = ("empty window is -inf", "padding is multiplied")
 
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
@@ -111,18 +112,16 @@ class TorchFunctional:
         return applied(op, *tensors)
 
     def _tensors(self, arrays: tuple[Array, ...]) -> list[Any]:
-        if any(a.dtype.name == "bfloat16" for a in arrays):
-            raise NotOffered("bfloat16 NumPy arrays")
-        return [torch.from_numpy(a.copy(order="C")).to(self.device) for a in arrays]
+        return [tensor_of(a, self.device) for a in arrays]
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        return np.asarray(self.apply(op, *self._tensors(inputs)).detach().cpu().numpy())
+        return array_of(self.apply(op, *self._tensors(inputs)), inputs[0])
 
     def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
         pushed = torch.func.jvp(
             lambda *xs: self.apply(op, *xs), tuple(self._tensors(inputs)), tuple(self._tensors(tangents))
         )[1]
-        return np.asarray(pushed.detach().cpu().numpy())
+        return array_of(pushed, inputs[0])
 
     def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
         leaves = [t.requires_grad_() for t in self._tensors(inputs)]
@@ -143,7 +142,7 @@ class TorchFunctional:
 
 
 def _numpy(tensor: Any, like: Array) -> Array:
-    return np.zeros_like(like) if tensor is None else np.asarray(tensor.detach().cpu().numpy())
+    return np.zeros_like(like) if tensor is None else array_of(tensor, like)
 
 
 def subjects() -> list[Any]:
