@@ -19,7 +19,7 @@ from ..ops import ConvTranspose, SmoothMaxPool
 from ..ops.pool import Maximum
 from ..scalars.dual import Dual
 from . import bounds
-from .bounds import Judged
+from .bounds import Judged, finfo
 from .cases import Case
 
 Array = np.ndarray[Any, Any]
@@ -67,15 +67,6 @@ def is_half(dtype: np.dtype[Any]) -> bool:
 def computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The precision that results of this dtype are computed in."""
     return np.dtype(np.float32) if is_half(dtype) else dtype if dtype.kind == "f" else np.dtype(np.float64)
-
-
-def finfo(dtype: np.dtype[Any]) -> Any:
-    """Precision and range of a float type, bfloat16 included."""
-    if dtype.name == "bfloat16":
-        import ml_dtypes
-
-        return ml_dtypes.finfo(dtype)
-    return np.finfo(dtype)
 
 
 def _rounded(exact: Array, bound: Array, dtype: np.dtype[Any]) -> Array:

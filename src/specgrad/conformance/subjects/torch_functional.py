@@ -100,7 +100,7 @@ def applied(op: Any, *operands: Any) -> Any:
 class TorchFunctional:
     """torch.nn.functional on a device."""
 
-    conventions: tuple[str, ...] = ("empty window is -inf", "padding is multiplied")
+    conventions: tuple[str, ...] = ("empty window is -inf", "padding is multiplied", "rounded at every step")
 
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
