@@ -6,6 +6,7 @@ after a crash, and when this process has done its own part, a new one takes the 
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import queue
 import signal
@@ -20,7 +21,6 @@ from .runner import Cell, Plan
 
 def serve(connection: Any, plan: Plan) -> None:
     """Check the subjects of the files that are handed out, and send what is found, one operator of one subject at a time."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the interruption is the other process's to handle
     from .report import versions
     from .runner import Session
 
@@ -81,7 +81,8 @@ class Beside:
         ours, theirs = context.Pipe()
         worker = Worker(context.Process(target=serve, args=(theirs, self.plan), daemon=True), ours)
         self._workers.append(worker)
-        worker.process.start()
+        with _uninterrupted():
+            worker.process.start()
         theirs.close()
         # a pipe holds little: whoever does not read what is sent stops the sender
         threading.Thread(target=self._receive, args=(worker,), daemon=True).start()
@@ -148,3 +149,16 @@ class Beside:
             worker.process.terminate()
             worker.process.join(5)
         return self.cells
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore interruptions for a moment: a process that is started now inherits it, and leaves them to this one for good."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -304,8 +304,11 @@ def _each(part: str, trial: Trial, got: tuple[Any, ...], answers: list[Answer]) 
     return worst(judged) if len(judged) == len(outcomes) else None
 
 
-def _all_parts(trial: Trial) -> list[Outcome]:
-    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite, the value only)."""
+def _all_parts(trial: Trial) -> list[Outcome] | None:
+    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite, the value only).
+
+    None where all have a wrong shape, which is the shape claim's to say.
+    """
     outcomes = [_value(trial)]
     smooth = "exp" in trial.case.op.needs
     if not trial.answers.whole and not (trial.answers.special and smooth):
@@ -316,7 +319,7 @@ def _all_parts(trial: Trial) -> list[Outcome]:
                 continue
             except Refused as error:
                 outcomes.append(refusal(error))
-    return [o for o in outcomes if o is not None]
+    return [o for o in outcomes if o is not None] or None
 
 
 def refusal(error: Refused) -> Outcome:

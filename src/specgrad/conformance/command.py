@@ -160,10 +160,7 @@ def _named(given: list[str]) -> tuple[list[Any], dict[str, str]]:
     for place in given:
         found = load(place) if ":" in place else subjects.named(place)
         if found is None:
-            known = ", ".join(subjects.NAMES)
-            raise Misuse(
-                f"{place!r} is no subject here; write path/to/file.py:subject, package.module:subject, or one of: {known}"
-            )
+            raise Misuse(f"{place!r}: {subjects.absent(place)}")
         if found.name in names:
             raise Misuse(f"two subjects are called {found.name!r}")
         chosen.append(found)
@@ -195,7 +192,8 @@ def _run(
         )
         session.cells = report.cells
         try:
-            session.cells += exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly)
+            for cell in exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly):
+                session.cells.append(cell)
             session.run(chosen, kinds)
             if beside is not None:
                 if plan.effort.examples:  # a quick run is over before another process is under way

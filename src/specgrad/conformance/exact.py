@@ -7,7 +7,7 @@ Hypothesis from the strategies that the tests use.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -27,17 +27,17 @@ NAME = "specgrad exact"
 EXACT: dict[str, Callable[..., str | None]] = {"adjoint": claims.adjoint, "witness": claims.dual_witness}
 
 
-def cells(examples: int, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS) -> list[Cell]:
-    """The claims about the specification itself that are among the wanted ones."""
-    made = []
+def cells(
+    examples: int, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS
+) -> Iterator[Cell]:
+    """The claims about the specification itself that are among the wanted ones, one after the other."""
     for kind in kinds:
         if "fixed" in wanted:
-            made.append(_fixed(kind))
+            yield _fixed(kind)
         chosen = {name: claim for name, claim in EXACT.items() if name in wanted}
         cases = drawn(STRATEGIES[kind], examples, start) if chosen else []
         for name, claim in chosen.items():
-            made.append(_tried(kind, name, claim, cases, start))
-    return made
+            yield _tried(kind, name, claim, cases, start)
 
 
 def _fixed(kind: type[Operator]) -> Cell:

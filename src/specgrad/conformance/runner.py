@@ -269,7 +269,11 @@ class Session:
                 cell.not_offered = str(reason)
                 continue
             except Refused as error:
-                cell.refusals.append(Difference("a published answer", case, refusal(error)))
+                told = Difference("a published answer", case, refusal(error))
+                alike = (cell.subject, cell.operator, str(look(case, told.outcome)))
+                told = self._refusals.setdefault(alike, told)
+                if told not in cell.refusals:
+                    cell.refusals.append(told)
                 continue
             cell.cases += 1
             if not outcome.holds:

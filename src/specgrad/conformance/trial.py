@@ -114,6 +114,10 @@ class Trial:
 def _array(method: str, result: Any) -> Array:
     """A copy of the result: a subject may use its memory again in the next call."""
     try:
-        return np.array(result)
+        made: Array = np.array(result)
     except Exception as error:
-        raise Refused(method, f"{method} returned {type(result).__name__}, which is no array: {error}") from error
+        words = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise Refused(method, f"{method} returned {type(result).__name__}, which is no array: {words}") from error
+    if made.dtype.kind not in "biuf" and made.dtype.name != "bfloat16":
+        raise Refused(method, f"{method} returned {type(result).__name__} of {made.dtype}, not of real numbers")
+    return made

@@ -65,6 +65,15 @@ def found(homes: Iterable[str]) -> tuple[list[Any], dict[str, str]]:
     return subjects, missing
 
 
+def absent(name: str) -> str:
+    """Why there is no subject with this name, and what can be written instead."""
+    for home in HOMES.values():
+        if name in home.names:
+            return f"{home.missing} is not installed" if home.missing else "it has no device here that it could run on"
+    written = "path/to/file.py:subject, package.module:subject, or one of: " + ", ".join(NAMES)
+    return f"is no subject; write {written}"
+
+
 def named(name: str) -> Any:
     """The subject with this name, or None; a device may follow the name of a library, as in "tinygrad python"."""
     homes = {home: one for home, one in HOMES.items() if any(name.startswith(begin) for begin in one.names)}
