@@ -20,7 +20,7 @@ from . import report as reports
 from . import suites as outside
 from .beside import Beside
 from .subject import BadSubject, load
-from .telling import WINDOWED
+from .telling import WINDOWED, operator_called
 
 INTERRUPTED = 130
 
@@ -122,10 +122,10 @@ class Misuse(Exception):
 
 
 def _kind(name: str) -> Any:
-    for kind in WINDOWED:
-        if name in (kind.__name__, kind.name):
-            return kind
-    raise Misuse(f"--operator {name}: choose from " + ", ".join(kind.__name__ for kind in WINDOWED))
+    try:
+        return operator_called(name)
+    except ValueError as error:
+        raise Misuse(f"--operator {error}") from None
 
 
 def _exact_kinds(names: list[str] | None) -> list[Any]:
@@ -133,9 +133,10 @@ def _exact_kinds(names: list[str] | None) -> list[Any]:
 
 
 def _claim(name: str) -> str:
-    if name not in runner.ALL_CLAIMS:
-        raise Misuse(f"--claim {name}: choose from " + ", ".join(runner.ALL_CLAIMS))
-    return name
+    try:
+        return runner.claim_called(name)
+    except ValueError as error:
+        raise Misuse(f"--claim {error}") from None
 
 
 def _distinct(items: Iterable[Any]) -> list[Any]:

@@ -32,7 +32,16 @@ from .trial import Refused, Trial
 
 ALL_CLAIMS = (*CLAIMS, "fixed", "refuses")
 MOST_GROUPS = 6
+
+
 ABOUT_CONDUCT = ("shape", "dtype", "adjoint", "witness", "unmodified", "deterministic")
+
+
+def claim_called(name: str) -> str:
+    """The name of a claim; raises ValueError with those there are."""
+    if name not in ALL_CLAIMS:
+        raise ValueError(f"{name}: choose from " + ", ".join(ALL_CLAIMS))
+    return name
 
 
 @dataclass(frozen=True)

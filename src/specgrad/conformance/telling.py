@@ -427,6 +427,14 @@ WINDOWED = tuple(_LISTS)
 """The operators that have telling cases: those with windows."""
 
 
+def operator_called(name: Any) -> type[Operator]:
+    """The operator with this name, `MaxPool` or `max_pool`, or the class itself; raises ValueError with those there are."""
+    for kind in WINDOWED:
+        if name in (kind, kind.__name__, kind.name):
+            return kind
+    raise ValueError(f"{name}: choose from " + ", ".join(kind.__name__ for kind in WINDOWED))
+
+
 def telling(kind: type[Operator]) -> list[Telling]:
     """The telling cases of an operator."""
     return list(_LISTS[kind]())
