@@ -19,8 +19,9 @@ from ..operator import Operator
 from ..scalars.dual import Dual
 from . import bounds
 from .answers import Answer
-from .cases import Case, Fixed
+from .cases import Case
 from .judge import Outcome, compare, number, same_bits, worst
+from .published import Fixed
 from .subject import NotOffered
 from .trial import Refused, Trial
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..operator import Operator
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Linear, MaxPool, SmoothMaxPool
-from .cases import FIXED, Case, Fixed
+from .cases import Case
 from .judge import Outcome
+from .published import FIXED, Fixed
 from .subject import NotOffered
 from .telling import distinct
 from .trial import Refused, Trial
