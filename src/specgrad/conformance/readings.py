@@ -351,6 +351,8 @@ def recognise(case: Case, part: str, got: Any, expected: Any) -> Reading | None:
     """The reading that gives what a subject returned and the specification does not, or None."""
     if isinstance(case.op, SmoothMaxPool) or not isinstance(case.op, Pool | Bilinear):
         return None
+    if not part.startswith(("value", "JVP", "VJP of", "second derivative in")):
+        return None
     try:
         result = widened(np.asarray(got))
     except (TypeError, ValueError):
