@@ -14,7 +14,7 @@ from specgrad.cli import app
 from specgrad.conformance import runner, subjects
 from specgrad.conformance.beside import Beside
 from specgrad.conformance.cases import Case
-from specgrad.conformance.readings import READINGS, recognise
+from specgrad.conformance.readings import NAMES, recognise
 from specgrad.conformance.subject import BadSubject, load
 from specgrad.conformance.telling import WINDOWED, directed, row, telling
 from specgrad.conformance.trial import Refused, Trial
@@ -130,6 +130,16 @@ def test_a_module_in_the_folder_of_the_command_is_found(tmp_path):
     assert (done.returncode, "made here: holds in" in done.stdout) == (0, True), done.stderr
 
 
+def test_a_convention_that_nobody_knows_is_misuse(tmp_path):
+    (tmp_path / "own_rules.py").write_text(
+        "class Own:\n    name, conventions = 'own', ('split tie',)\n    def forward(self, op, inputs):\n        return op(*inputs)\n",
+        encoding="utf-8",
+    )
+    result = CliRunner().invoke(app, ["check", f"{tmp_path}/own_rules.py:Own"])
+    assert result.exit_code == 2
+    assert "split tie is no convention; choose from" in " ".join(result.output.split())
+
+
 def test_a_subject_that_offers_nothing_is_misuse_and_not_a_pass(tmp_path):
     place = tmp_path / "idle.py"
     place.write_text(
@@ -168,7 +178,7 @@ def test_homes_say_what_their_subjects_are(home):
     for subject in found:
         assert subject.name.startswith(told.names)
         assert getattr(subject, "slow", False) == told.slow
-        assert set(getattr(subject, "conventions", ())) <= {r.name for r in READINGS} | {"rounded at every step"}
+        assert set(getattr(subject, "conventions", ())) <= set(NAMES)
 
 
 def test_an_absent_subject_is_told_with_the_reason(monkeypatch):

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..ops import OPERATORS
-from . import exact, runner, subjects
+from . import exact, readings, runner, subjects
 from . import report as reports
 from . import suites as outside
 from .beside import Beside
@@ -162,6 +162,11 @@ def _named(given: list[str]) -> tuple[list[Any], dict[str, str]]:
         found = load(place) if ":" in place else subjects.named(place)
         if found is None:
             raise Misuse(f"{place!r}: {subjects.absent(place)}")
+        unknown = set(getattr(found, "conventions", ())) - set(readings.NAMES)
+        if unknown:
+            raise Misuse(
+                f"{place!r}: {', '.join(sorted(unknown))} is no convention; choose from {', '.join(readings.NAMES)}"
+            )
         if found.name in names:
             raise Misuse(f"two subjects are called {found.name!r}")
         chosen.append(found)

@@ -324,6 +324,10 @@ STEPWISE = Reading(
 )
 
 
+NAMES = tuple(reading.name for reading in (*READINGS, SIGN, STEPWISE))
+"""What a subject may name as its conventions."""
+
+
 def stepwise(case: Case, part: str, result: Array) -> bool:
     """Whether a result lies within the bound of sums whose every step is rounded to the operands' half type."""
     op: Any = case.op
