@@ -120,6 +120,10 @@ CEILED: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
+GEOMETRIC = frozenset(f"{title}{end}" for title, _, _ in (*WINDOWS, *CEILED) for end in ("", ", not counted"))
+"""The titles of cases about windows alone, of which a run of a slow subject may leave some out."""
+
+
 def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[Telling]:
     """Every window, over distinct numbers."""
     for title, shape, words in WINDOWS:
@@ -336,6 +340,9 @@ def convolutions() -> Iterator[Telling]:
     yield Telling(
         "NaN stays in the windows that read it",
         directed(Conv((2,)), row(NAN, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
+    )
+    yield Telling(
+        "NaN in the weight reaches all windows", directed(Conv((2,)), row(1, 2, 3), np.array([[[1, NAN]]], np.float32))
     )
     yield Telling(
         "infinity stays in the windows that read it",
