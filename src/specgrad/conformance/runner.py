@@ -27,7 +27,7 @@ from .readings import recognise
 from .search import drawn
 from .shrink import size, smallest
 from .subject import NotOffered
-from .telling import GEOMETRIC, WINDOWED, telling
+from .telling import NUMERIC, WINDOWED, telling
 from .trial import Refused, Trial
 
 ALL_CLAIMS = (*CLAIMS, "fixed", "refuses")
@@ -52,7 +52,7 @@ class Effort:
     peer_examples: int
     shrink_seconds: float
     every: int = 1
-    """Every how many-th telling case about windows alone is tried (all others are)."""
+    """Every how many-th telling case about plain windows and padding is tried (all others are)."""
     slow_every: int = 8
     """The same for subjects that say they are `slow`, such as those that compile every shape."""
     peer_shrink_seconds: float | None = None
@@ -193,7 +193,7 @@ class Session:
             searched = random_cases(kind, examples, self.start)
             self._cases[kind, examples] = [("found by search", case, Answers(case)) for case in searched]
         told = self._cases[kind, -1]
-        common = [one for one in told if one[0] in GEOMETRIC]
+        common = [one for one in told if one[2].aspect in ("", "padding") and one[0] not in NUMERIC]
         thinned = {id(one) for place, one in enumerate(common) if place % every}
         return [one for one in told if id(one) not in thinned] + self._cases[kind, examples][:: 1 + 3 * slow]
 

@@ -120,8 +120,13 @@ CEILED: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-GEOMETRIC = frozenset(f"{title}{end}" for title, _, _ in (*WINDOWS, *CEILED) for end in ("", ", not counted"))
-"""The titles of cases about windows alone, of which a run of a slow subject may leave some out."""
+NUMERIC = frozenset(
+    {
+        *("subnormal numbers", "large offsets", "the lowest finite number", "a mean of large offsets"),
+        *("a running sum must not lose precision", "cancellation of large terms", *FLOATS),
+    }
+)
+"""The titles of plain cases about numbers; of those about windows, a run of a slow subject may leave some out."""
 
 
 def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[Telling]:
