@@ -9,7 +9,7 @@ import torch
 
 from ...engines import gpu
 from ...ops import SmoothMaxPool
-from ...ops.pool import Pool
+from ...ops.pool import Maximum, Pool
 from ..subject import NotOffered
 from .tensors import array_of, tensor_of
 
@@ -44,6 +44,8 @@ class GpuEngine:
         op.output_shape(*(x.shape for x in inputs))
         if inputs[0].dtype.name not in ("float16", "bfloat16", "float32", "float64"):
             raise NotOffered(f"{inputs[0].dtype}")
+        if gpu.launch.INTERPRETED and inputs[0].dtype.name == "bfloat16" and not isinstance(op, Maximum):
+            raise NotOffered("bfloat16 in Triton's interpreter, which truncates where the device rounds")
         x = self.tensor(inputs[0])
         reason = gpu.refuses(op, (x,))
         if reason is not None:
