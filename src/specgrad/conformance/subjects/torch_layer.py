@@ -21,6 +21,9 @@ class TorchLayer(TorchFunctional):
         super().__init__(device)
         self.name = f"specgrad torch {device}"
 
+    def _spare(self, op: Any, inputs: tuple[Any, ...]) -> None:
+        """Nothing of ours is left out."""
+
     def apply(self, op: Any, *tensors: Any) -> Any:
         return op(*tensors)
 
