@@ -247,6 +247,13 @@ def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, s
         ["MaxPool", "--values", "1"],
         ["Linear", "--stride", "2"],
         ["ConvTranspose", "--output-padding", "3"],
+        ["MaxPool", "--values", "a,b"],
+        ["MaxPool", "--input", "-3,3"],
+        ["MaxPool", "--input", "1000,1000"],
+        ["MaxPool", "--svg", "/no/such/folder/window.svg"],
+        ["MaxPool", "--png", "/no/such/folder/window.png"],
+        ["SmoothMaxPool", "--beta", "nan"],
+        ["AdaptiveMaxPool", "--output-size", "0,1"],
     ],
 )
 def test_explain_refuses_with_2(words):
@@ -271,10 +278,18 @@ def test_pytest_cases_of_a_right_subject(check):
 
 
 def test_pytest_cases_fail_with_the_counterexample():
-    (case,) = pytest_cases(load(f"{FAULTY}/last_winner.py:subject"), operators=[MaxPool], claims=["ties"], examples=0)
+    (case,) = pytest_cases(
+        load(f"{FAULTY}/last_winner.py:subject"), operators=["max_pool"], claims=["ties"], examples=0
+    )
     assert case.id == "MaxPool-ties"
     with pytest.raises(AssertionError, match="op = MaxPool"):
         case.values[0]()
+
+
+@pytest.mark.parametrize("words", [{"operators": ["Relu"]}, {"operators": "MaxPool"}, {"claims": ["values"]}])
+def test_pytest_cases_refuse_names_that_would_select_nothing(words):
+    with pytest.raises(ValueError, match="choose from"):
+        pytest_cases(load(f"{FAULTY}/right.py:subject"), **words)
 
 
 def test_a_refusal_is_told_apart_from_not_offering():

@@ -12,7 +12,7 @@ from specgrad.conformance import NotOffered, beyond, exact, runner, subjects
 from specgrad.conformance.answers import Answers
 from specgrad.conformance.brief import MISTAKES, PARTS, TIED, brief
 from specgrad.conformance.subject import load
-from specgrad.conformance.telling import WINDOWED, telling
+from specgrad.conformance.telling import NUMERIC, WINDOWED, telling
 from specgrad.conformance.trial import Refused, Trial
 from specgrad.conformance.words import drawn, pasteable
 
@@ -168,3 +168,13 @@ def test_what_the_far_case_refuses_is_told():
 
     with pytest.raises(Refused, match="OverflowError: too many cells"):
         beyond.far(Refusing(), 2**21)
+
+
+def test_a_slow_subject_leaves_out_windows_and_no_numbers():
+    session = runner.Session(runner.Effort(0, 0, 0.0, slow_every=8))
+    for kind in WINDOWED:
+        every, some = ([title for title, *_ in session.cases(kind, 0, slow)] for slow in (False, True))
+        left = set(every) - set(some)
+        assert left
+        assert not left & NUMERIC
+    assert {title for kind in WINDOWED for title, _ in telling(kind)} >= NUMERIC

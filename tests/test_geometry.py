@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import adaptive_axis, sliding_axis
 
-from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
+from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool, Reshape
 from specgrad.conformance.cases import sliding_axes
 from specgrad.geometry import Adaptive, Sliding, readers, same_padding
 
@@ -101,3 +101,14 @@ def test_global_is_adaptive_to_one_and_a_full_kernel(sizes, random):
 def test_adaptive_to_a_divisor_is_sliding(m, k):
     adaptive, sliding = Adaptive(m * k, m).taps(), Sliding(m * k, k, k).taps()
     assert all(np.array_equal(a, b) for a, b in zip(adaptive, sliding, strict=True))
+
+
+def test_an_axis_may_be_longer_than_32_bits_count():
+    """The geometry of a long axis is exact, and takes memory for the outputs only, not for the cells."""
+    n = 2**31 + 2
+    pool = MaxPool((2,), stride=2**20, padding=((0, 1),))
+    assert pool.output_shape((n,)) == (2**11 + 1,)
+    steps = list(pool.geometry((n,)).block(2**11, 2**11 + 1).steps())
+    assert [int(step.place[0][0]) for step in steps] == [2**31, 2**31 + 1]
+    assert AdaptiveAvgPool((3,)).output_shape((3 * n,)) == (3,)
+    assert Reshape((-1, n)).output_shape((2, n)) == (2, n)

@@ -10,7 +10,8 @@ from hypothesis import given, settings  # noqa: E402
 import specgrad as sg  # noqa: E402
 import specgrad.torch  # noqa: E402
 from specgrad.conformance import bounds  # noqa: E402
-from specgrad.conformance.cases import FIXED, STRATEGIES  # noqa: E402
+from specgrad.conformance.cases import STRATEGIES  # noqa: E402
+from specgrad.conformance.published import FIXED  # noqa: E402
 from specgrad.engines import reference  # noqa: E402
 from specgrad.ops import OPERATORS  # noqa: E402
 from specgrad.ops.pool import Maximum, Pool  # noqa: E402

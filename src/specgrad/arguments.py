@@ -22,10 +22,21 @@ Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 Pairs = tuple[tuple[int, int], ...]
 
 LARGEST = 2**31 - 1
+"""What a parameter of a window may be: products of two stay far below 2^63, so that places are exact in 64 bits."""
+LONGEST = 2**63 - 1
+"""What the length of an array's axis may be."""
 
 
-def integer(name: str, argument: str, value: Any, least: int | None, axis: int | None = None, whole: Any = None) -> int:
-    """`value` as an exact int that is at least `least`; `whole` is the argument as written, for the message."""
+def integer(
+    name: str,
+    argument: str,
+    value: Any,
+    least: int | None,
+    axis: int | None = None,
+    whole: Any = None,
+    most: int = LARGEST,
+) -> int:
+    """`value` as an exact int from `least` to `most`; `whole` is the argument as written, for the message."""
     shown = value if whole is None else whole
     try:
         if isinstance(value, bool):
@@ -36,8 +47,8 @@ def integer(name: str, argument: str, value: Any, least: int | None, axis: int |
         raise refusal(ArgumentError, name, argument, shown, rule, "write whole numbers", axis) from None
     if least is not None and exact < least:
         raise refusal(ArgumentError, name, argument, shown, f"must be at least {least}", "write a larger integer", axis)
-    if abs(exact) > LARGEST:
-        raise refusal(ArgumentError, name, argument, shown, "is larger than any array", "write a smaller integer", axis)
+    if abs(exact) > most:
+        raise refusal(ArgumentError, name, argument, shown, f"must be at most {most}", "write a smaller integer", axis)
     return exact
 
 
@@ -149,7 +160,7 @@ def factor(name: str, value: Any) -> int | float | Fraction:
 def shape(name: str, value: Any) -> tuple[int, ...]:
     """`shape`: one length per axis, one of which may be -1: whatever is left."""
     entries = value if is_sequence(value) else (value,)
-    lengths = tuple(integer(name, "shape", v, -1, axis, value) for axis, v in enumerate(entries))
+    lengths = tuple(integer(name, "shape", v, -1, axis, value, LONGEST) for axis, v in enumerate(entries))
     if lengths.count(-1) > 1:
         raise refusal(ArgumentError, name, "shape", value, "has more than one -1", "leave one length open at most")
     return lengths
@@ -176,7 +187,7 @@ def axes(name: str, value: Any, rank: int) -> tuple[int, ...] | None:
 
 def divisor(name: str, value: Any) -> int:
     """`divisor_override`: any integer but 0."""
-    exact = integer(name, "divisor_override", value, None)
+    exact = integer(name, "divisor_override", value, None, most=LONGEST)
     if exact == 0:
         raise refusal(ArgumentError, name, "divisor_override", value, "must not be 0", "write another integer, or None")
     return exact

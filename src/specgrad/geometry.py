@@ -156,8 +156,8 @@ def sliding_axes(
     for axis, (n, k, s, d) in enumerate(zip(sizes, kernel_size, stride, dilation, strict=True)):
         before, after = same_padding(n, k, s, d) if isinstance(padding, str) else padding[axis]
         sliding = Sliding(n, k, s, before, after, d, ceil_mode)
-        if sliding.length > LARGEST:
-            rule = f"the result would have {sliding.length} cells there"
+        if sliding.length > LARGEST and before + after > n:
+            rule = f"the result would have {sliding.length} cells there, most of them of padding alone"
             raise refusal(ArgumentError, name, "padding", padding, rule, "use less padding", axis)
         if sliding.length < 1:
             rule = f"the kernel spans {sliding.extent} cells but the padded input has {n + before + after}"
@@ -293,12 +293,12 @@ class Block:
 def pool_geometry(shape: Shape, positions: tuple[int, ...], spatial: Sequence[Axis]) -> Geometry:
     """Windows over the axes at `positions` of one operand; every other axis is batch."""
     step = strides(shape)
-    axes = [each(length, step[p]) for p, length in enumerate(shape)]
+    batch = tuple(p for p in range(len(shape)) if p not in positions)
+    reads = {p: each(shape[p], step[p]) for p in batch}
     for p, axis in zip(positions, spatial, strict=True):
         cell, real, exists = axis.taps()
-        axes[p] = AxisReads((cell * step[p],), real, exists)
-    batch = tuple(p for p in range(len(shape)) if p not in positions)
-    return Geometry(tuple(axes), batch + positions)
+        reads[p] = AxisReads((cell * step[p],), real, exists)
+    return Geometry(tuple(reads[p] for p in range(len(shape))), batch + positions)
 
 
 def broadcast_geometry(shape: Shape, operands: Sequence[Shape]) -> Geometry:

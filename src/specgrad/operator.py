@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from . import dispatch
-from .arguments import integer
+from .arguments import LONGEST, integer
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
 from .scalars import as_operand
@@ -235,6 +235,6 @@ def checked_shapes(op: Operator, shapes: tuple[Any, ...]) -> tuple[Shape, ...]:
         rule = f"takes the shapes of ({names}), of which {required} are required"
         raise refusal(ShapeError, op.name, "shapes", len(shapes), rule, "give one shape per operand")
     return tuple(
-        tuple(integer(op.name, f"shape of {slot.name}", n, 0, axis, shape) for axis, n in enumerate(shape))
+        tuple(integer(op.name, f"shape of {slot.name}", n, 0, axis, shape, LONGEST) for axis, n in enumerate(shape))
         for slot, shape in zip(op.slots, shapes, strict=False)
     )

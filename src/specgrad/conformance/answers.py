@@ -19,7 +19,7 @@ from ..ops import ConvTranspose, SmoothMaxPool
 from ..ops.pool import Maximum
 from ..scalars.dual import Dual
 from . import bounds
-from .bounds import Judged
+from .bounds import Judged, finfo
 from .cases import Case
 
 Array = np.ndarray[Any, Any]
@@ -69,15 +69,6 @@ def computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if is_half(dtype) else dtype if dtype.kind == "f" else np.dtype(np.float64)
 
 
-def finfo(dtype: np.dtype[Any]) -> Any:
-    """Precision and range of a float type, bfloat16 included."""
-    if dtype.name == "bfloat16":
-        import ml_dtypes
-
-        return ml_dtypes.finfo(dtype)
-    return np.finfo(dtype)
-
-
 def _rounded(exact: Array, bound: Array, dtype: np.dtype[Any]) -> Array:
     """The bound, and for half types one final rounding."""
     if dtype.kind in "iu":
@@ -97,6 +88,8 @@ class Answers:
         groups = (*case.operands, *case.tangents, case.cotangent)
         self.special = not all(np.isfinite(widened(a)).all() for a in groups)
         self.whole = self.dtype.kind in "iu"
+        self.adjoints: dict[Any, Any] = {}
+        """Pairs of derivatives whose inner products were compared, and what became of them."""
 
     @functools.cached_property
     def value(self) -> Answer:

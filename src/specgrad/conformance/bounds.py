@@ -44,6 +44,15 @@ class Judged(NamedTuple):
         return max(shares, default=0.0)
 
 
+def finfo(dtype: np.dtype[Any]) -> Any:
+    """Precision and range of a float type, bfloat16 included."""
+    if dtype.name == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.finfo(dtype)
+    return np.finfo(dtype)
+
+
 def fractions(array: Array) -> Array:
     """A float or integer array as exact rationals."""
     made = np.empty(np.shape(array), object)
@@ -70,14 +79,16 @@ def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Arra
 
 def gamma(count: Array, dtype: np.dtype[Any]) -> Array:
     """γ(count + 1) for every cell, as Fractions."""
-    unit = Fraction(2) ** -(np.finfo(dtype).nmant + 1)
+    unit = Fraction(2) ** -(finfo(dtype).nmant + 1)
+    if count.size and (int(count.max()) + 1) * unit >= 1:
+        raise ArithmeticError(f"a sum of {count.max()} terms in {dtype} has no bound")
     bound: Array = np.frompyfunc(lambda n: (int(n) + 1) * unit / (1 - (int(n) + 1) * unit), 1, 1)(count)
     return bound
 
 
 def sums(count: Array, magnitude: Array, dtype: np.dtype[Any]) -> Array:
     """The bound of sums of `count` terms whose absolute values add up to `magnitude`."""
-    underflow = Fraction(float(np.finfo(dtype).smallest_subnormal))
+    underflow = Fraction(float(finfo(dtype).smallest_subnormal))
     lost = np.frompyfunc(lambda n: (int(n) + 1) * underflow, 1, 1)(count)
     return np.asarray(gamma(count, dtype) * magnitude + lost, dtype=object)
 
@@ -87,32 +98,36 @@ def magnitudes(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(np.abs(x) for x in operands) if isinstance(op, Bilinear) else operands
 
 
-def value(op: Operator, operands: tuple[Array, ...]) -> Judged:
-    """The bound of a sum of products (average, convolution)."""
+def value(op: Operator, operands: tuple[Array, ...], precision: np.dtype[Any] | None = None) -> Judged:
+    """The bound of a sum of products (average, convolution), in the operands' precision or another."""
     exact = tuple(map(fractions, operands))
     count, _ = terms(op, [x.shape for x in operands])
     total = np.asarray(op(*exact), dtype=object)
     magnitude = np.abs(np.asarray(op(*(np.abs(x) for x in exact)), dtype=object))
-    return Judged(total, sums(count.reshape(total.shape), magnitude, operands[0].dtype))
+    return Judged(total, sums(count.reshape(total.shape), magnitude, precision or operands[0].dtype))
 
 
-def jvp(op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...]) -> Judged:
+def jvp(
+    op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...], precision: np.dtype[Any] | None = None
+) -> Judged:
     """The bound of a directional derivative whose slopes are exact or products (all but smooth max)."""
     exact, moved = tuple(map(fractions, operands)), tuple(map(fractions, tangents))
     count, _ = terms(op, [x.shape for x in operands])
     _, total = op.jvp(exact, moved)
     _, magnitude = op.jvp(magnitudes(op, exact), tuple(np.abs(t) for t in moved))
     counted = len(operands) * count.reshape(total.shape)
-    return Judged(total, sums(counted, np.abs(magnitude), operands[0].dtype))
+    return Judged(total, sums(counted, np.abs(magnitude), precision or operands[0].dtype))
 
 
-def vjp(op: Operator, operands: tuple[Array, ...], cotangent: Array) -> list[Judged]:
+def vjp(
+    op: Operator, operands: tuple[Array, ...], cotangent: Array, precision: np.dtype[Any] | None = None
+) -> list[Judged]:
     """The bounds of the cotangents of all operands (all operators but smooth max)."""
     exact, arriving = tuple(map(fractions, operands)), fractions(cotangent)
     _, counts = terms(op, [x.shape for x in operands])
     totals = op.vjp(exact, arriving)
     sizes = op.vjp(magnitudes(op, exact), np.abs(arriving))
-    dtype = operands[0].dtype
+    dtype = precision or operands[0].dtype
     return [Judged(t, sums(c, np.abs(m), dtype)) for t, c, m in zip(totals, counts, sizes, strict=True)]
 
 

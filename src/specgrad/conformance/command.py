@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..ops import OPERATORS
-from . import exact, runner, subjects
+from . import exact, readings, runner, subjects
 from . import report as reports
 from . import suites as outside
 from .beside import Beside
 from .subject import BadSubject, load
-from .telling import WINDOWED
+from .telling import WINDOWED, operator_called
 
 INTERRUPTED = 130
 
@@ -55,51 +58,50 @@ def check(
     try:
         if quick and thorough:
             raise Misuse("--quick and --thorough exclude each other")
-        kinds = [_kind(name) for name in operator or []] or list(WINDOWED)
-        claims = [_claim(name) for name in claim or []] or list(runner.ALL_CLAIMS)
-        chosen, judged, missing, names = _chosen(subject or [])
+        kinds = _distinct(_kind(name) for name in operator or []) or list(WINDOWED)
+        claims = _distinct(_claim(name) for name in claim or []) or list(runner.ALL_CLAIMS)
+        for path in (json, html):
+            _writable(path)
+        chosen, names = _named(subject or [])
     except (Misuse, BadSubject) as error:
-        Console(stderr=True).print(f"specgrad check: {error}", markup=False, style="red")
-        raise typer.Exit(2) from None
+        raise _misused(str(error)) from None
     effort = runner.QUICK if quick else runner.THOROUGH if thorough else runner.USUAL
-    for path in (json, html):
-        if path is not None and not path.resolve().parent.is_dir():
-            Console(stderr=True).print(
-                f"specgrad check: there is no folder {path.resolve().parent}", markup=False, style="red"
-            )
-            raise typer.Exit(2)
     begun = time.monotonic()
-    exactly = None if subject else (lambda: exact.cells(max(effort.examples, 5), seed, claims, _exact_kinds(operator)))
     plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
-    beside = Beside(plan) if peers and not subject else None
-    session, interrupted = _run(console, chosen, kinds, plan, beside, exactly)
-    found = reports.Report(
-        session.cells,
-        judged,
-        reports.versions(chosen),
-        " ".join(["specgrad", *sys.argv[1:]]),
-        seed,
-        time.monotonic() - begun,
-        missing,
-        [],
-        interrupted,
-    )
-    found.missing.update(session.skipped)
-    if beside is not None:
-        found.versions.update(beside.versions)
-        found.missing.update(beside.missing)
-    if suites and not interrupted:
+    found = reports.Report([], [s.name for s in chosen], {}, shlex.join(["specgrad", *sys.argv[1:]]), seed)
+    beside = None
+    if not subject:
+        beside = Beside(plan, peers)
+        chosen, found.missing = subjects.found(home for home, one in subjects.OURS.items() if not one.needs)
+        found.judged = [exact.NAME, *(s.name for s in chosen)]
+    found.versions = reports.versions(chosen)
+    exactly = [] if subject else _exact_kinds(operator)
+    _run(found, console, chosen, plan, beside, exactly)
+    found.seconds = time.monotonic() - begun
+    if suites and not found.interrupted:
         _outside(found, console)
     reports.matrix(found, console)
     reports.told(found, console, names)
     reports.closing(found, console)
-    if json is not None:
-        reports.write_json(found, json, names)
-    if html is not None:
-        from .html import write_html
+    try:
+        if json is not None:
+            reports.write_json(found, json, names)
+        if html is not None:
+            from .html import write_html
 
-        write_html(found, html, names)
-    raise typer.Exit(INTERRUPTED if interrupted else 0 if found.holds else 1)
+            write_html(found, html, names)
+    except OSError as error:
+        raise _misused(f"the report is not written: {error}") from None
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if subject and not any(cell.cases or cell.status for cell in found.cells if cell.status != "not offered"):
+        raise _misused(f"nothing was tried: {', '.join(found.judged)} offers nothing of what was asked")
+    raise typer.Exit(0 if found.holds else 1)
+
+
+def _misused(words: str) -> typer.Exit:
+    Console(stderr=True).print(f"specgrad check: {words}", markup=False, style="red")
+    return typer.Exit(2)
 
 
 def _outside(found: reports.Report, console: Console) -> None:
@@ -120,10 +122,10 @@ class Misuse(Exception):
 
 
 def _kind(name: str) -> Any:
-    for kind in WINDOWED:
-        if name in (kind.__name__, kind.name):
-            return kind
-    raise Misuse(f"--operator {name}: choose from " + ", ".join(kind.__name__ for kind in WINDOWED))
+    try:
+        return operator_called(name)
+    except ValueError as error:
+        raise Misuse(f"--operator {error}") from None
 
 
 def _exact_kinds(names: list[str] | None) -> list[Any]:
@@ -131,57 +133,86 @@ def _exact_kinds(names: list[str] | None) -> list[Any]:
 
 
 def _claim(name: str) -> str:
-    if name not in runner.ALL_CLAIMS:
-        raise Misuse(f"--claim {name}: choose from " + ", ".join(runner.ALL_CLAIMS))
-    return name
+    try:
+        return runner.claim_called(name)
+    except ValueError as error:
+        raise Misuse(f"--claim {error}") from None
 
 
-def _chosen(given: list[str]) -> tuple[list[Any], list[str], dict[str, str], dict[str, str]]:
-    """The subjects, the names of those that are judged, what is missing, and how each subject was named."""
-    if not given:
-        ours, missing = subjects.found(subjects.OURS)
-        return ours, [exact.NAME, *(s.name for s in ours)], missing, {}
-    chosen, names = [], {}
+def _distinct(items: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(items))
+
+
+def _writable(path: Path | None) -> None:
+    """Refuse a report that could not be written, before anything is run."""
+    if path is None:
+        return
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise Misuse(f"there is no folder {folder}")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise Misuse(f"{path} cannot be written")
+
+
+def _named(given: list[str]) -> tuple[list[Any], dict[str, str]]:
+    """The subjects that were asked for, and how each was written."""
+    chosen: list[Any] = []
+    names: dict[str, str] = {}
     for place in given:
         found = load(place) if ":" in place else subjects.named(place)
         if found is None:
-            known = ", ".join(subjects.NAMES)
+            raise Misuse(f"{place!r}: {subjects.absent(place)}")
+        unknown = set(getattr(found, "conventions", ())) - set(readings.NAMES)
+        if unknown:
             raise Misuse(
-                f"{place!r} is no subject here; write path/to/file.py:subject, package.module:subject, or one of: {known}"
+                f"{place!r}: {', '.join(sorted(unknown))} is no convention; choose from {', '.join(readings.NAMES)}"
             )
         if found.name in names:
             raise Misuse(f"two subjects are called {found.name!r}")
         chosen.append(found)
         names[found.name] = place
-    return chosen, [s.name for s in chosen], {}, names
+    return chosen, names
 
 
 def _run(
-    console: Console, chosen: list[Any], kinds: list[Any], plan: runner.Plan, beside: Beside | None, exactly: Any
-) -> tuple[Any, bool]:
-    """Run with a progress bar, the peers in a process beside; what was found stands when interrupted."""
+    report: reports.Report,
+    console: Console,
+    chosen: list[Any],
+    plan: runner.Plan,
+    beside: Beside | None,
+    exactly: list[Any],
+) -> None:
+    """Run with a progress bar, and a process beside; what was found stands when interrupted."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed}/{task.total}"),
         TimeElapsedColumn(),
     )
+    kinds = plan.kinds()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         own = bar.add_task("checking", total=len(chosen) * len(kinds))
-        others = bar.add_task("peers", total=None, visible=beside is not None)
+        others = bar.add_task("beside", total=None, visible=beside is not None)
         session = runner.Session(
             plan.effort, plan.seed, plan.claims, lambda words: bar.update(own, description=words, advance=1)
         )
+        session.cells = report.cells
         try:
-            if exactly is not None:
-                session.cells += exactly()
+            for cell in exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly):
+                session.cells.append(cell)
             session.run(chosen, kinds)
             if beside is not None:
+                if plan.effort.examples:  # a quick run is over before another process is under way
+                    beside.help()
                 for words, total in beside.wait():
-                    bar.update(others, description=words, advance=1, total=total)
+                    bar.update(others, description=words or None, advance=bool(words), total=total)
         except KeyboardInterrupt:
-            return session, True
+            report.interrupted = True
         finally:
+            report.missing.update(session.skipped)
             if beside is not None:
-                session.cells += beside.stop()
-    return session, False
+                report.cells += beside.stop()
+                report.judged += beside.judged
+                report.broken += beside.broken
+                report.versions.update(beside.versions)
+                report.missing.update(beside.missing)

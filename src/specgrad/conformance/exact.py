@@ -7,43 +7,45 @@ Hypothesis from the strategies that the tests use.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
+from .. import dispatch
 from ..operator import Operator
 from ..ops import OPERATORS
 from . import claims, refusals
 from .cases import STRATEGIES, Case
 from .judge import Outcome
-from .runner import Cell, Difference, drawn_cases
+from .runner import Cell, Difference
+from .search import drawn, search
 
 NAME = "specgrad exact"
 
 EXACT: dict[str, Callable[..., str | None]] = {"adjoint": claims.adjoint, "witness": claims.dual_witness}
 
 
-def cells(examples: int, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS) -> list[Cell]:
-    """The claims about the specification itself that are among the wanted ones."""
-    made = []
+def cells(
+    examples: int, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS
+) -> Iterator[Cell]:
+    """The claims about the specification itself that are among the wanted ones, one after the other."""
     for kind in kinds:
         if "fixed" in wanted:
-            made.append(_fixed(kind))
+            yield _fixed(kind)
         chosen = {name: claim for name, claim in EXACT.items() if name in wanted}
-        drawn = drawn_cases(STRATEGIES[kind], examples, start) if chosen else []
+        cases = drawn(STRATEGIES[kind], examples, start) if chosen else []
         for name, claim in chosen.items():
-            made.append(_tried(kind, name, claim, drawn, start))
-    return made
+            yield _tried(kind, name, claim, cases, start)
 
 
 def _fixed(kind: type[Operator]) -> Cell:
     cell = Cell(NAME, kind.__name__, "fixed")
     for answer in refusals.fixed_of(kind):
         cell.cases += 1
-        words = claims.fixed_answer(answer)
+        with dispatch.engine("reference"):  # the specification, not the engine that a call would find
+            words = claims.fixed_answer(answer)
         if words is not None:
             case = Case(answer.op, answer.operands, (), np.asarray(answer.value, float))
             cell.differences.append(Difference("a published answer", case, Outcome(words=words, part="exact")))
@@ -51,15 +53,15 @@ def _fixed(kind: type[Operator]) -> Cell:
 
 
 def _tried(
-    kind: type[Operator], name: str, claim: Callable[..., str | None], drawn: Sequence[Case], start: int
+    kind: type[Operator], name: str, claim: Callable[..., str | None], cases: Sequence[Case], start: int
 ) -> Cell:
     """The claim on cases that were drawn for all claims together; where it breaks, a search of its own shrinks the case."""
     cell = Cell(NAME, kind.__name__, name)
-    for case in drawn:
+    for case in cases:
         cell.cases += 1
         words = _broken(kind, claim, case)
         if words:
-            smaller = _shrunk(kind, claim, len(drawn), start) or (case, words)
+            smaller = _shrunk(kind, claim, len(cases), start) or (case, words)
             cell.differences.append(Difference("found by search", smaller[0], Outcome(words=smaller[1], part="exact")))
             break
     return cell
@@ -78,17 +80,6 @@ def _shrunk(
     """Search anew for a case that breaks the claim, and shrink it."""
     failures: list[tuple[Case, str]] = []
 
-    @seed(start)
-    @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-        verbosity=Verbosity.quiet,
-        report_multiple_bugs=False,
-    )
-    @given(STRATEGIES[kind])
     def attempt(case: Case) -> None:
         words = _broken(kind, claim, case)
         if words:
@@ -96,5 +87,5 @@ def _shrunk(
             raise AssertionError(words)
 
     with contextlib.suppress(AssertionError):
-        attempt()
+        search(STRATEGIES[kind], examples, start, attempt, shrink=True)
     return failures[-1] if failures else None

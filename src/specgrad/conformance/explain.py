@@ -24,6 +24,8 @@ from .telling import distinct
 
 Array = np.ndarray[Any, Any]
 
+MOST_CELLS = 10_000
+
 
 def numbers(words: str | None, argument: str) -> tuple[int, ...] | None:
     """`3,3` as a tuple of integers."""
@@ -82,10 +84,13 @@ def explain(
     )
     if found is None and (svg or png):
         raise typer.BadParameter("there is no plane to draw")
-    if svg is not None and found is not None:
-        svg.write_text(as_svg(found) + "\n", encoding="utf-8")
-    if png is not None and found is not None:
-        draw_png(found, png)
+    try:
+        if svg is not None and found is not None:
+            svg.write_text(as_svg(found) + "\n", encoding="utf-8")
+        if png is not None and found is not None:
+            draw_png(found, png)
+    except OSError as error:
+        raise typer.BadParameter(f"the drawing is not written: {error}") from None
 
 
 def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
@@ -129,9 +134,18 @@ def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
 
 
 def _case(op: Any, sizes: tuple[int, ...], values: str | None) -> Case:
+    if any(n < 0 for n in sizes):
+        raise typer.BadParameter("--input: a length is at least 0")
+    if math.prod(sizes) > MOST_CELLS:
+        raise typer.BadParameter(
+            f"--input: {math.prod(sizes)} cells are too many to read; at most {MOST_CELLS} are drawn"
+        )
     x = distinct(sizes, np.float64)
     if values is not None:
-        listed = [float(word) for word in values.split(",")]
+        try:
+            listed = [float(word) for word in values.split(",")]
+        except ValueError:
+            raise typer.BadParameter("--values: write numbers with commas, e.g. 1,2.5,-inf") from None
         if len(listed) != x.size:
             raise typer.BadParameter(f"--values: {x.size} numbers are needed, {len(listed)} were given")
         x = np.array(listed).reshape(sizes)
@@ -222,4 +236,4 @@ def draw_png(found: Picture, path: Path) -> None:
     axes.set_axis_off()
     axes.set_aspect("equal")
     figure.suptitle(found.title, fontsize=9)
-    figure.savefig(str(path))
+    figure.savefig(str(path), format="png")

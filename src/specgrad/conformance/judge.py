@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .answers import Answer, finfo, widened
+from .answers import Answer, widened
+from .bounds import finfo
 
 Array = np.ndarray[Any, Any]
 

@@ -87,7 +87,7 @@ def differences(cells: list[dict[str, Any]]) -> list[str]:
             lines += ["```python", found["python"], "```", "", "```text", printed(found["python"]).rstrip(), "```", ""]
     told = sorted({f"{cell['operator']}: “{found['looks_like']}”" for cell in cells for found in cell["conventions"]})
     if told:
-        lines += ["Other conventions, as documented: " + "; ".join(told) + ".", ""]
+        lines += ["Other conventions: " + "; ".join(told) + ".", ""]
     return lines or ["No difference found.", ""]
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..operator import Operator
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Linear, MaxPool, SmoothMaxPool
-from .cases import FIXED, Case, Fixed
+from .cases import Case
 from .judge import Outcome
+from .published import FIXED, Fixed
 from .subject import NotOffered
 from .telling import distinct
 from .trial import Refused, Trial
@@ -91,12 +92,20 @@ def fixed(subject: Any, answer: Fixed) -> Outcome:
         parts += [p for p in zip(names, pulled, answer.pulled, strict=False) if p[2] is not None]
     allowed = 0.0 if answer.digits is None else 0.5000001 * 10.0**-answer.digits
     for part, got, wanted in parts:
-        expected, array = np.asarray(wanted, float), np.asarray(got, float)
-        with np.errstate(invalid="ignore"):
-            if array.shape != expected.shape or not np.all((array == expected) | (np.abs(array - expected) <= allowed)):
-                words = f"{part} is {array.tolist()}, not {expected.tolist()}"
-                return Outcome(np.inf, words=words, part=part, expected=expected, got=array)
+        expected = np.asarray(wanted, float)
+        array = np.zeros(expected.shape) if got is None else np.asarray(got)
+        if not _agrees(array, expected, allowed):
+            words = f"{part} is {array.tolist()}, not {expected.tolist()}"
+            return Outcome(np.inf, words=words, part=part, expected=expected, got=array)
     return Outcome()
+
+
+def _agrees(array: Array, expected: Array, allowed: float) -> bool:
+    if array.shape != expected.shape or array.dtype.kind not in "biufV":
+        return False
+    wide = array.astype(float)
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((wide == expected) | (np.abs(wide - expected) <= allowed)))
 
 
 def fixed_of(kind: type[Operator]) -> list[Fixed]:

@@ -50,17 +50,18 @@ class Report:
     versions: dict[str, str]
     command: str
     seed: int
-    seconds: float
+    seconds: float = 0.0
     missing: dict[str, str] = field(default_factory=dict)
     suites: list[Any] = field(default_factory=list)
     interrupted: bool = False
+    broken: list[str] = field(default_factory=list)
+    """What of our own was being checked when its process ended."""
 
     @property
     def holds(self) -> bool:
-        """Whether the judged subjects differ nowhere."""
-        return not any(c.status in ("differs", "refuses") for c in self.cells if c.subject in self.judged) and not any(
-            suite.differences for suite in self.suites
-        )
+        """Whether the judged subjects differ nowhere, and were checked to the end."""
+        differ = any(c.status in ("differs", "refuses") for c in self.cells if c.subject in self.judged)
+        return not (differ or self.broken or any(suite.differences for suite in self.suites))
 
     def subjects(self) -> list[str]:
         return list(dict.fromkeys(cell.subject for cell in self.cells))
@@ -101,7 +102,7 @@ def matrix(report: Report, console: Console) -> None:
             if all(status in ("", "not offered") for status in row.values()):
                 absent.append(operator)
                 continue
-            table.add_row(label, operator, *(Text(*SYMBOLS[row.get(claim, "")]) for claim in claims))
+            table.add_row(Text(label), operator, *(Text(*SYMBOLS[row.get(claim, "")]) for claim in claims))
             label = ""
         if absent:
             gathered.append(f"{subject} does not offer {', '.join(absent)}")
@@ -149,12 +150,11 @@ def closing(report: Report, console: Console) -> None:
         share = max((c.share for c in mine), default=0.0)
         verdict = "holds" if not wrong else f"{wrong} claims broken"
         tried = sum(cell.cases for cell in mine)
-        console.print(
-            Text(
-                f"{subject}: {verdict} in {tried} trials; at most {share:.2f} of a bound used",
-                style="red" if wrong else "green",
-            )
-        )
+        words = f"{subject}: {verdict} in {tried} trials; at most {share:.2f} of a bound used"
+        if tried or wrong:
+            console.print(Text(words, style="red" if wrong else "green"))
+        else:
+            console.print(Text(f"{subject}: nothing was tried", style="yellow"))
     for home, why in report.missing.items():
         console.print(Text(f"{home}: {why}", style="dim"))
     for suite in report.suites:

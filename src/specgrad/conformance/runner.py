@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..operator import Operator
@@ -25,14 +24,24 @@ from .cases import STRATEGIES, Case, bfloat16
 from .claims import CLAIMS, refusal
 from .judge import Outcome
 from .readings import recognise
+from .search import drawn
 from .shrink import size, smallest
 from .subject import NotOffered
-from .telling import WINDOWED, telling
+from .telling import NUMERIC, WINDOWED, telling
 from .trial import Refused, Trial
 
 ALL_CLAIMS = (*CLAIMS, "fixed", "refuses")
 MOST_GROUPS = 6
+
+
 ABOUT_CONDUCT = ("shape", "dtype", "adjoint", "witness", "unmodified", "deterministic")
+
+
+def claim_called(name: str) -> str:
+    """The name of a claim; raises ValueError with those there are."""
+    if name not in ALL_CLAIMS:
+        raise ValueError(f"{name}: choose from " + ", ".join(ALL_CLAIMS))
+    return name
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class Effort:
 
 QUICK = Effort(0, 0, 0.0, brief=True)
 USUAL = Effort(20, 3, 2.0, peer_shrink_seconds=0.4)
-THOROUGH = Effort(400, 40, 10.0, slow_every=1, far=True)
+THOROUGH = Effort(400, 40, 10.0, slow_every=1, peer_shrink_seconds=2.0, far=True)
 
 
 @dataclass(frozen=True)
@@ -126,29 +135,7 @@ def told_as(title: str, case: Case, outcome: Outcome) -> Difference:
 
 def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
     """Cases of an operator over floats, the same for the same seed."""
-    return drawn_cases(floating(STRATEGIES[kind]), count, start)
-
-
-def drawn_cases(cases: st.SearchStrategy[Case], count: int, start: int) -> list[Case]:
-    """Cases drawn by Hypothesis, the same for the same seed."""
-    if count <= 0:
-        return []
-    drawn: list[Case] = []
-
-    @seed(start)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate,),
-    )
-    @given(cases)
-    def collect(case: Case) -> None:
-        drawn.append(case)
-
-    collect()
-    return drawn
+    return drawn(floating(STRATEGIES[kind]), count, start)
 
 
 @st.composite
@@ -203,10 +190,10 @@ class Session:
         if (kind, -1) not in self._cases:
             self._cases[kind, -1] = [(title, case, Answers(case)) for title, case in telling(kind)]
         if (kind, examples) not in self._cases:
-            drawn = random_cases(kind, examples, self.start)
-            self._cases[kind, examples] = [("found by search", case, Answers(case)) for case in drawn]
+            searched = random_cases(kind, examples, self.start)
+            self._cases[kind, examples] = [("found by search", case, Answers(case)) for case in searched]
         told = self._cases[kind, -1]
-        common = [one for one in told if one[2].aspect in ("", "padding")]
+        common = [one for one in told if one[2].aspect in ("", "padding") and one[0] not in NUMERIC]
         thinned = {id(one) for place, one in enumerate(common) if place % every}
         return [one for one in told if id(one) not in thinned] + self._cases[kind, examples][:: 1 + 3 * slow]
 
@@ -291,7 +278,11 @@ class Session:
                 cell.not_offered = str(reason)
                 continue
             except Refused as error:
-                cell.refusals.append(Difference("a published answer", case, refusal(error)))
+                told = Difference("a published answer", case, refusal(error))
+                alike = (cell.subject, cell.operator, str(look(case, told.outcome)))
+                told = self._refusals.setdefault(alike, told)
+                if told not in cell.refusals:
+                    cell.refusals.append(told)
                 continue
             cell.cases += 1
             if not outcome.holds:

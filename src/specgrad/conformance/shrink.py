@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, Verbosity, assume, given, seed, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from ..errors import SpecgradError
 from ..ops.conv import Bilinear
 from .answers import widened
 from .cases import Case
+from .search import search
 
 Array = np.ndarray[Any, Any]
 
@@ -37,17 +38,6 @@ def smallest(
     best, best_size = case, size(case)
     end = time.process_time() + seconds
 
-    @seed(start)
-    @settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-        verbosity=Verbosity.quiet,
-        report_multiple_bugs=False,
-    )
-    @given(simpler(case))
     def attempt(candidate: Case) -> None:
         nonlocal best, best_size
         if time.process_time() > end:
@@ -58,7 +48,7 @@ def smallest(
             raise AssertionError
 
     try:
-        attempt()
+        search(simpler(case), examples, start, attempt, shrink=True)
     except (AssertionError, TimeUp):
         pass
     except Exception as error:  # a subject that does not repeat itself is reported as flaky; what was found stands

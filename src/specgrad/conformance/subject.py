@@ -44,31 +44,40 @@ def load(place: str) -> Any:
     if module_name.endswith(".py") and not path.is_file():
         raise BadSubject(f"{place!r}: there is no file {module_name}")
     try:
-        if path.suffix == ".py":
-            found = getattr(_from_file(path), name, None)
-        else:
-            found = getattr(importlib.import_module(module_name), name, None)
-    except Exception as error:
+        module = _from_file(path) if path.suffix == ".py" else _from_here(module_name)
+        found = getattr(module, name, None)
+        if isinstance(found, type) or (callable(found) and not hasattr(found, "forward")):
+            found = found()
+    except (Exception, SystemExit) as error:
         raise BadSubject(f"{place!r}: importing it raised {type(error).__name__}: {error}") from error
     if found is None:
         raise BadSubject(f"{place!r}: {module_name} has no {name}")
-    subject = found() if isinstance(found, type) or (not hasattr(found, "forward") and callable(found)) else found
-    if not callable(getattr(subject, "forward", None)):
+    if not callable(getattr(found, "forward", None)):
         raise BadSubject(f"{place!r}: a subject needs a method forward(op, inputs)")
-    if not isinstance(getattr(subject, "name", None), str):
+    called = getattr(found, "name", None)
+    if not isinstance(called, str) or not called.strip():
         raise BadSubject(f"{place!r}: a subject needs a name")
-    return subject
+    return found
+
+
+def _from_here(name: str) -> Any:
+    """A module that is installed, or lies in the folder where the command is given."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    return importlib.import_module(name)
 
 
 def _from_file(path: Path) -> Any:
-    """A file as a module; files beside it can be imported by it."""
-    beside = str(path.resolve().parent)
-    if beside not in sys.path:
-        sys.path.insert(0, beside)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    """A file as a module; files beside it can be imported by it. Its name displaces no other module's."""
+    place = path.resolve()
+    if str(place.parent) not in sys.path:
+        sys.path.insert(0, str(place.parent))
+    taken = getattr(sys.modules.get(path.stem), "__file__", str(place) if path.stem not in sys.modules else None)
+    name = path.stem if taken == str(place) else f"subject_in_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, place)
     if spec is None or spec.loader is None:
         raise BadSubject(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module

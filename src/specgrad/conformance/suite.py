@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..operator import Operator
-from .runner import ALL_CLAIMS, Effort, Session
-from .telling import WINDOWED
+from .runner import ALL_CLAIMS, Effort, Session, claim_called
+from .telling import WINDOWED, operator_called
 from .words import drawn, likeness, pasteable, sentence
 
 
 class Check:
     """One claim about one operator of a subject; call it: it raises AssertionError with the counterexample, or skips."""
 
-    def __init__(self, subject: Any, kind: type[Operator], claim: str, examples: int, seed: int) -> None:
-        self.subject, self.kind, self.claim, self.examples, self.seed = subject, kind, claim, examples, seed
+    def __init__(self, subject: Any, kind: type[Operator], claim: str, session: Session) -> None:
+        self.subject, self.kind, self.claim, self.session = subject, kind, claim, session
 
     def __call__(self) -> None:
+        __tracebackhide__ = True
         import pytest
 
-        session = Session(Effort(self.examples, self.examples, 2.0), self.seed, (self.claim,))
-        (cell,) = session.one(self.subject, self.kind, self.examples)
+        self.session.claims = (self.claim,)
+        (cell,) = self.session.one(self.subject, self.kind, self.session.effort.examples)
         broken = [*cell.differences, *cell.refusals]
         if broken:
             parts = [
-                part
-                for d in broken
-                for part in (sentence(cell, d), likeness(d), pasteable(d, self.subject.name), drawn(d))
-                if part
+                part for d in broken for part in (sentence(cell, d), likeness(d), pasteable(d, None), drawn(d)) if part
             ]
             raise AssertionError("\n".join(parts))
         if not cell.cases:
@@ -43,10 +40,11 @@ def pytest_cases(
 ) -> list[Any]:
     import pytest
 
-    kinds = [kind for kind in WINDOWED if operators is None or kind in operators or kind.__name__ in operators]
-    wanted: Sequence[str] = [claim for claim in ALL_CLAIMS if claims is None or claim in claims]
+    kinds = [operator_called(one) for one in (WINDOWED if operators is None else operators)]
+    wanted = [claim_called(one) for one in (ALL_CLAIMS if claims is None else claims)]
+    session = Session(Effort(examples, examples, 2.0), seed)  # cases and their answers are worked out once for all
     return [
-        pytest.param(Check(subject, kind, claim, examples, seed), id=f"{kind.__name__}-{claim}")
+        pytest.param(Check(subject, kind, claim, session), id=f"{kind.__name__}-{claim}")
         for kind in kinds
         for claim in wanted
     ]

@@ -120,6 +120,15 @@ CEILED: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
+NUMERIC = frozenset(
+    {
+        *("subnormal numbers", "large offsets", "the lowest finite number", "a mean of large offsets"),
+        *("a running sum must not lose precision", "cancellation of large terms", *FLOATS),
+    }
+)
+"""The titles of plain cases about numbers; of those about windows, a run of a slow subject may leave some out."""
+
+
 def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[Telling]:
     """Every window, over distinct numbers."""
     for title, shape, words in WINDOWS:
@@ -338,6 +347,9 @@ def convolutions() -> Iterator[Telling]:
         directed(Conv((2,)), row(NAN, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
     )
     yield Telling(
+        "NaN in the weight reaches all windows", directed(Conv((2,)), row(1, 2, 3), np.array([[[1, NAN]]], np.float32))
+    )
+    yield Telling(
         "infinity stays in the windows that read it",
         directed(Conv((2,)), row(INF, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
     )
@@ -425,6 +437,14 @@ _LISTS: dict[type[Operator], Callable[[], Iterator[Telling]]] = {
 
 WINDOWED = tuple(_LISTS)
 """The operators that have telling cases: those with windows."""
+
+
+def operator_called(name: Any) -> type[Operator]:
+    """The operator with this name, `MaxPool` or `max_pool`, or the class itself; raises ValueError with those there are."""
+    for kind in WINDOWED:
+        if name in (kind, kind.__name__, kind.name):
+            return kind
+    raise ValueError(f"{name}: choose from " + ", ".join(kind.__name__ for kind in WINDOWED))
 
 
 def telling(kind: type[Operator]) -> list[Telling]:

@@ -45,23 +45,17 @@ class Trial:
 
     def vjp(self) -> tuple[Array, ...]:
         self._differentiable()
-        return self._tuple("vjp", self.case.cotangent)
+        found: tuple[Array, ...] = self._once("vjp", self.case.cotangent)
+        return found
 
     def second(self) -> tuple[Array, ...]:
         self._differentiable()
-        return self._tuple("second", self.case.tangents, self.case.cotangent)
+        found: tuple[Array, ...] = self._once("second", self.case.tangents, self.case.cotangent)
+        return found
 
     def again(self, method: str, *arguments: Any) -> Any:
         """Call a method once more."""
         return self._call(method, arguments)
-
-    def _tuple(self, method: str, *arguments: Any) -> tuple[Array, ...]:
-        found = self._once(method, *arguments)
-        if not isinstance(found, tuple | list) or len(found) != len(self.case.operands):
-            raise Refused(
-                method, f"{method} returned {type(found).__name__}, not a tuple of {len(self.case.operands)} arrays"
-            )
-        return tuple(found)
 
     def _differentiable(self) -> None:
         if self.answers.whole:
@@ -90,12 +84,13 @@ class Trial:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                return function(self.case.op, self.case.operands, *arguments)
-        except NotOffered:
+                result = function(self.case.op, self.case.operands, *arguments)
+                return self._arrays(method, result) if method in ("vjp", "second") else _array(method, result)
+        except (NotOffered, Refused):
             raise
         except NotImplementedError as error:  # Python's own way of saying so
             raise NotOffered(str(error)) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if self.case.operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16: nobody has to
                 raise NotOffered(self.case.operands[0].dtype.name) from error
             first = (str(error).strip() or "no message").splitlines()[0]
@@ -105,3 +100,24 @@ class Trial:
                 if not same_bits(array, copy):
                     self.modified.append(method)
                     array[...] = copy
+
+    def _arrays(self, method: str, result: Any) -> tuple[Any, ...]:
+        """One array per operand, or None where no derivative reaches."""
+        wanted = len(self.case.operands)
+        if not isinstance(result, tuple | list):
+            raise Refused(method, f"{method} returned {type(result).__name__}, not a tuple of {wanted} arrays")
+        if len(result) != wanted:
+            raise Refused(method, f"{method} returned {len(result)} arrays, not {wanted}")
+        return tuple(None if one is None else _array(method, one) for one in result)
+
+
+def _array(method: str, result: Any) -> Array:
+    """A copy of the result: a subject may use its memory again in the next call."""
+    try:
+        made: Array = np.array(result)
+    except Exception as error:
+        words = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise Refused(method, f"{method} returned {type(result).__name__}, which is no array: {words}") from error
+    if made.dtype.kind not in "biuf" and made.dtype.name != "bfloat16":
+        raise Refused(method, f"{method} returned {type(result).__name__} of {made.dtype}, not of real numbers")
+    return made

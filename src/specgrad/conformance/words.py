@@ -41,14 +41,16 @@ def array_words(array: Array) -> str:
     return f"np.array({listed}, {kind})" if array.size else f"np.zeros({array.shape}, {kind})"
 
 
-def finding(subject: str) -> str:
-    """The Python that gets a subject back by the words it was named with."""
+def finding(subject: str | None) -> str:
+    """The Python that gets a subject back by the words it was named with, or a reminder where it was given as an object."""
+    if subject is None:
+        return "# subject: the one that is checked"
     if ":" in subject:
         return f"from specgrad.conformance.subject import load; subject = load({subject!r})"
     return f"from specgrad.conformance.subjects import named; subject = named({subject!r})"
 
 
-def pasteable(difference: Difference, subject: str) -> str:
+def pasteable(difference: Difference, subject: str | None) -> str:
     """Python that shows the difference: the specification's answer and the subject's."""
     case, part = difference.case, difference.outcome.part
     if part == "exact":

@@ -1,44 +1,54 @@
 """The subjects that `specgrad check` knows by name: our own layers, and the peers as they are, where installed.
 
-To add one, write a file with a function `subjects()` that returns a list, and add a line to `HOMES`.
+To add one, write a file with a function `subjects()` that returns a list, and add a line to `OURS` or `PEERS`. What is installed is
+known without an import, and a file is imported when one of its subjects is run.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
-from typing import Any
+import importlib.util
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-OURS = {"engines": "specgrad", "layers": "specgrad", "gpu_engine": "specgrad gpu"}
-PEERS = {
-    "torch_functional": "torch",
-    "torch_mkldnn": "torch",
-    "jax_lax": "jax",
-    "onnx_models": "onnx",
-    "scipy_ndimage": "scipy",
-    "tinygrad_tensor": "tinygrad",
+from ...dispatch import ENGINES
+
+
+class Home(NamedTuple):
+    """A file of subjects: how they are called, the modules that they stand on, and whether they are `slow` to run."""
+
+    names: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    slow: bool = False
+
+    @property
+    def missing(self) -> str | None:
+        """The module that is not installed, if there is one."""
+        return next((name for name in self.needs if importlib.util.find_spec(name) is None), None)
+
+
+OURS = {
+    "engines": Home(tuple(f"specgrad {engine}" for engine in ENGINES if engine != "torch")),
+    "layers": Home(("specgrad tape", "specgrad graph", "specgrad program")),
+    "torch_layer": Home(("specgrad torch cpu", "specgrad torch cuda"), ("torch",)),
+    "gpu_engine": Home(("specgrad gpu",), ("torch", "triton"), slow=True),
 }
-"""Files, and how the names of their subjects begin, so that nothing is imported that is not asked for."""
+PEERS = {
+    "torch_functional": Home(("torch cpu", "torch cuda"), ("torch",)),
+    "torch_mkldnn": Home(("torch mkldnn",), ("torch",)),
+    "jax_lax": Home(("jax",), ("jax",), slow=True),
+    "onnx_models": Home(("onnxruntime", "onnx.reference"), ("onnx",)),
+    "scipy_ndimage": Home(("scipy.ndimage",), ("scipy",)),
+    "tinygrad_tensor": Home(("tinygrad",), ("tinygrad",), slow=True),
+}
+HOMES = {**OURS, **PEERS}
+NAMES = tuple(name for home in HOMES.values() for name in home.names)
 
 
-NAMES = (
-    "specgrad reference",
-    "specgrad tape",
-    "specgrad graph",
-    "specgrad program",
-    "specgrad torch cpu",
-    "specgrad torch cuda",
-    "specgrad gpu",
-    "torch cpu",
-    "torch cuda",
-    "torch mkldnn",
-    "jax",
-    "onnxruntime",
-    "onnx.reference",
-    "scipy.ndimage",
-    "tinygrad",
-)
-"""How subjects are called, where they are installed; engines are called by their own names."""
+def installed(homes: Mapping[str, Home]) -> tuple[list[str], dict[str, str]]:
+    """Those of these files whose modules are here, and for each of the others the reason why not; nothing is imported."""
+    missing = {name: f"{home.missing} is not installed" for name, home in homes.items() if home.missing}
+    return [name for name in homes if name not in missing], missing
 
 
 def found(homes: Iterable[str]) -> tuple[list[Any], dict[str, str]]:
@@ -55,7 +65,17 @@ def found(homes: Iterable[str]) -> tuple[list[Any], dict[str, str]]:
     return subjects, missing
 
 
+def absent(name: str) -> str:
+    """Why there is no subject with this name, and what can be written instead."""
+    for home in HOMES.values():
+        if name in home.names:
+            return f"{home.missing} is not installed" if home.missing else "it has no device here that it could run on"
+    written = "path/to/file.py:subject, package.module:subject, or one of: " + ", ".join(NAMES)
+    return f"is no subject; write {written}"
+
+
 def named(name: str) -> Any:
-    """The subject with this name, or None."""
-    subjects, _ = found(home for home, begins in {**OURS, **PEERS}.items() if name.startswith(begins))
+    """The subject with this name, or None; a device may follow the name of a library, as in "tinygrad python"."""
+    homes = {home: one for home, one in HOMES.items() if any(name.startswith(begin) for begin in one.names)}
+    subjects, _ = found(installed(homes)[0])
     return next((subject for subject in subjects if subject.name == name), None)

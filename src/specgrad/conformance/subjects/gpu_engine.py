@@ -9,8 +9,9 @@ import torch
 
 from ...engines import gpu
 from ...ops import SmoothMaxPool
-from ...ops.pool import Pool
+from ...ops.pool import Maximum, Pool
 from ..subject import NotOffered
+from .tensors import array_of, tensor_of
 
 Array = np.ndarray[Any, Any]
 
@@ -26,12 +27,8 @@ class GpuEngine:
         self.layout = layout
 
     def tensor(self, array: Array) -> Any:
-        """An array on the device; NumPy's bfloat16 goes by its bits."""
-        if array.dtype.name == "bfloat16":
-            made = torch.from_numpy(np.ascontiguousarray(array).view(np.int16).copy()).view(torch.bfloat16)
-        else:
-            made = torch.from_numpy(np.array(array, order="C"))
-        made = made.to(self.device)
+        """An array on the device, in this subject's layout."""
+        made = tensor_of(array, self.device)
         if self.layout == "channels_last" and made.ndim > 2:
             order = (0, *range(2, made.ndim), 1)
             return made.permute(order).contiguous().permute(np.argsort(order).tolist())
@@ -41,19 +38,14 @@ class GpuEngine:
             return view.copy_(made)
         return made
 
-    def array(self, tensor: Any, like: Array) -> Array:
-        if tensor.dtype == torch.bfloat16:
-            bits: Array = tensor.contiguous().view(torch.int16).cpu().numpy()
-            return bits.view(like.dtype)
-        found: Array = tensor.cpu().numpy()
-        return found
-
     def entered(self, op: Any, inputs: tuple[Array, ...]) -> Any:
         if not isinstance(op, Pool):
             raise NotOffered(op.name)
         op.output_shape(*(x.shape for x in inputs))
         if inputs[0].dtype.name not in ("float16", "bfloat16", "float32", "float64"):
             raise NotOffered(f"{inputs[0].dtype}")
+        if gpu.launch.INTERPRETED and inputs[0].dtype.name == "bfloat16" and not isinstance(op, Maximum):
+            raise NotOffered("bfloat16 in Triton's interpreter, which truncates where the device rounds")
         x = self.tensor(inputs[0])
         reason = gpu.refuses(op, (x,))
         if reason is not None:
@@ -61,11 +53,11 @@ class GpuEngine:
         return x
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        return self.array(gpu.forward(op, (self.entered(op, inputs),)), inputs[0])
+        return array_of(gpu.forward(op, (self.entered(op, inputs),)), inputs[0])
 
     def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
         x = self.entered(op, inputs)
-        return self.array(
+        return array_of(
             gpu.push(op, (x,), gpu.keep(op, (x,))[1], (self.tensor(tangents[0]),)),
             inputs[0],
         )
@@ -73,7 +65,7 @@ class GpuEngine:
     def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
         x = self.entered(op, inputs)
         (gx,) = gpu.pull(op, (x,), gpu.keep(op, (x,))[1], self.tensor(cotangent))
-        return (self.array(gx, inputs[0]),)
+        return (array_of(gx, inputs[0]),)
 
     def second(
         self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
@@ -87,7 +79,7 @@ class GpuEngine:
         kept = gpu.keep(op, (x,))[1]
         along = gpu.push(op, (x,), kept, (dx,))
         pulled, there = (gpu.pull(op, (x,), kept, g)[0] for g in (gy, gy * along))
-        return (self.array((float(op.beta) * (dx * pulled - there)).to(x.dtype), inputs[0]),)
+        return (array_of((float(op.beta) * (dx * pulled - there)).to(x.dtype), inputs[0]),)
 
 
 def subjects() -> list[Any]:

@@ -131,7 +131,7 @@ class JaxLax:
 
     name = "jax"
     slow = True
-    conventions = ("empty window is -inf", "padding is multiplied")
+    conventions = ("empty window is -inf", "padding is multiplied", "rounded at every step")
     version = f"jax {jax.__version__}"
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:

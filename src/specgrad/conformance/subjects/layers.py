@@ -1,13 +1,15 @@
-"""Our own layers over the engines: tape, graph, compiled program and the PyTorch front end, each where it is there."""
+"""Our own layers over the engines: tape, graph and compiled program. The PyTorch front end is in `torch_layer`."""
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
-from ... import dispatch
+from ... import autograd, dispatch
+from ...graph import Graph as Recorded
+from ...graph import transform
+from ..answers import is_half
 from ..subject import NotOffered
 
 Array = np.ndarray[Any, Any]
@@ -18,18 +20,15 @@ class Tape:
 
     name = "specgrad tape"
 
-    def __init__(self) -> None:
-        self.layer: Any = importlib.import_module("specgrad.autograd")
-
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        tape = self.layer.Tape()
+        tape = autograd.Tape()
         return np.asarray(op(*(tape.leaf(x) for x in inputs)).value)
 
     def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
-        return np.asarray(self.layer.jvp(lambda *xs: op(*xs), inputs, tangents)[1])
+        return np.asarray(autograd.jvp(lambda *xs: op(*xs), inputs, tangents)[1])
 
     def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
-        tape = self.layer.Tape()
+        tape = autograd.Tape()
         leaves = [tape.leaf(x) for x in inputs]
         swept = tape.backward(op(*leaves), cotangent)
         return tuple(swept.get(leaf, np.zeros_like(x)) for leaf, x in zip(leaves, inputs, strict=True))
@@ -38,9 +37,9 @@ class Tape:
         self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
     ) -> tuple[Array, ...]:
         def pulled(*xs: Any) -> Any:
-            return tuple(self.layer.vjp(lambda *ys: op(*ys), *xs)[1](cotangent))
+            return tuple(autograd.vjp(lambda *ys: op(*ys), *xs)[1](cotangent))
 
-        return tuple(np.asarray(moved) for moved in self.layer.jvp(pulled, inputs, tangents)[1])
+        return tuple(np.asarray(moved) for moved in autograd.jvp(pulled, inputs, tangents)[1])
 
 
 class Graph:
@@ -48,11 +47,8 @@ class Graph:
 
     name = "specgrad graph"
 
-    def __init__(self) -> None:
-        self.layer: Any = importlib.import_module("specgrad.graph")
-
     def _graph(self, op: Any, inputs: tuple[Array, ...]) -> Any:
-        graph = self.layer.Graph()
+        graph = Recorded()
         made = [graph.input(f"x{i}", x.shape) for i, x in enumerate(inputs)]
         graph.output(op(*made))
         return graph
@@ -68,48 +64,43 @@ class Graph:
         pulled = self._graph(op, inputs).vjp(inputs, cotangent)
         return tuple(pulled if isinstance(pulled, tuple) else (pulled,))
 
+    def second(
+        self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
+    ) -> tuple[Array, ...]:
+        if "exp" in op.needs and is_half(inputs[0].dtype):
+            raise NotOffered("one rounding of half floats: the second derivative is several nodes, and each rounds")
+        made = transform.jvp(transform.vjp(self._graph(op, inputs)))
+        given = (*inputs, cotangent, *tangents, np.zeros_like(cotangent))
+        return self._run(op, inputs, made, given)[len(inputs) :]
+
+    def _run(self, op: Any, inputs: tuple[Array, ...], graph: Any, given: tuple[Array, ...]) -> tuple[Array, ...]:
+        """What a graph made of this operator gives."""
+        results = graph.forward(*given)
+        return results if isinstance(results, tuple) else (results,)
+
 
 class Program(Graph):
-    """Values as a compiled program gives them."""
+    """Values and derivatives as compiled programs give them, of the graph and of the graphs that are its derivatives."""
 
     name = "specgrad program"
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        graph = self._graph(op, inputs)
+        return np.asarray(self._run(op, inputs, self._graph(op, inputs), inputs)[0])
+
+    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
+        made = transform.jvp(self._graph(op, inputs))
+        return np.asarray(self._run(op, inputs, made, (*inputs, *tangents))[1])
+
+    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
+        return self._run(op, inputs, transform.vjp(self._graph(op, inputs)), (*inputs, cotangent))
+
+    def _run(self, op: Any, inputs: tuple[Array, ...], graph: Any, given: tuple[Array, ...]) -> tuple[Array, ...]:
         engines = [name for name in dispatch.ENGINES if dispatch.load(name).refuses(op, inputs) is None]
         if not engines:
             raise NotOffered("no engine takes this")
-        return np.asarray(graph.compile(inputs[0].dtype, engine=engines[0])(*inputs))
-
-    jvp = vjp = None  # type: ignore[assignment]
-
-
-def torch_layers() -> list[Any]:
-    """The PyTorch front end, on the CPU and on CUDA where there is one; its derivatives are PyTorch's, of our registrations."""
-    importlib.import_module("specgrad.torch")
-    functional: Any = importlib.import_module(f"{__package__}.torch_functional")
-
-    class TorchLayer(functional.TorchFunctional):  # type: ignore[misc]
-        """specgrad's operators on torch tensors."""
-
-        conventions = ("padding is multiplied",)  # by aten, whose convolution it is
-
-        def __init__(self, device: str) -> None:
-            super().__init__(device)
-            self.name = f"specgrad torch {device}"
-
-        def apply(self, op: Any, *tensors: Any) -> Any:
-            return op(*tensors)
-
-    available = functional.torch.cuda.is_available()
-    return [TorchLayer(device) for device in (("cpu", "cuda") if available else ("cpu",))]
+        results = graph.compile(inputs[0].dtype, engine=engines[0])(*given)
+        return results if isinstance(results, tuple) else (results,)
 
 
 def subjects() -> list[Any]:
-    made: list[Any] = []
-    for make in (lambda: [Tape()], lambda: [Graph()], lambda: [Program()], torch_layers):
-        try:
-            made.extend(make())
-        except ImportError:
-            continue
-    return made
+    return [Tape(), Graph(), Program()]

@@ -94,7 +94,7 @@ class OnnxRuntime(OnnxSubject):
     """ONNX Runtime on the CPU."""
 
     name = "onnxruntime"
-    conventions = ("padding is multiplied",)
+    conventions = ("padding is multiplied", "rounded at every step")
 
     def __init__(self) -> None:
         self.ort: Any = importlib.import_module("onnxruntime")
@@ -123,7 +123,7 @@ class OnnxReference(OnnxSubject):
     """The reference evaluator of the onnx package."""
 
     name = "onnx.reference"
-    conventions = ("padding is multiplied",)
+    conventions = ("padding is multiplied", "rounded at every step")
     version = f"onnx {onnx.__version__}"
 
     def __init__(self) -> None:

@@ -78,7 +78,7 @@ class TinygradTensor:
 
     slow = True
     version = f"tinygrad {importlib.metadata.version('tinygrad')}"
-    conventions = ("empty window is -inf", "padding is multiplied")
+    conventions = ("empty window is -inf", "padding is multiplied", "rounded at every step")
 
     def __init__(self, device: str | None = None) -> None:
         self.device = device

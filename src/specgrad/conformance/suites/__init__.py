@@ -101,21 +101,22 @@ def agreement(op: Any, operands: tuple[Array, ...], expected: Array) -> str | No
     if isinstance(op, Maximum) or dtype.kind in "iu":
         same = np.array_equal(ours, expected, equal_nan=dtype.kind == "f")
         return None if same else "values differ"
-    wide = tuple(x.astype(np.float64) for x in operands)
+    widest = np.complex128 if dtype.kind == "c" else np.float64
+    wide = tuple(x.astype(widest) for x in operands)
     answer = np.asarray(op(*wide))
     magnitude = np.asarray(op(*(np.abs(x) for x in wide)) if not _smooth(op) else np.abs(answer))
     allowed = np.abs(magnitude) * (_terms(op, wide) + 2) * 2 * unit(dtype)
     for who, got in (("the suite", expected), ("specgrad", ours)):
-        excess = np.abs(got.astype(np.float64) - answer) > allowed
+        excess = np.abs(got.astype(widest) - answer) > allowed
         if excess.any():
             place = tuple(int(i) for i in np.argwhere(excess)[0])
-            return f"{who} has {float(got[place])!r} at {list(place)}, not {float(answer[place])!r}"
+            return f"{who} has {got.astype(widest)[place]} at {list(place)}, not {answer[place]}"
     return None
 
 
 def unit(dtype: np.dtype[Any]) -> float:
     """The unit roundoff of a dtype."""
-    return float(2.0 ** {"bfloat16": -8, "float16": -11, "float32": -24}.get(dtype.name, -53))
+    return float(2.0 ** {"bfloat16": -8, "float16": -11, "float32": -24, "complex64": -24}.get(dtype.name, -53))
 
 
 def _smooth(op: Any) -> bool:

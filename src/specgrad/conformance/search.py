@@ -1,0 +1,41 @@
+"""How Hypothesis is asked: equal seeds draw equal cases, nothing is stored, and nothing is judged by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis import strategies as st
+
+from .cases import Case
+
+
+def search(
+    cases: st.SearchStrategy[Case], examples: int, start: int, visit: Callable[[Case], Any], shrink: bool = False
+) -> None:
+    """Visit so many cases; where one raises and `shrink` is asked for, visit smaller ones that raise too, the smallest last."""
+
+    @seed(start)
+    @settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+        verbosity=Verbosity.quiet,
+        report_multiple_bugs=False,
+    )
+    @given(cases)
+    def each(case: Case) -> None:
+        visit(case)
+
+    each()
+
+
+def drawn(cases: st.SearchStrategy[Case], count: int, start: int) -> list[Case]:
+    """So many cases, the same for the same seed."""
+    found: list[Case] = []
+    if count > 0:
+        search(cases, count, start, found.append)
+    return found

@@ -1,0 +1,29 @@
+"""NumPy arrays as torch tensors and back; NumPy's bfloat16, which torch does not know, goes by its bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+Array = np.ndarray[Any, Any]
+
+
+def tensor_of(array: Array, device: str) -> Any:
+    """A copy of an array, on a device."""
+    if array.dtype.name == "bfloat16":
+        made = torch.from_numpy(np.array(array, order="C").view(np.int16)).view(torch.bfloat16)
+    else:
+        made = torch.from_numpy(np.array(array, order="C"))
+    return made.to(device)
+
+
+def array_of(tensor: Any, like: Array) -> Array:
+    """A tensor as an array; `like` is of NumPy's bfloat16 where the tensor is of torch's."""
+    there = tensor.detach().cpu()
+    if there.dtype == torch.bfloat16 and like.dtype.name == "bfloat16":
+        bits: Array = there.contiguous().view(torch.int16).numpy()
+        return bits.view(like.dtype)
+    found: Array = there.numpy()
+    return found

@@ -1,0 +1,32 @@
+"""The PyTorch front end: our operators on tensors, on the CPU and on CUDA where there is one; derivatives are PyTorch's, of our
+registrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import specgrad.torch  # noqa: F401 - registers the operators
+
+from .torch_functional import TorchFunctional
+
+
+class TorchLayer(TorchFunctional):
+    """specgrad's operators on torch tensors."""
+
+    conventions = ("padding is multiplied",)  # by aten, whose convolution it is
+
+    def __init__(self, device: str = "cpu") -> None:
+        super().__init__(device)
+        self.name = f"specgrad torch {device}"
+
+    def _spare(self, op: Any, inputs: tuple[Any, ...]) -> None:
+        """Nothing of ours is left out."""
+
+    def apply(self, op: Any, *tensors: Any) -> Any:
+        return op(*tensors)
+
+
+def subjects() -> list[Any]:
+    return [TorchLayer(device) for device in (("cpu", "cuda") if torch.cuda.is_available() else ("cpu",))]
