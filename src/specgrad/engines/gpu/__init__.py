@@ -197,7 +197,7 @@ def pull(
         elif isinstance(op, SmoothMaxPool):
             source = made.entered(x)
             if launch.slides(made) and launch.plane_taps(made) <= launch.SMALL:
-                launch.spread(made, "weights", gy, gx, fitted[0], x=source, totals=fitted[1])
+                launch.weigh(made, gy, gx, fitted, source)
             else:
                 launch.collect(made, "weights", source, gy, gx, fitted)
         elif op.ties != "first":

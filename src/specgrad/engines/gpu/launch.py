@@ -29,21 +29,17 @@ LONGEST = 32
 TUNE = {
     "lanes": 128,  # per program
     "lanes short": 512,  # where a program has one or two rows only
-    "lanes match": 256,  # where each of few rows is compared with many windows
     "rows small": 16,  # rows of windows of up to three rows
-    "rows max": 40,  # registers for rows, of larger windows
-    "rows winners": 28,
-    "rows sum": 40,
-    "unroll max": 7,  # columns of a window up to which the loop over them is unrolled
-    "unroll winners": 5,
-    "unroll sum": 5,
+    "rows max": 80,  # registers for values, by which rows are shared among programs
+    "rows winners": 48,
+    "rows sum": 80,
+    "rows least": 4,
     "cells smooth": 32,  # cells in registers
     "back small": 16,  # rows of cells of windows of up to three rows
     "back weights": 8,
-    "back first": 14,
-    "back wide": 8,  # where many columns of windows are compared
-    "back sum": 40,
-    "unroll back": 13,
+    "back first": 48,
+    "back sum": 80,
+    "back least": 4,
     "rows collect": 16,
     "rows collect, overlapping": 8,
     "fill": 1024,
@@ -143,21 +139,71 @@ def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     return (block or TUNE["lanes"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
-def block_rows(made: Plan, most: int) -> tuple[int, int, int, int, int]:
+def block_rows(made: Plan, most: int, columns: int) -> tuple[int, int, int, int, int]:
     """Rows of windows per program, blocks of them, lanes, lanes per program, and warps."""
     per, blocks = shared_evenly(made.rows.length, most)
-    lanes = made.outer * made.columns.length * made.inner
+    lanes = made.outer * columns * made.inner
     block, warps = block_of(lanes)
     return per, blocks, lanes, block, warps
 
 
-def window_numbers(made: Plan, lanes: int, blocks: int) -> tuple[int, ...]:
+def power_within(*numbers: int) -> int:
+    """The largest power of two that divides all numbers."""
+    return math.gcd(*numbers) & -math.gcd(*numbers) if any(numbers) else 1 << 30
+
+
+def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
+    """(columns of windows that a lane has, columns of cells that it reads at once)."""
+    columns: Any = made.columns
+    overlap = columns.kernel > columns.stride
+    outer, group, depth, row, column, inner = made.steps
+    if made.inner > 1:
+        most = 4 // columns.stride if overlap else 1
+        return max(min(most, below_power(columns.length)), 1), 1
+    together = max(16 // size, 1)
+    if kind == "winners":
+        together = min(together, 4)  # codes take a register each
+    most = triton.next_power_of_2(-(-together // columns.stride))
+    most = min(most, below_power(columns.length))
+    aligned = power_within(outer, group, depth if made.depth else 0, row, columns.size) if column == 1 else 1
+    while most > 1 and (columns.length % most or aligned == 1):
+        most //= 2
+    if most == 1 and columns.stride == 1 and columns.kernel > 3:
+        return min(4, below_power(columns.length)), 1
+    return most, min(together, aligned, power_within(most * columns.stride))
+
+
+def below_power(number: int) -> int:
+    """The largest power of two that is not greater."""
+    return 1 << (max(number, 1).bit_length() - 1)
+
+
+def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
+    """(columns of cells that a lane has, columns of windows that it reads at once)."""
+    columns: Any = made.columns
+    stride = columns.stride
+    if stride & (stride - 1) or stride > 8:
+        return 1, 1
+    overlap = columns.kernel > stride
+    if made.inner > 1:
+        return (4 if overlap and columns.size >= 4 and stride <= 4 else stride if columns.size >= stride else 1), 1
+    most = max(16 // size, 1)
+    while most > 1 and columns.size % most:
+        most //= 2
+    if most == 1 and stride == 1 and columns.kernel > 3:
+        return min(4, below_power(columns.size)), 1
+    if most % stride:
+        return 1, 1
+    return most, power_within(most // stride, columns.length)
+
+
+def window_numbers(made: Plan, lanes: int, blocks: int, groups: int) -> tuple[int, ...]:
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, _, row, column, inner = made.steps
     return (
         lanes, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
-        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.before, columns.after,
+        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, groups,
         blocks, made.depths[1],
     )  # fmt: skip
 
@@ -168,27 +214,34 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
     if key not in made.made:
         rows: Any = made.rows
         columns: Any = made.columns
-        held = TUNE["rows " + kind]
-        most = max((held - rows.kernel) // rows.stride + 1, 1)
+        wide, together = columns_forward(made, kind, x.element_size())
+        held = max(TUNE["rows " + kind] // wide, 1)
+        most = max((held - rows.kernel) // rows.stride + 1, TUNE["rows least"] // rows.stride, 1)
         if rows.kernel <= 3:
             most = min(most, TUNE["rows small"])
-        per, blocks, lanes, block, warps = block_rows(made, most)
+        groups = -(-columns.length // wide)
+        per, blocks, lanes, block, warps = block_rows(made, most, groups)
         used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
+        counts = [axis.ranges().count for axis in (rows, columns)]
         words = {
             "KIND": kind,
             "ROWS": per,
             "TAPS": rows.kernel,
             "STRIDE": rows.stride,
+            "V": wide,
             "COLUMN_TAPS": columns.kernel,
             "COLUMN_STRIDE": columns.stride,
+            "COLUMN_BEFORE": columns.before,
+            "LEAD": -columns.before % together,
+            "W": together,
+            "DENSE": made.inner == 1 and wide > 1 and columns.length % wide == 0,
             "LOW_TAPS": low_taps or columns.kernel,
-            "LEVELS": rows.kernel.bit_length() - 1,
             "NEED": sum(1 << i for i in used),
-            "UNROLLED": columns.kernel <= TUNE["unroll " + kind],
             "COUNTED": divisor(made)[0] if kind == "sum" else "all",
             "SIZE": rows.size if blocks == 1 and rows.size <= (per - 1) * rows.stride + rows.kernel else 0,
             "BEFORE": rows.before if blocks == 1 else 0,
             "WHOLE": made.whole,
+            "PADDED": any(bool((count < axis.kernel).any()) for count, axis in zip(counts, (rows, columns), strict=True)),
             "DEEP": bool(made.depth),
             "LOW": low is not None,
             "WIDE": made.wide,
@@ -196,7 +249,8 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
             "BLOCK": block,
             "num_warps": warps,
         }
-        made.made[key] = (-(-lanes // block) * blocks * made.depths[1],), window_numbers(made, lanes, blocks), words
+        grid = (-(-lanes // block) * blocks * made.depths[1],)
+        made.made[key] = grid, window_numbers(made, lanes, blocks, groups), words
     grid, numbers, words = made.made[key]
     depths = made.table("depths", x.device) if made.depth else y
     with on(x.device):
@@ -212,7 +266,7 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
         rows: Any = made.rows
         columns: Any = made.columns
         most = max((TUNE["cells smooth"] // columns.kernel - rows.kernel) // rows.stride + 1, 1)
-        per, blocks, lanes, block, warps = block_rows(made, most)
+        per, blocks, lanes, block, warps = block_rows(made, most, columns.length)
         words = {
             "ROWS": per,
             "TAPS": rows.kernel,
@@ -228,7 +282,8 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
             "BLOCK": block,
             "num_warps": warps,
         }
-        made.made[key] = (-(-lanes // block) * blocks * made.depths[1],), window_numbers(made, lanes, blocks), words
+        grid = (-(-lanes // block) * blocks * made.depths[1],)
+        made.made[key] = grid, window_numbers(made, lanes, blocks, columns.before), words
     grid, numbers, words = made.made[key]
     depths = made.table("depths", x.device) if made.depth else y
     with on(x.device):
@@ -375,50 +430,49 @@ def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ..
         )  # fmt: skip
 
 
-def spread(
-    made: Plan,
-    kind: str,
-    gy: Any,
-    gx: Any,
-    codes: Any = None,
-    low: Any = None,
-    low_taps: int = 0,
-    x: Any = None,
-    totals: Any = None,
-) -> None:
+def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
+    """Rows of cells per program, blocks of them, the padded row that the first starts with, and how many rows of windows read a cell."""
+    rows: Any = made.rows
+    start = rows.before // rows.stride * rows.stride
+    per, blocks = shared_evenly(rows.size + rows.before - start, max(most, rows.stride), rows.stride)
+    return per, blocks, start, -(-rows.kernel // rows.stride)
+
+
+def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0) -> None:
     """Cotangents of sliding windows, in one call."""
-    key = "spread", kind, gy.dtype, low is not None
+    key = "spread", kind, gy.dtype, gx.dtype, low is not None
     if key not in made.made:
         rows: Any = made.rows
         columns: Any = made.columns
-        stride = rows.stride
+        wide, together = columns_backward(made, kind, gx.element_size())
+        fixed = wide % columns.stride == 0
         candidates = -(-columns.kernel // columns.stride)
-        read = -(-rows.kernel // stride)
-        start = rows.before // stride * stride
-        unrolled = candidates <= TUNE["unroll sum" if kind == "sum" else "unroll back"]
-        wide = kind != "sum" and candidates > 5
-        held = TUNE["back wide"] + read - 1 if wide else TUNE["back sum" if candidates == 1 else "back " + kind]
-        most = max((held - read + 1) * stride, stride)
-        if rows.kernel <= 3 and not wide:
-            most = max(
-                min(TUNE["back weights" if kind == "weights" else "back small"], most) // stride * stride, stride
-            )
-        per, blocks = shared_evenly(rows.size + rows.before - start, most, stride)
-        matched = kind == "first" and stride == columns.stride == 1 and 1 < candidates <= 3
-        lanes = made.outer * columns.size * made.inner
-        block, warps = block_of(lanes, TUNE["lanes short" if per <= 2 else "lanes match" if matched else "lanes"])
+        read = -(-rows.kernel // rows.stride)
+        held = TUNE["back " + kind] // wide
+        most = max(held - read + 1, TUNE["back least"]) * rows.stride
+        if rows.kernel <= 3:
+            most = min(most, TUNE["back small"])
+        per, blocks, start, read = rows_backward(made, most // rows.stride * rows.stride)
+        first = columns.before // columns.stride - candidates + 1
+        groups = -(-columns.size // wide)
+        lanes = made.outer * groups * made.inner
+        block, warps = block_of(lanes, TUNE["lanes short" if per <= 2 else "lanes"])
         words = {
             "KIND": kind,
             "CELLS": per,
             "TAPS": rows.kernel,
-            "STRIDE": stride,
+            "STRIDE": rows.stride,
             "READERS": read,
+            "V": wide,
             "COLUMN_TAPS": columns.kernel,
             "COLUMN_STRIDE": columns.stride,
             "COLUMN_READERS": candidates,
+            "COLUMN_BEFORE": columns.before,
+            "FIXED": fixed,
+            "LEAD": first % together if fixed else 0,
+            "W": together,
+            "DENSE": made.inner == 1 and wide > 1 and columns.size % wide == 0,
             "LOW_TAPS": low_taps or columns.kernel,
-            "LEVELS": rows.kernel.bit_length() - 1,
-            "UNROLLED": unrolled,
             "COUNTED": divisor(made)[0] if kind == "sum" else "all",
             "DEEP": bool(made.depth),
             "LOW": low is not None,
@@ -430,14 +484,49 @@ def spread(
         depths, windows, _ = made.depths
         depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
         numbers = (
-            lanes, made.groups, made.inner, depths, windows, depth_candidates, *made.steps,
-            rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.before, columns.after,
+            lanes, made.inner, depths, windows, depth_candidates,
+            rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, groups,
             start, blocks,
         )  # fmt: skip
         made.made[key] = (-(-lanes // block) * blocks * depths,), numbers, words
     grid, numbers, words = made.made[key]
     depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
-    number = made.table("numbers", gy.device) if kind == "weights" else scale(made, kind, gy)
-    given = (gy if t is None else t for t in (codes, gx, low, x, totals))
+    given = (gy if t is None else t for t in (codes, gx, low))
     with on(gy.device):
-        spread_kernels.spread[grid](gy, *given, depth_readers, number, *numbers, **words)
+        spread_kernels.spread[grid](gy, *given, depth_readers, scale(made, kind, gy), *numbers, **words)
+
+
+def weigh(made: Plan, gy: Any, gx: Any, kept: tuple[Any, ...], x: Any) -> None:
+    """Cotangents of smooth maxima of small sliding windows."""
+    key = "weigh", gy.dtype
+    if key not in made.made:
+        rows: Any = made.rows
+        columns: Any = made.columns
+        per, blocks, start, read = rows_backward(made, TUNE["back weights"] // rows.stride * rows.stride)
+        lanes = made.outer * columns.size * made.inner
+        block, warps = block_of(lanes)
+        words = {
+            "CELLS": per,
+            "TAPS": rows.kernel,
+            "STRIDE": rows.stride,
+            "READERS": read,
+            "COLUMN_TAPS": columns.kernel,
+            "COLUMN_STRIDE": columns.stride,
+            "COLUMN_READERS": -(-columns.kernel // columns.stride),
+            "DEEP": bool(made.depth),
+            "WIDE": made.wide,
+            "ACC": accumulator(gy.dtype),
+            "BLOCK": block,
+            "num_warps": warps,
+        }
+        depths, windows, _ = made.depths
+        depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
+        numbers = (
+            lanes, made.groups, made.inner, depths, windows, depth_candidates, *made.steps,
+            rows.size, rows.length, rows.before, columns.size, columns.length, columns.before, start, blocks,
+        )  # fmt: skip
+        made.made[key] = (-(-lanes // block) * blocks * depths,), numbers, words
+    grid, numbers, words = made.made[key]
+    depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
+    with on(gy.device):
+        spread_kernels.weigh[grid](gy, *kept, gx, x, depth_readers, made.table("numbers", gy.device), *numbers, **words)

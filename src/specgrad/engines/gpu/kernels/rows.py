@@ -1,16 +1,16 @@
-"""Sliding windows, row by row: columns are folded through the first-level cache, rows in registers.
+"""Sliding windows, row by row: a lane holds some neighbouring columns of some rows, and folds both in registers.
 
-A program holds one register per lane for each of its rows (tuples, unrolled). Rows are then folded by doubling: windows of 2, 4, 8 … rows,
-of which two overlapping ones make a maximum and disjoint ones a sum; so the cost of a cell grows with the logarithm of the
-kernel's height. Columns go first, as the order of winners demands: the first maximal cell of the first row that has one.
-Where a window reaches over the edge, a maximum reads the cell at the edge again: it is in the window anyway, and a cell does not beat
-itself. A sum takes nothing there.
+A program reads V windows' worth of neighbouring columns of each row, several at once where they lie aligned, and folds them to V values;
+then it folds its rows. Either fold doubles: windows of 2, 4, 8 …, of which two overlapping ones make a maximum and disjoint
+ones a sum; so the cost of a cell grows with the logarithm of the kernel's sides. Columns go first, as the order of winners
+demands: the first maximal cell of the first row that has one. What lies over the edge is -inf to a maximum, which never beats a
+cell, and 0 to a sum.
 """
 
 import triton
 import triton.language as tl
 
-from .common import both, clamped, divide, joined, lane, leads, outer_offset, pivot, scaled, tap_range
+from .common import both, clamped, divide, edges, joined, lane, leads, outer_offset, pivot, read_line, scaled, stacked, tap_range, write_line
 
 
 @triton.jit
@@ -23,54 +23,11 @@ def filled(value, N: tl.constexpr, BLOCK: tl.constexpr, TYPE: tl.constexpr):
 
 
 @triton.jit
-def read_rows(pointer, tap, low, row, rows, step_row, NEED: tl.constexpr, N: tl.constexpr, LOW: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
-    """One column tap of each row, and its number."""
-    cells = ()
-    codes = ()
-    for i in tl.static_range(N):
-        if (NEED >> i) & 1:
-            line = clamped(row + i, rows)
-            cells = cells + (tl.load(pointer + line * step_row).to(ACC),)
-            codes = codes + (tl.load(low + line * step_row).to(tl.int32) if LOW else tap,)
-        else:
-            cells = cells + (cells[i - 1],)
-            codes = codes + (codes[i - 1],)
-    return cells, codes
-
-
-@triton.jit
-def lead_tap(bests, codes, pointer, tap, row, rows, step_row, NEED: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
-    """Let one more column tap of each row compete."""
-    new_bests = ()
-    new_codes = ()
-    for i in tl.static_range(N):
-        if (NEED >> i) & 1:
-            cell = tl.load(pointer + clamped(row + i, rows) * step_row).to(ACC)
-            better = leads(bests[i], cell)
-            new_bests = new_bests + (tl.where(better, cell, bests[i]),)
-            new_codes = new_codes + (tl.where(better, tap, codes[i]) if KIND == "winners" else codes[i],)
-        else:
-            new_bests = new_bests + (bests[i],)
-            new_codes = new_codes + (codes[i],)
-    return new_bests, new_codes
-
-
-@triton.jit
-def add_tap(sums, pointer, allowed, row, rows, step_row, NEED: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):
-    """Add one column tap of each row."""
-    new = ()
-    for i in tl.static_range(N):
-        if (NEED >> i) & 1:
-            new = new + (sums[i] + tl.load(pointer + clamped(row + i, rows) * step_row, mask=allowed, other=0).to(ACC),)
-        else:
-            new = new + (sums[i],)
-    return new
-
-
-@triton.jit
-def down_lead(bests, codes, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, LEVELS: tl.constexpr, N: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
-    """Fold rows to windows of TAPS rows; codes know their row already."""
-    if STRIDE == 1:
+def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr):
+    """Fold candidates to COUNT windows of TAPS of them; codes know their place already."""
+    LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
+    N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
+    if STRIDE == 1 and COUNT > 1:
         for level in tl.static_range(LEVELS):
             new_bests = ()
             new_codes = ()
@@ -84,10 +41,10 @@ def down_lead(bests, codes, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.c
             codes = new_codes
     final_bests = ()
     final_codes = ()
-    for o in tl.static_range(ROWS):
+    for o in tl.static_range(COUNT):
         best = bests[o * STRIDE]
         code = codes[o * STRIDE]
-        if STRIDE == 1:
+        if STRIDE == 1 and COUNT > 1:
             if TAPS > (1 << LEVELS):
                 better = leads(best, bests[o + TAPS - (1 << LEVELS)])
                 best = tl.where(better, bests[o + TAPS - (1 << LEVELS)], best)
@@ -105,14 +62,16 @@ def down_lead(bests, codes, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.c
 
 
 @triton.jit
-def down_sum(sums, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, LEVELS: tl.constexpr, N: tl.constexpr):
-    """Add rows to windows of TAPS rows; no sum is ever subtracted."""
+def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr):
+    """Add terms to COUNT windows of TAPS of them; no sum is ever subtracted."""
+    LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
+    N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
     final = ()
-    if STRIDE == 1:
+    if STRIDE == 1 and COUNT > 1:
         for level in tl.static_range(LEVELS + 1):
             if (TAPS >> level) & 1:
                 added = ()
-                for o in tl.static_range(ROWS):
+                for o in tl.static_range(COUNT):
                     part = sums[o + (TAPS & ((1 << level) - 1))]
                     if (TAPS & ((1 << level) - 1)) > 0:
                         part = part + final[o]
@@ -124,7 +83,7 @@ def down_sum(sums, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
                     doubled = doubled + (sums[i] + sums[i + (1 << level)],)
                 sums = doubled
     else:
-        for o in tl.static_range(ROWS):
+        for o in tl.static_range(COUNT):
             total = sums[o * STRIDE]
             for j in tl.static_range(1, TAPS):
                 total = total + sums[o * STRIDE + j]
@@ -133,18 +92,47 @@ def down_sum(sums, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
 
 
 @triton.jit
+def fold_columns(
+    x, low, step, real, allowed, row, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, V: tl.constexpr,
+    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, LOW: tl.constexpr,
+    BLOCK: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on."""
+    CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
+    if KIND == "sum":
+        cells = read_line(x, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, ACC)
+        total = stacked(slide_sum(cells, V, COLUMN_TAPS, COLUMN_STRIDE), V, BLOCK)
+        return total, tl.zeros((BLOCK, V), tl.int32)
+    else:
+        cells = read_line(x, step, real, allowed, float("-inf"), LEAD, CELLS, W, BLOCK, ACC)
+        codes = ()
+        if LOW:
+            known = read_line(low, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, tl.int32)
+            for e in tl.static_range(CELLS):
+                codes = codes + (known[e] + row * LOW_TAPS,)
+        else:
+            for e in tl.static_range(CELLS):
+                codes = codes + (tl.full((BLOCK,), row * LOW_TAPS + e, tl.int32),)
+        bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND)
+        best = stacked(bests, V, BLOCK)
+        return best, stacked(codes, V, BLOCK) if KIND == "winners" else tl.zeros((BLOCK, V), tl.int32)
+
+
+@triton.jit
 def fold(
     x, low, y, kept, depths, scale,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_before, columns_after,
+    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
     row_blocks, depths_out,
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
-    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-    LEVELS: tl.constexpr, NEED: tl.constexpr, UNROLLED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr,
+    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
+    W: tl.constexpr, DENSE: tl.constexpr,
+    NEED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
     SIZE: tl.constexpr, BEFORE: tl.constexpr,
     DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE: each has a real cell.
+    """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE: each has a real cell;
+    PADDED: some have others.
 
     SIZE: the number of rows, where one program has them all; then each is read once, however often windows reach over the edge.
 
@@ -152,76 +140,73 @@ def fold(
     """
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
     READ: tl.constexpr = SIZE if SIZE else N
-    NEEDED: tl.constexpr = -1 if SIZE else NEED
-    outer, column, within, inside, program = lane(lanes, columns_out, inner, row_blocks * depths_out, BLOCK, WIDE)
+    CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE)
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
     top = row
     if SIZE:
         top = row + rows_before
-    start = column * COLUMN_STRIDE - columns_before
-    base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner
-    last_row = rows - 1
     if WIDE:
-        last_row = last_row + tl.zeros((), tl.int64)
-    codes_all = filled(0, ROWS, BLOCK, tl.int32)
-    bests_all = filled(0 if KIND == "sum" else float("-inf"), ROWS, BLOCK, ACC)
+        top = top.to(tl.int64)
+    column = group * V
+    begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
+    real_columns = edges(begin, columns, LEAD, CELLS, W)
+    base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner + begin * step_column + top * step_row
+    bests_all = ()
+    codes_all = ()
+    for _ in tl.static_range(ROWS):
+        bests_all = bests_all + (tl.full((BLOCK, V), 0 if KIND == "sum" else float("-inf"), ACC),)
+        codes_all = codes_all + (tl.zeros((BLOCK, V), tl.int32),)
     for t in range(depth_taps):
-        source = x + base
+        source = base
         real = True
         if DEEP:
             offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
             real = offset >= 0
             source += tl.maximum(offset, 0)
-        if KIND == "sum":
-            sums = filled(0, READ, BLOCK, ACC)
-            if UNROLLED:
-                for j in tl.static_range(COLUMN_TAPS):
-                    allowed = (start + j >= 0) & (start + j < columns)
-                    sums = add_tap(sums, source + (start + j) * step_column, allowed, top, last_row, step_row, NEEDED, READ, ACC)  # fmt: skip
+        if W > 1:
+            source = tl.multiple_of(source, W)
+        bests = ()
+        codes = ()
+        for i in tl.static_range(READ):
+            if SIZE or (NEED >> i) & 1:
+                line = i
+                allowed = real
+                if LOW and not SIZE:
+                    # the row at the edge again: it is in the window anyway, and a cell does not beat itself
+                    line = (clamped(top + i, rows - 1) - top).to(tl.int32)
+                elif not SIZE:
+                    allowed = (top + i >= 0) & (top + i < rows) & real
+                place = source + line * step_row
+                if W > 1:
+                    place = tl.multiple_of(place, W)
+                best, code = fold_columns(x + place, low + place, step_column, real_columns, allowed, line + (BEFORE if SIZE else 0), LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+                bests = bests + (best,)
+                codes = codes + (code,)
             else:
-                for j in range(COLUMN_TAPS):
-                    allowed = (start + j >= 0) & (start + j < columns)
-                    sums = add_tap(sums, source + (start + j) * step_column, allowed, top, last_row, step_row, NEEDED, READ, ACC)  # fmt: skip
-            taken = ()
+                bests = bests + (bests[i - 1],)
+                codes = codes + (codes[i - 1],)
+        if SIZE:
+            every = ()
+            placed = ()
             for i in tl.static_range(N):
-                if not SIZE:
-                    taken = taken + (tl.where((row + i >= 0) & (row + i < rows) & real, sums[i], 0),)
-                elif i >= BEFORE and i < BEFORE + SIZE:
-                    taken = taken + (tl.where(real, sums[i - BEFORE], 0),)
+                if KIND == "sum" and (i < BEFORE or i >= BEFORE + SIZE):
+                    every = every + (tl.zeros((BLOCK, V), ACC),)
                 else:
-                    taken = taken + (tl.zeros((BLOCK,), ACC),)
-            sums = down_sum(taken, ROWS, TAPS, STRIDE, LEVELS, N)
+                    every = every + (bests[min(max(i - BEFORE, 0), SIZE - 1)],)
+                placed = placed + (codes[min(max(i - BEFORE, 0), SIZE - 1)],)
+            bests = every
+            codes = placed
+        if KIND == "sum":
+            sums = slide_sum(bests, ROWS, TAPS, STRIDE)
             new_sums = ()
             for o in tl.static_range(ROWS):
                 new_sums = new_sums + (bests_all[o] + sums[o] if DEEP else sums[o],)
             bests_all = new_sums
         else:
-            edge = clamped(start, columns - 1)
-            bests, codes = read_rows(source + edge * step_column, (edge - start).to(tl.int32), low + base + edge * step_column, top, last_row, step_row, NEEDED, READ, LOW, ACC)  # fmt: skip
-            if UNROLLED:
-                for j in tl.static_range(1, COLUMN_TAPS):
-                    edge = clamped(start + j, columns - 1)
-                    bests, codes = lead_tap(bests, codes, source + edge * step_column, (edge - start).to(tl.int32), top, last_row, step_row, NEEDED, READ, KIND, ACC)  # fmt: skip
-            else:
-                for j in range(1, COLUMN_TAPS):
-                    edge = clamped(start + j, columns - 1)
-                    bests, codes = lead_tap(bests, codes, source + edge * step_column, (edge - start).to(tl.int32), top, last_row, step_row, NEEDED, READ, KIND, ACC)  # fmt: skip
-            every = ()
-            placed = ()
-            for i in tl.static_range(N):
-                if SIZE:
-                    every = every + (bests[min(max(i - BEFORE, 0), SIZE - 1)],)
-                    placed = placed + (
-                        codes[min(max(i - BEFORE, 0), SIZE - 1)] + min(max(i, BEFORE), SIZE - 1 + BEFORE) * LOW_TAPS,
-                    )
-                else:
-                    every = every + (bests[i],)
-                    placed = placed + (codes[i] + (clamped(row + i, rows - 1) - row) * LOW_TAPS,)
-            bests = every
-            codes = placed
-            bests, codes = down_lead(bests, codes, ROWS, TAPS, STRIDE, LEVELS, N, KIND)
+            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND)
             if DEEP:
                 new_bests = ()
                 new_codes = ()
@@ -238,7 +223,6 @@ def fold(
             else:
                 bests_all = bests
                 codes_all = codes
-    first, last, existing = tap_range(start, columns, columns_after, COLUMN_TAPS, 1)
     depth_first = 0
     depth_count = 1
     depth_existing = 1
@@ -246,41 +230,63 @@ def fold(
         depth_first = tl.load(depths + depth * (depth_taps + 3)).to(tl.int32)
         depth_count = tl.load(depths + depth * (depth_taps + 3) + 1).to(tl.int32)
         depth_existing = tl.load(depths + depth * (depth_taps + 3) + 2).to(tl.int32)
-    target = ((outer * depths_out + depth) * rows_out + row_out) * columns_out + column
-    target = target * inner + within
+    firsts = ()
+    counts = ()
+    existings = ()
+    for v in tl.static_range(V):
+        first, last, existing = tap_range((column + v) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
+        firsts = firsts + (first.to(tl.int32),)
+        counts = counts + (tl.maximum(last - first, 0).to(tl.int32),)
+        existings = existings + (existing.to(tl.int32),)
+    first = stacked(firsts, V, BLOCK)
+    count = stacked(counts, V, BLOCK)
+    existing = stacked(existings, V, BLOCK)
+    place = ((outer * depths_out + depth) * rows_out + row_out) * columns_out + column
+    place = place * inner + within
+    shifts = ()
+    for v in tl.static_range(V):
+        shifts = shifts + (tl.full((BLOCK,), v * COLUMN_STRIDE, tl.int32),)
+    shift = stacked(shifts, V, BLOCK)
+    if DENSE:
+        place = tl.multiple_of(place, V)
+    if KIND == "sum" and COUNTED == "all":
+        number = tl.load(scale).to(ACC)
+        reciprocal = tl.load(scale + 1).to(ACC)
     for o in tl.static_range(ROWS):
         present = both(inside, row_out + o < rows_out)
+        target = place + o * columns_out * inner
+        if DENSE:
+            target = tl.multiple_of(target, V)
         row_first, row_last, row_existing = tap_range(row + o * STRIDE, rows, rows_after, TAPS, 1)
         value = bests_all[o]
         if KIND == "sum":
             if COUNTED == "exists":
                 value = divide(value, tl.maximum(depth_existing * row_existing * existing, 1), ACC)
             elif COUNTED == "real":
-                count = tl.maximum(row_last - row_first, 0) * tl.maximum(last - first, 0)
-                value = divide(value, tl.maximum(depth_count * count, 1), ACC)
+                value = divide(value, tl.maximum(depth_count * tl.maximum(row_last - row_first, 0) * count, 1), ACC)
             else:
-                value = scaled(value, scale, ACC)
+                value = scaled(value, number, reciprocal)
         else:
-            some = both(last > first, (row_last > row_first) & (depth_count > 0))
+            some = both(count > 0, (row_last > row_first) & (depth_count > 0))
             if KIND == "winners":
-                # codes count from the program's first row on
-                code = codes_all[o] - o * STRIDE * LOW_TAPS
-                if DEEP:
+                code = codes_all[o] - (o * STRIDE * LOW_TAPS + (0 if LOW else shift))
+                if (PADDED or DEEP) and not LOW:
+                    # where nothing is greater than -inf, the first real tap is the winner
                     nothing = (depth_first * TAPS + row_first) * LOW_TAPS + first
-                    code = tl.where(value == float("-inf"), nothing, code)
+                    code = tl.where(value == float("-inf"), nothing.to(tl.int32), code)
                 if not WHOLE:
                     code = tl.where(some, code, (depth_taps * TAPS) * LOW_TAPS)
-                tl.store(kept + target + o * columns_out * inner, code.to(kept.dtype.element_ty), mask=present)
+                write_line(kept + target, inner, code, present, column, columns_out, V, DENSE, BLOCK)
             if not WHOLE:
                 value = tl.where(some, value, 0)
-        tl.store(y + target + o * columns_out * inner, value.to(y.dtype.element_ty), mask=present)
+        write_line(y + target, inner, value, present, column, columns_out, V, DENSE, BLOCK)
 
 
 @triton.jit
 def smooth(
     x, y, kept, kept_too, depths, numbers,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_before, columns_after,
+    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, columns_before,
     row_blocks, depths_out,
     ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
     ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,

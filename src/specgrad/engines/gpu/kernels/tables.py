@@ -102,7 +102,7 @@ def visit(
         elif COUNTED == "real":
             value = divide(total, tl.maximum(real_count, 1), ACC)
         else:
-            value = scaled(total, scale, ACC)
+            value = scaled(total, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
     elif KIND == "smooth":
         count = exist_count if ZERO else real_count
         total = tl.where(count > 0, total, 1)
@@ -227,7 +227,7 @@ def reduce(
         elif COUNTED == "real":
             value = divide(total, tl.maximum(real_count, 1), ACC)
         else:
-            value = scaled(total, scale, ACC)
+            value = scaled(total, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
     else:
         value, won = tl.reduce((best, code), axis, ahead)
         depth_first = 0
@@ -263,7 +263,7 @@ def fill(gy, x, gx, kept, kept_too, scale, cells, blocks, step_outer, KIND: tl.c
         cell = tl.load(x + origin * step_outer + at, mask=inside, other=0).to(ACC)
         share = tl.where(tied(cell, tl.broadcast_to(tl.load(kept + window).to(ACC), cell.shape)), share, 0)
     else:
-        share = scaled(share + tl.zeros((BLOCK,), ACC), scale, ACC)
+        share = scaled(share + tl.zeros((BLOCK,), ACC), tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
     tl.store(gx + origin * cells + at, share.to(gx.dtype.element_ty), mask=inside)
 
 
@@ -348,7 +348,7 @@ def collect(
         target = (((outer * depths_in + depth) * rows + row + i) * columns + column) * inner + within
         total = sums[i]
         if KIND == "sum" and COUNTED == "all":
-            total = scaled(total, scale, ACC)
+            total = scaled(total, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
         tl.store(gx + target, total.to(gx.dtype.element_ty), mask=both(inside, row + i < rows))
 
 
