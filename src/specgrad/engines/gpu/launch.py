@@ -20,6 +20,7 @@ import triton.language as tl
 from ...geometry import Adaptive, Sliding
 from .kernels import rows as rows_kernels
 from .kernels import spread as spread_kernels
+from .kernels import stream as stream_kernels
 from .kernels import tables as tables_kernels
 from .plan import Plan, taps_of
 
@@ -29,17 +30,22 @@ LONGEST = 32
 TUNE = {
     "lanes": 128,  # per program
     "lanes short": 512,  # where a program has one or two rows only
-    "rows small": 16,  # rows of windows of up to three rows
-    "rows max": 80,  # registers for values, by which rows are shared among programs
-    "rows winners": 48,
-    "rows sum": 80,
-    "rows least": 4,
+    "rows small": 8,  # rows of windows per program
+    "rows max": 64,  # registers for rows
+    "rows winners": 40,
+    "rows sum": 64,
+    "columns max": 8,  # columns of windows per lane, at most
+    "columns winners": 4,
+    "columns sum": 8,
+    "columns back": 52,  # columns of cells per lane × rows of windows that each meets
+    "one call": 16,  # columns of a window up to which rows are folded in the same call
+    "step": 4,  # rows that a program reads before it writes
+    "segment": 3,  # rows of a program, as a multiple of the window's
+    "segment least": 28,
     "cells smooth": 32,  # cells in registers
-    "back small": 16,  # rows of cells of windows of up to three rows
+    "back small": 8,  # rows of cells per program
     "back weights": 8,
-    "back first": 48,
-    "back sum": 80,
-    "back least": 4,
+    "matches": 512,  # of cells with windows, in one step
     "rows collect": 16,
     "rows collect, overlapping": 8,
     "fill": 1024,
@@ -154,17 +160,14 @@ def power_within(*numbers: int) -> int:
 
 def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     """(columns of windows that a lane has, columns of cells that it reads at once)."""
+    rows: Any = made.rows
     columns: Any = made.columns
-    overlap = columns.kernel > columns.stride
     outer, group, depth, row, column, inner = made.steps
+    most = below_power(min(TUNE["rows " + kind] // rows.kernel, columns.length, TUNE["columns " + kind]))
     if made.inner > 1:
-        most = 4 // columns.stride if overlap else 1
-        return max(min(most, below_power(columns.length)), 1), 1
+        return max(min(most, 4 // columns.stride), 1) if columns.kernel > columns.stride else 1, 1
     together = max(16 // size, 1)
-    if kind == "winners":
-        together = min(together, 4)  # codes take a register each
-    most = triton.next_power_of_2(-(-together // columns.stride))
-    most = min(most, below_power(columns.length))
+    most = min(most, triton.next_power_of_2(-(-together // columns.stride)))
     aligned = power_within(outer, group, depth if made.depth else 0, row, columns.size) if column == 1 else 1
     while most > 1 and (columns.length % most or aligned == 1):
         most //= 2
@@ -181,13 +184,15 @@ def below_power(number: int) -> int:
 def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     """(columns of cells that a lane has, columns of windows that it reads at once)."""
     columns: Any = made.columns
-    stride = columns.stride
+    stride, readers = columns.stride, -(-made.rows.kernel // made.rows.stride)  # type: ignore[union-attr]
     if stride & (stride - 1) or stride > 8:
         return 1, 1
     overlap = columns.kernel > stride
     if made.inner > 1:
         return (4 if overlap and columns.size >= 4 and stride <= 4 else stride if columns.size >= stride else 1), 1
     most = max(16 // size, 1)
+    if kind == "first":
+        most = min(most, max(below_power(TUNE["columns back"] // readers), stride))
     while most > 1 and columns.size % most:
         most //= 2
     if most == 1 and stride == 1 and columns.kernel > 3:
@@ -197,28 +202,30 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     return most, power_within(most // stride, columns.length)
 
 
-def window_numbers(made: Plan, lanes: int, blocks: int, groups: int) -> tuple[int, ...]:
+def window_numbers(made: Plan, lanes: int, blocks: int, last: int, together: int = 1) -> tuple[int, ...]:
+    """What the kernels of `rows` take; steps in vectors of so many together."""
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, _, row, column, inner = made.steps
     return (
-        lanes, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
-        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, groups,
+        lanes, made.groups, made.inner, made.depths[2], outer // together, group // together, row // together, column, inner,
+        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, last,
         blocks, made.depths[1],
     )  # fmt: skip
 
 
 def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any = None, low_taps: int = 0) -> None:
     """Maximum, winners or sum of sliding windows, in one call."""
+    if not made.depth and made.rows.kernel > 1 and made.rows.stride == 1:  # type: ignore[union-attr]
+        slide(made, kind, x, y, kept, low, low_taps)
+        return
     key = "fold", kind, x.dtype, low is not None
     if key not in made.made:
         rows: Any = made.rows
         columns: Any = made.columns
         wide, together = columns_forward(made, kind, x.element_size())
         held = max(TUNE["rows " + kind] // wide, 1)
-        most = max((held - rows.kernel) // rows.stride + 1, TUNE["rows least"] // rows.stride, 1)
-        if rows.kernel <= 3:
-            most = min(most, TUNE["rows small"])
+        most = min(max((held - rows.kernel) // rows.stride + 1, 1), TUNE["rows small"])
         groups = -(-columns.length // wide)
         per, blocks, lanes, block, warps = block_rows(made, most, groups)
         used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
@@ -250,13 +257,104 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
             "num_warps": warps,
         }
         grid = (-(-lanes // block) * blocks * made.depths[1],)
-        made.made[key] = grid, window_numbers(made, lanes, blocks, groups), words
+        made.made[key] = grid, window_numbers(made, lanes, blocks, groups, together), words
     grid, numbers, words = made.made[key]
     depths = made.table("depths", x.device) if made.depth else y
     with on(x.device):
         rows_kernels.fold[grid](
             x, y if low is None else low, y, kept[0] if kept else y, depths, scale(made, kind, y), *numbers, **words
         )
+
+
+def segments(length: int, taps: int, lanes: int) -> tuple[int, int, int]:
+    """(rows per program, programs, steps of each): long enough that few rows are read twice, and enough of them."""
+    blocks = -(-length // max(TUNE["segment"] * taps, TUNE["segment least"]))
+    per = -(-length // blocks)
+    return per, -(-length // per), -(-(per + taps - 1) // TUNE["step"])
+
+
+def slide(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any, low_taps: int) -> None:
+    """As `fold`, of windows that move down one row at a time."""
+    key = "slide", kind, x.dtype, low is not None
+    if key not in made.made:
+        rows: Any = made.rows
+        columns: Any = made.columns
+        wide, together = columns_forward(made, kind, x.element_size())
+        groups = -(-columns.length // wide)
+        lanes = made.outer * groups * made.inner
+        block, warps = block_of(lanes)
+        per, blocks, steps = segments(rows.length, rows.kernel, lanes)
+        counts = [axis.ranges().count for axis in (rows, columns)]
+        words = {
+            "KIND": kind,
+            "STEP": TUNE["step"],
+            "TAPS": rows.kernel,
+            "V": wide,
+            "COLUMN_TAPS": columns.kernel,
+            "COLUMN_STRIDE": columns.stride,
+            "COLUMN_BEFORE": columns.before,
+            "LEAD": -columns.before % together,
+            "W": together,
+            "DENSE": made.inner == 1 and wide > 1 and columns.length % wide == 0,
+            "LOW_TAPS": low_taps or columns.kernel,
+            "COUNTED": divisor(made)[0] if kind == "sum" else "all",
+            "WHOLE": made.whole,
+            "PADDED": any(bool((count < axis.kernel).any()) for count, axis in zip(counts, (rows, columns), strict=True)),
+            "LOW": low is not None,
+            "WIDE": made.wide,
+            "ACC": accumulator(x.dtype),
+            "BLOCK": block,
+            "num_warps": warps,
+        }
+        numbers = (*window_numbers(made, lanes, blocks, groups, together), per, steps)
+        made.made[key] = (-(-lanes // block) * blocks,), numbers, words
+    grid, numbers, words = made.made[key]
+    with on(x.device):
+        stream_kernels.slide[grid](
+            x, y if low is None else low, y, kept[0] if kept else y, y, scale(made, kind, y), *numbers, **words
+        )
+
+
+def trail(made: Plan, gy: Any, gx: Any, codes: Any, low: Any, low_taps: int) -> None:
+    """As `spread`, of the winners of windows that move down one row at a time."""
+    key = "trail", gy.dtype, gx.dtype, low is not None
+    if key not in made.made:
+        rows: Any = made.rows
+        columns: Any = made.columns
+        wide, together = columns_backward(made, "first", gx.element_size())
+        candidates = -(-columns.kernel // columns.stride)
+        groups = -(-columns.size // wide)
+        lanes = made.outer * groups * made.inner
+        block, warps = block_of(lanes)
+        per, blocks, _ = segments(rows.size, rows.kernel, lanes)
+        step = max(min(TUNE["step"], TUNE["matches"] // (rows.kernel * candidates * wide)), 1)
+        first = columns.before // columns.stride - candidates + 1
+        words = {
+            "STEP": step,
+            "TAPS": rows.kernel,
+            "V": wide,
+            "COLUMN_TAPS": columns.kernel,
+            "COLUMN_STRIDE": columns.stride,
+            "COLUMN_READERS": candidates,
+            "COLUMN_BEFORE": columns.before,
+            "LEAD": first % together,
+            "W": together,
+            "DENSE": made.inner == 1 and wide > 1 and columns.size % wide == 0,
+            "LOW_TAPS": low_taps or columns.kernel,
+            "LOW": low is not None,
+            "WIDE": made.wide,
+            "ACC": accumulator(gy.dtype),
+            "BLOCK": block,
+            "num_warps": warps,
+        }
+        numbers = (
+            lanes, made.inner, rows.size, rows.length, rows.before, columns.size, columns.length, groups,
+            blocks, per, -(-(per + rows.kernel - 1) // step),
+        )  # fmt: skip
+        made.made[key] = (-(-lanes // block) * blocks,), numbers, words
+    grid, numbers, words = made.made[key]
+    with on(gy.device):
+        stream_kernels.trail[grid](gy, codes, gx, gx if low is None else low, *numbers, **words)
 
 
 def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
@@ -440,6 +538,11 @@ def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
 
 def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0) -> None:
     """Cotangents of sliding windows, in one call."""
+    if kind == "first" and not made.depth and made.rows.kernel > 1 and made.rows.stride == 1:  # type: ignore[union-attr]
+        wide = columns_backward(made, kind, gx.element_size())[0]
+        if wide % made.columns.stride == 0:  # type: ignore[union-attr]
+            trail(made, gy, gx, codes, low, low_taps)
+            return
     key = "spread", kind, gy.dtype, gx.dtype, low is not None
     if key not in made.made:
         rows: Any = made.rows
@@ -448,10 +551,9 @@ def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any 
         fixed = wide % columns.stride == 0
         candidates = -(-columns.kernel // columns.stride)
         read = -(-rows.kernel // rows.stride)
-        held = TUNE["back " + kind] // wide
-        most = max(held - read + 1, TUNE["back least"]) * rows.stride
-        if rows.kernel <= 3:
-            most = min(most, TUNE["back small"])
+        most = max(TUNE["back small"], rows.stride)
+        if kind == "first":
+            most = min(most, max(TUNE["matches"] // (wide * read * candidates), rows.stride))
         per, blocks, start, read = rows_backward(made, most // rows.stride * rows.stride)
         first = columns.before // columns.stride - candidates + 1
         groups = -(-columns.size // wide)

@@ -66,22 +66,42 @@ def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
     return plans
 
 
+def columns_first(made: Plan) -> tuple[Plan, Plan] | None:
+    """Plans of a fold of columns, and then of rows; None if one call does both or the axes do not allow two."""
+    if "columns first" not in made.made:
+        rows, columns, found = made.rows, made.columns, None
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        simple = made.whole and (isinstance(made.op, Maximum) or launch.divisor(made)[0] == "all")
+        if not made.depth and min(rows.kernel, columns.kernel) > 1 and columns.kernel > launch.TUNE["one call"] and simple:
+            across = replace(
+                made, rows=still(rows.size), lengths=(made.outer, rows.size * columns.length, made.inner),
+                made={"divisor": ("all", 1)},
+            )  # fmt: skip
+            down = dense(made, made.outer, rows, still(columns.length), made.inner)
+            down.made["divisor"] = launch.divisor(made)
+            found = across, down
+        made.made["columns first"] = found
+    plans: tuple[Plan, Plan] | None = made.made["columns first"]
+    return plans
+
+
 def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """A maximum, its winners or a sum over sliding windows."""
-    plans = depth_first(made)
+    plans = depth_first(made) if made.depth else columns_first(made)
     if plans is None:
         launch.fold(made, kind, x, y, kept)
         return
-    flat, deep = plans
-    between = torch.empty(flat.lengths, dtype=computed(x.dtype) if kind == "sum" else x.dtype, device=x.device)
+    one, other = plans
+    between = torch.empty(one.lengths, dtype=computed(x.dtype) if kind == "sum" else x.dtype, device=x.device)
     if kind != "winners":
-        launch.fold(flat, kind, x, between, ())
-        launch.fold(deep, kind, between, y, ())
+        fold(one, kind, x, between, ())
+        launch.fold(other, kind, between, y, ())
         return
-    taps = taps_of(flat.rows) * taps_of(flat.columns)
-    low = torch.empty(flat.lengths, dtype=code_type(taps), device=x.device)
-    launch.fold(flat, kind, x, between, (low,))
-    launch.fold(deep, kind, between, y, kept, low, taps)
+    taps = taps_of(one.rows) * taps_of(one.columns)
+    low = torch.empty(one.lengths, dtype=code_type(taps), device=x.device)
+    fold(one, kind, x, between, (low,))
+    launch.fold(other, kind, between, y, kept, low, taps)
 
 
 def readers_of(axis: Any) -> int:

@@ -24,7 +24,7 @@ def filled(value, N: tl.constexpr, BLOCK: tl.constexpr, TYPE: tl.constexpr):
 
 @triton.jit
 def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr):
-    """Fold candidates to COUNT windows of TAPS of them; codes know their place already."""
+    """Fold numbers to COUNT windows of TAPS of them; codes know their place already."""
     LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
     N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
     if STRIDE == 1 and COUNT > 1:
@@ -32,32 +32,33 @@ def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl
             new_bests = ()
             new_codes = ()
             for i in tl.static_range(N - (2 << level) + 1):
-                better = leads(bests[i], bests[i + (1 << level)])
+                better = bests[i + (1 << level)] > bests[i]
                 new_bests = new_bests + (tl.where(better, bests[i + (1 << level)], bests[i]),)
-                new_codes = new_codes + (
-                    tl.where(better, codes[i + (1 << level)], codes[i]) if KIND == "winners" else codes[i],
-                )
+                if KIND == "winners":
+                    new_codes = new_codes + (tl.where(better, codes[i + (1 << level)], codes[i]),)
             bests = new_bests
             codes = new_codes
     final_bests = ()
     final_codes = ()
     for o in tl.static_range(COUNT):
         best = bests[o * STRIDE]
-        code = codes[o * STRIDE]
+        if KIND == "winners":
+            code = codes[o * STRIDE]
         if STRIDE == 1 and COUNT > 1:
             if TAPS > (1 << LEVELS):
-                better = leads(best, bests[o + TAPS - (1 << LEVELS)])
+                better = bests[o + TAPS - (1 << LEVELS)] > best
                 best = tl.where(better, bests[o + TAPS - (1 << LEVELS)], best)
                 if KIND == "winners":
                     code = tl.where(better, codes[o + TAPS - (1 << LEVELS)], code)
         else:
             for j in tl.static_range(1, TAPS):
-                better = leads(best, bests[o * STRIDE + j])
+                better = bests[o * STRIDE + j] > best
                 best = tl.where(better, bests[o * STRIDE + j], best)
                 if KIND == "winners":
                     code = tl.where(better, codes[o * STRIDE + j], code)
         final_bests = final_bests + (best,)
-        final_codes = final_codes + (code,)
+        if KIND == "winners":
+            final_codes = final_codes + (code,)
     return final_bests, final_codes
 
 
@@ -93,19 +94,21 @@ def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexp
 
 @triton.jit
 def fold_columns(
-    x, low, step, real, allowed, row, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, V: tl.constexpr,
+    x, low, step, real, allowed, row, nan, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, V: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, LOW: tl.constexpr,
     BLOCK: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on."""
+    """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on; and
+    whether a NaN has been met."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
+    codes = ()
     if KIND == "sum":
         cells = read_line(x, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, ACC)
-        total = stacked(slide_sum(cells, V, COLUMN_TAPS, COLUMN_STRIDE), V, BLOCK)
-        return total, tl.zeros((BLOCK, V), tl.int32)
+        found = stacked(slide_sum(cells, V, COLUMN_TAPS, COLUMN_STRIDE), V, BLOCK)
     else:
         cells = read_line(x, step, real, allowed, float("-inf"), LEAD, CELLS, W, BLOCK, ACC)
-        codes = ()
+        for e in tl.static_range(CELLS):
+            nan = nan | (cells[e] != cells[e])
         if LOW:
             known = read_line(low, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, tl.int32)
             for e in tl.static_range(CELLS):
@@ -114,8 +117,107 @@ def fold_columns(
             for e in tl.static_range(CELLS):
                 codes = codes + (tl.full((BLOCK,), row * LOW_TAPS + e, tl.int32),)
         bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND)
-        best = stacked(bests, V, BLOCK)
-        return best, stacked(codes, V, BLOCK) if KIND == "winners" else tl.zeros((BLOCK, V), tl.int32)
+        found = stacked(bests, V, BLOCK)
+    code = tl.zeros((BLOCK, V), tl.int32)
+    if KIND == "winners":
+        code = stacked(codes, V, BLOCK)
+    return found, code, nan
+
+
+@triton.jit
+def retrace(
+    x, low, y, kept, depths, unit, place, step_out, column, inner, inside, depth, row, row_out,
+    depth_taps, step_row, step_column, rows, rows_out, columns, columns_out,
+    per, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
+    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
+    W: tl.constexpr, DENSE: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Maxima and winners of a program that has met a NaN, tap by tap: NaN leads, and the last of them."""
+    tl.debug_barrier()  # what was written before is written again
+    for o in range(per):
+        for v in range(V):
+            best = tl.full((BLOCK,), float("-inf"), ACC)
+            code = tl.full((BLOCK,), -1, tl.int32)
+            start = (column + v) * COLUMN_STRIDE - COLUMN_BEFORE
+            for t in range(depth_taps):
+                offset = 0
+                if DEEP:
+                    offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
+                for i in range(TAPS):
+                    line = row + o * STRIDE + i
+                    source = (unit + line * step_row) * W + tl.maximum(offset, 0) + (v * COLUMN_STRIDE + LEAD) * step_column
+                    for j in range(COLUMN_TAPS):
+                        real = both((start + j >= 0) & (start + j < columns), (line >= 0) & (line < rows) & (offset >= 0))
+                        cell = tl.load(x + source + j * step_column, mask=real, other=0).to(ACC)
+                        better = real & (leads(best, cell) | (code < 0))
+                        best = tl.where(better, cell, best)
+                        own = tl.zeros((BLOCK,), tl.int32) + ((t * TAPS + i) * LOW_TAPS + j)
+                        if LOW:
+                            own += tl.load(low + source, mask=real, other=0).to(tl.int32)
+                        code = tl.where(better, own, code)
+            present = both(inside & (column + v < columns_out), row_out + o < rows_out)
+            target = place + o * step_out
+            if DENSE:
+                target = target * V + v
+            else:
+                target = target + v * inner
+            tl.store(y + target, tl.where(code < 0, 0, best).to(y.dtype.element_ty), mask=present)
+            if KIND == "winners":
+                code = tl.where(code < 0, depth_taps * TAPS * LOW_TAPS, code)
+                tl.store(kept + target, code.to(kept.dtype.element_ty), mask=present)
+
+
+@triton.jit
+def reach(column, columns, columns_after, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Of V windows: the first real tap, how many are real, how many exist, and where the window starts in the lane."""
+    firsts = ()
+    counts = ()
+    existings = ()
+    shifts = ()
+    for v in tl.static_range(V):
+        first, last, existing = tap_range((column + v) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
+        firsts = firsts + (first.to(tl.int32),)
+        counts = counts + (tl.maximum(last - first, 0).to(tl.int32),)
+        existings = existings + (existing.to(tl.int32),)
+        shifts = shifts + (tl.full((BLOCK,), v * COLUMN_STRIDE, tl.int32),)
+    return stacked(firsts, V, BLOCK), stacked(counts, V, BLOCK), stacked(existings, V, BLOCK), stacked(shifts, V, BLOCK)
+
+
+@triton.jit
+def finish(
+    y, kept, value, code, target, taps, row, present, column, inner, rows, rows_after, columns_out, depth_taps,
+    depth_first, depth_count, depth_existing, number, reciprocal,
+    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr,
+    DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr, LOW: tl.constexpr,
+    ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write one row of windows, which starts at `row`; `taps` is what `reach` says of the columns; codes count from the row on."""
+    first, count, existing, shift = taps
+    row_first, row_last, row_existing = tap_range(row, rows, rows_after, TAPS, 1)
+    if DENSE:
+        target = target * V
+    if KIND == "sum":
+        if COUNTED == "exists":
+            value = divide(value, tl.maximum(depth_existing * row_existing * existing, 1), ACC)
+        elif COUNTED == "real":
+            value = divide(value, tl.maximum(depth_count * tl.maximum(row_last - row_first, 0) * count, 1), ACC)
+        else:
+            value = scaled(value, number, reciprocal)
+    else:
+        some = both(count > 0, (row_last > row_first) & (depth_count > 0))
+        if KIND == "winners":
+            if not LOW:
+                code = code - shift
+                if PADDED:
+                    # where nothing is greater than -inf, the first real tap is the winner
+                    nothing = (depth_first * TAPS + row_first) * LOW_TAPS + first
+                    code = tl.where(value == float("-inf"), nothing.to(tl.int32), code)
+            if not WHOLE:
+                code = tl.where(some, code, (depth_taps * TAPS) * LOW_TAPS)
+            write_line(kept + target, inner, code, present, column, columns_out, V, DENSE, BLOCK)
+        if not WHOLE:
+            value = tl.where(some, value, 0)
+    write_line(y + target, inner, value, present, column, columns_out, V, DENSE, BLOCK)
 
 
 @triton.jit
@@ -153,36 +255,43 @@ def fold(
     column = group * V
     begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
     real_columns = edges(begin, columns, LEAD, CELLS, W)
-    base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner + begin * step_column + top * step_row
+    base = outer_offset(outer, groups, step_outer, step_group)
+    if W > 1:
+        # counted in vectors, so that the compiler sees that they are aligned
+        base += group * (V * COLUMN_STRIDE // W) - (COLUMN_BEFORE + LEAD) // W
+    else:
+        base += within * step_inner + begin * step_column
     bests_all = ()
     codes_all = ()
     for _ in tl.static_range(ROWS):
         bests_all = bests_all + (tl.full((BLOCK, V), 0 if KIND == "sum" else float("-inf"), ACC),)
         codes_all = codes_all + (tl.zeros((BLOCK, V), tl.int32),)
+    nan = tl.zeros((BLOCK,), tl.int1)
     for t in range(depth_taps):
         source = base
         real = True
         if DEEP:
             offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
             real = offset >= 0
-            source += tl.maximum(offset, 0)
-        if W > 1:
-            source = tl.multiple_of(source, W)
+            source += tl.maximum(offset, 0) // W
         bests = ()
         codes = ()
         for i in tl.static_range(READ):
             if SIZE or (NEED >> i) & 1:
-                line = i
+                line = top + i
                 allowed = real
                 if LOW and not SIZE:
                     # the row at the edge again: it is in the window anyway, and a cell does not beat itself
-                    line = (clamped(top + i, rows - 1) - top).to(tl.int32)
+                    line = clamped(line, rows - 1)
                 elif not SIZE:
-                    allowed = (top + i >= 0) & (top + i < rows) & real
+                    allowed = (line >= 0) & (line < rows) & real
                 place = source + line * step_row
                 if W > 1:
-                    place = tl.multiple_of(place, W)
-                best, code = fold_columns(x + place, low + place, step_column, real_columns, allowed, line + (BEFORE if SIZE else 0), LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+                    place = place * W
+                if LOW:
+                    best, code, nan = fold_columns(x + place, low + place, step_column, real_columns, allowed, (line - row).to(tl.int32), nan, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+                else:
+                    best, code, nan = fold_columns(x + place, low, step_column, real_columns, allowed, i + (BEFORE if SIZE else 0), nan, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
                 bests = bests + (best,)
                 codes = codes + (code,)
             else:
@@ -206,12 +315,15 @@ def fold(
                 new_sums = new_sums + (bests_all[o] + sums[o] if DEEP else sums[o],)
             bests_all = new_sums
         else:
-            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND)
+            bests, won = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND)
+            codes = codes_all
+            if KIND == "winners":
+                codes = won
             if DEEP:
                 new_bests = ()
                 new_codes = ()
                 for o in tl.static_range(ROWS):
-                    better = both(leads(bests_all[o], bests[o]), real)
+                    better = both(bests[o] > bests_all[o], real)
                     new_bests = new_bests + (tl.where(better, bests[o], bests_all[o]),)
                     new_codes = new_codes + (
                         tl.where(better, codes[o] + t * (TAPS * LOW_TAPS), codes_all[o])
@@ -223,63 +335,35 @@ def fold(
             else:
                 bests_all = bests
                 codes_all = codes
-    depth_first = 0
-    depth_count = 1
-    depth_existing = 1
-    if DEEP:
-        depth_first = tl.load(depths + depth * (depth_taps + 3)).to(tl.int32)
-        depth_count = tl.load(depths + depth * (depth_taps + 3) + 1).to(tl.int32)
-        depth_existing = tl.load(depths + depth * (depth_taps + 3) + 2).to(tl.int32)
-    firsts = ()
-    counts = ()
-    existings = ()
-    for v in tl.static_range(V):
-        first, last, existing = tap_range((column + v) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
-        firsts = firsts + (first.to(tl.int32),)
-        counts = counts + (tl.maximum(last - first, 0).to(tl.int32),)
-        existings = existings + (existing.to(tl.int32),)
-    first = stacked(firsts, V, BLOCK)
-    count = stacked(counts, V, BLOCK)
-    existing = stacked(existings, V, BLOCK)
-    place = ((outer * depths_out + depth) * rows_out + row_out) * columns_out + column
-    place = place * inner + within
-    shifts = ()
-    for v in tl.static_range(V):
-        shifts = shifts + (tl.full((BLOCK,), v * COLUMN_STRIDE, tl.int32),)
-    shift = stacked(shifts, V, BLOCK)
+    place = (outer * depths_out + depth) * rows_out + row_out
     if DENSE:
-        place = tl.multiple_of(place, V)
-    if KIND == "sum" and COUNTED == "all":
-        number = tl.load(scale).to(ACC)
-        reciprocal = tl.load(scale + 1).to(ACC)
-    for o in tl.static_range(ROWS):
-        present = both(inside, row_out + o < rows_out)
-        target = place + o * columns_out * inner
-        if DENSE:
-            target = tl.multiple_of(target, V)
-        row_first, row_last, row_existing = tap_range(row + o * STRIDE, rows, rows_after, TAPS, 1)
-        value = bests_all[o]
-        if KIND == "sum":
-            if COUNTED == "exists":
-                value = divide(value, tl.maximum(depth_existing * row_existing * existing, 1), ACC)
-            elif COUNTED == "real":
-                value = divide(value, tl.maximum(depth_count * tl.maximum(row_last - row_first, 0) * count, 1), ACC)
-            else:
-                value = scaled(value, number, reciprocal)
-        else:
-            some = both(count > 0, (row_last > row_first) & (depth_count > 0))
-            if KIND == "winners":
-                code = codes_all[o] - (o * STRIDE * LOW_TAPS + (0 if LOW else shift))
-                if (PADDED or DEEP) and not LOW:
-                    # where nothing is greater than -inf, the first real tap is the winner
-                    nothing = (depth_first * TAPS + row_first) * LOW_TAPS + first
-                    code = tl.where(value == float("-inf"), nothing.to(tl.int32), code)
-                if not WHOLE:
-                    code = tl.where(some, code, (depth_taps * TAPS) * LOW_TAPS)
-                write_line(kept + target, inner, code, present, column, columns_out, V, DENSE, BLOCK)
-            if not WHOLE:
-                value = tl.where(some, value, 0)
-        write_line(y + target, inner, value, present, column, columns_out, V, DENSE, BLOCK)
+        step_out = column_groups
+        place = place * step_out + group
+    else:
+        step_out = columns_out * inner
+        place = place * step_out + column * inner + within
+    met = 0
+    if KIND != "sum":
+        met = tl.max(nan.to(tl.int32), 0)
+    if met > 0:
+        retrace(x, low, y, kept, depths, base, place, step_out, column, inner, inside, depth, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, DEEP, LOW, ACC, BLOCK)  # fmt: skip
+    else:
+        depth_first = 0
+        depth_count = 1
+        depth_existing = 1
+        if DEEP:
+            depth_first = tl.load(depths + depth * (depth_taps + 3)).to(tl.int32)
+            depth_count = tl.load(depths + depth * (depth_taps + 3) + 1).to(tl.int32)
+            depth_existing = tl.load(depths + depth * (depth_taps + 3) + 2).to(tl.int32)
+        number = 1.0
+        reciprocal = 1.0
+        if KIND == "sum" and COUNTED == "all":
+            number = tl.load(scale).to(ACC)
+            reciprocal = tl.load(scale + 1).to(ACC)
+        taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
+        for o in tl.static_range(ROWS):
+            present = both(inside, row_out + o < rows_out)
+            finish(y, kept, bests_all[o], codes_all[o] - o * STRIDE * LOW_TAPS, place + o * step_out, taps, row + o * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first, depth_count, depth_existing, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED or DEEP, LOW, ACC, BLOCK)  # fmt: skip
 
 
 @triton.jit

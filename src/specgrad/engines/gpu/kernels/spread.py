@@ -24,36 +24,16 @@ def match_cell(
         high, rest = codes
         won = high[v] == TAP
         known = tl.where(won, rest[v], known)
-        total += tl.where(won, arriving[v], 0)
+        total = tl.where(won, total + arriving[v], total)
     else:
         for d in tl.static_range(COLUMN_READERS):
             if not FIXED:
                 won = codes[COLUMN_READERS - 1 - d] == TAP * LOW_TAPS + d * COLUMN_STRIDE
-                total += tl.where(won, arriving[COLUMN_READERS - 1 - d], 0)
+                total = tl.where(won, total + arriving[COLUMN_READERS - 1 - d], total)
             elif PHASE + d * COLUMN_STRIDE < COLUMN_TAPS:
                 won = codes[NEWEST - d] == TAP * LOW_TAPS + PHASE + d * COLUMN_STRIDE
-                total += tl.where(won, arriving[NEWEST - d], 0)
+                total = tl.where(won, total + arriving[NEWEST - d], total)
     return total, known
-
-
-@triton.jit
-def match_line(
-    sums, lows, arriving, codes, K: tl.constexpr, LOW_TAPS: tl.constexpr, CELLS: tl.constexpr, READERS: tl.constexpr,
-    TAPS: tl.constexpr, STRIDE: tl.constexpr, V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-    COLUMN_READERS: tl.constexpr, COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LOW: tl.constexpr,
-):  # fmt: skip
-    """Add the cotangents of the K-th row of windows to the cells that won them."""
-    new_sums = ()
-    new_lows = ()
-    for i in tl.static_range(CELLS):
-        for v in tl.static_range(V):
-            total = sums[i * V + v]
-            known = lows[i * V + v]
-            if K <= i // STRIDE + READERS - 1 and K >= i // STRIDE and i % STRIDE + (i // STRIDE + READERS - 1 - K) * STRIDE < TAPS:  # fmt: skip
-                total, known = match_cell(total, known, arriving, codes, v, i % STRIDE + (i // STRIDE + READERS - 1 - K) * STRIDE, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
-            new_sums = new_sums + (total,)
-            new_lows = new_lows + (known,)
-    return new_sums, new_lows
 
 
 @triton.jit
@@ -81,6 +61,18 @@ def add_line(
                     total = total + arriving[d]
             gathered = gathered + (total,)
     return stacked(gathered, V, BLOCK)
+
+
+@triton.jit
+def leave(gx, low, parts, others, i, origin, step, inner, inside, row, rows, column, columns, V: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Write the i-th row of cells."""
+    present = both(inside, (row + i >= 0) & (row + i < rows))
+    target = origin + i * step
+    if DENSE:
+        target = target * V
+    write_line(gx + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
+    if LOW:
+        write_line(low + target, inner, stacked(others, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
 
 
 @triton.jit
@@ -127,11 +119,20 @@ def spread(
             taken = taken + (existing if COUNTED == "exists" else last - first,)
     line = padded_row // STRIDE - (READERS - 1)
     step = columns_out * inner
+    if W > 1:
+        step = columns_out // W
     sums = ()
     lows = ()
     if KIND == "first":
         sums = filled(0, CELLS * V, BLOCK, ACC)
-        lows = filled(0, CELLS * V, BLOCK, tl.int32)
+        lows = filled(LOW_TAPS, CELLS * V, BLOCK, tl.int32)  # no winner: the code after the last
+    row = padded_row - rows_before
+    if DENSE:
+        step_out = column_groups  # counted in vectors, so that the compiler sees that they are aligned
+        origin = ((outer * depths + depth) * rows + row) * step_out + group
+    else:
+        step_out = columns * inner
+        origin = ((outer * depths + depth) * rows + row) * step_out + column * inner + within
     added = ()
     if KIND == "sum":
         for _ in tl.static_range(N):
@@ -145,15 +146,17 @@ def spread(
             depth_tap = tl.load(depth_readers + (depth * depth_candidates + t) * 2 + 1)
             reached = window_depth >= 0
             window_depth = tl.maximum(window_depth, 0)
-        base = ((outer * depths_out + window_depth) * rows_out + line) * step + begin * inner + within
+        base = ((outer * depths_out + window_depth) * rows_out + line) * step
         if W > 1:
-            base = tl.multiple_of(base, W)
+            base += group * (V // COLUMN_STRIDE // W) + (FIRST - LEAD) // W
+        else:
+            base += begin * inner + within
         more = ()
         for k in tl.static_range(N):
             allowed = (line + k >= 0) & (line + k < rows_out) & reached
             place = base + k * step
             if W > 1:
-                place = tl.multiple_of(place, W)
+                place = place * W
             arriving = read_line(gy + place, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
             if KIND == "first":
                 winners = read_line(codes + place, inner, real_columns, allowed, 255, LEAD, WINDOWS, W, BLOCK, tl.int32)
@@ -161,7 +164,11 @@ def spread(
                     high = ()
                     rest = ()
                     for e in tl.static_range(WINDOWS):
-                        high = high + (winners[e] // LOW_TAPS,)
+                        if codes.dtype.element_ty == tl.uint8:
+                            # division of a byte, which the compiler would make of bytes
+                            high = high + ((winners[e] * (65536 // LOW_TAPS + 1)) >> 16,)
+                        else:
+                            high = high + (winners[e] // LOW_TAPS,)
                         rest = rest + (winners[e] - high[e] * LOW_TAPS,)
                     winners = (high, rest)
                 elif DEEP or not FIXED:
@@ -169,7 +176,18 @@ def spread(
                     for e in tl.static_range(WINDOWS):
                         moved = moved + (winners[e] - (phase + depth_tap * (TAPS * LOW_TAPS)),)
                     winners = moved
-                sums, lows = match_line(sums, lows, arriving, winners, k, LOW_TAPS, CELLS, READERS, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
+                new_sums = ()
+                new_lows = ()
+                for i in tl.static_range(CELLS):
+                    for v in tl.static_range(V):
+                        total = sums[i * V + v]
+                        known = lows[i * V + v]
+                        if k <= i // STRIDE + READERS - 1 and k >= i // STRIDE and i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE < TAPS:  # fmt: skip
+                            total, known = match_cell(total, known, arriving, winners, v, i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
+                        new_sums = new_sums + (total,)
+                        new_lows = new_lows + (known,)
+                sums = new_sums
+                lows = new_lows
             else:
                 if COUNTED != "all":
                     first, last, existing = tap_range((line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1)
@@ -194,33 +212,27 @@ def spread(
                         total += added[i // STRIDE + READERS - 1 - c]
                 gathered = gathered + (total,)
             sums = gathered
-    place = ((outer * depths + depth) * rows + padded_row - rows_before) * columns + column
-    place = place * inner + within
-    if DENSE:
-        place = tl.multiple_of(place, V)
-    if KIND == "sum" and COUNTED == "all":
-        number = tl.load(scale).to(ACC)
-        reciprocal = tl.load(scale + 1).to(ACC)
-    for i in tl.static_range(CELLS):
-        present = both(inside, (padded_row + i >= rows_before) & (padded_row + i - rows_before < rows))
-        target = place + i * columns * inner
-        if DENSE:
-            target = tl.multiple_of(target, V)
-        if KIND == "sum":
+    if KIND == "first":
+        for i in tl.static_range(CELLS):
+            parts = ()
+            others = ()
+            for v in tl.static_range(V):
+                parts = parts + (sums[i * V + v],)
+                others = others + (lows[i * V + v],)
+            leave(gx, low, parts, others, i, origin, step_out, inner, inside, row, rows, column, columns, V, DENSE, LOW, BLOCK)
+    else:
+        if COUNTED == "all":
+            number = tl.load(scale).to(ACC)
+            reciprocal = tl.load(scale + 1).to(ACC)
+        for i in tl.static_range(CELLS):
+            present = both(inside, (row + i >= 0) & (row + i < rows))
+            target = origin + i * step_out
+            if DENSE:
+                target = target * V
             total = sums[i]
             if COUNTED == "all":
                 total = scaled(total, number, reciprocal)
-        else:
-            parts = ()
-            for v in tl.static_range(V):
-                parts = parts + (sums[i * V + v],)
-            total = stacked(parts, V, BLOCK)
-        write_line(gx + target, inner, total, present, column, columns, V, DENSE, BLOCK)
-        if LOW:
-            parts = ()
-            for v in tl.static_range(V):
-                parts = parts + (lows[i * V + v],)
-            write_line(low + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
+            write_line(gx + target, inner, total, present, column, columns, V, DENSE, BLOCK)
 
 
 @triton.jit
