@@ -37,20 +37,31 @@ TUNE = {
     "columns max": 8,  # columns of windows per lane, at most
     "columns winners": 4,
     "columns sum": 8,
+    "columns odd": 4,  # of rows that do not lie aligned
     "columns back": 52,  # columns of cells per lane × rows of windows that each meets
     "one call": 16,  # columns of a window up to which rows are folded in the same call
+    "stream": 4,  # rows of a window from which rows are streamed
     "step": 4,  # rows that a program reads before it writes
-    "segment": 3,  # rows of a program, as a multiple of the window's
+    "step winners": 2,
+    "step large": 2,  # of windows of more than eight rows
+    "segment": 4,  # rows of a program, as a multiple of the window's
+    "segment large": 9,
     "segment least": 28,
     "cells smooth": 32,  # cells in registers
     "back small": 8,  # rows of cells per program
     "back weights": 8,
     "matches": 512,  # of cells with windows, in one step
+    "rows bins": 28,
     "rows collect": 16,
     "rows collect, overlapping": 8,
     "fill": 1024,
     "tile max": 512,  # taps that a program of `reduce` reads at once
     "tile sum": 1024,
+    "tile across max": 4096,  # where neighbours in memory are of different windows
+    "tile across sum": 2048,
+    "taps across max": 256,
+    "taps across sum": 128,
+    "warps across": 8,
     "taps max": 8,  # of one window, where windows are small
     "taps sum": 64,
     "taps large": 1024,  # of four bytes
@@ -165,14 +176,15 @@ def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     outer, group, depth, row, column, inner = made.steps
     most = below_power(min(TUNE["rows " + kind] // rows.kernel, columns.length, TUNE["columns " + kind]))
     if made.inner > 1:
-        return max(min(most, 4 // columns.stride), 1) if columns.kernel > columns.stride else 1, 1
+        most = min(most, (2 if kind == "winners" and columns.kernel <= 3 else 4) // columns.stride)
+        return max(most, 1) if columns.kernel > columns.stride else 1, 1
     together = max(16 // size, 1)
     most = min(most, triton.next_power_of_2(-(-together // columns.stride)))
     aligned = power_within(outer, group, depth if made.depth else 0, row, columns.size) if column == 1 else 1
     while most > 1 and (columns.length % most or aligned == 1):
         most //= 2
     if most == 1 and columns.stride == 1 and columns.kernel > 3:
-        return min(4, below_power(columns.length)), 1
+        return min(TUNE["columns odd"] // (2 if kind == "winners" else 1), below_power(columns.length)), 1
     return most, min(together, aligned, power_within(most * columns.stride))
 
 
@@ -196,7 +208,7 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     while most > 1 and columns.size % most:
         most //= 2
     if most == 1 and stride == 1 and columns.kernel > 3:
-        return min(4, below_power(columns.size)), 1
+        return min(TUNE["columns odd"], below_power(columns.size)), 1
     if most % stride:
         return 1, 1
     return most, power_within(most // stride, columns.length)
@@ -216,7 +228,7 @@ def window_numbers(made: Plan, lanes: int, blocks: int, last: int, together: int
 
 def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any = None, low_taps: int = 0) -> None:
     """Maximum, winners or sum of sliding windows, in one call."""
-    if not made.depth and made.rows.kernel > 1 and made.rows.stride == 1:  # type: ignore[union-attr]
+    if streams(made, kind):
         slide(made, kind, x, y, kept, low, low_taps)
         return
     key = "fold", kind, x.dtype, low is not None
@@ -266,11 +278,19 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
         )
 
 
-def segments(length: int, taps: int, lanes: int) -> tuple[int, int, int]:
-    """(rows per program, programs, steps of each): long enough that few rows are read twice, and enough of them."""
-    blocks = -(-length // max(TUNE["segment"] * taps, TUNE["segment least"]))
+def streams(made: Plan, kind: str) -> bool:
+    """Whether rows of windows are streamed: they move one row at a time, and are too high to be held together."""
+    rows: Any = made.rows
+    if made.depth or rows.stride > 1:
+        return False
+    return bool(rows.kernel >= TUNE["stream"])
+
+
+def segments(length: int, taps: int) -> tuple[int, int]:
+    """(rows per program, programs): long enough that few rows are read twice."""
+    blocks = -(-length // max(TUNE["segment large" if taps > 8 else "segment"] * taps, TUNE["segment least"]))
     per = -(-length // blocks)
-    return per, -(-length // per), -(-(per + taps - 1) // TUNE["step"])
+    return per, -(-length // per)
 
 
 def slide(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any, low_taps: int) -> None:
@@ -283,11 +303,11 @@ def slide(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any
         groups = -(-columns.length // wide)
         lanes = made.outer * groups * made.inner
         block, warps = block_of(lanes)
-        per, blocks, steps = segments(rows.length, rows.kernel, lanes)
+        per, blocks = segments(rows.length, rows.kernel)
         counts = [axis.ranges().count for axis in (rows, columns)]
         words = {
             "KIND": kind,
-            "STEP": TUNE["step"],
+            "STEP": TUNE["step large" if rows.kernel > 8 else "step winners" if kind == "winners" else "step"],
             "TAPS": rows.kernel,
             "V": wide,
             "COLUMN_TAPS": columns.kernel,
@@ -306,7 +326,7 @@ def slide(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any
             "BLOCK": block,
             "num_warps": warps,
         }
-        numbers = (*window_numbers(made, lanes, blocks, groups, together), per, steps)
+        numbers = (*window_numbers(made, lanes, blocks, groups, together), per)
         made.made[key] = (-(-lanes // block) * blocks,), numbers, words
     grid, numbers, words = made.made[key]
     with on(x.device):
@@ -326,7 +346,7 @@ def trail(made: Plan, gy: Any, gx: Any, codes: Any, low: Any, low_taps: int) -> 
         groups = -(-columns.size // wide)
         lanes = made.outer * groups * made.inner
         block, warps = block_of(lanes)
-        per, blocks, _ = segments(rows.size, rows.kernel, lanes)
+        per, blocks = segments(rows.size, rows.kernel)
         step = max(min(TUNE["step"], TUNE["matches"] // (rows.kernel * candidates * wide)), 1)
         first = columns.before // columns.stride - candidates + 1
         words = {
@@ -349,7 +369,7 @@ def trail(made: Plan, gy: Any, gx: Any, codes: Any, low: Any, low_taps: int) -> 
         }
         numbers = (
             lanes, made.inner, rows.size, rows.length, rows.before, columns.size, columns.length, groups,
-            blocks, per, -(-(per + rows.kernel - 1) // step),
+            blocks, per,
         )  # fmt: skip
         made.made[key] = (-(-lanes // block) * blocks,), numbers, words
     grid, numbers, words = made.made[key]
@@ -432,10 +452,8 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
     key = "reduce", kind, x.dtype
     if key not in made.made:
         across = made.inner >= 8
-        reduced = "sum" if kind == "sum" else "max"
+        reduced = ("across " if across else "") + ("sum" if kind == "sum" else "max")
         large = TUNE["taps large"] * 4 // x.element_size()
-        if across:
-            reduced = "sum"  # neighbours in memory are of different windows: a maximum is read as a sum is
         block = TUNE["taps " + reduced] if across or made.taps <= 512 else large
         tile = max(TUNE["tile " + reduced], block)
         block = min(triton.next_power_of_2(made.taps), block)
@@ -449,12 +467,13 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
             "COLUMN_TAPS": taps_of(made.columns),
             "EXACT": exact,
             "DEEP": bool(made.depth),
+            "PLANE": not made.depth and made.rows.size == 1 and made.columns.length == 1 and exact,
             "ACROSS": across,
             "WIDE": made.wide,
             "ACC": accumulator(x.dtype),
             "OUTPUTS": outputs,
             "BLOCK": block,
-            "num_warps": 4,
+            "num_warps": TUNE["warps across"] if across else 4,
         }
         outer, group, _, row, column, inner = made.steps
         numbers = (
@@ -502,9 +521,32 @@ def fill(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...],
     return True
 
 
+def bins(made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> bool:
+    """Cotangents of adaptive windows, whose rows of cells meet few rows of windows; False if the windows are not such."""
+    rows, columns = made.rows, made.columns
+    if made.depth or not isinstance(rows, Adaptive) or not isinstance(columns, Adaptive) or rows.length > rows.size:
+        return False
+    device = gy.device
+    lanes = made.outer * columns.size * made.inner
+    block, warps = block_of(lanes)
+    readers = made.table("column_readers", device)
+    per, blocks = shared_evenly(rows.size, TUNE["rows bins"])
+    with on(device):
+        tables_kernels.bins[(-(-lanes // block) * blocks,)](
+            gy, kept[0] if kept else gy, gx, made.table("row_spans", device), readers, made.table("rows", device),
+            made.table("columns", device), scale(made, kind, gy),
+            lanes, made.inner, rows.size, columns.size, rows.length, columns.length, readers.shape[1], taps_of(columns), blocks,
+            KIND=kind, COUNTED=divisor(made)[0] if kind == "sum" else "all", ROWS=per, WIDE=made.wide,
+            ACC=accumulator(gy.dtype), BLOCK=block, num_warps=warps,
+        )  # fmt: skip
+    return True
+
+
 def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...], shared: bool = False) -> None:
     """Cotangents of any windows."""
     if kind != "weights" and fill(made, kind, x, gy, gx, kept, shared):
+        return
+    if kind in ("first", "sum") and bins(made, kind, gy, gx, kept):
         return
     device = gy.device
     lanes = made.outer * made.columns.size * made.inner

@@ -20,7 +20,7 @@ from .plan import Plan, taps_of
 
 TOGETHER = 2
 """Taps along depth up to which depth is folded in the same call as rows and columns."""
-MATCHES = 25
+MATCHES = 49
 """Windows per cell up to which a maximum's cotangents are found in one call."""
 
 
@@ -127,16 +127,41 @@ def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
     return plans
 
 
+def mirrored(axis: Any) -> Sliding | None:
+    """The axis whose windows are the readers of this one's cells, if there is one."""
+    before, after = axis.kernel - 1 - axis.before, axis.kernel - 1 - axis.after
+    if axis.stride > 1 or min(before, after) < 0:
+        return None
+    found = Sliding(axis.length, axis.kernel, 1, before, after)
+    return found if found.length == axis.size else None
+
+
+def turned(made: Plan) -> Plan | None:
+    """A plan whose sums are the cotangents of this one's, if windows move by one cell; None if there is none."""
+    if "turned" not in made.made:
+        rows, columns, found = mirrored(made.rows), mirrored(made.columns), None
+        if rows is not None and columns is not None and not made.depth and launch.divisor(made)[0] == "all":
+            found = dense(made, made.outer, rows, columns, made.inner)
+            found.made["divisor"] = launch.divisor(made)
+        made.made["turned"] = found
+    plan: Plan | None = made.made["turned"]
+    return plan
+
+
 def spread_sum(made: Plan, gy: Any, gx: Any) -> None:
     """Cotangents of an average whose windows all have one divisor."""
     plans = depth_last(made) if made.depth else None
     if plans is None:
-        launch.spread(made, "sum", gy, gx)
+        around = turned(made)
+        if around is None:
+            launch.spread(made, "sum", gy, gx)
+        else:
+            fold(around, "sum", gy, gx, ())
         return
     deep, flat = plans
     between = torch.empty(deep.given, dtype=computed(gy.dtype), device=gy.device)
-    launch.spread(deep, "sum", gy, between)
-    launch.spread(flat, "sum", between, gx)
+    spread_sum(deep, gy, between)
+    spread_sum(flat, between, gx)
 
 
 def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:

@@ -266,6 +266,11 @@ def fold(
     for _ in tl.static_range(ROWS):
         bests_all = bests_all + (tl.full((BLOCK, V), 0 if KIND == "sum" else float("-inf"), ACC),)
         codes_all = codes_all + (tl.zeros((BLOCK, V), tl.int32),)
+    number = 1.0
+    reciprocal = 1.0
+    if KIND == "sum" and COUNTED == "all":
+        number = tl.load(scale).to(ACC)
+        reciprocal = tl.load(scale + 1).to(ACC)
     nan = tl.zeros((BLOCK,), tl.int1)
     for t in range(depth_taps):
         source = base
@@ -355,11 +360,6 @@ def fold(
             depth_first = tl.load(depths + depth * (depth_taps + 3)).to(tl.int32)
             depth_count = tl.load(depths + depth * (depth_taps + 3) + 1).to(tl.int32)
             depth_existing = tl.load(depths + depth * (depth_taps + 3) + 2).to(tl.int32)
-        number = 1.0
-        reciprocal = 1.0
-        if KIND == "sum" and COUNTED == "all":
-            number = tl.load(scale).to(ACC)
-            reciprocal = tl.load(scale + 1).to(ACC)
         taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
         for o in tl.static_range(ROWS):
             present = both(inside, row_out + o < rows_out)

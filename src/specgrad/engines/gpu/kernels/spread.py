@@ -93,6 +93,7 @@ def spread(
     LOW: windows along the rows axis only; `low` is what the codes say about the other axes, to be spread in a next call.
     """
     N: tl.constexpr = CELLS // STRIDE + READERS - 1
+    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
     FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1 if FIXED else COLUMN_READERS
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths, BLOCK, WIDE)
@@ -133,6 +134,11 @@ def spread(
     else:
         step_out = columns * inner
         origin = ((outer * depths + depth) * rows + row) * step_out + column * inner + within
+    number = 1.0
+    reciprocal = 1.0
+    if KIND == "sum" and COUNTED == "all":
+        number = tl.load(scale).to(ACC)
+        reciprocal = tl.load(scale + 1).to(ACC)
     added = ()
     if KIND == "sum":
         for _ in tl.static_range(N):
@@ -159,7 +165,7 @@ def spread(
                 place = place * W
             arriving = read_line(gy + place, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
             if KIND == "first":
-                winners = read_line(codes + place, inner, real_columns, allowed, 255, LEAD, WINDOWS, W, BLOCK, tl.int32)
+                winners = read_line(codes + place, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
                 if LOW:
                     high = ()
                     rest = ()
@@ -190,10 +196,10 @@ def spread(
                 lows = new_lows
             else:
                 if COUNTED != "all":
-                    first, last, existing = tap_range((line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1)
+                    row_first, row_last, row_existing = tap_range((line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1)
                     shares = ()
                     for e in tl.static_range(WINDOWS):
-                        by = taken[e] * (existing if COUNTED == "exists" else last - first)
+                        by = taken[e] * (row_existing if COUNTED == "exists" else row_last - row_first)
                         shares = shares + (divide(arriving[e], tl.maximum(by, 1), ACC),)
                     arriving = shares
                 share = add_line(arriving, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, BLOCK)
@@ -221,9 +227,6 @@ def spread(
                 others = others + (lows[i * V + v],)
             leave(gx, low, parts, others, i, origin, step_out, inner, inside, row, rows, column, columns, V, DENSE, LOW, BLOCK)
     else:
-        if COUNTED == "all":
-            number = tl.load(scale).to(ACC)
-            reciprocal = tl.load(scale + 1).to(ACC)
         for i in tl.static_range(CELLS):
             present = both(inside, (row + i >= 0) & (row + i < rows))
             target = origin + i * step_out

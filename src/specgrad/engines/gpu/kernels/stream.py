@@ -71,22 +71,26 @@ def slide(
     x, low, y, kept, depths, scale,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
-    row_blocks, depths_out, per, steps,
+    row_blocks, depths_out, per,
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
     LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Maximum, winners or sum of windows that move down one row at a time; `per` rows of them, in `steps` steps. As `fold`."""
+    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE)
     row_out = program * per
     row = row_out - rows_before
+    skipped = tl.maximum(-row, 0)  # rows of padding, which is what is carried at first
+    if LOW:
+        skipped = 0
+    steps = (per + TAPS - 1 - skipped + STEP - 1) // STEP
     column = group * V
     begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
     real_columns = edges(begin, columns, LEAD, CELLS, W)
     base = outer_offset(outer, groups, step_outer, step_group)
-    place = outer * rows_out + row_out - (TAPS - 1)
+    place = outer * rows_out + row_out - (TAPS - 1) + skipped
     if WIDE:
         place = place.to(tl.int64)
     if W > 1:
@@ -115,8 +119,8 @@ def slide(
         new = ()
         codes = ()
         for u in tl.static_range(STEP):
-            line = row + s * STEP + u
-            allowed = (line >= 0) & (line < rows)
+            line = row + skipped + s * STEP + u
+            allowed = line < rows
             if LOW:
                 # the row at the edge again: it is in the window anyway, and a cell does not beat itself
                 line = clamped(line, rows - 1)
@@ -134,25 +138,26 @@ def slide(
             codes = codes + (code,)
         ends, won, carried, carried_codes = advance(carried, carried_codes, new, codes, TAPS, STEP, KIND)
         for u in tl.static_range(STEP):
-            o = s * STEP + u - (TAPS - 1)
+            o = skipped + s * STEP + u - (TAPS - 1)
             present = both(inside, (o >= 0) & (o < per) & (row_out + o < rows_out))
             target = place + (s * STEP + u) * step_out
             finish(y, kept, ends[u], won[u] - o * LOW_TAPS, target, taps, row + o, present, column, inner, rows, rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
     if KIND != "sum":
         if tl.max(nan.to(tl.int32), 0) > 0:
-            retrace(x, low, y, kept, depths, base, place + (TAPS - 1) * step_out, step_out, column, inner, inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False, LOW, ACC, BLOCK)  # fmt: skip
+            retrace(x, low, y, kept, depths, base, place + (TAPS - 1 - skipped) * step_out, step_out, column, inner, inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False, LOW, ACC, BLOCK)  # fmt: skip
 
 
 @triton.jit
 def trail(
     gy, codes, gx, low,
-    lanes, inner, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per, steps,
+    lanes, inner, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
     LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells, in `steps` steps. As `spread`."""
+    """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells. As `spread`."""
+    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
     FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE)
@@ -161,9 +166,12 @@ def trail(
     begin = group * (V // COLUMN_STRIDE) + (FIRST - LEAD)
     real_columns = edges(begin, columns_out, LEAD, WINDOWS, W)
     first_line = row + rows_before - (TAPS - 1)
+    skipped = tl.maximum(-first_line, 0)  # rows of windows that do not exist
+    steps = (per + TAPS - 1 - skipped + STEP - 1) // STEP
+    first_line += skipped
     step = columns_out * inner
     base = outer * rows_out + first_line
-    origin = outer * rows + row - (TAPS - 1)
+    origin = outer * rows + row - (TAPS - 1) + skipped
     if WIDE:
         base = base.to(tl.int64)
         origin = origin.to(tl.int64)
@@ -185,12 +193,12 @@ def trail(
         winners = ()
         for u in tl.static_range(STEP):
             line = first_line + s * STEP + u
-            allowed = (line >= 0) & (line < rows_out)
+            allowed = line < rows_out
             source = base + (s * STEP + u) * step
             if W > 1:
                 source = source * W
             arriving = arriving + (read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC),)
-            won = read_line(codes + source, inner, real_columns, allowed, 255, LEAD, WINDOWS, W, BLOCK, tl.int32)
+            won = read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
             if LOW:
                 high = ()
                 rest = ()
@@ -222,7 +230,7 @@ def trail(
             sums = new_sums + filled(0, V, BLOCK, ACC)
             lows = new_lows + filled(LOW_TAPS, V, BLOCK, tl.int32)
         for u in tl.static_range(STEP):
-            i = s * STEP + u - (TAPS - 1)
+            i = skipped + s * STEP + u - (TAPS - 1)
             present = both(inside, (i >= 0) & (i < per) & (row + i < rows))
             target = origin + (s * STEP + u) * step_out
             if DENSE:

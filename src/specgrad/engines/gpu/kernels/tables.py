@@ -151,12 +151,12 @@ def reduce(
     outputs, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows_out, columns_out, row_step, column_step, depths_out,
     KIND: tl.constexpr, COUNTED: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
-    DEEP: tl.constexpr, ACROSS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr,
+    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps, are neighbours in memory.
 
-    EXACT: all taps of all windows are real.
+    EXACT: all taps of all windows are real. PLANE: each window is a whole plane that lies as one line.
     """
     axis: tl.constexpr = 0 if ACROSS else 1
     program = tl.program_id(0)
@@ -184,7 +184,8 @@ def reduce(
         row_start = row_start.to(tl.int64)
         start = start.to(tl.int64)
     base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner
-    base += row_start * step_row + start * step_column
+    if not PLANE:
+        base += row_start * step_row + start * step_column
     plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
     if ACROSS:
         best = tl.full((BLOCK, OUTPUTS), float("-inf") if KIND != "sum" else 0, ACC)
@@ -194,16 +195,22 @@ def reduce(
         code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
     for begin in range(0, depth_taps * plane_taps, BLOCK):
         tap = begin + tl.arange(0, BLOCK)
-        t = tap // plane_taps
-        rest = tap - t * plane_taps
-        i = rest // COLUMN_TAPS
-        j = rest - i * COLUMN_TAPS
-        t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
-        real = tl.expand_dims(present, axis) & (t < depth_taps)
-        if not EXACT:
-            real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
-            real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
-        place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
+        if PLANE:
+            # one line, in words that let the compiler see that neighbours are neighbours
+            tap = tl.expand_dims(tap, 1 - axis)
+            real = tl.expand_dims(present, axis) & (tap < COLUMN_TAPS)
+            place = tl.expand_dims(base, axis) + tap * step_column
+        else:
+            t = tap // plane_taps
+            rest = tap - t * plane_taps
+            i = rest // COLUMN_TAPS
+            j = rest - i * COLUMN_TAPS
+            t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
+            real = tl.expand_dims(present, axis) & (t < depth_taps)
+            if not EXACT:
+                real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
+                real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
+            place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
         if DEEP:
             offset = tl.load(depths + tl.expand_dims(depth, axis) * (depth_taps + 3) + 3 + t, mask=real, other=-1)
             real = real & (offset >= 0)
@@ -265,6 +272,56 @@ def fill(gy, x, gx, kept, kept_too, scale, cells, blocks, step_outer, KIND: tl.c
     else:
         share = scaled(share + tl.zeros((BLOCK,), ACC), tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
     tl.store(gx + origin * cells + at, share.to(gx.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def bins(
+    gy, kept, gx, row_spans, column_readers, row_table, column_table, scale,
+    lanes, inner, rows, columns, rows_out, columns_out, column_candidates, column_taps, row_blocks,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Cotangents where neighbouring rows of cells meet the same rows of windows, "first" or "sum": each of these is read once for
+    all rows of a program, and says which of them it won."""
+    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks, BLOCK, WIDE)
+    row = program * ROWS
+    first_line = tl.load(row_spans + row * 2)
+    last_line = tl.load(row_spans + (tl.minimum(row + ROWS, rows) - 1) * 2 + 1)
+    sums = filled(0, ROWS, BLOCK, ACC)
+    for c in range(column_candidates):
+        window = tl.load(column_readers + (column * column_candidates + c) * 2)
+        tap = tl.load(column_readers + (column * column_candidates + c) * 2 + 1)
+        reached = window >= 0
+        taken = tl.zeros((BLOCK,), tl.int32) + 1
+        if COUNTED != "all":
+            # adaptive windows have real taps only
+            taken = tl.load(column_table + window * 4 + 3, mask=reached, other=1)
+        for line in range(first_line, last_line + 1):
+            start = tl.load(row_table + line * 4)
+            length = tl.load(row_table + line * 4 + 3)
+            place = ((outer * rows_out + line) * columns_out + window) * inner + within
+            share = tl.load(gy + place, mask=reached, other=0).to(ACC)
+            new = ()
+            if KIND == "first":
+                code = tl.load(kept + place, mask=reached, other=0).to(tl.int32)
+                high = code // column_taps
+                won = tl.where(reached & (code - high * column_taps == tap), start + high - row, -1)
+                for i in tl.static_range(ROWS):
+                    new = new + (tl.where(won == i, sums[i] + share, sums[i]),)
+            else:
+                if COUNTED != "all":
+                    share = divide(share, taken * length, ACC)
+                for i in tl.static_range(ROWS):
+                    new = new + (tl.where((row + i >= start) & (row + i < start + length), sums[i] + share, sums[i]),)
+            sums = new
+    if KIND == "sum" and COUNTED == "all":
+        number = tl.load(scale).to(ACC)
+        reciprocal = tl.load(scale + 1).to(ACC)
+    place = ((outer * rows + row) * columns + column) * inner + within
+    for i in tl.static_range(ROWS):
+        total = sums[i]
+        if KIND == "sum" and COUNTED == "all":
+            total = scaled(total, number, reciprocal)
+        tl.store(gx + place + i * columns * inner, total.to(gx.dtype.element_ty), mask=both(inside, row + i < rows))
 
 
 @triton.jit
