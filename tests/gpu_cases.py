@@ -180,13 +180,13 @@ def first_nan(old, new):
 def one_less(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr):
     real = ()
     for n in tl.static_range((LEAD + CELLS + W - 1) // W):
-        real = real + ((at + n * W >= 0) & (at + n * W < columns - W),)
+        real = real + ((at + n * W >= 0) & (at + n * W < columns - W),)  # noqa: RUF005 - Triton has no other
     return real
 
 
 @triton.jit
 def later_row(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.constexpr, KIND: tl.constexpr):
-    ends, won, next_carried, next_codes = advance(carried, carried_codes, new, codes, TAPS, STEP, KIND)
+    _ends, _won, next_carried, next_codes = advance(carried, carried_codes, new, codes, TAPS, STEP, KIND)
     return new, codes, next_carried, next_codes
 
 
@@ -196,7 +196,10 @@ advance = stream.advance
 def faults():
     """Wrong kernels must be found: 0 if all are. In the interpreter, where a kernel's helper can be exchanged."""
     missed = 0
-    small, tall = (sg.MaxPool((2, 3), stride=1, padding=1), (2, 6, 8)), (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 3))
+    small, tall = (
+        (sg.MaxPool((2, 3), stride=1, padding=1), (2, 6, 8)),
+        (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 3)),
+    )
     for home, name, helper, (op, shape) in (
         (rows, "leads", later_equal, small),
         (rows, "leads", first_nan, small),

@@ -14,9 +14,9 @@ import torch
 
 from ...geometry import Sliding
 from ...ops.pool import Maximum
-from . import launch
-from .launch import LONGEST, code_type, computed
+from . import launch, tiles
 from .plan import Plan, taps_of
+from .tiles import LONGEST, code_type, computed
 
 TOGETHER = 2
 """Taps along depth up to which depth is folded in the same call as rows and columns."""
@@ -50,7 +50,7 @@ def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
     """Plans of a fold of rows and columns, and then of depth; None if one call does both or the axes do not allow two."""
     if "depth first" not in made.made:
         axis, found = one_depth(made), None
-        simple = made.groups == 1 and made.whole and (isinstance(made.op, Maximum) or launch.divisor(made)[0] == "all")
+        simple = made.groups == 1 and made.whole and (isinstance(made.op, Maximum) or tiles.divisor(made)[0] == "all")
         if axis is not None and axis.kernel > TOGETHER and simple:
             outer, _, depth, row, column, inner = made.steps
             plane = made.rows.length * made.columns.length
@@ -59,7 +59,7 @@ def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
                 depth=(), lengths=(made.outer * axis.size, plane, made.inner), made={"divisor": ("all", 1)},
             )  # fmt: skip
             deep = dense(made, made.outer, axis, still(plane), made.inner)
-            deep.made["divisor"] = launch.divisor(made)
+            deep.made["divisor"] = tiles.divisor(made)
             found = flat, deep
         made.made["depth first"] = found
     plans: tuple[Plan, Plan] | None = made.made["depth first"]
@@ -72,14 +72,19 @@ def columns_first(made: Plan) -> tuple[Plan, Plan] | None:
         rows, columns, found = made.rows, made.columns, None
         assert isinstance(rows, Sliding)
         assert isinstance(columns, Sliding)
-        simple = made.whole and (isinstance(made.op, Maximum) or launch.divisor(made)[0] == "all")
-        if not made.depth and min(rows.kernel, columns.kernel) > 1 and columns.kernel > launch.TUNE["one call"] and simple:
+        simple = made.whole and (isinstance(made.op, Maximum) or tiles.divisor(made)[0] == "all")
+        if (
+            not made.depth
+            and min(rows.kernel, columns.kernel) > 1
+            and columns.kernel > tiles.TUNE["one call"]
+            and simple
+        ):
             across = replace(
                 made, rows=still(rows.size), lengths=(made.outer, rows.size * columns.length, made.inner),
                 made={"divisor": ("all", 1)},
             )  # fmt: skip
             down = dense(made, made.outer, rows, still(columns.length), made.inner)
-            down.made["divisor"] = launch.divisor(made)
+            down.made["divisor"] = tiles.divisor(made)
             found = across, down
         made.made["columns first"] = found
     plans: tuple[Plan, Plan] | None = made.made["columns first"]
@@ -115,7 +120,7 @@ def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
         axis, found = one_depth(made), None
         if axis is not None and readers_of(axis) > 1:
             deep = dense(made, made.outer, axis, still(made.rows.length * made.columns.length), made.inner)
-            deep.made["divisor"] = launch.divisor(made)
+            deep.made["divisor"] = tiles.divisor(made)
             rows, columns = made.rows, made.columns
             assert isinstance(rows, Sliding)
             assert isinstance(columns, Sliding)
@@ -140,9 +145,9 @@ def turned(made: Plan) -> Plan | None:
     """A plan whose sums are the cotangents of this one's, if windows move by one cell; None if there is none."""
     if "turned" not in made.made:
         rows, columns, found = mirrored(made.rows), mirrored(made.columns), None
-        if rows is not None and columns is not None and not made.depth and launch.divisor(made)[0] == "all":
+        if rows is not None and columns is not None and not made.depth and tiles.divisor(made)[0] == "all":
             found = dense(made, made.outer, rows, columns, made.inner)
-            found.made["divisor"] = launch.divisor(made)
+            found.made["divisor"] = tiles.divisor(made)
         made.made["turned"] = found
     plan: Plan | None = made.made["turned"]
     return plan

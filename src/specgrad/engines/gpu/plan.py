@@ -138,7 +138,9 @@ class Plan:
     def _row_spans(self) -> Any:
         """Per row of cells: the first and the last row of windows that read it."""
         windows = readers_table(self.rows)[..., 0]
-        return np.column_stack([np.where(windows < 0, self.rows.length, windows).min(1), windows.max(1)]).astype(np.int32)
+        return np.column_stack([np.where(windows < 0, self.rows.length, windows).min(1), windows.max(1)]).astype(
+            np.int32
+        )
 
     def _row_readers(self) -> Any:
         return readers_table(self.rows)

@@ -10,7 +10,20 @@ cell, and 0 to a sum.
 import triton
 import triton.language as tl
 
-from .common import both, clamped, divide, edges, joined, lane, leads, outer_offset, pivot, read_line, scaled, stacked, tap_range, write_line
+from .common import (
+    both,
+    clamped,
+    divide,
+    edges,
+    lane,
+    leads,
+    outer_offset,
+    read_line,
+    scaled,
+    stacked,
+    tap_range,
+    write_line,
+)
 
 
 @triton.jit
@@ -145,9 +158,13 @@ def retrace(
                     offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
                 for i in range(TAPS):
                     line = row + o * STRIDE + i
-                    source = (unit + line * step_row) * W + tl.maximum(offset, 0) + (v * COLUMN_STRIDE + LEAD) * step_column
+                    source = (
+                        (unit + line * step_row) * W + tl.maximum(offset, 0) + (v * COLUMN_STRIDE + LEAD) * step_column
+                    )
                     for j in range(COLUMN_TAPS):
-                        real = both((start + j >= 0) & (start + j < columns), (line >= 0) & (line < rows) & (offset >= 0))
+                        real = both(
+                            (start + j >= 0) & (start + j < columns), (line >= 0) & (line < rows) & (offset >= 0)
+                        )
                         cell = tl.load(x + source + j * step_column, mask=real, other=0).to(ACC)
                         better = real & (leads(best, cell) | (code < 0))
                         best = tl.where(better, cell, best)
@@ -157,10 +174,7 @@ def retrace(
                         code = tl.where(better, own, code)
             present = both(inside & (column + v < columns_out), row_out + o < rows_out)
             target = place + o * step_out
-            if DENSE:
-                target = target * V + v
-            else:
-                target = target + v * inner
+            target = target * V + v if DENSE else target + v * inner
             tl.store(y + target, tl.where(code < 0, 0, best).to(y.dtype.element_ty), mask=present)
             if KIND == "winners":
                 code = tl.where(code < 0, depth_taps * TAPS * LOW_TAPS, code)
@@ -364,91 +378,3 @@ def fold(
         for o in tl.static_range(ROWS):
             present = both(inside, row_out + o < rows_out)
             finish(y, kept, bests_all[o], codes_all[o] - o * STRIDE * LOW_TAPS, place + o * step_out, taps, row + o * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first, depth_count, depth_existing, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED or DEEP, LOW, ACC, BLOCK)  # fmt: skip
-
-
-@triton.jit
-def smooth(
-    x, y, kept, kept_too, depths, numbers,
-    lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, columns_before,
-    row_blocks, depths_out,
-    ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-    ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some taps do not exist."""
-    N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
-    outer, column, within, inside, program = lane(lanes, columns_out, inner, row_blocks * depths_out, BLOCK, WIDE)
-    depth = program // row_blocks
-    row_out = (program - depth * row_blocks) * ROWS
-    row = row_out * STRIDE - rows_before
-    if WIDE:
-        row = row.to(tl.int64)
-    start = column * COLUMN_STRIDE - columns_before
-    base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner + start * step_column
-    base += row * step_row
-    beta = tl.load(numbers).to(ACC)
-    sign = tl.where(beta < 0, -1, 1).to(ACC)
-    beta = beta * sign
-    peaks = filled(float("-inf"), ROWS, BLOCK, ACC)
-    totals = filled(0, ROWS, BLOCK, ACC)
-    for t in range(depth_taps):
-        source = x + base
-        depth_real = True
-        depth_exists = True
-        if DEEP:
-            offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
-            depth_real = offset >= 0
-            depth_exists = offset >= -1
-            source += tl.maximum(offset, 0)
-        cells = ()
-        for i in tl.static_range(N):
-            for j in tl.static_range(COLUMN_TAPS):
-                real = (start + j >= 0) & (start + j < columns)
-                real = both(real, (row + i >= 0) & (row + i < rows) & depth_real)
-                cell = tl.load(source + i * step_row + j * step_column, mask=real, other=0).to(ACC) * sign
-                if not ZERO:
-                    cell = tl.where(real, cell, float("-inf"))
-                elif RAGGED or DEEP:
-                    exists = both(start + j < columns + columns_after, (row + i < rows + rows_after) & depth_exists)
-                    cell = tl.where(exists, cell, float("-inf"))
-                cells = cells + (cell,)
-        new_peaks = ()
-        new_totals = ()
-        for o in tl.static_range(ROWS):
-            peak = cells[o * STRIDE * COLUMN_TAPS]
-            for i in tl.static_range(TAPS):
-                for j in tl.static_range(COLUMN_TAPS):
-                    cell = cells[(o * STRIDE + i) * COLUMN_TAPS + j]
-                    peak = tl.where(leads(peak, cell), cell, peak)
-            shift = pivot(peak)
-            total = tl.zeros((BLOCK,), ACC)
-            for i in tl.static_range(TAPS):
-                for j in tl.static_range(COLUMN_TAPS):
-                    total += tl.exp(beta * (cells[(o * STRIDE + i) * COLUMN_TAPS + j] - shift))
-            if DEEP:
-                peak, total = joined(peaks[o], totals[o], peak, total, beta)
-            new_peaks = new_peaks + (peak,)
-            new_totals = new_totals + (total,)
-        peaks = new_peaks
-        totals = new_totals
-    first, last, existing = tap_range(start, columns, columns_after, COLUMN_TAPS, 1)
-    depth_count = 1
-    if DEEP:
-        depth_count = tl.load(depths + depth * (depth_taps + 3) + (2 if ZERO else 1)).to(tl.int32)
-    target = ((outer * depths_out + depth) * rows_out + row_out) * columns_out + column
-    target = target * inner + within
-    for o in tl.static_range(ROWS):
-        present = both(inside, row_out + o < rows_out)
-        row_first, row_last, row_existing = tap_range(row + o * STRIDE, rows, rows_after, TAPS, 1)
-        if ZERO:
-            counted = both(existing > 0, (row_existing > 0) & (depth_count > 0))
-        else:
-            counted = both(last > first, (row_last > row_first) & (depth_count > 0))
-        total = tl.where(counted, totals[o], 1)
-        shift = pivot(peaks[o])
-        place = target + o * columns_out * inner
-        value = sign * (shift + tl.log(total) / beta)
-        if KEEP:
-            tl.store(kept + place, (sign * shift).to(kept.dtype.element_ty), mask=present)
-            tl.store(kept_too + place, total.to(kept_too.dtype.element_ty), mask=present)
-        tl.store(y + place, value.to(y.dtype.element_ty), mask=present)

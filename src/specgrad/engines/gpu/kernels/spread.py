@@ -8,7 +8,7 @@ Columns are taken several at a time, for the same reason and for wide accesses.
 import triton
 import triton.language as tl
 
-from .common import both, clamped, divide, edges, lane, outer_offset, read_line, scaled, stacked, tap_range, write_line
+from .common import both, divide, edges, lane, read_line, scaled, stacked, tap_range, write_line
 from .rows import filled, slide_sum
 
 
@@ -165,7 +165,9 @@ def spread(
                 place = place * W
             arriving = read_line(gy + place, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
             if KIND == "first":
-                winners = read_line(codes + place, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
+                winners = read_line(
+                    codes + place, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32
+                )
                 if LOW:
                     high = ()
                     rest = ()
@@ -196,7 +198,9 @@ def spread(
                 lows = new_lows
             else:
                 if COUNTED != "all":
-                    row_first, row_last, row_existing = tap_range((line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1)
+                    row_first, row_last, row_existing = tap_range(
+                        (line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1
+                    )
                     shares = ()
                     for e in tl.static_range(WINDOWS):
                         by = taken[e] * (row_existing if COUNTED == "exists" else row_last - row_first)
@@ -225,7 +229,25 @@ def spread(
             for v in tl.static_range(V):
                 parts = parts + (sums[i * V + v],)
                 others = others + (lows[i * V + v],)
-            leave(gx, low, parts, others, i, origin, step_out, inner, inside, row, rows, column, columns, V, DENSE, LOW, BLOCK)
+            leave(
+                gx,
+                low,
+                parts,
+                others,
+                i,
+                origin,
+                step_out,
+                inner,
+                inside,
+                row,
+                rows,
+                column,
+                columns,
+                V,
+                DENSE,
+                LOW,
+                BLOCK,
+            )
     else:
         for i in tl.static_range(CELLS):
             present = both(inside, (row + i >= 0) & (row + i < rows))
@@ -236,74 +258,3 @@ def spread(
             if COUNTED == "all":
                 total = scaled(total, number, reciprocal)
             write_line(gx + target, inner, total, present, column, columns, V, DENSE, BLOCK)
-
-
-@triton.jit
-def weigh_column(sums, cells, gy, pivots, totals, allowed, beta, step, line, lines, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
-    """Add the weighted cotangents of one column of smooth maxima."""
-    shares = ()
-    shifts = ()
-    for k in tl.static_range(N):
-        real = both(allowed, (line + k >= 0) & (line + k < lines))
-        total = tl.load(totals + k * step, mask=real, other=1).to(ACC)
-        shares = shares + (tl.load(gy + k * step, mask=real, other=0).to(ACC) / total,)
-        # what no window reads has the share 0 and a shift that makes no exponential large
-        shifts = shifts + (tl.load(pivots + k * step, mask=real, other=0).to(ACC),)
-    new = ()
-    for i in tl.static_range(CELLS):
-        sum_of = sums[i]
-        for c in tl.static_range(READERS):
-            if i % STRIDE + c * STRIDE < TAPS:
-                real = both(allowed, (line + i // STRIDE + READERS - 1 - c >= 0) & (line + i // STRIDE + READERS - 1 - c < lines))  # fmt: skip
-                weight = tl.exp(beta * (cells[i] - shifts[i // STRIDE + READERS - 1 - c]))
-                sum_of += tl.where(real, weight * shares[i // STRIDE + READERS - 1 - c], 0)
-        new = new + (sum_of,)
-    return new
-
-
-@triton.jit
-def weigh(
-    gy, pivots, totals, gx, x, depth_readers, numbers,
-    lanes, groups, inner, depths, depths_out, depth_candidates, step_outer, step_group, step_depth, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, columns, columns_out, columns_before, row_start, row_blocks,
-    CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
-    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Cotangents of a smooth maximum, whose weights are made of pivots and totals: one column of some rows."""
-    N: tl.constexpr = CELLS // STRIDE + READERS - 1
-    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths, BLOCK, WIDE)
-    depth = program // row_blocks
-    padded_row = row_start + (program - depth * row_blocks) * CELLS
-    padded = column + columns_before
-    newest = padded // COLUMN_STRIDE
-    phase = (padded - newest * COLUMN_STRIDE).to(tl.int32)
-    line = padded_row // STRIDE - (READERS - 1)
-    step = columns_out * inner
-    sums = filled(0, CELLS, BLOCK, ACC)
-    cells = ()
-    beta = tl.load(numbers).to(ACC)
-    row = padded_row - rows_before
-    if WIDE:
-        row = row.to(tl.int64)
-    own = outer_offset(outer, groups, step_outer, step_group) + within * step_inner + column * step_column
-    own += depth * step_depth
-    for i in tl.static_range(CELLS):
-        cells = cells + (tl.load(x + own + clamped(row + i, rows - 1) * step_row).to(ACC),)
-    for t in range(depth_candidates):
-        window_depth = depth
-        reached = inside
-        if DEEP:
-            window_depth = tl.load(depth_readers + (depth * depth_candidates + t) * 2)
-            reached = both(inside, window_depth >= 0)
-            window_depth = tl.maximum(window_depth, 0)
-        base = ((outer * depths_out + window_depth) * rows_out + line) * step + within
-        for c in tl.static_range(COLUMN_READERS):
-            allowed = reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
-            place = base + (newest - c) * inner
-            sums = weigh_column(sums, cells, gy + place, pivots + place, totals + place, allowed, beta, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
-    target = ((outer * depths + depth) * rows + padded_row - rows_before) * columns + column
-    target = target * inner + within
-    for i in tl.static_range(CELLS):
-        present = both(inside, (padded_row + i >= rows_before) & (padded_row + i - rows_before < rows))
-        tl.store(gx + target + i * columns * inner, sums[i].to(gx.dtype.element_ty), mask=present)

@@ -75,16 +75,16 @@ def slide(
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
-    LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    ALONE: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`."""
+    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`. ALONE: these are all rows."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE)
     row_out = program * per
     row = row_out - rows_before
-    skipped = tl.maximum(-row, 0)  # rows of padding, which is what is carried at first
-    if LOW:
-        skipped = 0
+    skipped = 0
+    if ALONE and not LOW:
+        skipped = rows_before  # rows of padding, which is what is carried at first
     steps = (per + TAPS - 1 - skipped + STEP - 1) // STEP
     column = group * V
     begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
@@ -120,7 +120,7 @@ def slide(
         codes = ()
         for u in tl.static_range(STEP):
             line = row + skipped + s * STEP + u
-            allowed = line < rows
+            allowed = (line >= 0) & (line < rows)
             if LOW:
                 # the row at the edge again: it is in the window anyway, and a cell does not beat itself
                 line = clamped(line, rows - 1)
@@ -142,7 +142,7 @@ def slide(
             present = both(inside, (o >= 0) & (o < per) & (row_out + o < rows_out))
             target = place + (s * STEP + u) * step_out
             finish(y, kept, ends[u], won[u] - o * LOW_TAPS, target, taps, row + o, present, column, inner, rows, rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
-    if KIND != "sum":
+    if KIND != "sum":  # noqa: SIM102 - known when compiled
         if tl.max(nan.to(tl.int32), 0) > 0:
             retrace(x, low, y, kept, depths, base, place + (TAPS - 1 - skipped) * step_out, step_out, column, inner, inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False, LOW, ACC, BLOCK)  # fmt: skip
 
@@ -197,7 +197,9 @@ def trail(
             source = base + (s * STEP + u) * step
             if W > 1:
                 source = source * W
-            arriving = arriving + (read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC),)
+            arriving = arriving + (
+                read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC),
+            )
             won = read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
             if LOW:
                 high = ()

@@ -146,6 +146,57 @@ def add(a, b):
 
 
 @triton.jit
+def walk(
+    x, depths, base, depth, present, row_first, row_last, first, last,
+    depth_taps, row_step, column_step, step_row, step_column,
+    KIND: tl.constexpr, CAREFUL: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
+    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """What each thread finds in its taps of large windows: sums, or maxima and winners, and a sum that is NaN if a cell is; only if
+    CAREFUL does NaN lead."""
+    axis: tl.constexpr = 0 if ACROSS else 1
+    plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
+    if ACROSS:
+        best = tl.full((BLOCK, OUTPUTS), float("-inf") if KIND != "sum" else 0, ACC)
+        code = tl.zeros((BLOCK, OUTPUTS), tl.int32)
+    else:
+        best = tl.full((OUTPUTS, BLOCK), float("-inf") if KIND != "sum" else 0, ACC)
+        code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
+    mixed = tl.zeros_like(best)
+    for begin in range(0, depth_taps * plane_taps, BLOCK):
+        tap = begin + tl.arange(0, BLOCK)
+        if PLANE:
+            # one line, in words that let the compiler see that neighbours are neighbours
+            tap = tl.expand_dims(tap, 1 - axis)
+            real = tl.expand_dims(present, axis) & (tap < COLUMN_TAPS)
+            place = tl.expand_dims(base, axis) + tap * step_column
+        else:
+            t = tap // plane_taps
+            rest = tap - t * plane_taps
+            i = rest // COLUMN_TAPS
+            j = rest - i * COLUMN_TAPS
+            t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
+            real = tl.expand_dims(present, axis) & (t < depth_taps)
+            if not EXACT:
+                real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
+                real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
+            place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
+        if DEEP:
+            offset = tl.load(depths + tl.expand_dims(depth, axis) * (depth_taps + 3) + 3 + t, mask=real, other=-1)
+            real = real & (offset >= 0)
+            place = place + tl.maximum(offset, 0)
+        if KIND == "sum":
+            best += tl.load(x + place, mask=real, other=0).to(ACC)
+        else:
+            cell = tl.load(x + place, mask=real, other=float("-inf")).to(ACC)
+            mixed += cell
+            better = leads(best, cell) if CAREFUL else cell > best
+            best = tl.where(better, cell, best)
+            code = tl.where(better, tap, code)
+    return best, code, mixed
+
+
+@triton.jit
 def reduce(
     x, y, kept, depths, row_table, column_table, scale,
     outputs, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
@@ -187,41 +238,10 @@ def reduce(
     if not PLANE:
         base += row_start * step_row + start * step_column
     plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
-    if ACROSS:
-        best = tl.full((BLOCK, OUTPUTS), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.zeros((BLOCK, OUTPUTS), tl.int32)
-    else:
-        best = tl.full((OUTPUTS, BLOCK), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
-    for begin in range(0, depth_taps * plane_taps, BLOCK):
-        tap = begin + tl.arange(0, BLOCK)
-        if PLANE:
-            # one line, in words that let the compiler see that neighbours are neighbours
-            tap = tl.expand_dims(tap, 1 - axis)
-            real = tl.expand_dims(present, axis) & (tap < COLUMN_TAPS)
-            place = tl.expand_dims(base, axis) + tap * step_column
-        else:
-            t = tap // plane_taps
-            rest = tap - t * plane_taps
-            i = rest // COLUMN_TAPS
-            j = rest - i * COLUMN_TAPS
-            t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
-            real = tl.expand_dims(present, axis) & (t < depth_taps)
-            if not EXACT:
-                real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
-                real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
-            place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
-        if DEEP:
-            offset = tl.load(depths + tl.expand_dims(depth, axis) * (depth_taps + 3) + 3 + t, mask=real, other=-1)
-            real = real & (offset >= 0)
-            place = place + tl.maximum(offset, 0)
-        if KIND == "sum":
-            best += tl.load(x + place, mask=real, other=0).to(ACC)
-        else:
-            cell = tl.load(x + place, mask=real, other=float("-inf")).to(ACC)
-            better = leads(best, cell)
-            best = tl.where(better, cell, best)
-            code = tl.where(better, tap, code)
+    best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, ACROSS, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, ACC, OUTPUTS, BLOCK)  # fmt: skip
+    if KIND != "sum" and not ACROSS:  # noqa: SIM102 - known when compiled; and ACROSS has too few registers for both
+        if tl.max(tl.max((mixed != mixed).to(tl.int32), 1), 0) > 0:
+            best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, True, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, ACC, OUTPUTS, BLOCK)  # fmt: skip
     if KIND == "sum":
         total = tl.reduce(best, axis, add)
         real_count = tl.maximum(row_last - row_first, 0) * tl.maximum(last - first, 0)
