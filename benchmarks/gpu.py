@@ -4,7 +4,7 @@
 
 The limit of a call is the bytes that it must read and write / the bandwidth of a large copy in the same run: x + y for the forward, x + y +
 kept for the forward that keeps what the backward needs, gy + kept + gx for the backward (and x, where it reads x again). Times are
-medians of CUDA events; outputs are fresh tensors. Peers run in the same process. All kernels, ours and torch.compile's, are compiled
+medians of CUDA events around calls that were queued ahead (what a call costs the host is told apart); outputs are fresh tensors. Peers run in the same process. All kernels, ours and torch.compile's, are compiled
 before by processes side by side (--warm), which also tell how long first calls take.
 """
 
@@ -99,13 +99,14 @@ def peer(op):
 
 
 def clock(call, calls=15):
-    """The median time of a call, in seconds, once the device has been busy for a while."""
+    """The median time that a call keeps the device busy, in seconds; calls are queued ahead, so that none waits for the host."""
     begun = time.perf_counter()
     while time.perf_counter() - begun < 0.05:
         call()
         torch.cuda.synchronize()
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(calls)]
     torch.cuda.synchronize()
+    torch.cuda._sleep(8_000_000)  # some milliseconds, in which the calls are queued
     for start, stop in events:
         start.record()
         call()

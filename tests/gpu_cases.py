@@ -25,7 +25,7 @@ from specgrad.conformance import bounds
 from specgrad.conformance.runner import Effort, Session
 from specgrad.conformance.subjects.gpu_engine import GpuEngine
 from specgrad.engines import gpu
-from specgrad.engines.gpu.kernels import common, rows
+from specgrad.engines.gpu.kernels import common, rows, stream
 from specgrad.ops.pool import Average, Maximum, Pool
 
 DEVICE = "cpu" if gpu.launch.INTERPRETED else "cuda"
@@ -68,6 +68,14 @@ def window_cases():
         ((7,), (2, 19), {"stride": 1, "padding": 3}),
         ((34, 2), (1, 36, 3), {"stride": 1}),
         ((2, 1, 2, 2), (1, 3, 2, 3, 4), {"stride": 1}),
+        ((3, 3), (2, 9, 16), {"stride": 1, "padding": 1}),
+        ((3, 3), (2, 9, 16), {"stride": 2, "padding": 1}),
+        ((2, 2), (1, 2, 18, 16), {}),
+        ((9, 5), (1, 30, 8), {"stride": 1, "padding": ((4, 3), (1, 3))}),
+        ((3, 17), (2, 5, 24), {"stride": 1, "padding": (1, 8)}),
+        ((8, 8), (1, 9, 8), {"stride": 1, "padding": 4}),
+        ((8, 8, 8), (1, 9, 8, 9), {"stride": 1, "padding": 3}),
+        ((4,), (2, 32), {}),
     ]
     for (kernel, shape, options), kind in itertools.product(words, pool):
         yield pool[kind](kernel, **options), shape
@@ -78,6 +86,7 @@ def window_cases():
     for kind in (sg.AdaptiveMaxPool, sg.AdaptiveAvgPool):
         yield kind((2, 3)), (1, 2, 13, 17)
         yield kind((7, 2)), (3, 4, 5)
+        yield kind((5, 3)), (2, 23, 8)
     for kind in (sg.GlobalMaxPool, sg.GlobalAvgPool):
         yield kind(2), (2, 9, 31)
         yield kind(1, axes=(1,)), (2, 5, 9)
@@ -168,28 +177,46 @@ def first_nan(old, new):
 
 
 @triton.jit
-def off_by_one(index, last):
-    return tl.minimum(tl.maximum(index, 1), last)
+def one_less(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr):
+    real = ()
+    for n in tl.static_range((LEAD + CELLS + W - 1) // W):
+        real = real + ((at + n * W >= 0) & (at + n * W < columns - W),)  # noqa: RUF005 - Triton has no other
+    return real
+
+
+@triton.jit
+def later_row(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.constexpr, KIND: tl.constexpr):
+    _ends, _won, next_carried, next_codes = advance(carried, carried_codes, new, codes, TAPS, STEP, KIND)
+    return new, codes, next_carried, next_codes
+
+
+advance = stream.advance
 
 
 def faults():
     """Wrong kernels must be found: 0 if all are. In the interpreter, where a kernel's helper can be exchanged."""
     missed = 0
-    op, shape = sg.MaxPool((2, 3), stride=1, padding=1), (1, 3, 4)
-    for name, helper in (
-        ("leads", later_equal),
-        ("leads", first_nan),
-        ("clamped", off_by_one),
-        ("leads", common.leads),
+    small, tall = (
+        (sg.MaxPool((2, 3), stride=1, padding=1), (2, 6, 8)),
+        (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 3)),
+    )
+    for home, name, helper, (op, shape) in (
+        (rows, "leads", later_equal, small),
+        (rows, "leads", first_nan, small),
+        (rows, "edges", one_less, small),
+        (stream, "advance", later_row, tall),
+        (stream, "edges", one_less, tall),
+        (rows, "leads", common.leads, small),
+        (stream, "advance", advance, tall),
     ):
-        right = getattr(rows, name)
-        setattr(rows, name, helper)
+        right = getattr(home, name)
+        setattr(home, name, helper)
         rng = np.random.default_rng(1)
         found = [w for awkward in (0, 1) for w in differences(op, shape, np.float32, "contiguous", numbers(rng, op, shape, np.float32, awkward), rng)]  # fmt: skip
-        setattr(rows, name, right)
+        setattr(home, name, right)
         if bool(found) == (helper is right):
             missed += 1
-            print(helper, "is judged wrongly:", found)
+            print(helper.fn.__name__, "in", home.__name__, "is judged wrongly:", found)
     return missed
 
 

@@ -3,7 +3,7 @@
 What a derivative keeps is always a tuple of tensors of the output's shape (`kept_like` says which): the winner's tap of a maximum with
 ties="first", in one byte where a window has at most 255 taps; the maximum (and the number of tied cells) for the other ties; pivot and total of a
 smooth maximum; nothing of an average. Cotangents are gathered: no atomics, equal calls give equal bits, and every element is
-written once. Half floats are computed in float32 and rounded once. A tangent or cotangent may have another dtype than
+written once (values once more by a program that meets a NaN). Half floats are computed in float32 and rounded once. A tangent or cotangent may have another dtype than
 the operand; its derivative has it too. Second derivatives are compositions of `push` and `pull`, which are linear in their last argument.
 """
 
@@ -16,9 +16,9 @@ import torch
 
 from ...errors import ArgumentError, describe, refusal
 from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
-from . import launch, passes
-from .launch import code_type, computed
+from . import launch, passes, tables, tiles
 from .plan import Plan, plan
+from .tiles import code_type, computed
 
 TAKES = "pooling of torch tensors on CUDA devices: float64, float32, float16 and bfloat16, of any layout"
 FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -95,14 +95,14 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 def value(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """Write the value, and what is kept of it, by the kernel that suits the windows."""
-    if kind != "smooth" and launch.slides(made):
+    if kind != "smooth" and tiles.slides(made):
         passes.fold(made, kind, x, y, kept)
-    elif kind == "smooth" and launch.slides(made) and launch.plane_taps(made) <= launch.SMALL:
+    elif kind == "smooth" and tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
         launch.smooth(made, x, y, kept)
-    elif kind != "smooth" and made.taps >= launch.LARGE:
-        launch.reduce(made, kind, x, y, kept)
+    elif kind != "smooth" and made.taps >= tiles.LARGE:
+        tables.reduce(made, kind, x, y, kept)
     else:
-        launch.visit(made, kind, x, x, y, kept)
+        tables.visit(made, kind, x, x, y, kept)
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, tuple[Any, ...]]:
@@ -128,7 +128,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, tupl
         if op.ties == "split":
             kept = (y, room(made, x, torch.int32))
             if made.outputs:
-                launch.visit(made, "count", source, source, kept[1], (y,))
+                tables.visit(made, "count", source, source, kept[1], (y,))
     return written(made, y, out), tuple(made.left(k) for k in kept)
 
 
@@ -144,7 +144,7 @@ def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, A
     y, codes, places = (room(made, x, dtype) for dtype in (x.dtype, code_type(made.taps), torch.int64))
     if made.outputs:
         value(made, "winners", made.entered(x), y, (codes,))
-        launch.select(made, codes, places, codes, index=True)
+        tables.select(made, codes, places, codes, index=True)
     return written(made, y, out), made.left(places)
 
 
@@ -163,10 +163,10 @@ def push(op: Any, operands: tuple[Any, ...], kept: tuple[Any, ...], tangents: tu
     if made.outputs:
         fitted, moved = tuple(made.fitted(k) for k in kept), made.entered(dx)
         if first:
-            launch.select(made, moved, dy, fitted[0], index=False)
+            tables.select(made, moved, dy, fitted[0], index=False)
         else:
             kind = "ties" if isinstance(op, Maximum) else "weights"
-            launch.visit(made, kind, made.entered(x), moved, dy, fitted, shared=len(fitted) > 1)
+            tables.visit(made, kind, made.entered(x), moved, dy, fitted, shared=len(fitted) > 1)
     return written(made, dy, out)
 
 
@@ -189,21 +189,21 @@ def pull(
     elif made.cells:
         gy, fitted = made.fitted(cotangent), tuple(made.fitted(k) for k in kept)
         if isinstance(op, Average):
-            one_divisor = not made.depth or launch.divisor(made)[0] == "all"
-            if launch.slides(made) and one_divisor:
+            one_divisor = not made.depth or tiles.divisor(made)[0] == "all"
+            if tiles.slides(made) and one_divisor:
                 passes.spread_sum(made, gy, gx)
             else:
-                launch.collect(made, "sum", None, gy, gx, ())
+                tables.collect(made, "sum", None, gy, gx, ())
         elif isinstance(op, SmoothMaxPool):
             source = made.entered(x)
-            if launch.slides(made) and launch.plane_taps(made) <= launch.SMALL:
-                launch.spread(made, "weights", gy, gx, fitted[0], x=source, totals=fitted[1])
+            if tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
+                launch.weigh(made, gy, gx, fitted, source)
             else:
-                launch.collect(made, "weights", source, gy, gx, fitted)
+                tables.collect(made, "weights", source, gy, gx, fitted)
         elif op.ties != "first":
-            launch.collect(made, "ties", made.entered(x), gy, gx, fitted, shared=op.ties == "split")
-        elif launch.slides(made):
+            tables.collect(made, "ties", made.entered(x), gy, gx, fitted, shared=op.ties == "split")
+        elif tiles.slides(made):
             passes.spread_maximum(made, gy, gx, fitted[0])
         else:
-            launch.collect(made, "first", None, gy, gx, fitted)
+            tables.collect(made, "first", None, gy, gx, fitted)
     return (written(made, gx, out and out[0], of_output=False),)

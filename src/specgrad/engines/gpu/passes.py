@@ -14,13 +14,13 @@ import torch
 
 from ...geometry import Sliding
 from ...ops.pool import Maximum
-from . import launch
-from .launch import LONGEST, code_type, computed
+from . import launch, tiles
 from .plan import Plan, taps_of
+from .tiles import LONGEST, code_type, computed
 
 TOGETHER = 2
 """Taps along depth up to which depth is folded in the same call as rows and columns."""
-MATCHES = 25
+MATCHES = 49
 """Windows per cell up to which a maximum's cotangents are found in one call."""
 
 
@@ -50,7 +50,7 @@ def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
     """Plans of a fold of rows and columns, and then of depth; None if one call does both or the axes do not allow two."""
     if "depth first" not in made.made:
         axis, found = one_depth(made), None
-        simple = made.groups == 1 and made.whole and (isinstance(made.op, Maximum) or launch.divisor(made)[0] == "all")
+        simple = made.groups == 1 and made.whole and (isinstance(made.op, Maximum) or tiles.divisor(made)[0] == "all")
         if axis is not None and axis.kernel > TOGETHER and simple:
             outer, _, depth, row, column, inner = made.steps
             plane = made.rows.length * made.columns.length
@@ -59,29 +59,54 @@ def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
                 depth=(), lengths=(made.outer * axis.size, plane, made.inner), made={"divisor": ("all", 1)},
             )  # fmt: skip
             deep = dense(made, made.outer, axis, still(plane), made.inner)
-            deep.made["divisor"] = launch.divisor(made)
+            deep.made["divisor"] = tiles.divisor(made)
             found = flat, deep
         made.made["depth first"] = found
     plans: tuple[Plan, Plan] | None = made.made["depth first"]
     return plans
 
 
+def columns_first(made: Plan) -> tuple[Plan, Plan] | None:
+    """Plans of a fold of columns, and then of rows; None if one call does both or the axes do not allow two."""
+    if "columns first" not in made.made:
+        rows, columns, found = made.rows, made.columns, None
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        simple = made.whole and (isinstance(made.op, Maximum) or tiles.divisor(made)[0] == "all")
+        if (
+            not made.depth
+            and min(rows.kernel, columns.kernel) > 1
+            and columns.kernel > tiles.TUNE["one call"]
+            and simple
+        ):
+            across = replace(
+                made, rows=still(rows.size), lengths=(made.outer, rows.size * columns.length, made.inner),
+                made={"divisor": ("all", 1)},
+            )  # fmt: skip
+            down = dense(made, made.outer, rows, still(columns.length), made.inner)
+            down.made["divisor"] = tiles.divisor(made)
+            found = across, down
+        made.made["columns first"] = found
+    plans: tuple[Plan, Plan] | None = made.made["columns first"]
+    return plans
+
+
 def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """A maximum, its winners or a sum over sliding windows."""
-    plans = depth_first(made)
+    plans = depth_first(made) if made.depth else columns_first(made)
     if plans is None:
         launch.fold(made, kind, x, y, kept)
         return
-    flat, deep = plans
-    between = torch.empty(flat.lengths, dtype=computed(x.dtype) if kind == "sum" else x.dtype, device=x.device)
+    one, other = plans
+    between = torch.empty(one.lengths, dtype=computed(x.dtype) if kind == "sum" else x.dtype, device=x.device)
     if kind != "winners":
-        launch.fold(flat, kind, x, between, ())
-        launch.fold(deep, kind, between, y, ())
+        fold(one, kind, x, between, ())
+        launch.fold(other, kind, between, y, ())
         return
-    taps = taps_of(flat.rows) * taps_of(flat.columns)
-    low = torch.empty(flat.lengths, dtype=code_type(taps), device=x.device)
-    launch.fold(flat, kind, x, between, (low,))
-    launch.fold(deep, kind, between, y, kept, low, taps)
+    taps = taps_of(one.rows) * taps_of(one.columns)
+    low = torch.empty(one.lengths, dtype=code_type(taps), device=x.device)
+    fold(one, kind, x, between, (low,))
+    launch.fold(other, kind, between, y, kept, low, taps)
 
 
 def readers_of(axis: Any) -> int:
@@ -95,7 +120,7 @@ def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
         axis, found = one_depth(made), None
         if axis is not None and readers_of(axis) > 1:
             deep = dense(made, made.outer, axis, still(made.rows.length * made.columns.length), made.inner)
-            deep.made["divisor"] = launch.divisor(made)
+            deep.made["divisor"] = tiles.divisor(made)
             rows, columns = made.rows, made.columns
             assert isinstance(rows, Sliding)
             assert isinstance(columns, Sliding)
@@ -107,16 +132,41 @@ def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
     return plans
 
 
+def mirrored(axis: Any) -> Sliding | None:
+    """The axis whose windows are the readers of this one's cells, if there is one."""
+    before, after = axis.kernel - 1 - axis.before, axis.kernel - 1 - axis.after
+    if axis.stride > 1 or min(before, after) < 0:
+        return None
+    found = Sliding(axis.length, axis.kernel, 1, before, after)
+    return found if found.length == axis.size else None
+
+
+def turned(made: Plan) -> Plan | None:
+    """A plan whose sums are the cotangents of this one's, if windows move by one cell; None if there is none."""
+    if "turned" not in made.made:
+        rows, columns, found = mirrored(made.rows), mirrored(made.columns), None
+        if rows is not None and columns is not None and not made.depth and tiles.divisor(made)[0] == "all":
+            found = dense(made, made.outer, rows, columns, made.inner)
+            found.made["divisor"] = tiles.divisor(made)
+        made.made["turned"] = found
+    plan: Plan | None = made.made["turned"]
+    return plan
+
+
 def spread_sum(made: Plan, gy: Any, gx: Any) -> None:
     """Cotangents of an average whose windows all have one divisor."""
     plans = depth_last(made) if made.depth else None
     if plans is None:
-        launch.spread(made, "sum", gy, gx)
+        around = turned(made)
+        if around is None:
+            launch.spread(made, "sum", gy, gx)
+        else:
+            fold(around, "sum", gy, gx, ())
         return
     deep, flat = plans
     between = torch.empty(deep.given, dtype=computed(gy.dtype), device=gy.device)
-    launch.spread(deep, "sum", gy, between)
-    launch.spread(flat, "sum", between, gx)
+    spread_sum(deep, gy, between)
+    spread_sum(flat, between, gx)
 
 
 def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:

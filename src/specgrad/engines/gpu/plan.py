@@ -135,6 +135,13 @@ class Plan:
         marked = np.where(real, offsets * step, np.where(exists, -1, -2))
         return np.column_stack([real.argmax(1), real.sum(1), exists.sum(1), marked]).astype(np.int64)
 
+    def _row_spans(self) -> Any:
+        """Per row of cells: the first and the last row of windows that read it."""
+        windows = readers_table(self.rows)[..., 0]
+        return np.column_stack([np.where(windows < 0, self.rows.length, windows).min(1), windows.max(1)]).astype(
+            np.int32
+        )
+
     def _row_readers(self) -> Any:
         return readers_table(self.rows)
 

@@ -38,6 +38,82 @@ def both(lanes, condition):
 
 
 @triton.jit
+def pieces(block, W: tl.constexpr, BLOCK: tl.constexpr):
+    """The W columns of (BLOCK, W), each by itself; they lie in one thread, so nothing moves."""
+    if W == 1:
+        found = (tl.reshape(block, (BLOCK,)),)
+    elif W == 2:
+        a, b = tl.split(block)
+        found = (a, b)
+    elif W == 4:
+        even, odd = tl.split(tl.reshape(block, (BLOCK, 2, 2)))
+        a, c = tl.split(even)
+        b, d = tl.split(odd)
+        found = (a, b, c, d)
+    else:
+        even, odd = tl.split(tl.reshape(block, (BLOCK, 4, 2)))
+        a, c, e, g = pieces(even, 4, BLOCK)
+        b, d, f, h = pieces(odd, 4, BLOCK)
+        found = (a, b, c, d, e, f, g, h)
+    return found
+
+
+@triton.jit
+def stacked(parts, W: tl.constexpr, BLOCK: tl.constexpr):
+    """What `pieces` undoes."""
+    if W == 1:
+        block = tl.reshape(parts[0], (BLOCK, 1))
+    elif W == 2:
+        block = tl.join(parts[0], parts[1])
+    elif W == 4:
+        block = tl.reshape(tl.join(tl.join(parts[0], parts[2]), tl.join(parts[1], parts[3])), (BLOCK, 4))
+    else:
+        even = stacked((parts[0], parts[2], parts[4], parts[6]), 4, BLOCK)
+        odd = stacked((parts[1], parts[3], parts[5], parts[7]), 4, BLOCK)
+        block = tl.reshape(tl.join(even, odd), (BLOCK, 8))
+    return block
+
+
+@triton.jit
+def edges(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr):
+    """Which of a lane's vectors of W columns exist; `at` is LEAD before the first of its CELLS."""
+    real = ()
+    for n in tl.static_range((LEAD + CELLS + W - 1) // W):
+        real = real + ((at + n * W >= 0) & (at + n * W < columns),)
+    return real
+
+
+@triton.jit
+def read_line(pointer, step, real, allowed, other, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr, TYPE: tl.constexpr):  # fmt: skip
+    """CELLS neighbouring columns of one row, each by itself, read W at once; `pointer` is LEAD before the first."""
+    cells = ()
+    for n in tl.static_range((LEAD + CELLS + W - 1) // W):
+        mask = both(real[n], allowed)
+        if W == 1:
+            cells = cells + (tl.load(pointer + n * step, mask=mask, other=other).to(TYPE),)
+        else:
+            place = tl.expand_dims(pointer, 1) + tl.expand_dims(n * W + tl.arange(0, W), 0)
+            found = pieces(tl.load(place, mask=tl.expand_dims(mask, 1), other=other), W, BLOCK)
+            for i in tl.static_range(W):
+                if n * W + i >= LEAD and n * W + i < LEAD + CELLS:
+                    cells = cells + (found[i].to(TYPE),)
+    return cells
+
+
+@triton.jit
+def write_line(pointer, step, value, inside, column, columns, V: tl.constexpr, DENSE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """V neighbouring columns of one row. DENSE: all exist, side by side in memory."""
+    value = value.to(pointer.dtype.element_ty)
+    if DENSE:
+        place = tl.expand_dims(pointer, 1) + tl.expand_dims(tl.arange(0, V), 0)
+        tl.store(place, value, mask=tl.expand_dims(inside, 1))
+    else:
+        parts = pieces(value, V, BLOCK)
+        for v in tl.static_range(V):
+            tl.store(pointer + v * step, parts[v], mask=inside & (column + v < columns))
+
+
+@triton.jit
 def clamped(index, last):
     """The index, or the nearest that exists."""
     return tl.minimum(tl.maximum(index, 0), last)
@@ -59,10 +135,8 @@ def divide(a, b, ACC: tl.constexpr):
 
 
 @triton.jit
-def scaled(total, scale, ACC: tl.constexpr):
-    """total / number, rounded once, where `scale` holds a number and its reciprocal: an estimate, and its error added."""
-    number = tl.load(scale).to(ACC)
-    reciprocal = tl.load(scale + 1).to(ACC)
+def scaled(total, number, reciprocal):
+    """total / number, rounded once: an estimate, and its error added."""
     estimate = total * reciprocal
     missing = tl.fma(-estimate, tl.broadcast_to(number, total.shape), total)
     return tl.where(missing == missing, tl.fma(missing, tl.broadcast_to(reciprocal, total.shape), estimate), estimate)

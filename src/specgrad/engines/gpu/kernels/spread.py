@@ -2,186 +2,259 @@
 
 Rows are counted from the padded edge (q = row + before), and a program starts at a multiple of the stride, so that which window meets
 which row by which tap is known when the kernel is compiled: row q is read by the windows q // stride - c by tap q % stride + c * stride.
+Columns are taken several at a time, for the same reason and for wide accesses.
 """
 
 import triton
 import triton.language as tl
 
-from .common import both, clamped, divide, lane, outer_offset, scaled, tap_range
-from .rows import down_sum, filled
+from .common import both, divide, edges, lane, read_line, scaled, stacked, tap_range, write_line
+from .rows import filled, slide_sum
 
 
 @triton.jit
-def match_column(sums, lows, gy, codes, allowed, target, step, line, lines, LOW_TAPS: tl.constexpr, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, LOW: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
-    """Add the cotangents of one column of windows to the cells that won them."""
-    arriving = ()
-    winners = ()
-    others = ()
-    for k in tl.static_range(N):
-        real = both(allowed, (line + k >= 0) & (line + k < lines))
-        arriving = arriving + (tl.load(gy + k * step, mask=real, other=0).to(ACC),)
-        code = tl.load(codes + k * step, mask=real, other=255).to(tl.int32)
-        if LOW:
-            high = code // LOW_TAPS
-            others = others + (code - high * LOW_TAPS,)
-            winners = winners + (tl.where(real, high, -1),)
-        else:
-            winners = winners + (code - target,)
-    new_sums = ()
-    new_lows = ()
-    for i in tl.static_range(CELLS):
-        total = sums[i]
-        known = lows[i]
-        for c in tl.static_range(READERS):
-            if i % STRIDE + c * STRIDE < TAPS:
-                if LOW:
-                    won = winners[i // STRIDE + READERS - 1 - c] == i % STRIDE + c * STRIDE
-                    known = tl.where(won, others[i // STRIDE + READERS - 1 - c], known)
-                else:
-                    won = winners[i // STRIDE + READERS - 1 - c] == (i % STRIDE + c * STRIDE) * LOW_TAPS
-                total += tl.where(won, arriving[i // STRIDE + READERS - 1 - c], 0)
-        new_sums = new_sums + (total,)
-        new_lows = new_lows + (known,)
-    return new_sums, new_lows
+def match_cell(
+    total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, LOW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr,
+    COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr, COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LOW: tl.constexpr,
+):  # fmt: skip
+    """Add the cotangents of one row of windows to the v-th cell of a row that they meet by TAP, if it won them."""
+    NEWEST: tl.constexpr = (v + COLUMN_BEFORE) // COLUMN_STRIDE - COLUMN_BEFORE // COLUMN_STRIDE + COLUMN_READERS - 1
+    PHASE: tl.constexpr = (v + COLUMN_BEFORE) % COLUMN_STRIDE
+    if LOW:
+        high, rest = codes
+        won = high[v] == TAP
+        known = tl.where(won, rest[v], known)
+        total = tl.where(won, total + arriving[v], total)
+    else:
+        for d in tl.static_range(COLUMN_READERS):
+            if not FIXED:
+                won = codes[COLUMN_READERS - 1 - d] == TAP * LOW_TAPS + d * COLUMN_STRIDE
+                total = tl.where(won, total + arriving[COLUMN_READERS - 1 - d], total)
+            elif PHASE + d * COLUMN_STRIDE < COLUMN_TAPS:
+                won = codes[NEWEST - d] == TAP * LOW_TAPS + PHASE + d * COLUMN_STRIDE
+                total = tl.where(won, total + arriving[NEWEST - d], total)
+    return total, known
 
 
 @triton.jit
-def add_column(sums, gy, allowed, step, line, lines, columns_taken, rows_before, rows, rows_after, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, COUNTED: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
-    """Add the shares of one column of windows to each of N rows of them."""
-    new = ()
-    for k in tl.static_range(N):
-        share = tl.load(gy + clamped(line + k, lines - 1) * step, mask=allowed, other=0).to(ACC)
-        if COUNTED != "all":
-            first, last, existing = tap_range((line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1)
-            if COUNTED == "exists":
-                share = divide(share, tl.maximum(existing * columns_taken, 1), ACC)
+def add_line(
+    arriving, V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
+    COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The shares of one row of windows, added over those that read each of V columns: (BLOCK, V)."""
+    FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
+    if COLUMN_STRIDE == 1:
+        gathered = slide_sum(arriving, V, COLUMN_TAPS, 1)
+    else:
+        gathered = ()
+        for v in tl.static_range(V):
+            if FIXED:
+                total = arriving[(v + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST]
+                for d in tl.static_range(1, COLUMN_READERS):
+                    if (v + COLUMN_BEFORE) % COLUMN_STRIDE + d * COLUMN_STRIDE < COLUMN_TAPS:
+                        total = total + arriving[(v + COLUMN_BEFORE) // COLUMN_STRIDE - d - FIRST]
+                if (v + COLUMN_BEFORE) % COLUMN_STRIDE >= COLUMN_TAPS:
+                    total = tl.zeros_like(total)
             else:
-                share = divide(share, tl.maximum((last - first) * columns_taken, 1), ACC)
-        new = new + (sums[k] + share,)
-    return new
+                total = arriving[0]
+                for d in tl.static_range(1, COLUMN_READERS):
+                    total = total + arriving[d]
+            gathered = gathered + (total,)
+    return stacked(gathered, V, BLOCK)
 
 
 @triton.jit
-def weigh_column(sums, cells, gy, pivots, totals, allowed, beta, step, line, lines, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
-    """Add the weighted cotangents of one column of smooth maxima."""
-    shares = ()
-    shifts = ()
-    for k in tl.static_range(N):
-        real = both(allowed, (line + k >= 0) & (line + k < lines))
-        total = tl.load(totals + k * step, mask=real, other=1).to(ACC)
-        shares = shares + (tl.load(gy + k * step, mask=real, other=0).to(ACC) / total,)
-        # what no window reads has the share 0 and a shift that makes no exponential large
-        shifts = shifts + (tl.load(pivots + k * step, mask=real, other=0).to(ACC),)
-    new = ()
-    for i in tl.static_range(CELLS):
-        sum_of = sums[i]
-        for c in tl.static_range(READERS):
-            if i % STRIDE + c * STRIDE < TAPS:
-                real = both(allowed, (line + i // STRIDE + READERS - 1 - c >= 0) & (line + i // STRIDE + READERS - 1 - c < lines))  # fmt: skip
-                weight = tl.exp(beta * (cells[i] - shifts[i // STRIDE + READERS - 1 - c]))
-                sum_of += tl.where(real, weight * shares[i // STRIDE + READERS - 1 - c], 0)
-        new = new + (sum_of,)
-    return new
+def leave(gx, low, parts, others, i, origin, step, inner, inside, row, rows, column, columns, V: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Write the i-th row of cells."""
+    present = both(inside, (row + i >= 0) & (row + i < rows))
+    target = origin + i * step
+    if DENSE:
+        target = target * V
+    write_line(gx + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
+    if LOW:
+        write_line(low + target, inner, stacked(others, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
 
 
 @triton.jit
 def spread(
-    gy, codes, gx, low, x, totals, depth_readers, scale,
-    lanes, groups, inner, depths, depths_out, depth_candidates, step_outer, step_group, step_depth, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_before, columns_after,
+    gy, codes, gx, low, depth_readers, scale,
+    lanes, inner, depths, depths_out, depth_candidates,
+    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
     row_start, row_blocks,
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
-    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    LEVELS: tl.constexpr, UNROLLED: tl.constexpr, COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr,
-    WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
+    COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
+    COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of a maximum ("first", by codes), an average ("sum") or a smooth maximum ("weights": codes are pivots).
+    """Cotangents of a maximum ("first", by codes) or an average ("sum"): some rows of V neighbouring columns.
+
+    FIXED: V is a multiple of the stride, so which window meets which column by which tap is known too.
 
     LOW: windows along the rows axis only; `low` is what the codes say about the other axes, to be spread in a next call.
     """
     N: tl.constexpr = CELLS // STRIDE + READERS - 1
-    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths, BLOCK, WIDE)
+    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
+    FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
+    WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1 if FIXED else COLUMN_READERS
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths, BLOCK, WIDE)
     depth = program // row_blocks
     padded_row = row_start + (program - depth * row_blocks) * CELLS
-    padded = column + columns_before
-    newest = padded // COLUMN_STRIDE
-    phase = (padded - newest * COLUMN_STRIDE).to(tl.int32)
+    column = group * V
+    phase = tl.zeros((BLOCK,), tl.int32)
+    if FIXED:
+        begin = group * (V // COLUMN_STRIDE) + (FIRST - LEAD)
+    else:
+        newest = (column + COLUMN_BEFORE) // COLUMN_STRIDE
+        phase = (column + COLUMN_BEFORE - newest * COLUMN_STRIDE).to(tl.int32)
+        begin = newest - (COLUMN_READERS - 1)
+    real_columns = edges(begin, columns_out, LEAD, WINDOWS, W)
+    if not FIXED:
+        limited = ()
+        for e in tl.static_range(WINDOWS):
+            limited = limited + (real_columns[e] & (phase + (COLUMN_READERS - 1 - e) * COLUMN_STRIDE < COLUMN_TAPS),)
+        real_columns = limited
+    taken = ()
+    if KIND == "sum" and COUNTED != "all":
+        for e in tl.static_range(WINDOWS):
+            first, last, existing = tap_range((begin + LEAD + e) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
+            taken = taken + (existing if COUNTED == "exists" else last - first,)
     line = padded_row // STRIDE - (READERS - 1)
     step = columns_out * inner
-    lows = filled(0, CELLS, BLOCK, tl.int32)
-    sums = filled(0, N if KIND == "sum" else CELLS, BLOCK, ACC)
-    cells = ()
-    if KIND == "weights":
-        beta = tl.load(scale).to(ACC)
-        row = padded_row - rows_before
-        if WIDE:
-            row = row.to(tl.int64)
-        own = outer_offset(outer, groups, step_outer, step_group) + within * step_inner + column * step_column
-        own += depth * step_depth
-        for i in tl.static_range(CELLS):
-            cells = cells + (tl.load(x + own + clamped(row + i, rows - 1) * step_row).to(ACC),)
+    if W > 1:
+        step = columns_out // W
+    sums = ()
+    lows = ()
+    if KIND == "first":
+        sums = filled(0, CELLS * V, BLOCK, ACC)
+        lows = filled(LOW_TAPS, CELLS * V, BLOCK, tl.int32)  # no winner: the code after the last
+    row = padded_row - rows_before
+    if DENSE:
+        step_out = column_groups  # counted in vectors, so that the compiler sees that they are aligned
+        origin = ((outer * depths + depth) * rows + row) * step_out + group
+    else:
+        step_out = columns * inner
+        origin = ((outer * depths + depth) * rows + row) * step_out + column * inner + within
+    number = 1.0
+    reciprocal = 1.0
+    if KIND == "sum" and COUNTED == "all":
+        number = tl.load(scale).to(ACC)
+        reciprocal = tl.load(scale + 1).to(ACC)
+    added = ()
+    if KIND == "sum":
+        for _ in tl.static_range(N):
+            added = added + (tl.zeros((BLOCK, V), ACC),)
     for t in range(depth_candidates):
         window_depth = depth
         depth_tap = 0
-        reached = inside
+        reached = True
         if DEEP:
             window_depth = tl.load(depth_readers + (depth * depth_candidates + t) * 2)
             depth_tap = tl.load(depth_readers + (depth * depth_candidates + t) * 2 + 1)
-            reached = both(inside, window_depth >= 0)
+            reached = window_depth >= 0
             window_depth = tl.maximum(window_depth, 0)
-        base = (outer * depths_out + window_depth) * rows_out * step + within
-        if KIND != "sum":
-            base += line * step
-        if UNROLLED:
-            for c in tl.static_range(COLUMN_READERS):
-                allowed = (
-                    reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
-                )
-                place = base + (newest - c) * inner
-                if KIND == "sum":
-                    first, last, existing = tap_range((newest - c) * COLUMN_STRIDE - columns_before, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
-                    taken = existing if COUNTED == "exists" else last - first
-                    sums = add_column(sums, gy + place, allowed, step, line, rows_out, taken, rows_before, rows, rows_after, TAPS, STRIDE, N, COUNTED, ACC)  # fmt: skip
-                elif KIND == "weights":
-                    sums = weigh_column(sums, cells, gy + place, codes + place, totals + place, allowed, beta, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
-                else:
-                    sums, lows = match_column(sums, lows, gy + place, codes + place, allowed, phase + c * COLUMN_STRIDE + depth_tap * (TAPS * LOW_TAPS), step, line, rows_out, LOW_TAPS, CELLS, READERS, TAPS, STRIDE, N, LOW, ACC)  # fmt: skip
+        base = ((outer * depths_out + window_depth) * rows_out + line) * step
+        if W > 1:
+            base += group * (V // COLUMN_STRIDE // W) + (FIRST - LEAD) // W
         else:
-            for c in range(COLUMN_READERS):
-                allowed = (
-                    reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
-                )
-                place = base + (newest - c) * inner
-                if KIND == "sum":
-                    first, last, existing = tap_range((newest - c) * COLUMN_STRIDE - columns_before, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
-                    taken = existing if COUNTED == "exists" else last - first
-                    sums = add_column(sums, gy + place, allowed, step, line, rows_out, taken, rows_before, rows, rows_after, TAPS, STRIDE, N, COUNTED, ACC)  # fmt: skip
-                elif KIND == "weights":
-                    sums = weigh_column(sums, cells, gy + place, codes + place, totals + place, allowed, beta, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
-                else:
-                    sums, lows = match_column(sums, lows, gy + place, codes + place, allowed, phase + c * COLUMN_STRIDE + depth_tap * (TAPS * LOW_TAPS), step, line, rows_out, LOW_TAPS, CELLS, READERS, TAPS, STRIDE, N, LOW, ACC)  # fmt: skip
-    if KIND == "sum":
-        taken_rows = ()
+            base += begin * inner + within
+        more = ()
         for k in tl.static_range(N):
-            taken_rows = taken_rows + (tl.where((line + k >= 0) & (line + k < rows_out), sums[k], 0),)
+            allowed = (line + k >= 0) & (line + k < rows_out) & reached
+            place = base + k * step
+            if W > 1:
+                place = place * W
+            arriving = read_line(gy + place, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
+            if KIND == "first":
+                winners = read_line(
+                    codes + place, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32
+                )
+                if LOW:
+                    high = ()
+                    rest = ()
+                    for e in tl.static_range(WINDOWS):
+                        if codes.dtype.element_ty == tl.uint8:
+                            # division of a byte, which the compiler would make of bytes
+                            high = high + ((winners[e] * (65536 // LOW_TAPS + 1)) >> 16,)
+                        else:
+                            high = high + (winners[e] // LOW_TAPS,)
+                        rest = rest + (winners[e] - high[e] * LOW_TAPS,)
+                    winners = (high, rest)
+                elif DEEP or not FIXED:
+                    moved = ()
+                    for e in tl.static_range(WINDOWS):
+                        moved = moved + (winners[e] - (phase + depth_tap * (TAPS * LOW_TAPS)),)
+                    winners = moved
+                new_sums = ()
+                new_lows = ()
+                for i in tl.static_range(CELLS):
+                    for v in tl.static_range(V):
+                        total = sums[i * V + v]
+                        known = lows[i * V + v]
+                        if k <= i // STRIDE + READERS - 1 and k >= i // STRIDE and i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE < TAPS:  # fmt: skip
+                            total, known = match_cell(total, known, arriving, winners, v, i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
+                        new_sums = new_sums + (total,)
+                        new_lows = new_lows + (known,)
+                sums = new_sums
+                lows = new_lows
+            else:
+                if COUNTED != "all":
+                    row_first, row_last, row_existing = tap_range(
+                        (line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1
+                    )
+                    shares = ()
+                    for e in tl.static_range(WINDOWS):
+                        by = taken[e] * (row_existing if COUNTED == "exists" else row_last - row_first)
+                        shares = shares + (divide(arriving[e], tl.maximum(by, 1), ACC),)
+                    arriving = shares
+                share = add_line(arriving, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, BLOCK)
+                more = more + (added[k] + share if DEEP else share,)
+        if KIND == "sum":
+            added = more
+    if KIND == "sum":
         if STRIDE == 1:
-            sums = down_sum(taken_rows, CELLS, TAPS, 1, LEVELS, N)
+            sums = slide_sum(added, CELLS, TAPS, 1)
         else:
             gathered = ()
             for i in tl.static_range(CELLS):
-                total = tl.zeros((BLOCK,), ACC)
+                total = tl.zeros((BLOCK, V), ACC)
                 for c in tl.static_range(READERS):
                     if i % STRIDE + c * STRIDE < TAPS:
-                        total += taken_rows[i // STRIDE + READERS - 1 - c]
+                        total += added[i // STRIDE + READERS - 1 - c]
                 gathered = gathered + (total,)
             sums = gathered
-    target = ((outer * depths + depth) * rows + padded_row - rows_before) * columns + column
-    target = target * inner + within
-    for i in tl.static_range(CELLS):
-        present = both(inside, (padded_row + i >= rows_before) & (padded_row + i - rows_before < rows))
-        total = sums[i]
-        if KIND == "sum" and COUNTED == "all":
-            total = scaled(total, scale, ACC)
-        tl.store(gx + target + i * columns * inner, total.to(gx.dtype.element_ty), mask=present)
-        if LOW:
-            tl.store(low + target + i * columns * inner, lows[i].to(low.dtype.element_ty), mask=present)
+    if KIND == "first":
+        for i in tl.static_range(CELLS):
+            parts = ()
+            others = ()
+            for v in tl.static_range(V):
+                parts = parts + (sums[i * V + v],)
+                others = others + (lows[i * V + v],)
+            leave(
+                gx,
+                low,
+                parts,
+                others,
+                i,
+                origin,
+                step_out,
+                inner,
+                inside,
+                row,
+                rows,
+                column,
+                columns,
+                V,
+                DENSE,
+                LOW,
+                BLOCK,
+            )
+    else:
+        for i in tl.static_range(CELLS):
+            present = both(inside, (row + i >= 0) & (row + i < rows))
+            target = origin + i * step_out
+            if DENSE:
+                target = target * V
+            total = sums[i]
+            if COUNTED == "all":
+                total = scaled(total, number, reciprocal)
+            write_line(gx + target, inner, total, present, column, columns, V, DENSE, BLOCK)

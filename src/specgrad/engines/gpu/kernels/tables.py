@@ -102,7 +102,7 @@ def visit(
         elif COUNTED == "real":
             value = divide(total, tl.maximum(real_count, 1), ACC)
         else:
-            value = scaled(total, scale, ACC)
+            value = scaled(total, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
     elif KIND == "smooth":
         count = exist_count if ZERO else real_count
         total = tl.where(count > 0, total, 1)
@@ -146,17 +146,68 @@ def add(a, b):
 
 
 @triton.jit
+def walk(
+    x, depths, base, depth, present, row_first, row_last, first, last,
+    depth_taps, row_step, column_step, step_row, step_column,
+    KIND: tl.constexpr, CAREFUL: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
+    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """What each thread finds in its taps of large windows: sums, or maxima and winners, and a sum that is NaN if a cell is; only if
+    CAREFUL does NaN lead."""
+    axis: tl.constexpr = 0 if ACROSS else 1
+    plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
+    if ACROSS:
+        best = tl.full((BLOCK, OUTPUTS), float("-inf") if KIND != "sum" else 0, ACC)
+        code = tl.zeros((BLOCK, OUTPUTS), tl.int32)
+    else:
+        best = tl.full((OUTPUTS, BLOCK), float("-inf") if KIND != "sum" else 0, ACC)
+        code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
+    mixed = tl.zeros_like(best)
+    for begin in range(0, depth_taps * plane_taps, BLOCK):
+        tap = begin + tl.arange(0, BLOCK)
+        if PLANE:
+            # one line, in words that let the compiler see that neighbours are neighbours
+            tap = tl.expand_dims(tap, 1 - axis)
+            real = tl.expand_dims(present, axis) & (tap < COLUMN_TAPS)
+            place = tl.expand_dims(base, axis) + tap * step_column
+        else:
+            t = tap // plane_taps
+            rest = tap - t * plane_taps
+            i = rest // COLUMN_TAPS
+            j = rest - i * COLUMN_TAPS
+            t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
+            real = tl.expand_dims(present, axis) & (t < depth_taps)
+            if not EXACT:
+                real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
+                real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
+            place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
+        if DEEP:
+            offset = tl.load(depths + tl.expand_dims(depth, axis) * (depth_taps + 3) + 3 + t, mask=real, other=-1)
+            real = real & (offset >= 0)
+            place = place + tl.maximum(offset, 0)
+        if KIND == "sum":
+            best += tl.load(x + place, mask=real, other=0).to(ACC)
+        else:
+            cell = tl.load(x + place, mask=real, other=float("-inf")).to(ACC)
+            mixed += cell
+            better = leads(best, cell) if CAREFUL else cell > best
+            best = tl.where(better, cell, best)
+            code = tl.where(better, tap, code)
+    return best, code, mixed
+
+
+@triton.jit
 def reduce(
     x, y, kept, depths, row_table, column_table, scale,
     outputs, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows_out, columns_out, row_step, column_step, depths_out,
     KIND: tl.constexpr, COUNTED: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
-    DEEP: tl.constexpr, ACROSS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr,
+    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps, are neighbours in memory.
 
-    EXACT: all taps of all windows are real.
+    EXACT: all taps of all windows are real. PLANE: each window is a whole plane that lies as one line.
     """
     axis: tl.constexpr = 0 if ACROSS else 1
     program = tl.program_id(0)
@@ -184,37 +235,13 @@ def reduce(
         row_start = row_start.to(tl.int64)
         start = start.to(tl.int64)
     base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner
-    base += row_start * step_row + start * step_column
+    if not PLANE:
+        base += row_start * step_row + start * step_column
     plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
-    if ACROSS:
-        best = tl.full((BLOCK, OUTPUTS), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.zeros((BLOCK, OUTPUTS), tl.int32)
-    else:
-        best = tl.full((OUTPUTS, BLOCK), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
-    for begin in range(0, depth_taps * plane_taps, BLOCK):
-        tap = begin + tl.arange(0, BLOCK)
-        t = tap // plane_taps
-        rest = tap - t * plane_taps
-        i = rest // COLUMN_TAPS
-        j = rest - i * COLUMN_TAPS
-        t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
-        real = tl.expand_dims(present, axis) & (t < depth_taps)
-        if not EXACT:
-            real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
-            real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
-        place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
-        if DEEP:
-            offset = tl.load(depths + tl.expand_dims(depth, axis) * (depth_taps + 3) + 3 + t, mask=real, other=-1)
-            real = real & (offset >= 0)
-            place = place + tl.maximum(offset, 0)
-        if KIND == "sum":
-            best += tl.load(x + place, mask=real, other=0).to(ACC)
-        else:
-            cell = tl.load(x + place, mask=real, other=float("-inf")).to(ACC)
-            better = leads(best, cell)
-            best = tl.where(better, cell, best)
-            code = tl.where(better, tap, code)
+    best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, ACROSS, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, ACC, OUTPUTS, BLOCK)  # fmt: skip
+    if KIND != "sum" and not ACROSS:  # noqa: SIM102 - known when compiled; and ACROSS has too few registers for both
+        if tl.max(tl.max((mixed != mixed).to(tl.int32), 1), 0) > 0:
+            best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, True, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, ACC, OUTPUTS, BLOCK)  # fmt: skip
     if KIND == "sum":
         total = tl.reduce(best, axis, add)
         real_count = tl.maximum(row_last - row_first, 0) * tl.maximum(last - first, 0)
@@ -227,7 +254,7 @@ def reduce(
         elif COUNTED == "real":
             value = divide(total, tl.maximum(real_count, 1), ACC)
         else:
-            value = scaled(total, scale, ACC)
+            value = scaled(total, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
     else:
         value, won = tl.reduce((best, code), axis, ahead)
         depth_first = 0
@@ -263,8 +290,58 @@ def fill(gy, x, gx, kept, kept_too, scale, cells, blocks, step_outer, KIND: tl.c
         cell = tl.load(x + origin * step_outer + at, mask=inside, other=0).to(ACC)
         share = tl.where(tied(cell, tl.broadcast_to(tl.load(kept + window).to(ACC), cell.shape)), share, 0)
     else:
-        share = scaled(share + tl.zeros((BLOCK,), ACC), scale, ACC)
+        share = scaled(share + tl.zeros((BLOCK,), ACC), tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
     tl.store(gx + origin * cells + at, share.to(gx.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def bins(
+    gy, kept, gx, row_spans, column_readers, row_table, column_table, scale,
+    lanes, inner, rows, columns, rows_out, columns_out, column_candidates, column_taps, row_blocks,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Cotangents where neighbouring rows of cells meet the same rows of windows, "first" or "sum": each of these is read once for
+    all rows of a program, and says which of them it won."""
+    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks, BLOCK, WIDE)
+    row = program * ROWS
+    first_line = tl.load(row_spans + row * 2)
+    last_line = tl.load(row_spans + (tl.minimum(row + ROWS, rows) - 1) * 2 + 1)
+    sums = filled(0, ROWS, BLOCK, ACC)
+    for c in range(column_candidates):
+        window = tl.load(column_readers + (column * column_candidates + c) * 2)
+        tap = tl.load(column_readers + (column * column_candidates + c) * 2 + 1)
+        reached = window >= 0
+        taken = tl.zeros((BLOCK,), tl.int32) + 1
+        if COUNTED != "all":
+            # adaptive windows have real taps only
+            taken = tl.load(column_table + window * 4 + 3, mask=reached, other=1)
+        for line in range(first_line, last_line + 1):
+            start = tl.load(row_table + line * 4)
+            length = tl.load(row_table + line * 4 + 3)
+            place = ((outer * rows_out + line) * columns_out + window) * inner + within
+            share = tl.load(gy + place, mask=reached, other=0).to(ACC)
+            new = ()
+            if KIND == "first":
+                code = tl.load(kept + place, mask=reached, other=0).to(tl.int32)
+                high = code // column_taps
+                won = tl.where(reached & (code - high * column_taps == tap), start + high - row, -1)
+                for i in tl.static_range(ROWS):
+                    new = new + (tl.where(won == i, sums[i] + share, sums[i]),)
+            else:
+                if COUNTED != "all":
+                    share = divide(share, taken * length, ACC)
+                for i in tl.static_range(ROWS):
+                    new = new + (tl.where((row + i >= start) & (row + i < start + length), sums[i] + share, sums[i]),)
+            sums = new
+    if KIND == "sum" and COUNTED == "all":
+        number = tl.load(scale).to(ACC)
+        reciprocal = tl.load(scale + 1).to(ACC)
+    place = ((outer * rows + row) * columns + column) * inner + within
+    for i in tl.static_range(ROWS):
+        total = sums[i]
+        if KIND == "sum" and COUNTED == "all":
+            total = scaled(total, number, reciprocal)
+        tl.store(gx + place + i * columns * inner, total.to(gx.dtype.element_ty), mask=both(inside, row + i < rows))
 
 
 @triton.jit
@@ -348,7 +425,7 @@ def collect(
         target = (((outer * depths_in + depth) * rows + row + i) * columns + column) * inner + within
         total = sums[i]
         if KIND == "sum" and COUNTED == "all":
-            total = scaled(total, scale, ACC)
+            total = scaled(total, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
         tl.store(gx + target, total.to(gx.dtype.element_ty), mask=both(inside, row + i < rows))
 
 
