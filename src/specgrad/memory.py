@@ -1,11 +1,13 @@
-"""Memory that an engine takes beside its operands and results: fresh, or the same again where a compiled program lends it.
+"""Memory of results, and of what an engine takes beside its operands: used before where that is possible, since new memory is slow.
 
-A program runs the same steps over and over, and each asks for the same arrays in the same order. A `Reserve` remembers what a step
-asked for, so that from its second run on nothing is allocated. Arrays of a reserve must not outlive the run of its program.
+Results that nobody holds any more leave their memory to the next ones, up to `KEPT` bytes in all. A compiled program lends more. It runs the
+same steps over and over, and each asks for the same arrays in the same order: a `Reserve` remembers what a step asked for, so that from its
+second run on nothing is allocated. Arrays of a reserve must not outlive the run of its program.
 """
 
 from __future__ import annotations
 
+import collections
 import math
 import threading
 from typing import Any
@@ -16,9 +18,45 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 LINE = 64  # bytes of a cache line
-LARGE = 1 << 14  # bytes from which it matters where an array begins
+LARGE = 1 << 16  # bytes from which it matters where an array begins, and whether its memory was used before
+KEPT = 1 << 27  # bytes of memory that is kept for the next arrays
 
 _here = threading.local()
+_spare: collections.deque[tuple[int, int, Array]] = collections.deque(
+    maxlen=16
+)  # sizes, addresses, and what holds them
+
+
+class Block:
+    """Memory of one array and its views. When the last of them goes it is kept for another: new memory costs as much as a pooling does,
+    since the system clears every page of it."""
+
+    __slots__ = ("__array_interface__", "memory")
+
+    def __init__(self, size: int) -> None:
+        self.memory = _taken(size)
+        self.__array_interface__ = {"data": (self.memory[1], False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+    def __del__(self, spare: Any = _spare, most: int = KEPT) -> None:  # what it needs when the module is gone already
+        if self.memory[0] <= most // 4:
+            spare.append(self.memory)
+            while sum(size for size, *_ in tuple(spare)) > most:
+                spare.popleft()
+
+
+def _taken(size: int) -> tuple[int, int, Array]:
+    """Spare memory that is large enough and not twice so, or new, from a cache line on."""
+    for _ in range(len(_spare)):
+        try:
+            memory = _spare.pop()
+        except IndexError:  # another thread was quicker
+            break
+        if size <= memory[0] <= 2 * size:
+            return memory
+        _spare.appendleft(memory)
+    fresh = np.empty(size + LINE, np.uint8)
+    start: int = fresh.ctypes.data
+    return size, start + -start % LINE, fresh
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -27,9 +65,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or dtype.hasobject:
         return np.empty(shape, dtype)
-    memory = np.empty(size + LINE, np.uint8)
-    skipped = -memory.ctypes.data % LINE
-    found: Array = memory[skipped : skipped + size].view(dtype).reshape(shape)
+    found: Array = np.asarray(Block(size)).view(dtype).reshape(shape)
     return found
 
 

@@ -1,0 +1,65 @@
+"""Memory of results: used again when nobody holds it, and never before."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad import memory
+
+
+@pytest.fixture(autouse=True)
+def nothing_spare():
+    gc.collect()
+    memory._spare.clear()
+
+
+def test_large_arrays_begin_with_a_cache_line():
+    for shape, dtype in (((3, 100, 77), np.float32), ((1 << 20,), np.uint8), ((5, 7, 3001), np.float64)):
+        array = memory.empty(shape, dtype)
+        assert (array.shape, array.dtype) == (shape, dtype)
+        assert array.ctypes.data % memory.LINE == 0
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        array[...] = 1
+        assert (array == 1).all()
+
+
+def test_memory_is_used_again_only_when_the_last_view_has_gone():
+    first = memory.empty((1 << 18,), np.uint8)
+    place, view = first.ctypes.data, first[5:10].reshape(5)
+    del first
+    second = memory.empty((1 << 18,), np.uint8)
+    assert not np.may_share_memory(view, second)
+    del view
+    assert memory.empty((1 << 18,), np.uint8).ctypes.data == place
+
+
+def test_what_is_kept_is_bounded():
+    arrays = [memory.empty((memory.KEPT // 8,), np.uint8) for _ in range(12)]
+    huge = memory.empty((memory.KEPT,), np.uint8)
+    del arrays, huge
+    assert sum(size for size, *_ in memory._spare) <= memory.KEPT
+
+
+def test_results_that_live_share_no_memory_whatever_the_threads():
+    x = np.random.default_rng(0).normal(size=(4, 64, 64)).astype(np.float32)
+    op = sg.MaxPool((3, 3), stride=1, padding=1)
+    expected, wrong = op(x), []
+
+    def call():
+        held = []
+        for turn in range(200):
+            held.append(op(x))
+            if turn % 3 == 2:
+                wrong.extend(y for y in held if not np.array_equal(y, expected))
+                held = held[-1:]
+
+    callers = [threading.Thread(target=call) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
