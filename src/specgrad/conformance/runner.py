@@ -69,7 +69,7 @@ class Effort:
 
 
 QUICK = Effort(0, 0, 0.0, brief=True)
-USUAL = Effort(20, 3, 2.0, peer_shrink_seconds=0.4)
+USUAL = Effort(20, 2, 2.0, slow_every=32, peer_shrink_seconds=0.2)
 THOROUGH = Effort(400, 40, 10.0, slow_every=1, peer_shrink_seconds=2.0, far=True)
 
 
