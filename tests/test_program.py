@@ -123,7 +123,8 @@ def test_after_the_first_call_only_outputs_are_allocated(monkeypatch):
         assert all(np.array_equal(a, b) for a, b in zip(results, expected, strict=True))
 
 
-def test_the_cpu_engine_allocates_nothing_large_after_the_first_call():
+@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["float32", "float16"])
+def test_the_cpu_engine_allocates_nothing_large_after_the_first_call(dtype):
     """Of arrays of a megabyte; some small ones come and go, and every thread keeps scratch of its own from when it is first used."""
 
     def large(weight, x, other):
@@ -140,8 +141,8 @@ def test_the_cpu_engine_allocates_nothing_large_after_the_first_call():
     for function, shape in ((large, (2, 8, 128, 128)), (narrow, (64, 64, 8, 8))):
         shapes = (shape[1], shape[1], 3, 3), shape, shape
         random = np.random.default_rng(0)
-        given = [random.normal(size=shape).astype(np.float32) for shape in shapes]
-        program = sg.trace(function, *shapes).compile(np.float32)
+        given = [random.normal(size=shape).astype(dtype) for shape in shapes]
+        program = sg.trace(function, *shapes).compile(dtype)
         with sg.num_threads(1):
             value, gradients = program.value_and_grad(*given)
             outs = [np.empty_like(a) for a in (value, *gradients)]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...dispatch import check_out
-from ...memory import LINE, empty
+from ...memory import LINE, empty, room
 from .plan import Plan, plan
 
 Array = npt.NDArray[Any]
@@ -138,13 +138,28 @@ def room_for_input(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
 
 
 def handed_over(result: Array, out: Array | None) -> Array:
-    """The result, in `out` where one was given."""
+    """The result, in `out` where one was given, rounded if need be."""
     if out is None or out is result:
         return result
-    np.copyto(out, result)
+    with np.errstate(all="ignore"):  # a half float overflows to infinity, as everywhere
+        np.copyto(out, result, casting="unsafe")
     return out
+
+
+def wide(array: Any, dtype: np.dtype[Any]) -> Array:
+    """Cells of this dtype in the type that they are computed in: halves in float32, everything else as it is."""
+    if dtype.itemsize > 2:
+        return np.asarray(array, dtype)
+    found = room(array.shape, np.dtype(np.float32))
+    np.copyto(found, array, casting="unsafe")
+    return found
 
 
 def is_plain_array(direction: Any) -> bool:
     """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
     return isinstance(direction, np.ndarray) and direction.dtype != object
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether these are floats that kernels compute in, or halves that they widen."""
+    return dtype.name in ("float16", "bfloat16", "float32", "float64") and dtype.isnative

@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import threads
 from ...memory import room
-from .cells import Array, Kind, canonical, see
+from .cells import Array, Kind, canonical, handed_over, see, wide
 from .compiled import kernel
 from .passes import even, grain
 from .plan import Plan
@@ -42,14 +42,14 @@ class Links(NamedTuple):
 
 def widened(made: Plan, found: Kind, array: Array, of_output: bool) -> Array:
     """A flat array in the order of the plan, in the type in which it is computed."""
-    return canonical(made, array, of_output).astype(found.computed, copy=False)
+    return wide(canonical(made, array, of_output), found.dtype) if found.half else canonical(made, array, of_output)
 
 
 def leave(made: Plan, found: Kind, flat: Array, of_output: bool) -> Array:
     """What `widened` undoes: rounded once, in the caller's order of axes."""
     shape = made.lengths if of_output else made.given
-    with np.errstate(all="ignore"):  # a half float overflows to infinity, as everywhere
-        return flat.astype(found.dtype, copy=False).reshape(shape).transpose(made.back)
+    cells = handed_over(flat, room(flat.shape, found.dtype)) if found.half else flat
+    return cells.reshape(shape).transpose(made.back)
 
 
 def stations(made: Plan) -> list[tuple[int, int, int]]:

@@ -22,7 +22,7 @@ from ...scalars.floats import admitted
 from .. import reference
 from .bilinear import plan
 from .blas import one_thread_each
-from .cells import handed_over, is_plain_array
+from .cells import handed_over, is_float, is_plain_array, wide
 from .compiled import kernel
 from .products import narrow_of, weight_of, wide_of
 
@@ -104,26 +104,16 @@ def refuses(op: Bilinear, operands: tuple[Any, ...]) -> str | None:
     return None if dtype is not None and is_float(dtype) else f"{dtype} is not float16, bfloat16, float32 or float64"
 
 
-def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether these are the floats that the engine computes in, or halves that it widens."""
-    return dtype.name in ("float16", "bfloat16", "float32", "float64") and dtype.isnative
-
-
-def widened(array: Any, dtype: np.dtype[Any]) -> Array:
-    """Halves as float32, everything else as it is."""
-    return np.asarray(array, np.float32 if dtype.itemsize == 2 else dtype)
-
-
 def forward(op: Bilinear, operands: tuple[Any, ...], out: Any = None) -> Any:
     """The value; half floats are computed in float32 and rounded once."""
     x = operands[0]
     shape, dtype = op.output_shape(*(operand.shape for operand in operands)), x.dtype
     if out is not None:
         check_out(op.name, out, shape, dtype)
-    wide = [widened(operand, dtype) for operand in operands]
-    target = target_for(out, shape, wide[0].dtype, operands)
+    given = [wide(operand, dtype) for operand in operands]
+    target = target_for(out, shape, given[0].dtype, operands)
     if target.size:
-        Call(op, wide[0], wide[1]).value(target, *wide[2:])
+        Call(op, given[0], given[1]).value(target, *given[2:])
     return handed_over(target if out is not None else target.astype(dtype, copy=False), out)
 
 
@@ -149,9 +139,9 @@ def push(op: Bilinear, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
     if not all(t is None or is_plain_array(t) for t in tangents):
         return reference.push(op, operands, reference.recall(op, operands), tangents)
     dtype = operands[0].dtype
-    x, weight = (widened(operand, dtype) for operand in operands[:2])
+    x, weight = (wide(operand, dtype) for operand in operands[:2])
     moved = [
-        t if t is None else widened(admitted(dtype, op.name, f"tangent of {slot.name}", t), dtype)
+        t if t is None else wide(admitted(dtype, op.name, f"tangent of {slot.name}", t), dtype)
         for slot, t in zip(op.slots, tangents, strict=False)
     ]
     total = np.zeros(op.output_shape(*(operand.shape for operand in operands)), x.dtype)
@@ -178,14 +168,14 @@ def pull(
     if not is_plain_array(cotangent):
         return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
     dtype = operands[0].dtype
-    gy = np.ascontiguousarray(widened(admitted(dtype, op.name, "cotangent", cotangent), dtype))
+    gy = np.ascontiguousarray(wide(admitted(dtype, op.name, "cotangent", cotangent), dtype))
     targets = out or (None,) * len(operands)
-    wide = tuple(widened(operand, dtype) for operand in operands)
-    call = Call(op, *wide[:2])
+    given = tuple(wide(operand, dtype) for operand in operands)
+    call = Call(op, *given[:2])
     arriving = call.seen(gy, call.written)
     pulled: list[Any] = []
     with nullcontext() if call.plan.single else one_thread_each():
-        for slot, (operand, target) in enumerate(zip(wide, targets, strict=True)):
+        for slot, (operand, target) in enumerate(zip(given, targets, strict=True)):
             if wanted is not None and not wanted[slot]:
                 pulled.append(None)
                 continue
@@ -194,5 +184,5 @@ def pull(
                 (call.pull, call.pull_weight, call.pull_bias)[slot](arriving, part)
             else:
                 part[...] = 0
-            pulled.append(handed_over(part.astype(dtype, copy=False), target))
+            pulled.append(part.astype(dtype, copy=False) if target is None else handed_over(part, target))
     return tuple(pulled)

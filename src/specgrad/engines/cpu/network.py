@@ -1,7 +1,8 @@
-"""Pointwise operators, reductions and losses on float32 and float64 arrays, by NumPy's own loops.
+"""Pointwise operators, reductions and losses on arrays of floats, by NumPy's own loops.
 
 Sums are in NumPy's order, so results differ from the specification's by rounding. What the specification selects away is selected
-here too, never multiplied by 0. Half floats, integers and all other scalars are left to the specification.
+here too, never multiplied by 0. Half floats are computed in float32 and rounded once. Integers and all other scalars are left to the
+specification.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from ...ops.reduce import LogSoftmax, Mean, Sum
 from ...scalars import as_indices
 from ...scalars.floats import Numbers
 from .. import reference
+from . import cells
 
-TAKES = "pointwise operators, reductions and losses on NumPy arrays of float32 and float64"
+TAKES = "pointwise operators, reductions and losses on NumPy arrays: float64, float32, float16 and bfloat16"
 
 Array = npt.NDArray[Any]
 
@@ -32,9 +34,22 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     if not all(type(x) is np.ndarray for x in numbers):
         return "it takes NumPy arrays only"
     dtype = numbers[0].dtype
-    if dtype not in (np.float32, np.float64) or not dtype.isnative or any(x.dtype != dtype for x in numbers):
-        return "it takes float32 or float64, of one kind"
+    if not cells.is_float(dtype) or any(x.dtype != dtype for x in numbers):
+        return "it takes float16, bfloat16, float32 or float64, of one kind"
     return None
+
+
+def widened(x: Any, dtype: np.dtype[Any]) -> Any:
+    """An operand or a direction in the type that cells of this dtype are computed in; labels and nothing as they are."""
+    if dtype.itemsize > 2 or getattr(x, "dtype", None) != dtype:
+        return x
+    return cells.wide(x, dtype)
+
+
+def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Where a result is computed, and where it belongs: the same but for half floats."""
+    final = empty(shape, dtype) if out is None else out
+    return (room(shape, np.dtype(np.float32)) if dtype.itemsize == 2 else final), final
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
@@ -47,11 +62,12 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     )
     shape = op.output_shape(*(x.shape for x in operands))
     op.check(operands)
-    if out is None:
-        out = empty(shape, operands[0].dtype)
-    check_out(op.name, out, shape, operands[0].dtype)
+    dtype = operands[0].dtype
+    target, final = target_of(out, shape, dtype)
+    check_out(op.name, final, shape, dtype)
     with np.errstate(all="ignore"):
-        return out, RULES[type(op)].value(op, operands, out)
+        kept = RULES[type(op)].value(op, tuple(widened(x, dtype) for x in operands), target)
+        return cells.handed_over(target, final), kept
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
@@ -61,14 +77,15 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     if not all(t is None or _is_plain(operands, t) for t in tangents):
         return reference.push(op, operands, reference.recall(op, operands), tangents, out)
-    shape = op.output_shape(*(np.shape(x) for x in operands))
-    total = np.zeros(shape, operands[0].dtype) if out is None else out
+    dtype = operands[0].dtype
+    total, final = target_of(out, op.output_shape(*(np.shape(x) for x in operands)), dtype)
+    wide = tuple(widened(x, dtype) for x in operands)
     total[...] = 0
     with np.errstate(all="ignore"):
         for slot, tangent in enumerate(tangents):
             if tangent is not None and op.slots[slot].differentiable:
-                total += RULES[type(op)].push(op, operands, kept, slot, tangent)
-    return total
+                total += RULES[type(op)].push(op, wide, kept, slot, widened(tangent, dtype))
+        return cells.handed_over(total, final)
 
 
 def pull(
@@ -82,14 +99,16 @@ def pull(
     if not _is_plain(operands, cotangent):
         return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
     pulled: list[Any] = []
+    dtype = operands[0].dtype
+    wide, arriving = tuple(widened(x, dtype) for x in operands), widened(cotangent, dtype)
     with np.errstate(all="ignore"):
         for slot, x in enumerate(operands):
             if not op.slots[slot].differentiable or not (wanted is None or wanted[slot]):
                 pulled.append(None)
                 continue
-            target = empty(np.shape(x), operands[0].dtype) if out is None or out[slot] is None else out[slot]
-            RULES[type(op)].pull_into(op, operands, kept, slot, cotangent, target)
-            pulled.append(target)
+            target, final = target_of(None if out is None else out[slot], np.shape(x), dtype)
+            RULES[type(op)].pull_into(op, wide, kept, slot, arriving, target)
+            pulled.append(cells.handed_over(target, final))
     return tuple(pulled)
 
 
