@@ -197,7 +197,7 @@ def test_winners_of_planes_side_by_side_are_those_of_the_specification():
 def test_averages_of_large_windows_send_back_what_the_specification_does():
     """Bins that overlap or not, windows with gaps between them, rows that are whole vectors and rows that are not."""
     random, met = np.random.default_rng(4), 0
-    for turn in range(60):
+    for turn in range(24):
         sizes = tuple(int(n) for n in random.integers(5, 40, 2))
         if turn % 2:
             op = sg.AdaptiveAvgPool(tuple(int(random.integers(1, n // 2 + 1)) for n in sizes))
@@ -208,7 +208,7 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
         gy = random.normal(size=op.output_shape(x.shape)).astype(x.dtype)
         met += pooling.see(op, x, any_order=True).plan.bins_back is not None
         assert bounds.vjp(op, (x,), gy)[0].holds(on("cpu", lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]))
-    assert met > 40
+    assert met > 15
 
 
 ADVERSARIES = {
