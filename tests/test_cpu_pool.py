@@ -376,6 +376,28 @@ def test_a_new_geometry_compiles_nothing():
     assert before == [len(kernel(name).signatures) for name in names]
 
 
+def test_kernels_that_several_threads_ask_for_at_once_are_kept_where_they_belong(tmp_path):
+    """Numba reads the directory of its cache from one variable of all threads."""
+    code = """
+import threading
+from specgrad.engines.cpu import compiled
+names = ["small.fold_small", "fold.fold_windows", "smooth.smooth_value", "planes.side_by_side", "bins.spread_bins", "inner.find_inner"]
+ready = threading.Barrier(len(names))
+def ask(name):
+    ready.wait()
+    place = compiled.kernel(name)._cache.cache_path
+    assert place.startswith(str(compiled.cache_directory())), place
+for _ in range(20):
+    compiled.kernel.cache_clear()
+    asking = [threading.Thread(target=ask, args=(name,)) for name in names]
+    [a.start() for a in asking]
+    [a.join() for a in asking]
+"""
+    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert not made.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path):
     file = tmp_path / "a file"
     file.write_text("")

@@ -13,12 +13,15 @@ import importlib
 import os
 import sys
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 VARIABLE = "SPECGRAD_CACHE_DIR"
 KERNELS = Path(__file__).parent / "kernels"
+
+_naming = threading.Lock()
 
 
 @functools.cache
@@ -57,10 +60,21 @@ def kernel(name: str) -> Any:
     found = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), function)
     directory = cache_directory()
     if directory is not None:
-        before = config.CACHE_DIR
-        config.CACHE_DIR = str(directory)
-        try:
-            found.enable_caching()
-        finally:
-            config.CACHE_DIR = before
+        with _naming:  # Numba reads the directory from one variable of all threads
+            before = config.CACHE_DIR
+            config.CACHE_DIR = str(directory)
+            try:
+                found.enable_caching()
+            finally:
+                config.CACHE_DIR = before
     return found
+
+
+def _forget() -> None:
+    """A thread that held the lock does not survive a fork."""
+    global _naming
+    _naming = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
