@@ -40,8 +40,11 @@ class Block:
     def __del__(self, spare: Any = _spare, most: int = KEPT) -> None:  # what it needs when the module is gone already
         if self.memory[0] <= most // 4:
             spare.append(self.memory)
-            while sum(size for size, *_ in tuple(spare)) > most:
-                spare.popleft()
+            try:  # by places: other threads, and blocks that go while this one does, may change it meanwhile
+                while sum(spare[place][0] for place in range(len(spare))) > most:
+                    spare.popleft()
+            except IndexError:
+                pass
 
 
 def _taken(size: int) -> tuple[int, int, Array]:
