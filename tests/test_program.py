@@ -155,6 +155,20 @@ def test_the_cpu_engine_allocates_nothing_large_after_the_first_call(dtype):
         assert all(np.array_equal(a, b) for a, b in zip(outs, (value, *gradients), strict=True))
 
 
+def test_tangents_are_read_before_their_memory_is_written():
+    """A tangent's buffer may be that of a tangent or an operand that it is made of."""
+
+    def function(x, y):
+        return sg.relu(x * y) * y - sg.scale(x + y, 2.0) * x
+
+    graph = transform.jvp(sg.trace(function, (50,), (50,)))
+    random = np.random.default_rng(0)
+    given = [random.normal(size=50) for _ in range(4)]
+    found, expected = graph.compile(np.float64)(*given), graph.compile(np.float64, engine="reference")(*given)
+    for got, wanted in zip(found, expected, strict=True):
+        assert got == pytest.approx(wanted, rel=1e-14)
+
+
 def test_outputs_are_fresh_unless_given():
     program = sg.trace(lambda x: (x * x, x, sg.reshape(x, (4,))), (2, 2)).compile(np.float64, engine="reference")
     x = np.arange(4.0).reshape(2, 2)

@@ -42,7 +42,8 @@ class Links(NamedTuple):
 
 def widened(made: Plan, found: Kind, array: Array, of_output: bool) -> Array:
     """A flat array in the order of the plan, in the type in which it is computed."""
-    return wide(canonical(made, array, of_output), found.dtype) if found.half else canonical(made, array, of_output)
+    flat = canonical(made, array, of_output)
+    return wide(flat, found.dtype) if found.half else flat
 
 
 def leave(made: Plan, found: Kind, flat: Array, of_output: bool) -> Array:

@@ -78,14 +78,15 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
     if not all(t is None or _is_plain(operands, t) for t in tangents):
         return reference.push(op, operands, reference.recall(op, operands), tangents, out)
     dtype = operands[0].dtype
-    total, final = target_of(out, op.output_shape(*(np.shape(x) for x in operands)), dtype)
     wide = tuple(widened(x, dtype) for x in operands)
+    shape = op.output_shape(*(np.shape(x) for x in operands))
+    total = room(shape, wide[0].dtype)  # not `out`, which may be the memory of an operand or a tangent
     total[...] = 0
     with np.errstate(all="ignore"):
         for slot, tangent in enumerate(tangents):
             if tangent is not None and op.slots[slot].differentiable:
                 total += RULES[type(op)].push(op, wide, kept, slot, widened(tangent, dtype))
-        return cells.handed_over(total, final)
+        return cells.handed_over(total, empty(shape, dtype) if out is None else out)
 
 
 def pull(

@@ -184,9 +184,8 @@ def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
     known, passes = numbers(made.op, found), stops(way)
     last = len(passes) - 1
     turns = range(last, -1, -1) if pulls else range(last + 1)
-    if way is made and any(
-        1 < one.ints[2] < made.lanes for one in passes
-    ):  # kept arrays may have come another way than from `value`
+    # kept arrays may have come another way than from `value`
+    if way is made and any(1 < one.ints[2] < made.lanes for one in passes):
         z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
     result = roomy(math.prod(made.given) if pulls else math.prod(made.grid), found)
 
