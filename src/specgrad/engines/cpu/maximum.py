@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import threads
+from ...memory import empty
 from ...memory import room as room_of
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
 from .compiled import kernel
@@ -44,6 +45,9 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
     backwards = passes is not seen.plan.passes
     if not backwards and seen.plan.whole and not seen.origin:
         return fold_planes(seen, x, y, np.empty(0, np.uint8), maximum, divides)
+    if not backwards and seen.plan.direct[bool(maximum)]:
+        fold_inside(seen, y, maximum)
+        return False
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
         target = y if last else room_of((one.outputs,), found.computed)
@@ -129,15 +133,32 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
 
 def find_inside(seen: Seen, y: Array, codes: Array) -> None:
     """Winners of planes that lie side by side."""
+    walk_inside(
+        "inner.find_inner", seen.plan, (seen.flat, y, codes, seen.kind.lowest), seen.origin, seen.plan.seen.inner
+    )
+
+
+def fold_inside(seen: Seen, y: Array, maximum: bool | None) -> None:
+    """As `fold`, of planes that lie side by side, tap by tap in order."""
     made, found = seen.plan, seen.kind
+    by, over = (found.one, found.one) if maximum else (made.divisors[0][0], made.divisors[1][0])
+    identity = found.lowest if maximum else found.zero
+    walk_inside("inner.fold_inner", made, (seen.flat, y, identity, maximum, by, over), seen.origin)
+
+
+def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | None, leaders: int = 0) -> None:
+    """Run a kernel on planes that lie side by side: the operand's from its origin on, or where there is none those of its cotangent."""
     assert made.inside is not None
-    ints, _, tables, tasks = made.inside
-    bases = offsets(made.seen.outer, made.seen.outer_strides) + seen.origin
-    run, inner, counter = kernel("inner.find_inner"), made.seen.inner, np.zeros(1, np.int64)
+    given, own, tables, tasks = made.inside
+    ints, bases = own, np.arange(made.seen.planes) * made.plane
+    if origin is not None:
+        ints, bases = given, offsets(made.seen.outer, made.seen.outer_strides) + origin
+    run, counter = kernel(name), np.zeros(1, np.int64)
 
     def work() -> None:
-        room = scratch("codes", inner, np.dtype(np.int32))
-        run(seen.flat, y, codes, found.lowest, inner, ints, bases, *tables, tasks, counter, room)
+        taps = (scratch("taps", 2 * FEW, np.dtype(np.int64)),) if origin is not None else ()
+        room = (scratch("codes", leaders, np.dtype(np.int32)),) if leaders else ()
+        run(*operands, made.seen.inner, ints, bases, *tables, tasks, counter, *taps, *room)
 
     threads.share(work, len(tasks))
 
@@ -213,7 +234,7 @@ def indices(op: Any, x: Array, out: Array | None) -> tuple[Array, Array]:
 def places(kept: Winners) -> Array:
     """The place of each first winner in its plane."""
     (made, _, _, _), codes = kept
-    found = np.empty(made.lengths, np.int64)
+    found = empty(made.lengths, np.dtype(np.int64))
     ints, tables = np.array([made.codes, made.seen.inner, bool(made.empty)]), made.in_plane
     each_plane(made, lambda *tasks: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, *tasks))
     return found.transpose(made.back).reshape(made.shape)
@@ -242,13 +263,9 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
         threads.share(lambda: run(arriving, codes, flat, found.zero, small, tasks, counter), len(tasks))
         return gx
     if made.inside is not None and made.unread is not None and made.codes <= FEW:
-        _, ints, tables, tasks = made.inside
-        run, inner, counter = kernel("inner.pull_inner"), made.seen.inner, np.zeros(1, np.int64)
         for where in made.unread:
-            flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), inner)[where] = 0
-        threads.share(
-            lambda: run(arriving, codes, flat, found.zero, inner, made.plane, ints, *tables, tasks, counter), len(tasks)
-        )
+            flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[where] = 0
+        walk_inside("inner.pull_inner", made, (arriving, codes, flat, found.zero), None)
         return gx
     by_code, heads, rows, columns = made.in_input
     reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner

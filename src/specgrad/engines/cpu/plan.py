@@ -43,6 +43,8 @@ class Plan:
     given: Shape
     """The operand's shape, in the order in which it is seen."""
     computed: str
+    in_order: bool
+    """Whether the spatial axes stand in the operator's order."""
 
     @property
     def lanes(self) -> int:
@@ -173,8 +175,8 @@ class Plan:
 
     @functools.cached_property
     def inside(self) -> tuple[Any, ...] | None:
-        """What the kernels of `inner` are told of the axes, where planes lie side by side and windows have few cells or share few: the
-        numbers, for an operand where it lies and for one in the order seen, the tables, and tasks (ranges of outer planes, heads, rows)."""
+        """What the kernels of `inner` are told, where planes lie side by side and windows have few cells or share few: the numbers of
+        an operand where it lies and of one in the order seen, the tables of the axes, and tasks (ranges of outer planes, heads, rows)."""
         reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
         read = math.prod(int(r.count.clip(0).sum()) for r in reads)
         cells = math.prod(r.size for r in reads)
@@ -187,9 +189,17 @@ class Plan:
         ):
             return None
         width = (reads[1].reach * reads[2].nominal, reads[2].nominal, 1)
+        apart = (reads[0].step, reads[1].step, 1)  # codes count the cells of an axis, but of the last the taps
         own = strides((*(r.size for r in reads), self.seen.inner))[:-1]
         given = (*[0] * (3 - len(self.reads)), *self.seen.spatial_strides)
-        ints = [np.array(list(zip(step, (r.step for r in reads), width, strict=True))) for step in (given, own)]
+        ints = [
+            np.array([(n, r.step, a * w) for n, r, a, w in zip(step, reads, apart, width, strict=True)])
+            for step in (given, own)
+        ]
+        tables = tuple(
+            (r.first, r.count, (r.first - r.start) // (r.step // a) * w)
+            for r, a, w in zip(reads, apart, width, strict=True)
+        )
         lead = reads[0] if len(self.reads) == 3 else reads[1]
         rest = replace(
             TRIVIAL, size=cells // max(lead.size, 1), length=math.prod(self.grid[1:-1]) // max(lead.length, 1)
@@ -199,7 +209,16 @@ class Plan:
             tasks[:, 4:] = 0, reads[1].length
         else:
             tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
-        return (*ints, tuple((r.first, r.count, r.start) for r in reads), tasks)
+        return (*ints, tables, tasks)
+
+    @functools.cached_property
+    def direct(self) -> tuple[bool, bool]:
+        """Whether sums, and maxima, of planes that lie side by side are better folded tap by tap, in the operator's order, all axes at once."""
+        taps, (by, _, columns) = math.prod(r.most for r in self.reads), self.divisors
+        return (
+            self.inside is not None and taps <= 9 and by.size == 1 and not columns.size,
+            self.inside is not None and taps <= (8 if len(self.reads) > 2 else 4) and self.in_order,
+        )
 
     @functools.cached_property
     def unread(self) -> list[tuple[Any, ...]] | None:
@@ -285,5 +304,12 @@ def plan(op: Any, shape: Shape, step: Shape | None, half: int, computed: str, an
         shape, step = (*shape, 1), (*step, 1)
     seen = layout(shape, step, positions, any_order)
     return Plan(
-        op, output, seen, tuple(axes[p] for p in seen.spatial), half, tuple(shape[p] for p in seen.order), computed
+        op,
+        output,
+        seen,
+        tuple(axes[p] for p in seen.spatial),
+        half,
+        tuple(shape[p] for p in seen.order),
+        computed,
+        seen.spatial == tuple(positions),
     )

@@ -1,100 +1,180 @@
-"""Winners of planes that lie side by side, cell by cell, as in channels-last arrays: a vector of planes at a time, tap by tap.
+"""Windows over planes that lie side by side, cell by cell, as in channels-last arrays: a vector of planes at a time, tap by tap.
 
 Taps are taken in row-major order, and a later one takes the lead when it is strictly greater or NaN: the first maximum wins, or the last NaN.
-Each of up to three axes is told by three tables: output o reads count[o] cells from first[o] on, tap 0 being at start[o]; so sliding
-windows and bins are alike here. `ints` has, axis by axis, how far apart in memory its cells lie, how many cells apart taps are, and by
-how much a code grows from one cell (of the last axis: from one tap) to the next.
+Each of up to three axes is told by three tables: output o reads count[o] cells from first[o] on, and the first of them adds code[o] to
+a winner's code; so sliding windows and bins are alike here. `ints` has, axis by axis, how far apart in memory its cells lie, how many
+cells apart taps are, and by how much a code grows from tap to tap. Windows of up to `FEW` taps are gone through by a list of
+where each lies and by how much its code is greater, both counted from the first real one: those that lost as much to padding share a list.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .rows import copy, fill
-from .vectors import at, beats, compiled, either, equals, get, get_with, inline, lanes, put, splat, take
+from .vectors import (
+    at,
+    beats,
+    compiled,
+    either,
+    equals,
+    fetch,
+    get,
+    get_with,
+    inline,
+    lanes,
+    plus,
+    put,
+    quotient,
+    splat,
+    take,
+)
 
-FEW = 32  # cells of a window whose leaders stay in registers
+FEW = 32  # taps of a window whose leaders stay in registers
+SOME = 8  # taps of a larger one that are gone through before leaders are put back
 
 
 @inline
-def lead_cell(best, led, inner, cells, code):
-    """Let the cells of this code take the lead of each plane where they beat it; what is written twice is written alike."""
-    step = lanes(best)
-    for place in range(0, inner, step):
-        i = min(place, inner - step)
-        value, later = get(best, i), get(cells, i)
-        wins = beats(later, value)
-        put(best, i, either(wins, later, value))
-        put(led, i, either(wins, splat(np.int32(code), value), get_with(led, i, value)))
+def list_taps(listed, ints, heads, rows, columns):
+    """List the taps of a window of so many real cells along its axes."""
+    n = 0
+    for deep in range(heads):
+        for down in range(rows):
+            for across in range(columns):
+                apart = (
+                    deep * ints[0, 1] * ints[0, 0] + down * ints[1, 1] * ints[1, 0] + across * ints[2, 1] * ints[2, 0]
+                )
+                listed[2 * n], listed[2 * n + 1] = apart, deep * ints[0, 2] + down * ints[1, 2] + across * ints[2, 2]
+                n += 1
 
 
 @compiled
-def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, tasks, counter, scratch):
-    """y, codes = the leaders of the windows of the tasks it takes; those without a cell have the identity and code 0."""
-    led = at(scratch, 0)
-    head_first, head_count, head_start = heads
-    row_first, row_count, row_start = rows
-    first, count, start_of = columns
-    step = lanes(x)
+def fold_inner(x, y, identity, maximum, by, over, inner, ints, bases, heads, rows, columns, tasks, counter, listed):
+    """y = the maximum, or where `maximum` is None the sum over `by`, whose reciprocal is `over`, of windows of few taps."""
+    head_first, head_count, _ = heads
+    row_first, row_count, _ = rows
+    first, count, _ = columns
+    taps, n, across, down, deep = at(listed, 0), 0, 0, 0, 0
+    step, is_exact = lanes(x), math.frexp(by)[0] == 0.5  # then so is the product with its reciprocal
     t = take(counter)
     while t < tasks.shape[0]:
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):
                     line = ((outer * head_first.size + h) * row_first.size + r) * first.size * inner
+                    row = at(x, bases[outer] + head_first[h] * ints[0, 0] + row_first[r] * ints[1, 0])
                     for c in range(first.size):
-                        target, target_codes = at(y, line + c * inner), at(codes, line + c * inner)
-                        if head_count[h] <= 0 or row_count[r] <= 0 or count[c] <= 0:
+                        target, corner = at(y, line + c * inner), at(row, first[c] * ints[2, 0])
+                        if count[c] != across or row_count[r] != down or head_count[h] != deep:
+                            across, down, deep = count[c], row_count[r], head_count[h]
+                            n = max(across, 0) * max(down, 0) * max(deep, 0)
+                            list_taps(taps, ints, deep, down, across)
+                        if n == 0:
                             fill(target, inner, identity[0])
-                            fill(target_codes, inner, 0)
-                            continue
-                        base = bases[outer] + head_first[h] * ints[0, 0] + row_first[r] * ints[1, 0]
-                        corner = at(x, base + first[c] * ints[2, 0])
-                        least = (head_first[h] - head_start[h]) * ints[0, 2] + (row_first[r] - row_start[r]) * ints[
-                            1, 2
-                        ]
-                        least += (first[c] - start_of[c]) // ints[2, 1]
-                        deep_step, deep_code = ints[0, 1] * ints[0, 0], ints[0, 1] * ints[0, 2]
-                        down_step, down_code = ints[1, 1] * ints[1, 0], ints[1, 1] * ints[1, 2]
-                        if head_count[h] * row_count[r] * count[c] > FEW:  # as cells lie in memory
-                            copy(target, inner, corner)
-                            fill(led, inner, np.int32(least))
-                            for deep in range(head_count[h]):
-                                for down in range(row_count[r]):
-                                    cells = at(corner, deep * deep_step + down * down_step)
-                                    code = least + deep * deep_code + down * down_code
-                                    for tap in range(count[c]):
-                                        lead_cell(
-                                            target, led, inner, at(cells, tap * ints[2, 1] * ints[2, 0]), code + tap
-                                        )
-                            for i in range(inner):
-                                target_codes[i] = led[i]
                             continue
                         for place in range(0, inner, step):
-                            i = min(place, inner - step)
-                            best = get(corner, i)
-                            own = splat(np.int32(least), best)
-                            for deep in range(head_count[h]):
-                                for down in range(row_count[r]):
-                                    cells = at(corner, i + deep * deep_step + down * down_step)
-                                    code = least + deep * deep_code + down * down_code
-                                    for tap in range(count[c]):
-                                        later = get(cells, tap * ints[2, 1] * ints[2, 0])
-                                        wins = beats(later, best)
-                                        best = either(wins, later, best)
-                                        own = either(wins, splat(np.int32(code + tap), best), own)
-                            put(target, i, best)
-                            put(target_codes, i, own)
+                            cells = at(corner, min(place, inner - step))
+                            folded = get(cells, 0)
+                            for tap in range(1, n):
+                                later = get(cells, taps[2 * tap])
+                                if maximum is None:
+                                    folded = folded + later
+                                else:
+                                    folded = either(beats(later, folded), later, folded)
+                            if maximum is None and is_exact:
+                                folded = folded * splat(over, folded)
+                            elif maximum is None:
+                                folded = quotient(folded, splat(by, folded), splat(over, folded))
+                            put(target, min(place, inner - step), folded)
+        t = take(counter)
+
+
+@inline
+def lead_some(best, led, inner, cells, apart, taps, code, growth):
+    """Let so many cells, of codes from this one on, take the lead of each plane where they beat it; what is written twice is written alike."""
+    step = lanes(best)
+    for place in range(0, inner, step):
+        i = min(place, inner - step)
+        value = get(best, i)
+        own = get_with(led, i, value)
+        for tap in range(taps):
+            later = get(cells, tap * apart + i)
+            fetch(cells, (tap + SOME) * apart + i)
+            wins = beats(later, value)
+            value = either(wins, later, value)
+            own = either(wins, splat(np.int32(code + tap * growth), value), own)
+        put(best, i, value)
+        put(led, i, own)
+
+
+@compiled
+def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, tasks, counter, listed, scratch):
+    """y, codes = the leaders of the windows of the tasks it takes; those without a cell have the identity and code 0."""
+    head_first, head_count, head_code = heads
+    row_first, row_count, row_code = rows
+    first, count, column_code = columns
+    taps, n, across, down, deep = at(listed, 0), 0, 0, 0, 0
+    led, apart, step = at(scratch, 0), ints[2, 1] * ints[2, 0], lanes(x)
+    t = take(counter)
+    while t < tasks.shape[0]:
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            for h in range(tasks[t, 2], tasks[t, 3]):
+                for r in range(tasks[t, 4], tasks[t, 5]):
+                    line = ((outer * head_first.size + h) * row_first.size + r) * first.size * inner
+                    row = at(x, bases[outer] + head_first[h] * ints[0, 0] + row_first[r] * ints[1, 0])
+                    for c in range(first.size):
+                        target, target_codes = at(y, line + c * inner), at(codes, line + c * inner)
+                        corner = at(row, first[c] * ints[2, 0])
+                        least = np.int32(head_code[h] + row_code[r] + column_code[c])
+                        if count[c] != across or row_count[r] != down or head_count[h] != deep:
+                            across, down, deep = count[c], row_count[r], head_count[h]
+                            n = max(across, 0) * max(down, 0) * max(deep, 0)
+                            if n <= FEW:
+                                list_taps(taps, ints, deep, down, across)
+                        if n == 0:
+                            fill(target, inner, identity[0])
+                            fill(target_codes, inner, 0)
+                        elif n <= FEW:
+                            for place in range(0, inner, step):
+                                cells = at(corner, min(place, inner - step))
+                                best = get(cells, 0)
+                                own = splat(np.int32(0), best)
+                                for tap in range(1, n):
+                                    later = get(cells, taps[2 * tap])
+                                    wins = beats(later, best)
+                                    best = either(wins, later, best)
+                                    own = either(wins, splat(np.int32(taps[2 * tap + 1]), best), own)
+                                put(target, min(place, inner - step), best)
+                                put(target_codes, min(place, inner - step), plus(own, splat(least, best)))
+                        else:
+                            copy(target, inner, corner)
+                            fill(led, inner, least)
+                            for high in range(deep):
+                                for low in range(down):
+                                    cells = at(corner, high * ints[0, 1] * ints[0, 0] + low * ints[1, 1] * ints[1, 0])
+                                    code = least + high * ints[0, 2] + low * ints[1, 2]
+                                    for tap in range(0, across, SOME):
+                                        lead_some(
+                                            target, led, inner, at(cells, tap * apart), apart,
+                                            min(SOME, across - tap), code + tap * ints[2, 2], ints[2, 2],
+                                        )  # fmt: skip
+                            for i in range(inner):
+                                target_codes[i] = led[i]
         t = take(counter)
 
 
 @compiled
-def pull_inner(g, codes, gx, zero, inner, plane, ints, heads, rows, columns, tasks, counter):
-    """gx = each cotangent where its window has its winner, and 0 in the window's other cells: windows that share no cell."""
-    head_first, head_count, head_start = heads
-    row_first, row_count, row_start = rows
-    first, count, start_of = columns
-    step = lanes(g)
+def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tasks, counter):
+    """gx = each cotangent where its window has its winner, and 0 in the window's other cells: windows of few taps that share no cell.
+
+    Cells are written in the order in which they lie: lines that are not go to memory by way of the cache.
+    """
+    head_first, head_count, head_code = heads
+    row_first, row_count, row_code = rows
+    first, count, column_code = columns
+    apart, step = ints[2, 1] * ints[2, 0], lanes(g)
     nothing = splat(zero[0], get(at(g, 0), 0))
     t = take(counter)
     while t < tasks.shape[0]:
@@ -102,20 +182,18 @@ def pull_inner(g, codes, gx, zero, inner, plane, ints, heads, rows, columns, tas
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):
                     line = ((outer * head_first.size + h) * row_first.size + r) * first.size * inner
-                    for deep in range(head_count[h]):
-                        head = head_first[h] + deep * ints[0, 1]
-                        for down in range(row_count[r]):
-                            row = row_first[r] + down * ints[1, 1]
-                            base = outer * plane + head * ints[0, 0] + row * ints[1, 0]
-                            least = (head - head_start[h]) * ints[0, 2] + (row - row_start[r]) * ints[1, 2]
+                    for high in range(head_count[h]):
+                        for low in range(row_count[r]):
+                            base = bases[outer] + (head_first[h] + high * ints[0, 1]) * ints[0, 0]
+                            row = at(gx, base + (row_first[r] + low * ints[1, 1]) * ints[1, 0])
+                            above = head_code[h] + row_code[r] + high * ints[0, 2] + low * ints[1, 2]
                             for c in range(first.size):
                                 arriving, own = at(g, line + c * inner), at(codes, line + c * inner)
-                                for across in range(count[c]):
-                                    cell = first[c] + across * ints[2, 1]
-                                    target, code = at(gx, base + cell * ints[2, 0]), (cell - start_of[c]) // ints[2, 1]
+                                cells, least = at(row, first[c] * ints[2, 0]), above + column_code[c]
+                                for tap in range(count[c]):
+                                    target, code = at(cells, tap * apart), type(own[0])(least + tap * ints[2, 2])
                                     for place in range(0, inner, step):
                                         i = min(place, inner - step)
-                                        led = get_with(own, i, nothing)
-                                        won = equals(led, splat(type(own[0])(least + code), led))
-                                        put(target, i, either(won, get(arriving, i), nothing))
+                                        led, sent = get_with(own, i, nothing), get(arriving, i)
+                                        put(target, i, either(equals(led, splat(code, led)), sent, nothing))
         t = take(counter)

@@ -138,6 +138,21 @@ def put(typingctx, cells, i, vector):
     return types.void(cells, types.intp, vector), codegen
 
 
+@intrinsic
+def fetch(typingctx, cells, i):
+    """Ask for the line of cell i, which may lie beyond the array, ahead of its use."""
+
+    def codegen(context, builder, signature, args):
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        place = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
+        builder.call(function, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(cells, types.intp), codegen
+
+
 def write_end(builder, to, place, value, count):
     """Write the last `count` cells of an LLVM vector, or all if there are no more, as if it began at `place`."""
     index, lanes, size = count.type, value.type.count, cell_bytes(value.type.element)
