@@ -168,30 +168,52 @@ def any_window(random, rank):
     return sg.MaxPool(kernel, padding=padding, **options)
 
 
-def test_winners_of_planes_side_by_side_are_those_of_the_specification():
-    """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells; indices and cotangents bit for bit."""
-    random, walked, apart = np.random.default_rng(3), 0, 0
-    for turn in range(150):
+def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
+    """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells and zeros of both signs; values, indices and cotangents bit for bit."""
+    random, walked, apart, large = np.random.default_rng(3), 0, 0, 0
+    other_nan = np.array([0x7FF8_0000_2000_0000]).view(np.float64)[0]
+    pools = ([np.nan, -np.inf, -0.0, 0.0, 1.0, 2.0], [-0.0, 0.0, -1.0], [np.nan, other_nan, *[1.0] * 60])
+    for turn in range(200):
         rank, channels = int(random.integers(1, 4)), int(random.choice([16, 19, 33]))
         dtype = [np.float32, np.float64][turn % 2]
-        lying = random.choice([np.nan, -np.inf, -0.0, 0.0, 1.0, 2.0], (2, *random.integers(1, 9, rank), channels))
+        lying = random.choice(pools[turn % 3], (2, *random.integers(1, 90 if rank == 1 else 9, rank), channels))
         x = np.moveaxis(lying.astype(dtype), -1, 1)
         try:
-            op = any_window(random, rank)
+            op = sg.GlobalMaxPool(rank) if turn % 5 == 0 else any_window(random, rank)
             gy = random.integers(-5, 6, op.output_shape(x.shape)).astype(dtype)
         except sg.SpecgradError:
             continue
         made = pooling.see(op, x).plan
         walked += made.inside is not None
         apart += made.inside is not None and made.unread is not None
+        large += made.inside is not None and made.codes > 32
         found, expected = (
-            on(engine, lambda op=op, x=x, gy=gy: (*dispatch.with_indices(op, (x,)), op.vjp((x,), gy)[0]))
+            on(engine, lambda op=op, x=x, gy=gy: (*dispatch.with_indices(op, (x,)), op.vjp((x,), gy)[0], op(x)))
             for engine in ("cpu", "reference")
         )
         for got, wanted in zip(found, expected, strict=True):
             assert (bits(got) == bits(wanted)).all()
-    assert walked > 80
-    assert apart > 30
+    assert walked > 100
+    assert apart > 40
+    assert large > 20
+
+
+def test_averages_of_planes_side_by_side_are_those_of_the_specification():
+    """Sums of whole numbers are exact in any order, and divided once."""
+    random, direct = np.random.default_rng(5), 0
+    for turn in range(100):
+        rank = int(random.integers(1, 4))
+        lying = random.integers(-9, 10, (2, *random.integers(1, 9, rank), int(random.choice([16, 19, 33]))))
+        x = np.moveaxis(lying.astype([np.float32, np.float64][turn % 2]), -1, 1)
+        kernel = tuple(int(n) for n in random.integers(1, 4, rank))
+        op = sg.AvgPool(kernel, stride=int(random.integers(1, 4)), count_include_pad=bool(random.integers(2)))
+        try:
+            found, expected = (on(engine, lambda op=op, x=x: op(x)) for engine in ("cpu", "reference"))
+        except sg.SpecgradError:
+            continue
+        direct += pooling.see(op, x, True).plan.direct[0]
+        assert (bits(found) == bits(expected)).all()
+    assert direct > 40
 
 
 def test_averages_of_large_windows_send_back_what_the_specification_does():

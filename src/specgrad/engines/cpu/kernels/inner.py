@@ -20,9 +20,11 @@ from .vectors import (
     compiled,
     either,
     equals,
+    exceeds,
     fetch,
     get,
     get_with,
+    greater,
     inline,
     lanes,
     plus,
@@ -93,7 +95,10 @@ def fold_inner(x, y, identity, maximum, by, over, inner, ints, bases, heads, row
 
 @inline
 def lead_some(best, led, inner, cells, apart, taps, code, growth):
-    """Let so many cells, of codes from this one on, take the lead of each plane where they beat it; what is written twice is written alike."""
+    """Let so many cells, of codes from this one on, take the lead of each plane where they are greater; what is written twice is written alike.
+
+    A NaN stays in the lead whatever its code; of zeros the first one leads, but `best` may have another's sign.
+    """
     step = lanes(best)
     for place in range(0, inner, step):
         i = min(place, inner - step)
@@ -102,11 +107,32 @@ def lead_some(best, led, inner, cells, apart, taps, code, growth):
         for tap in range(taps):
             later = get(cells, tap * apart + i)
             fetch(cells, (tap + SOME) * apart + i)
-            wins = beats(later, value)
-            value = either(wins, later, value)
-            own = either(wins, splat(np.int32(code + tap * growth), value), own)
+            own = either(exceeds(later, value), splat(np.int32(code + tap * growth), value), own)
+            value = greater(value, later)
         put(best, i, value)
         put(led, i, own)
+
+
+@inline
+def settle_leaders(best, led, inner, corner, ints, heads, rows, columns, least):
+    """Give zeros the sign of their leader, and find the last NaN of planes that have one."""
+    for i in range(inner):
+        if best[i] == 0:
+            left = led[i] - least
+            high = left // ints[0, 2]
+            low = (left - high * ints[0, 2]) // ints[1, 2]
+            tap = (left - high * ints[0, 2] - low * ints[1, 2]) // ints[2, 2]
+            apart = high * ints[0, 1] * ints[0, 0] + low * ints[1, 1] * ints[1, 0] + tap * ints[2, 1] * ints[2, 0]
+            best[i] = corner[apart + i]
+        elif best[i] != best[i]:
+            for high in range(heads):
+                for low in range(rows):
+                    for tap in range(columns):
+                        apart = high * ints[0, 1] * ints[0, 0] + low * ints[1, 1] * ints[1, 0]
+                        later = corner[apart + tap * ints[2, 1] * ints[2, 0] + i]
+                        if later != later:
+                            best[i] = later
+                            led[i] = least + high * ints[0, 2] + low * ints[1, 2] + tap * ints[2, 2]
 
 
 @compiled
@@ -160,6 +186,7 @@ def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, 
                                             target, led, inner, at(cells, tap * apart), apart,
                                             min(SOME, across - tap), code + tap * ints[2, 2], ints[2, 2],
                                         )  # fmt: skip
+                            settle_leaders(target, led, inner, corner, ints, deep, down, across, least)
                             for i in range(inner):
                                 target_codes[i] = led[i]
         t = take(counter)
