@@ -51,23 +51,30 @@ def pooled(op: Any, x: Tensor) -> Any:
     return FAMILIES[type(op)].value(x, kernels.last_axes(x), *encoded(op, x.ndim))
 
 
-def run(op: Any, x: Tensor) -> Any:
-    """The value on a plain tensor."""
+def run(op: Any, x: Tensor, indices: bool = False) -> Any:
+    """The value on a plain tensor, and if asked for the places of the winners of a maximum that has one of each window."""
     last = kernels.last_axes(x)
     if x.requires_grad and torch.is_grad_enabled():
-        return Pooled.apply(x, op, last)
-    return kernels.forward(op, x, last)
+        return Pooled.apply(x, op, last, indices)
+    if not indices:
+        return kernels.forward(op, x, last)
+    value, codes = kernels.keep(op, x, last)
+    return value, kernels.places(op, codes, x, tuple(x.shape), last)
 
 
 class Pooled(torch.autograd.Function):
     """A pooling operator in ordinary autograd."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, op: Any, last: int) -> Any:
+    def forward(ctx: Any, x: Tensor, op: Any, last: int, indices: bool) -> Any:
         ctx.rest = op, tuple(x.shape), last
         if kernels.reads_codes(op):
             value, codes = kernels.keep(op, x, last)
             ctx.save_for_backward(codes)
+            if indices:
+                places = kernels.places(op, codes, x, tuple(x.shape), last)
+                ctx.mark_non_differentiable(places)
+                return value, places
         elif isinstance(op, Average):
             value = kernels.forward(op, x, last)
             ctx.save_for_backward(None)
@@ -78,7 +85,7 @@ class Pooled(torch.autograd.Function):
         return value
 
     @staticmethod
-    def backward(ctx: Any, gy: Tensor) -> Any:
+    def backward(ctx: Any, gy: Tensor, *_: Any) -> Any:
         (source, *_), (op, shape, last) = ctx.saved_tensors, ctx.rest
         if not is_plain(gy) or torch.is_grad_enabled():  # to be transformed or differentiated again
             gx = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
@@ -86,4 +93,4 @@ class Pooled(torch.autograd.Function):
             gx = kernels.laid_out(keeping.pull(op, gy, ctx.saved_tensors, ctx.nest, last), last)
         else:
             gx = kernels.pull(op, gy, source, shape, last)
-        return gx, None, None
+        return gx, None, None, None

@@ -106,8 +106,8 @@ def _answered(ours: Callable[[], Any], torchs: Callable[[], Any]) -> Any:
 
 def _found(kind: Any, x: Tensor, words: dict[str, Any], return_indices: bool = False) -> Any:
     made, parameters = FAMILIES[kind], [words[field] for field in FIELDS[kind]]
-    if not return_indices and is_plain(x):
-        return run(decoded(kind, parameters), x)
+    if is_plain(x):
+        return run(decoded(kind, parameters), x, return_indices)
     last = last_axes(x)
     if not return_indices:
         return made.value(x, last, *parameters)

@@ -20,8 +20,9 @@ from torch import Tensor
 
 from .. import threads
 from ..engines import reference
-from ..engines.cpu import maximum, pooling
-from ..geometry import Adaptive
+from ..engines.cpu import average, maximum, pooling
+from ..engines.cpu.cells import foresee
+from ..geometry import Adaptive, strides
 
 try:
     BFLOAT16: Any = importlib.import_module("ml_dtypes").bfloat16
@@ -138,31 +139,40 @@ class Arrays:
     def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
         moved = as_array(dx)
         with as_many_threads():
-            x, kept = Arrays._kept(op, source, moved)
-            return as_tensor(pooling.push(op, (x,), kept, (moved,)))
+            if source is None:
+                return as_tensor(average.value(op, moved, None))
+            if reads_codes(op):
+                return as_tensor(
+                    maximum.push(Arrays._winners(op, source, moved.shape, last_axes(dx), moved.dtype), moved)
+                )
+            x = as_array(source)
+            return as_tensor(pooling.push(op, (x,), pooling.recall(op, (x,)), (moved,)))
 
     @staticmethod
     def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
         arriving = as_array(gy)
         with as_many_threads():
-            x, kept = Arrays._kept(op, source, blank(shape, arriving.dtype, channels_last))
-            return as_tensor(pooling.pull(op, (x,), kept, arriving)[0])
+            if source is None:
+                seen = foresee(op, shape, lying(shape, channels_last), arriving.dtype, any_order=True)
+                gx = average.pull(seen, arriving, None)
+            elif reads_codes(op):
+                gx = maximum.pull(Arrays._winners(op, source, shape, channels_last, arriving.dtype), arriving)
+            else:
+                x = as_array(source)
+                gx = pooling.pull(op, (x,), pooling.recall(op, (x,)), arriving)[0]
+        return as_tensor(gx.reshape(shape))
 
     @staticmethod
     def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
-        x = blank(shape, as_array(like).dtype, last_axes(codes))
         with as_many_threads():
-            return torch.from_numpy(maximum.places(pooling.kept_of_array(op, x, as_array(codes))))
+            return torch.from_numpy(
+                maximum.places(Arrays._winners(op, codes, shape, last_axes(codes), as_array(like).dtype))
+            )
 
     @staticmethod
-    def _kept(op: Any, source: Tensor | None, like: Any) -> tuple[Any, Any]:
-        """An operand, of whose numbers only those of `source` matter, and what the engine keeps of it."""
-        if source is None:
-            return like, pooling.recall(op, (like,))
-        if reads_codes(op):
-            return like, pooling.kept_of_array(op, like, as_array(source))
-        x = as_array(source)
-        return x, pooling.recall(op, (x,))
+    def _winners(op: Any, codes: Tensor, shape: Shape, channels_last: int, dtype: Any) -> maximum.Winners:
+        """What the engine keeps, of an operand of which only the codes matter."""
+        return pooling.kept_of_array(foresee(op, shape, lying(shape, channels_last), dtype, False), as_array(codes))
 
 
 class Device:
@@ -282,11 +292,13 @@ def as_tensor(array: Any) -> Tensor:
     return torch.from_numpy(array)
 
 
-def blank(shape: Shape, dtype: Any, channels_last: int) -> Any:
-    """An array whose numbers nobody reads, in the layout of a tensor."""
+@functools.lru_cache(maxsize=256)
+def lying(shape: Shape, channels_last: int) -> Shape | None:
+    """The strides of a tensor of this layout, in elements; None if it is contiguous."""
     if not channels_last or len(shape) != channels_last:
-        return np.empty(shape, dtype)
-    return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
+        return None
+    batch, *spatial, channels = strides((shape[0], *shape[2:], shape[1]))
+    return (batch, channels, *spatial)
 
 
 def as_many_threads() -> contextlib.AbstractContextManager[Any]:

@@ -88,6 +88,15 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     )
 
 
+def foresee(
+    op: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dtype[Any], any_order: bool
+) -> Seen:
+    """As `see`, of an operand of which only the shape and the layout matter: strides in elements, or none if it is contiguous."""
+    found = kind(dtype)
+    assert found is not None
+    return Seen(plan(op, shape, steps, found.half, found.computed.str, any_order), found, found.zero[:0], 0)
+
+
 _at_hand = threading.local()
 
 

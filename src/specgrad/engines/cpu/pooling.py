@@ -23,7 +23,7 @@ from ...ops.pool import Average, Maximum, SlidingWindow, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, chain, maximum, smooth
-from .cells import Array, canonical, handed_over, is_plain_array, kind, see
+from .cells import Array, Seen, canonical, handed_over, is_plain_array, kind, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 
@@ -92,9 +92,8 @@ def kept_as_array(kept: maximum.Winners) -> Array:
     return kept.codes.reshape(made.lengths).transpose(made.back).reshape(made.shape)
 
 
-def kept_of_array(op: Any, x: Array, codes: Array) -> maximum.Winners:
-    """What `kept_as_array` undoes, for an operand of which the numbers do not matter."""
-    seen = see(op, x)
+def kept_of_array(seen: Seen, codes: Array) -> maximum.Winners:
+    """What `kept_as_array` undoes, for an operand that is seen so."""
     width = np.uint8 if seen.plan.codes <= 255 else np.int32
     return maximum.Winners(seen, canonical(seen.plan, codes, of_output=True).astype(width, copy=False))
 
