@@ -41,7 +41,7 @@ def answered(monkeypatch):
 
     def counted(*arguments):
         result = found(*arguments)
-        calls.append(arguments[0])
+        calls.append(arguments[0].kind)
         return result
 
     monkeypatch.setattr(functional, "_found", counted)

@@ -7,10 +7,11 @@ dilated windows that could miss the input altogether. Beyond torch's names: `smo
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its customary name
@@ -70,14 +71,57 @@ def _each(value: Any, rank: int) -> list[int] | None:
     return list(value) * rank if len(value) == 1 else list(value) if len(value) == rank else None
 
 
-def _sliding(x: Tensor, rank: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> dict[str, Any] | None:
+class _Asked(NamedTuple):
+    """An operator of ours that a call asks for: its parameters as they travel, and the operator itself if it was asked for before."""
+
+    kind: Any
+    parameters: list[Any]
+    op: Any = None
+
+
+def _asking(kind: Any, words: Callable[..., dict[str, Any] | None]) -> Callable[..., _Asked | None]:
+    """What is asked for by arguments in torch's words; None if that is torch's to answer. Numbers, None and sequences of these are remembered."""
+
+    def made(*arguments: Any) -> _Asked | None:
+        found = words(*arguments)
+        return None if found is None else _Asked(kind, [found[field] for field in FIELDS[kind]])
+
+    @functools.lru_cache(maxsize=1024, typed=True)
+    def known(*arguments: Any) -> _Asked | None:
+        found = made(*arguments)
+        try:
+            return None if found is None else found._replace(op=decoded(kind, found.parameters))
+        except SpecgradError:
+            return None
+
+    def asked(*arguments: Any) -> _Asked | None:
+        if torch.compiler.is_compiling():
+            return made(*arguments)
+        key = []
+        for value in arguments:
+            if isinstance(value, tuple | list):
+                value = tuple(value)
+                if any(type(part) not in (int, type(None)) for part in value):
+                    return made(*arguments)
+            elif type(value) not in (int, bool, type(None)):
+                return made(*arguments)
+            key.append(value)
+        return known(*key)
+
+    return asked
+
+
+def _sliding(
+    lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any, dilation: Any
+) -> dict[str, Any] | None:
     """Kernel, stride, padding as pairs and dilation, if torch would take them and no window can miss the input."""
+    rank = len(lengths)
     kernel = _each(kernel_size, rank)
     pads, holes = _each(padding, rank), _each(dilation, rank)
     steps = kernel if stride is None or (isinstance(stride, tuple | list) and not stride) else _each(stride, rank)
     if kernel is None or steps is None or pads is None or holes is None:
         return None
-    for n, k, s, p, d in zip(x.shape[-rank:], kernel, steps, pads, holes, strict=True):
+    for n, k, s, p, d in zip(lengths, kernel, steps, pads, holes, strict=True):
         if k < 1 or s < 1 or d < 1 or p < 0 or 2 * p > k or (d > 1 and n < d):
             return None
     doubled = [p for p in pads for _ in range(2)]
@@ -96,27 +140,32 @@ def _widened(x: Tensor, rank: int) -> Tensor:
     return x.float() if casts else x
 
 
-def _answered(ours: Callable[[], Any], torchs: Callable[[], Any]) -> Any:
+def _answered(asked: _Asked, x: Tensor, return_indices: bool, torchs: Callable[[], Any]) -> Any:
     """What our operator gives; what it refuses is torch's to answer or to refuse."""
     try:
-        return ours()
+        return _found(asked, x, return_indices)
     except SpecgradError:
         return torchs()
 
 
-def _found(kind: Any, x: Tensor, words: dict[str, Any], return_indices: bool = False) -> Any:
-    made, parameters = FAMILIES[kind], [words[field] for field in FIELDS[kind]]
+def _found(asked: _Asked, x: Tensor, return_indices: bool) -> Any:
     if is_plain(x):
-        return run(decoded(kind, parameters), x, return_indices)
-    last = last_axes(x)
+        return run(asked.op or decoded(asked.kind, asked.parameters), x, return_indices)
+    made, last = FAMILIES[asked.kind], last_axes(x)
     if not return_indices:
-        return made.value(x, last, *parameters)
-    value, codes = made.keep(x, last, *parameters)
-    return value, made.places(codes, x.detach(), list(x.shape), last, *parameters)
+        return made.value(x, last, *asked.parameters)
+    value, codes = made.keep(x, last, *asked.parameters)
+    return value, made.places(codes, x.detach(), list(x.shape), last, *asked.parameters)
 
 
 def _maximum(rank: int) -> Callable[..., Any]:
     torchs = getattr(F, f"max_pool{rank}d")
+
+    def words(lengths: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any) -> Any:
+        sliding = _sliding(lengths, kernel, stride, padding, dilation)
+        return None if sliding is None else {**sliding, "ceil_mode": bool(ceil_mode), "ties": "first"}
+
+    asked = _asking(MaxPool, words)
 
     def function(
         input: Tensor,
@@ -132,19 +181,27 @@ def _maximum(rank: int) -> Callable[..., Any]:
                 input, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, return_indices=return_indices
             )
 
-        if (
-            not _takes(input, rank)
-            or (sliding := _sliding(input, rank, kernel_size, stride, padding, dilation)) is None
-        ):
+        if not _takes(input, rank):
             return theirs()
-        words = {**sliding, "ceil_mode": bool(ceil_mode), "ties": "first"}
-        return _answered(lambda: _found(MaxPool, _widened(input, rank), words, return_indices), theirs)
+        found = asked(input.shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
+        return theirs() if found is None else _answered(found, _widened(input, rank), return_indices, theirs)
 
     return _named(function, f"max_pool{rank}d")
 
 
 def _average(rank: int) -> Callable[..., Any]:
     torchs = getattr(F, f"avg_pool{rank}d")
+
+    def words(lengths: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: Any, counted: Any, divisor: Any) -> Any:
+        sliding = _sliding(lengths, kernel, stride, padding, 1)
+        if sliding is None or (divisor is not None and (not isinstance(divisor, int) or divisor == 0)):
+            return None
+        if rank == 3 and any(n < k for n, k in zip(lengths, sliding["kernel_size"], strict=True)):
+            return None  # torch refuses it, of this rank only
+        options = {"ceil_mode": bool(ceil_mode), "count_include_pad": bool(counted), "divisor_override": divisor}
+        return {**sliding, **options}
+
+    asked = _asking(AvgPool, words)
 
     def run(
         input: Tensor,
@@ -159,16 +216,11 @@ def _average(rank: int) -> Callable[..., Any]:
             steps = kernel_size if stride is None else stride
             return torchs(input, kernel_size, steps, padding, ceil_mode, count_include_pad, *divisor)
 
-        if not _takes(input, rank) or (sliding := _sliding(input, rank, kernel_size, stride, padding, 1)) is None:
+        if not _takes(input, rank):
             return theirs()
-        if rank == 3 and any(n < k for n, k in zip(input.shape[-3:], sliding["kernel_size"], strict=True)):
-            return theirs()  # which refuses it, of this rank only
-        override = divisor[0] if divisor else None
-        if override is not None and (not isinstance(override, int) or override == 0):
-            return theirs()
-        counted = {"count_include_pad": bool(count_include_pad), "divisor_override": override}
-        words = {**sliding, "ceil_mode": bool(ceil_mode), **counted}
-        return _answered(lambda: _found(AvgPool, _widened(input, rank), words), theirs)
+        options = ceil_mode, count_include_pad, divisor[0] if divisor else None
+        found = asked(input.shape[-rank:], kernel_size, stride, padding, *options)
+        return theirs() if found is None else _answered(found, _widened(input, rank), False, theirs)
 
     def in_one_axis(
         input: Tensor,
@@ -194,8 +246,9 @@ def _average(rank: int) -> Callable[..., Any]:
     return _named(in_one_axis if rank == 1 else function, f"avg_pool{rank}d")
 
 
-def _bins(x: Tensor, rank: int, output_size: Any) -> list[int] | None:
+def _bins(sizes: Sequence[int], output_size: Any) -> list[int] | None:
     """The lengths of an adaptive output, if torch would take them."""
+    rank = len(sizes)
     if rank == 1 and isinstance(output_size, tuple | list) and len(output_size) != 1:
         return None
     if isinstance(output_size, tuple | list) and rank > 1 and len(output_size) != rank:
@@ -203,7 +256,7 @@ def _bins(x: Tensor, rank: int, output_size: Any) -> list[int] | None:
     lengths = output_size if isinstance(output_size, tuple | list) else [output_size] * rank
     if rank == 1 and lengths[0] is None:
         return None
-    wanted = [n if m is None else m for n, m in zip(x.shape[-rank:], lengths, strict=True)]
+    wanted = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
     return _each(wanted, rank) if all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted) else None
 
 
@@ -211,11 +264,16 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
     name = f"adaptive_{'max' if maximum else 'avg'}_pool{rank}d"
     torchs, kind = getattr(F, name), AdaptiveMaxPool if maximum else AdaptiveAvgPool
 
+    def words(sizes: Any, output_size: Any) -> Any:
+        lengths = _bins(sizes, output_size)
+        return None if lengths is None else {"output_size": lengths, "ties": "first", "axes": list(range(-rank, 0))}
+
+    asked = _asking(kind, words)
+
     def run(input: Tensor, output_size: Any, return_indices: bool, theirs: Callable[[], Any]) -> Any:
-        if not _takes(input, rank) or (lengths := _bins(input, rank, output_size)) is None:
+        if not _takes(input, rank) or (found := asked(input.shape[-rank:], output_size)) is None:
             return theirs()
-        words = {"output_size": lengths, "ties": "first", "axes": list(range(-rank, 0))}
-        return _answered(lambda: _found(kind, _widened(input, rank), words, return_indices), theirs)
+        return _answered(found, _widened(input, rank), return_indices, theirs)
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         return run(

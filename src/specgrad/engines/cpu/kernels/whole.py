@@ -20,6 +20,7 @@ from .vectors import (
     equals,
     evens,
     exceeds,
+    fetch,
     first_cell,
     get,
     greater,
@@ -32,6 +33,8 @@ from .vectors import (
     take,
     watch,
 )  # fmt: skip
+
+AHEAD = 128  # cells that are asked for before they are needed, vectors of them
 
 
 @inline
@@ -59,6 +62,8 @@ def fold_row(cells, n, maximum):
     else:
         a, b, c, d = get(cells, 0), get(cells, step), get(cells, 2 * step), get(cells, 3 * step)
         for i in range(4 * step, n - 4 * step + 1, 4 * step):
+            for ahead in range(AHEAD, AHEAD + 4 * step, step):
+                fetch(cells, i + ahead)
             a, b = combine(a, get(cells, i), maximum), combine(b, get(cells, i + step), maximum)
             c, d = combine(c, get(cells, i + 2 * step), maximum), combine(d, get(cells, i + 3 * step), maximum)
         done = n // (4 * step) * 4 * step
