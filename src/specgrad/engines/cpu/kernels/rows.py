@@ -11,6 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from .compiling import PART
 from .vectors import BITS, Vector, at, combine, combined, evens, get, inline, lanes, odds, put, transpose4
 
 
@@ -82,7 +83,7 @@ def read(source, step, inner, inner_step, half, target, n):
     raise NotImplementedError
 
 
-@overload(read, strict=False, jit_options={"error_model": "numpy"})
+@overload(read, strict=False, jit_options=PART)
 def _read(source, step, inner, inner_step, half, target, n):
     if source.dtype == target.dtype:
 
@@ -118,7 +119,7 @@ def widen(cell, half, sample):
     raise NotImplementedError
 
 
-@overload(widen, strict=False, jit_options={"error_model": "numpy"})
+@overload(widen, strict=False, jit_options=PART)
 def _widen(cell, half, sample):
     if cell == sample.dtype:
         return lambda cell, half, sample: cell
@@ -130,7 +131,7 @@ def place(flat, offset, spare):
     raise NotImplementedError
 
 
-@overload(place, strict=False, jit_options={"error_model": "numpy"})
+@overload(place, strict=False, jit_options=PART)
 def _place(flat, offset, spare):
     if flat.dtype == spare.dtype:
         return lambda flat, offset, spare: at(flat, offset)
@@ -142,7 +143,7 @@ def settle(row, n, half, flat, offset):
     raise NotImplementedError
 
 
-@overload(settle, strict=False, jit_options={"error_model": "numpy"})
+@overload(settle, strict=False, jit_options=PART)
 def _settle(row, n, half, flat, offset):
     if row.dtype == flat.dtype:
         return lambda row, n, half, flat, offset: None
@@ -164,7 +165,7 @@ def write_out(row, n, half, flat, offset):
     raise NotImplementedError
 
 
-@overload(write_out, strict=False, jit_options={"error_model": "numpy"})
+@overload(write_out, strict=False, jit_options=PART)
 def _write_out(row, n, half, flat, offset):
     if row.dtype == flat.dtype:
         return lambda row, n, half, flat, offset: copy(at(flat, offset), n, row)
@@ -176,7 +177,7 @@ def row_at(flat, offset, ring, row, slots, n, staged):
     raise NotImplementedError
 
 
-@overload(row_at, strict=False, jit_options={"error_model": "numpy"})
+@overload(row_at, strict=False, jit_options=PART)
 def _row_at(flat, offset, ring, row, slots, n, staged):
     if flat.dtype == ring.dtype:
         return lambda flat, offset, ring, row, slots, n, staged: (
@@ -190,7 +191,7 @@ def is_plain(row, n):
     raise NotImplementedError
 
 
-@overload(is_plain, strict=False, jit_options={"error_model": "numpy"})
+@overload(is_plain, strict=False, jit_options=PART)
 def _is_plain(row, n):
     if not isinstance(row.dtype, types.Float):
         return lambda row, n: True

@@ -11,6 +11,7 @@ from numba import types
 from numba.extending import overload
 
 from .rows import fill, fold2, fold3, is_plain
+from .compiling import PART
 from .vectors import (
     at,
     combine,
@@ -37,7 +38,7 @@ def finish(folded, divisor, reciprocal, maximum):
     raise NotImplementedError
 
 
-@overload(finish, strict=False, jit_options={"error_model": "numpy"})
+@overload(finish, strict=False, jit_options=PART)
 def _finish(folded, divisor, reciprocal, maximum):
     if not isinstance(maximum, types.NoneType):
         return lambda folded, divisor, reciprocal, maximum: folded

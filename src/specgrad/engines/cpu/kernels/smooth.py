@@ -14,6 +14,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
+from .compiling import PART
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
 from .vectors import (
@@ -79,7 +80,7 @@ def held_at(totals, cells, offset):
     raise NotImplementedError
 
 
-@overload(held_at, strict=False, jit_options={"error_model": "numpy"})
+@overload(held_at, strict=False, jit_options=PART)
 def _held_at(totals, cells, offset):
     if isinstance(totals, types.NoneType):
         return lambda totals, cells, offset: None
@@ -91,7 +92,7 @@ def total_at(totals, place):
     raise NotImplementedError
 
 
-@overload(total_at, strict=False, jit_options={"error_model": "numpy"})
+@overload(total_at, strict=False, jit_options=PART)
 def _total_at(totals, place):
     if isinstance(totals, types.NoneType):
         return lambda totals, place: None
