@@ -17,6 +17,8 @@ from .plan import Plan
 from .reads import offsets
 
 NEAR, FAR = 1 << 14, 1 << 17  # cells that fit in the nearest cache, and in the second
+Divisors = tuple[Array | None, Array | None, Array | None]
+UNDIVIDED = (None, None, None)
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 
 
@@ -40,16 +42,14 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
 
 def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool | None, divides: bool = False) -> bool:
     """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0, in which the order of folding shows."""
-    found, nothing = seen.kind, seen.kind.zero[:0]
+    found = seen.kind
     backwards = passes is not seen.plan.passes
     if not backwards and seen.plan.whole and not seen.origin:
         return fold_planes(seen, x, y, np.empty(0, np.uint8), maximum, divides)
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
         target = y if last else room_of((one.outputs,), found.computed)
-        divisors: tuple[Array, ...] = (nothing, nothing, nothing)
-        if divides and (turn == 0 if backwards else last):
-            divisors = seen.plan.divisors
+        divisors = seen.plan.divisors if divides and (turn == 0 if backwards else last) else UNDIVIDED
         bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
         marks = np.zeros(one.outer if maximum else 0, np.uint8)
         run_fold(one, found, x, target, bases, divisors, marks, maximum)
@@ -70,24 +70,24 @@ def fold_planes(seen: Seen, x: Array, y: Array, codes: Array, maximum: bool | No
 
 
 def run_fold(
-    one: Pass, found: Kind, x: Array, y: Array, bases: Array, divisors: tuple[Array, ...], marks: Array, maximum: Any
+    one: Pass, found: Kind, x: Array, y: Array, bases: Array, divisors: Divisors, marks: Array, maximum: Any
 ) -> None:
     """One pass of a fold, by the kernel for small windows if it will do."""
     rows, reciprocals, columns = divisors
     identity, counter = found.lowest if maximum else found.zero, np.zeros(1, np.int64)
-    small = one.small is not None and rows.size <= 1 and not columns.size and bases is one.bases
-    if one.block is not None and not columns.size and bases is one.bases:
+    small = one.small is not None and (rows is None or rows.size == 1) and columns is None and bases is one.bases
+    if one.block is not None and columns is None and bases is one.bases:
         one = one.block
         bases = one.bases
 
     def work() -> None:
         room = scratch("cells", one.scratch, found.computed)
         if small:
-            by, over = (rows[0], reciprocals[0]) if rows.size else (found.one, found.one)
+            by, over = (found.one, found.one) if rows is None or reciprocals is None else (rows[0], reciprocals[0])
             kernel("small.fold_small")(x, y, identity, maximum, one.small, by, over, marks, one.tasks, counter, room)
         else:
             kernel("fold.fold_windows")(
-                x, y, identity, maximum, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
+                x, y, identity, maximum, one.staged, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
                 *one.bins, rows, reciprocals, columns, marks, one.tasks, counter, room, *block_of(one, x, y),
             )  # fmt: skip
 
@@ -114,7 +114,7 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
         blank(made, flat, 0)
         blank(made, codes, made.codes)
         return array, codes
-    x, known = seen.flat, codes[:0]
+    x, known = seen.flat, None
     for turn, one in enumerate(made.passes):
         last = turn == len(made.passes) - 1
         target = flat if last else room_of((one.outputs,), found.computed)
@@ -159,19 +159,21 @@ def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
     return bool(np.count_nonzero(marks))
 
 
-def block_of(one: Pass, x: Array, y: Array) -> tuple[Array, Array]:
-    """Room for the planes that a pass lays out cell by cell, and for what comes of them; none if it does not."""
+def block_of(one: Pass, x: Array, *results: Array) -> tuple[Array | None, ...]:
+    """Room for the planes that a pass lays out cell by cell, and for what comes of them; None if it does not."""
     if len(one.bases) == one.outer:
-        return x[:0], y[:0]
+        return None, *[None] * len(results)
     cells, outputs = one.block_cells
-    return scratch("block", cells, x.dtype)[:cells], scratch("block out", outputs, y.dtype)[:outputs]
+    return scratch("block", cells, x.dtype)[:cells], *(
+        scratch(f"block out {turn}", outputs, result.dtype)[:outputs] for turn, result in enumerate(results)
+    )
 
 
-def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Array, bases: Array) -> None:
+def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, codes: Array, bases: Array) -> None:
     """One pass of a search for winners; `known` are the codes of the pass before, if there was one."""
-    small = one.small is not None and not known.size and bases is one.bases and codes.itemsize == 1
+    small = one.small is not None and known is None and bases is one.bases and codes.itemsize == 1
     counter = np.zeros(1, np.int64)
-    if one.block is not None and not known.size and bases is one.bases:
+    if one.block is not None and known is None and bases is one.bases:
         one = one.block
         bases = one.bases
 
@@ -185,8 +187,7 @@ def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Ar
         else:
             kernel("winners.find_winners")(
                 x, y, known, codes, found.lowest, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
-                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y),
-                scratch("block codes", one.block_cells[1], codes.dtype)[: one.block_cells[1]],
+                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y, codes),
             )  # fmt: skip
 
     threads.share(work, len(one.tasks))

@@ -107,7 +107,7 @@ class Plan:
         by, _, columns = self.divisors
         length, width = (axis.length for axis in self.axes)
         divisors = np.broadcast_to(
-            by[:, None] * (columns if columns.size else np.ones(width, by.dtype)), (length, width)
+            by[:, None] * (np.ones(width, by.dtype) if columns is None else columns), (length, width)
         )
         rows, read = axes
         near = np.where(read.count > 0, read.first, width)
@@ -160,7 +160,7 @@ class Plan:
     @functools.cached_property
     def is_apart(self) -> bool:
         """Whether winners are better looked for in their windows: these hardly overlap, are not tiny, and have rows that lie whole."""
-        if len(self.passes) > 1 or self.passes[0].ints[10] or self.seen.inner > 1:
+        if len(self.passes) > 1 or self.passes[0].staged or self.seen.inner > 1:
             return False
         rows, columns = self.passes[0].rows, self.passes[0].columns
         read = rows.count.clip(0).sum() * columns.count.clip(0).sum()
@@ -228,7 +228,7 @@ class Plan:
         ]
 
     @functools.cached_property
-    def divisors(self) -> tuple[npt.NDArray[Any], ...]:
+    def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]:
         """What sums are divided by: a factor per row or one for all, its reciprocal, and one per column where columns differ."""
         dtype = np.dtype(self.computed)
         override = getattr(self.op, "divisor_override", None)
@@ -239,11 +239,12 @@ class Plan:
         rows, rest = (counts[0], counts[1:]) if len(counts) > 1 else (SINGLE + 1, counts)
         columns = functools.reduce(lambda a, b: (a[:, None] * b).reshape(-1), rest)
         rows = rows * (1 if override is None else override)
-        if (columns == columns[:1]).all():
-            rows, columns = rows * columns[:1].prod(), columns[:0]
+        alike = (columns == columns[:1]).all()
+        if alike:
+            rows = rows * columns[:1].prod()
             rows = rows[:1] if (rows == rows[:1]).all() else rows
         by = rows.astype(dtype)
-        return by, 1 / by, np.repeat(columns, self.seen.inner).astype(dtype)
+        return by, 1 / by, None if alike else np.repeat(columns, self.seen.inner).astype(dtype)
 
     @functools.cached_property
     def codes(self) -> int:

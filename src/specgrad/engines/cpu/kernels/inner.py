@@ -37,7 +37,7 @@ def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, 
     first, count, start_of = columns
     step = lanes(x)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):
@@ -97,7 +97,7 @@ def pull_inner(g, codes, gx, zero, inner, plane, ints, heads, rows, columns, tas
     step = lanes(g)
     nothing = splat(zero[0], get(at(g, 0), 0))
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):

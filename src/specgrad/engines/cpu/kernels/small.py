@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .rows import fill, fold2, fold3, is_plain
+from .rows import fill, fold2_here, fold3_here, is_plain
 from .compiling import PART
 from .vectors import (
     at,
@@ -106,7 +106,7 @@ def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, s
     pairs = stride == 2 and taps == 2 and rows == 2 and before == 0 and 2 * width_out <= width and not short
     divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * height * width)
             seen = splat(identity[1], divisor)
@@ -120,9 +120,9 @@ def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, s
                     continue
                 if rows > 2:
                     c = at(plane, (top + 2) * width) if 0 <= top + 2 < height else padding
-                    fold3(down, width, a, b, c, maximum)
+                    fold3_here(down, width, a, b, c, maximum)
                 else:
-                    fold2(down, width, a, b, maximum)
+                    fold2_here(down, width, a, b, maximum)
                 row = apart if short else target
                 if stride == 1:
                     if taps == 3:
@@ -205,7 +205,7 @@ def spread_small(g, gx, zero, ints, by, over, tasks, counter, scratch):
     divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
     short = width_out < step  # the last rows of an array are not read beyond their end
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(g, outer * height_out * width_out)
             for row in range(tasks[t, 2], tasks[t, 3]):
@@ -242,7 +242,7 @@ def spread_pairs(g, gx, zero, ints, by, over, tasks, counter):
     like = get(at(g, 0), 0)
     divisor, reciprocal = splat(by, like), splat(over, like)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for row in range(tasks[t, 2], tasks[t, 3]):
                 target = at(gx, (outer * height + row) * width)

@@ -75,7 +75,7 @@ def fold_row(cells, n, maximum):
 def fold_planes(x, y, codes, identity, maximum, n, by, over, marks, tasks, counter):
     """y = the fold of each plane of n cells, codes (if there is room for them) = its first cell that equals a maximum."""
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * n)
             folded = fold_row(plane, n, maximum)
@@ -126,7 +126,7 @@ def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_sta
     x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[19]
     values, rows = at(scratch, 0), at(code_scratch, 0)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane, low, high = at(x, bases[outer]), 0, 0
             seen = identity[1]
