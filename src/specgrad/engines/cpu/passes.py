@@ -51,11 +51,11 @@ class Pass:
         """The bins of the columns where they are not uniform."""
         return (None, None) if self.columns.taps else (self.columns.first, self.columns.count)
 
-    @property
-    def block_cells(self) -> tuple[int, int]:
+    @functools.cached_property
+    def block_cells(self) -> tuple[int, int] | None:
         """How many cells a block has before and after, if this is the pass over one."""
         if len(self.bases) == self.outer:
-            return 0, 0
+            return None
         return self.rows.size * self.columns.size * self.inner, self.rows.length * self.columns.length * self.inner
 
     @property

@@ -27,6 +27,7 @@ from .passes import (
 )
 from .reads import FEW, SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
 
+NEAR, FAR = 1 << 14, 1 << 17  # cells that fit in the nearest cache, and in the second
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
 
@@ -67,7 +68,12 @@ class Plan:
     @functools.cached_property
     def is_as_given(self) -> bool:
         """Whether an output in the order seen is the operator's output."""
-        return self.lengths == self.shape and self.back == tuple(range(len(self.back)))
+        return self.lengths == self.shape and self.is_in_order
+
+    @functools.cached_property
+    def is_in_order(self) -> bool:
+        """Whether axes are seen in the order in which they were given."""
+        return self.back == tuple(range(len(self.back)))
 
     @functools.cached_property
     def passes(self) -> tuple[Pass, ...]:
@@ -263,6 +269,21 @@ class Plan:
     def in_input(self) -> tuple[Integers, Integers, Integers, Integers]:
         """`places` in one plane of an input that lies in the order seen."""
         return self.places(strides((*(axis.size for axis in self.axes), self.seen.inner))[:-1])
+
+    @functools.cached_property
+    def scattering(self) -> tuple[Integers, int]:
+        """The numbers of the kernel that scatters cotangents to winners, and its scratch.
+
+        It fills four planes at once where windows overlap, so that sums need not wait for one another, and what they write fits in the nearest
+        cache; else a plane is filled apart if it fits in the second: lines that were cleared may have left it before they are met again.
+        """
+        by_code, _, _, columns = self.in_input
+        reach = int(by_code[-1] + columns.max(initial=0)) + self.seen.inner
+        near = self.overlaps and 4 * reach <= NEAR
+        wide = self.seen.inner * columns.size >= math.prod(self.grid[1:])
+        apart = self.half > 0 or (not near and self.plane <= FAR and not wide)
+        numbers = [self.codes, self.seen.inner, self.plane, reach, self.half, bool(self.empty), near, apart]
+        return np.array(numbers), self.plane if apart else 0
 
     @functools.cached_property
     def in_plane(self) -> tuple[Integers, Integers, Integers, Integers]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .compiling import compiled
 from .rows import copy
-from .vectors import at, compiled, take
+from .vectors import at, take
 
 
 @compiled

@@ -7,8 +7,9 @@ vector; padding is multiplied here, so weights must be finite.
 
 from __future__ import annotations
 
+from .compiling import compiled, inline
 from .rows import copy, fill, lay_out
-from .vectors import at, compiled, get, inline, lanes, multiply_add, put, splat, sum_of, take
+from .vectors import at, get, lanes, multiply_add, put, splat, sum_of, take
 
 
 @inline

@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .compiling import PART
+from .compiling import PART, compiled, inline
 from .rows import (
     copy,
     fill,
@@ -31,10 +31,8 @@ from .rows import (
 from .vectors import (
     at,
     combine,
-    compiled,
     evens,
     get,
-    inline,
     is_watched,
     lanes,
     odds,
@@ -203,14 +201,13 @@ def fold_windows(
     divisors,
     reciprocals,
     column_divisor,
-    marks,
     tasks,
     counter,
     scratch,
     laid,
     laid_out,
 ):
-    """Fold the windows of the tasks it takes (outer, row and column ranges); mark the planes whose maximum is not plain.
+    """Fold the windows of the tasks it takes (outer, row and column ranges). Returns whether the order of folding may show in a maximum.
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
     some columns each, which are near enough for rows to stay in the nearest cache. What is None is compiled without: a block, bins,
@@ -233,6 +230,7 @@ def fold_windows(
     if laid is not None:
         source_cells, target_cells = laid, laid_out
         begins, ends, every = 0, 1, inner
+    shows = False
     t = take(counter)
     while t < len(tasks):
         outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
@@ -298,11 +296,10 @@ def fold_windows(
                         for row in range(max(staged_to, row_low[r]), last + 1):
                             kept = at(ring, row % slots * n)
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, kept, n)
-                            if divisors is not None:
-                                if divide_before:
-                                    which = min(row, divisors.size - 1)
-                                    by, over = divisors[which], reciprocals[which]
-                                    divide(kept, n, by, over, column_divisor, first_cell * inner)
+                            if divisors is not None and divide_before:
+                                which = min(row, divisors.size - 1)
+                                by, over = divisors[which], reciprocals[which]
+                                divide(kept, n, by, over, column_divisor, first_cell * inner)
                         staged_to = max(staged_to, last + 1)
                     if count <= 0:
                         fill(target, n, blank)
@@ -350,10 +347,9 @@ def fold_windows(
                         fold_across(
                             source, spare, room, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, maximum
                         )  # fmt: skip
-                    if divisors is not None:
-                        if not divide_before:
-                            which = min(r, divisors.size - 1)
-                            divide(folded, size, divisors[which], reciprocals[which], column_divisor, left * inner)
+                    if divisors is not None and not divide_before:
+                        which = min(r, divisors.size - 1)
+                        divide(folded, size, divisors[which], reciprocals[which], column_divisor, left * inner)
                     watch_row(eye, folded, size, maximum)
                     settle(folded, size, half, target_cells, where)
                 if is_watched(get(eye, 0), maximum):
@@ -361,8 +357,9 @@ def fold_windows(
                         if staged is not None:
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, ring, n)
                         if not is_plain(row_at(source_cells, base + row * x_row, ring, 0, 1, 0, staged), n):
-                            marks[outer] = 1
+                            shows = True
                             break
             if laid is not None:
                 transpose(at(laid_out, 0), plane_out, inner, at(y, first_plane * plane_out))
         t = take(counter)
+    return shows

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .compiling import compiled, inline
 from .rows import copy, fill
-from .vectors import at, beats, compiled, either, equals, get, get_with, inline, lanes, put, splat, take
+from .vectors import at, beats, either, equals, get, get_with, lanes, put, splat, take
 
 FEW = 32  # cells of a window whose leaders stay in registers
 

@@ -12,8 +12,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .compiling import PART
-from .vectors import BITS, Vector, at, combine, combined, evens, get, inline, lanes, odds, put, transpose4
+from .compiling import PART, inline
+from .vectors import BITS, Vector, at, combine, combined, evens, get, lanes, odds, put, transpose4
 
 
 @intrinsic

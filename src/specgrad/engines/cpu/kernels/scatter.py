@@ -7,8 +7,9 @@ before it to reach memory, and neighbouring windows often share their winner: so
 
 from __future__ import annotations
 
+from .compiling import compiled, inline
 from .rows import fill, place, widen, write_out
-from .vectors import at, compiled, inline, take
+from .vectors import at, take
 
 
 @compiled

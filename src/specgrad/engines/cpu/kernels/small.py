@@ -10,15 +10,13 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
+from .compiling import PART, compiled, inline
 from .rows import fill, fold2_here, fold3_here, is_plain
-from .compiling import PART
 from .vectors import (
     at,
     combine,
-    compiled,
     evens,
     get,
-    inline,
     is_watched,
     lanes,
     odds,
@@ -92,8 +90,9 @@ def fold_pairs_of_rows(target, outputs, a, b, divisor, reciprocal, seen, maximum
 
 
 @compiled
-def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, scratch):
-    """y = fold of the windows of the tasks it takes; marks the planes whose maximum the order of folding may show in."""
+def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, scratch):
+    """y = fold of the windows of the tasks it takes. Returns whether the order of folding may show in a maximum."""
+    shows = False
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
     step = lanes(scratch)
@@ -141,8 +140,9 @@ def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, s
                 first = max(tasks[t, 2] * row_stride - above, 0)
                 last = min((tasks[t, 3] - 1) * row_stride - above + rows, height)
                 if not is_plain(at(plane, first * width), (last - first) * width):
-                    marks[outer] = 1
+                    shows = True
         t = take(counter)
+    return shows
 
 
 @inline

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from .compiling import compiled, inline
 from .rows import copy, fill
 from .small import put_pairs
 from .vectors import (
     at,
     beats,
-    compiled,
     either,
     equals,
     evens,
     get,
     get_with,
-    inline,
     lanes,
     odds,
     plus,

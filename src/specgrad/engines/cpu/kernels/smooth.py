@@ -14,21 +14,19 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .compiling import PART
+from .compiling import PART, compiled, inline
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
 from .vectors import (
     any_of,
     at,
     both,
-    compiled,
     differs,
     either,
     equals,
     exceeds,
     get,
     greater,
-    inline,
     lanes,
     put,
     splat,

@@ -16,7 +16,7 @@ from numba.core.datamodel import models
 from numba.extending import intrinsic, overload, register_model
 from numba.np.arrayobj import make_array
 
-from .compiling import PART, compiled, inline
+from .compiling import PART
 
 BITS = 512  # of a vector: some registers, so that a loop's own steps weigh little
 

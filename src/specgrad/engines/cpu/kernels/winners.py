@@ -11,9 +11,9 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from .compiling import PART
+from .compiling import PART, compiled, inline
 from .rows import copy, fill, lay_out, place, read, settle, transpose
-from .vectors import at, beats, compiled, either, get, get_with, inline, lanes, plus, put, splat, take
+from .vectors import at, beats, either, get, get_with, lanes, plus, put, splat, take
 
 FEW = 7
 
