@@ -351,7 +351,7 @@ def _operation(symbol, real, integer):
 
         return a(a, a), codegen
 
-    @overload(symbol)
+    @overload(symbol, jit_options=PART)
     def operation(a, b):
         if isinstance(a, Vector) and a == b:
             return lambda a, b: run(a, b)
