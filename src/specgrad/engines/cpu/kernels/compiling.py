@@ -1,8 +1,8 @@
 """How kernels are compiled: by Numba, without what it would do in vain.
 
 Numba makes a library of every function, optimises it, makes machine code of it, links it into the libraries of its callers and optimises
-those. Of the small functions that kernels are made of nobody calls the machine code, and they are optimised in the kernel: they are
-linked as they are written. Nor are there closures, array expressions, or literals to unroll in a kernel.
+those. Of the small functions that kernels are made of nobody calls the machine code, and they are inlined before the kernel is optimised:
+they are linked as they are. Nor are there closures, array expressions, or literals to unroll in a kernel.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ UNNEEDED = (
 
 
 class Part(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function as it was written down, to be linked into others."""
-
-    def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout
+    """The code of a function, each by itself made simple, to be linked into others."""
 
     def _optimize_final_module(self):
         pass
@@ -67,7 +64,8 @@ class PartCompiler(KernelCompiler):
         return super().define_pipelines()
 
 
-# division by zero gives what IEEE says, and no branch
-PART = {"error_model": "numpy", "pipeline_class": PartCompiler}
+# division by zero gives what IEEE says, and no branch; nobody calls from C
+OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+PART = {**OPTIONS, "no_cpython_wrapper": True, "pipeline_class": PartCompiler}
 inline = register_jitable(**PART)
-compiled = njit(nogil=True, error_model="numpy", pipeline_class=KernelCompiler)
+compiled = njit(nogil=True, pipeline_class=KernelCompiler, **OPTIONS)
