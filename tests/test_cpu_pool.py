@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import specgrad as sg
-from specgrad import dispatch
+from specgrad import dispatch, threads
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.engines.cpu import pooling
@@ -339,6 +339,20 @@ def test_threads_do_not_change_bits():
     for thread in threads:
         thread.join()
     assert alone == together
+
+
+def test_what_any_thread_finds_is_found():
+    """A NaN is met by whichever thread has its task."""
+    caller, together = threading.get_ident(), threading.Barrier(2, timeout=60)
+
+    def work(among_helpers):
+        together.wait()
+        return (threading.get_ident() != caller) == among_helpers
+
+    with sg.num_threads(2):
+        assert threads.share(lambda: work(True), 2)
+        assert threads.share(lambda: work(False), 2)
+        assert not threads.share(lambda: together.wait() and False, 2)
 
 
 def test_threads_are_counted():

@@ -139,8 +139,11 @@ def is_var(operand: Any) -> bool:
 
 def recorder(operands: Sequence[Any]) -> Any:
     """The Var of the innermost level among these operands, or None."""
-    found = [operand for operand in operands if is_var(operand)]
-    return max(found, key=lambda var: var.level.serial) if found else None
+    innermost = None
+    for operand in operands:
+        if hasattr(operand, "__specgrad__") and (innermost is None or operand.level.serial > innermost.level.serial):
+            innermost = operand
+    return innermost
 
 
 def traced(operands: tuple[Any, ...] = ()) -> bool:

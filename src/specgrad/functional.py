@@ -49,7 +49,7 @@ def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
     if dispatch.traced():
         return kind(*given, **options)
     try:
-        key = kind, marshal.dumps((given, *options.items()), 2)  # unlike ==, it tells 2 from 2.0 and True
+        key = kind, *options, marshal.dumps((given, *options.values()), 2)  # unlike ==, it tells 2 from 2.0 and True
     except ValueError:
         return kind(*given, **options)
     found: _T | None = _made.get(key)

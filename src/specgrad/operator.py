@@ -8,6 +8,7 @@ Dual numbers pushed through `value`. Who computes all this is not decided here b
 from __future__ import annotations
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -178,8 +179,9 @@ class Operator(ABC):
     def vjp(self, operands: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """One cotangent per operand, each Σ slope·gy over the outputs that read it; None where no derivative reaches."""
         given = self._given(operands)
-        shapes = (shape_of(self.name, slot.name, operand) for slot, operand in zip(self.slots, given, strict=False))
-        self._fits("cotangent", cotangent, self.output_shape(*shapes))
+        shapes = tuple(shape_of(self.name, slot.name, o) for slot, o in zip(self.slots, given, strict=False))
+        plain = all(type(operand) is np.ndarray for operand in given)
+        self._fits("cotangent", cotangent, output_shape(self, shapes) if plain else self.output_shape(*shapes))
         return *dispatch.vjp(self, given, cotangent), *[None] * (len(operands) - len(given))
 
     def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -225,6 +227,12 @@ def shape_of(name: str, argument: str, operand: Any) -> Shape:
     """The shape of an array, a Var, a Dual, a number or a nested list."""
     shape = getattr(operand, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else tuple(as_operand(name, argument, operand).shape)
+
+
+@functools.lru_cache(maxsize=256)
+def output_shape(op: Operator, shapes: tuple[Shape, ...]) -> Shape:
+    """An operator's output shape, remembered: for shapes of arrays, whose lengths are exact integers."""
+    return op.output_shape(*shapes)
 
 
 def checked_shapes(op: Operator, shapes: tuple[Any, ...]) -> tuple[Shape, ...]:

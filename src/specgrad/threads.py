@@ -80,33 +80,35 @@ def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
     share(drain, len(tasks))
 
 
-def share(work: Callable[[], None], parts: int) -> None:
-    """Call `work` here and on as many other threads as there are parts for; each call takes parts until none is left."""
+def share(work: Callable[[], Any], parts: int) -> bool:
+    """Call `work` here and on as many other threads as there are parts for; each call takes parts until none is left. Whether any call
+    returned something true."""
     if parts < 2:
-        work()
-        return
+        return bool(work())
     jobs = [Job(work) for _ in range(min(get_num_threads(), parts) - 1)]
     if jobs:
         _hire(len(jobs))
         for job in jobs:
             _jobs.put(job)
     try:
-        work()
+        found = bool(work())
     finally:
         for job in jobs:
             job.finish()
     for job in jobs:
         if job.error is not None:
             raise job.error
+        found = found or job.found
+    return found
 
 
 class Job:
     """A call that some thread of the pool makes, unless it is called off before."""
 
-    __slots__ = ("done", "error", "started", "work")
+    __slots__ = ("done", "error", "found", "started", "work")
 
-    def __init__(self, work: Callable[[], None]) -> None:
-        self.work, self.error = work, None
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work, self.error, self.found = work, None, False
         self.started, self.done = threading.Lock(), threading.Lock()
         self.done.acquire()
 
@@ -115,7 +117,7 @@ class Job:
     def start(self) -> None:
         if self.started.acquire(blocking=False):
             try:
-                self.work()
+                self.found = bool(self.work())
             except BaseException as problem:
                 self.error = problem
             finally:

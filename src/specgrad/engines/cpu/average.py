@@ -24,7 +24,7 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
     arriving = canonical(seen.plan, gy, of_output=True).view(seen.kind.stored)
     made, found = seen.plan, seen.kind
     by, over, columns = made.divisors
-    if made.small_back is not None and not found.half and by.size == 1 and not columns.size:
+    if made.small_back is not None and not found.half and by.size == 1 and columns is None:
         ints, tasks, size = made.small_back
 
         counter = np.zeros(1, np.int64)

@@ -30,6 +30,8 @@ class Kind(NamedTuple):
     """The identity of a maximum, and a number that is no reason to look closer."""
     zero: Array
     one: Any
+    code: str
+    """The computed type, as a plan is told."""
 
 
 @functools.cache
@@ -48,6 +50,7 @@ def kind(dtype: np.dtype[Any]) -> Kind | None:
         np.array([lowest, np.inf if computed.kind == "f" else 1], computed),
         np.zeros(2, computed),
         computed.type(1),
+        computed.str,
     )
 
 
@@ -64,14 +67,14 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     """Make an operand ready for kernels; only bytes in foreign order or between elements are ever copied."""
     found = kind(x.dtype)
     assert found is not None
-    size, flags = x.itemsize, x.flags
-    if flags.carray and x.dtype.isnative:  # contiguous, aligned and writable, as most are
-        made = plan(op, x.shape, None, found.half, found.computed.str, any_order)
+    if x.flags.carray and x.dtype.isnative:  # contiguous, aligned and writable, as most are
+        made = plan(op, x.shape, None, found.half, found.code, any_order)
         return Seen(made, found, (x.view(found.stored) if found.half else x).reshape(-1), 0)
+    size = x.itemsize
     if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
         x = np.array(x, found.dtype, order="C")
     steps = tuple(step // size for step in x.strides)
-    made = plan(op, x.shape, steps, found.half, found.computed.str, any_order)
+    made = plan(op, x.shape, steps, found.half, found.code, any_order)
     stored = x.view(found.stored)
     if x.flags.c_contiguous:
         return Seen(made, found, stored.reshape(-1), 0)
@@ -104,7 +107,7 @@ def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
     """Memory of this thread for one kernel at a time, kept for the next one if it is not much; its cells are anything."""
     if size > KEPT:
         return np.empty(size, dtype)
-    key = f"{purpose} {dtype.char}"
+    key = purpose + dtype.char
     found: Array | None = getattr(_at_hand, key, None)
     if found is None or found.size < size:
         room = np.empty(max(size, 4096) * dtype.itemsize + LINE, np.uint8)
@@ -116,6 +119,8 @@ def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
 
 def canonical(made: Plan, array: Array, of_output: bool) -> Array:
     """A tangent or cotangent, flat in the order in which the plan sees its operand (copied if it lies otherwise)."""
+    if made.is_in_order and array.flags.c_contiguous:
+        return array.reshape(-1)
     shape = made.lengths if of_output else made.given
     full = tuple(shape[made.back[p]] for p in range(len(shape)))
     return np.ascontiguousarray(array.reshape(full).transpose(made.seen.order)).reshape(-1)
@@ -126,10 +131,12 @@ def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
     made, found = seen.plan, seen.kind
     if out is not None:
         check_out(made.op.name, out, made.shape, found.dtype)
-    if out is not None and out.dtype.isnative:
-        as_seen = out.reshape(tuple(made.lengths[p] for p in made.back)).transpose(made.seen.order)
-        if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
-            return as_seen.view(found.stored).reshape(-1), out
+        if made.is_as_given and out.flags.carray and out.dtype.isnative:
+            return out.view(found.stored).reshape(-1), out
+        if out.dtype.isnative:
+            as_seen = out.reshape(tuple(made.lengths[p] for p in made.back)).transpose(made.seen.order)
+            if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
+                return as_seen.view(found.stored).reshape(-1), out
     memory = empty(made.lengths, found.dtype)
     flat = (memory.view(found.stored) if found.half else memory).reshape(-1)
     return flat, memory if made.is_as_given else memory.transpose(made.back).reshape(made.shape)
@@ -143,7 +150,8 @@ def room_for_input(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
         if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
             return as_seen.view(found.stored).reshape(-1), out
     memory = empty(made.given, found.dtype)
-    return memory.view(found.stored).reshape(-1), memory.transpose(made.back)
+    flat = (memory.view(found.stored) if found.half else memory).reshape(-1)
+    return flat, memory if made.is_in_order else memory.transpose(made.back)
 
 
 def handed_over(result: Array, out: Array | None) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,8 @@ from .passes import Pass
 from .plan import Plan
 from .reads import offsets
 
-NEAR, FAR = 1 << 14, 1 << 17  # cells that fit in the nearest cache, and in the second
+Divisors = tuple[Array | None, Array | None, Array | None]
+UNDIVIDED = (None, None, None)
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 
 
@@ -41,61 +41,56 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
 
 def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool | None, divides: bool = False) -> bool:
     """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0, in which the order of folding shows."""
-    found, nothing = seen.kind, seen.kind.zero[:0]
-    backwards = passes is not seen.plan.passes
-    if not backwards and seen.plan.whole and not seen.origin:
-        return fold_planes(seen, x, y, np.empty(0, np.uint8), maximum, divides)
-    if not backwards and seen.plan.direct[bool(maximum)]:
+    made, found = seen.plan, seen.kind
+    backwards = passes is not made.passes
+    if not backwards and made.whole and not seen.origin:
+        return fold_planes(seen, x, y, None, maximum, divides)
+    if not backwards and made.direct[bool(maximum)]:
         fold_inside(seen, y, maximum)
         return False
     for turn, one in enumerate(passes):
         last = turn == len(passes) - 1
         target = y if last else room_of((one.outputs,), found.computed)
-        divisors: tuple[Array, ...] = (nothing, nothing, nothing)
-        if divides and (turn == 0 if backwards else last):
-            divisors = seen.plan.divisors
+        divisors = made.divisors if divides and (turn == 0 if backwards else last) else UNDIVIDED
         bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
-        marks = np.zeros(one.outer if maximum else 0, np.uint8)
-        run_fold(one, found, x, target, bases, divisors, marks, maximum)
-        if maximum and np.count_nonzero(marks):
+        if run_fold(one, found, x, target, bases, divisors, maximum):
             return True
         x = target
     return False
 
 
-def fold_planes(seen: Seen, x: Array, y: Array, codes: Array, maximum: bool | None, divides: bool = False) -> bool:
+def fold_planes(
+    seen: Seen, x: Array, y: Array, codes: Array | None, maximum: bool | None, divides: bool = False
+) -> bool:
     """As `fold`, where each plane is one window; its winner too, where there is room for codes."""
     made, found = seen.plan, seen.kind
     by, over = (made.divisors[0][0], made.divisors[1][0]) if divides else (found.one, found.one)
-    identity, marks = found.lowest if maximum else found.zero, np.zeros(made.seen.planes if maximum else 0, np.uint8)
-    run = kernel("whole.fold_planes")
-    each_plane(made, lambda *tasks: run(x, y, codes, identity, maximum, made.whole, by, over, marks, *tasks))
-    return bool(np.count_nonzero(marks))
+    identity, run = found.lowest if maximum else found.zero, kernel("whole.fold_planes")
+    return each_plane(made, lambda *tasks: run(x, y, codes, identity, maximum, made.whole, by, over, *tasks))
 
 
 def run_fold(
-    one: Pass, found: Kind, x: Array, y: Array, bases: Array, divisors: tuple[Array, ...], marks: Array, maximum: Any
-) -> None:
-    """One pass of a fold, by the kernel for small windows if it will do."""
+    one: Pass, found: Kind, x: Array, y: Array, bases: Array, divisors: Divisors, maximum: bool | None
+) -> bool:
+    """One pass of a fold, by the kernel for small windows if it will do; whether the order of folding may show."""
     rows, reciprocals, columns = divisors
     identity, counter = found.lowest if maximum else found.zero, np.zeros(1, np.int64)
-    small = one.small is not None and rows.size <= 1 and not columns.size and bases is one.bases
-    if one.block is not None and not columns.size and bases is one.bases:
+    small = one.small is not None and (rows is None or rows.size == 1) and columns is None and bases is one.bases
+    if one.block is not None and columns is None and bases is one.bases:
         one = one.block
         bases = one.bases
 
-    def work() -> None:
+    def work() -> Any:
         room = scratch("cells", one.scratch, found.computed)
         if small:
-            by, over = (rows[0], reciprocals[0]) if rows.size else (found.one, found.one)
-            kernel("small.fold_small")(x, y, identity, maximum, one.small, by, over, marks, one.tasks, counter, room)
-        else:
-            kernel("fold.fold_windows")(
-                x, y, identity, maximum, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
-                *one.bins, rows, reciprocals, columns, marks, one.tasks, counter, room, *block_of(one, x, y),
-            )  # fmt: skip
+            by, over = (found.one, found.one) if rows is None or reciprocals is None else (rows[0], reciprocals[0])
+            return kernel("small.fold_small")(x, y, identity, maximum, one.small, by, over, one.tasks, counter, room)
+        return kernel("fold.fold_windows")(
+            x, y, identity, maximum, one.staged, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
+            *one.bins, rows, reciprocals, columns, one.tasks, counter, room, *block_of(one, x, y),
+        )  # fmt: skip
 
-    threads.share(work, len(one.tasks))
+    return threads.share(work, len(one.tasks))
 
 
 def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
@@ -105,11 +100,8 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     width = np.uint8 if made.codes <= 255 else np.int32
     codes = room_of((flat.size,), width)
     if made.is_apart and not seen.origin:
-        if made.whole:
-            marked = fold_planes(seen, seen.flat, flat, codes, maximum=True)
-        else:
-            marked = find_apart(seen, flat, codes)
-        if not marked:
+        shows = fold_planes(seen, seen.flat, flat, codes, True) if made.whole else find_apart(seen, flat, codes)
+        if not shows:
             blank(made, flat, 0)
             blank(made, codes, made.codes)
             return array, codes
@@ -118,7 +110,7 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
         blank(made, flat, 0)
         blank(made, codes, made.codes)
         return array, codes
-    x, known = seen.flat, codes[:0]
+    x, known = seen.flat, None
     for turn, one in enumerate(made.passes):
         last = turn == len(made.passes) - 1
         target = flat if last else room_of((one.outputs,), found.computed)
@@ -166,33 +158,34 @@ def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | 
 def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
     """Winners of windows that hardly overlap; whether some are left to the exact search."""
     (one,), found, counter = seen.plan.passes, seen.kind, np.zeros(1, np.int64)
-    rows, columns, marks = one.rows, one.columns, np.zeros(one.outer, np.uint8)
+    rows, columns = one.rows, one.columns
     tables = (rows.first, rows.count, rows.start, columns.first, columns.count, columns.start)
 
-    def work() -> None:
+    def work() -> Any:
         room = scratch("cells", columns.size, found.computed)
         code_room = scratch("codes", columns.size, np.dtype(np.int32))
-        kernel("whole.find_apart")(
-            seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables, marks, one.tasks, counter, room, code_room
+        return kernel("whole.find_apart")(
+            seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables, one.tasks, counter, room, code_room
         )
 
-    threads.share(work, len(one.tasks))
-    return bool(np.count_nonzero(marks))
+    return threads.share(work, len(one.tasks))
 
 
-def block_of(one: Pass, x: Array, y: Array) -> tuple[Array, Array]:
-    """Room for the planes that a pass lays out cell by cell, and for what comes of them; none if it does not."""
-    if len(one.bases) == one.outer:
-        return x[:0], y[:0]
+def block_of(one: Pass, x: Array, *results: Array) -> tuple[Array | None, ...]:
+    """Room for the planes that a pass lays out cell by cell, and for what comes of them; None if it does not."""
+    if one.block_cells is None:
+        return (None, None) if len(results) == 1 else (None, None, None)
     cells, outputs = one.block_cells
-    return scratch("block", cells, x.dtype)[:cells], scratch("block out", outputs, y.dtype)[:outputs]
+    return scratch("block", cells, x.dtype)[:cells], *(
+        scratch(f"block out {turn}", outputs, result.dtype)[:outputs] for turn, result in enumerate(results)
+    )
 
 
-def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Array, bases: Array) -> None:
+def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, codes: Array, bases: Array) -> None:
     """One pass of a search for winners; `known` are the codes of the pass before, if there was one."""
-    small = one.small is not None and not known.size and bases is one.bases and codes.itemsize == 1
+    small = one.small is not None and known is None and bases is one.bases and codes.itemsize == 1
     counter = np.zeros(1, np.int64)
-    if one.block is not None and not known.size and bases is one.bases:
+    if one.block is not None and known is None and bases is one.bases:
         one = one.block
         bases = one.bases
 
@@ -206,8 +199,7 @@ def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array, codes: Ar
         else:
             kernel("winners.find_winners")(
                 x, y, known, codes, found.lowest, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
-                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y),
-                scratch("block codes", one.block_cells[1], codes.dtype)[: one.block_cells[1]],
+                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y, codes),
             )  # fmt: skip
 
     threads.share(work, len(one.tasks))
@@ -267,27 +259,17 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
             flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[where] = 0
         walk_inside("inner.pull_inner", made, (arriving, codes, flat, found.zero), None)
         return gx
-    by_code, heads, rows, columns = made.in_input
-    reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner
-    # four planes at once where windows overlap, so that sums need not wait for one another, and what they write fits in the nearest cache;
-    # else a plane is filled apart if it fits in the second: lines that were cleared may have left it before they are met again
-    near = made.overlaps and 4 * reach <= NEAR
-    apart = bool(found.half) or (
-        not near and made.plane <= FAR and made.seen.inner * columns.size < math.prod(made.grid[1:])
-    )
-    ints = np.array([made.codes, made.seen.inner, made.plane, reach, found.half, bool(made.empty), near, apart])
+    ints, size = made.scattering
 
     def work(*tasks: Array) -> None:
-        room = scratch("cells", made.plane if apart else 0, found.computed)
-        kernel("scatter.scatter_winners")(
-            arriving, codes, flat, found.zero, ints, by_code, heads, rows, columns, *tasks, room
-        )
+        room = scratch("cells", size, found.computed)
+        kernel("scatter.scatter_winners")(arriving, codes, flat, found.zero, ints, *made.in_input, *tasks, room)
 
     each_plane(made, work)
     return gx
 
 
-def each_plane(made: Plan, work: Any) -> None:
-    """Call work(tasks, counter), which takes ranges of outer planes, on all threads."""
+def each_plane(made: Plan, work: Any) -> bool:
+    """Call work(tasks, counter), which takes ranges of outer planes, on all threads; whether any of them says so."""
     tasks, counter = made.plane_tasks, np.zeros(1, np.int64)
-    threads.share(lambda: work(tasks, counter), len(tasks))
+    return threads.share(lambda: work(tasks, counter), len(tasks))

@@ -6,6 +6,7 @@ the kernels are the same for every pass.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,6 @@ NARROW = 40  # columns of planes that are better laid out cell by cell
 BLOCK = 1 << 11  # cells of such a plane at most
 TILE = 4096  # cells of a row that are worked on at once
 LEAST, MOST = 1 << 15, 1 << 18  # cells read or written by one task
-NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,21 @@ class Pass:
     block: Pass | None = None
     """The pass over a few planes that are laid out cell by cell, where rows are better made longer so."""
 
-    @property
-    def bins(self) -> tuple[Integers, Integers]:
-        """The bins of the columns where they are not uniform."""
-        return (NOTHING, NOTHING) if self.columns.taps else (self.columns.first, self.columns.count)
+    @functools.cached_property
+    def staged(self) -> bool | None:
+        """Whether rows are copied before they are folded, or None; kernels are compiled apart for either."""
+        return True if self.ints[10] else None
 
-    @property
-    def block_cells(self) -> tuple[int, int]:
+    @functools.cached_property
+    def bins(self) -> tuple[Integers | None, Integers | None]:
+        """The bins of the columns where they are not uniform."""
+        return (None, None) if self.columns.taps else (self.columns.first, self.columns.count)
+
+    @functools.cached_property
+    def block_cells(self) -> tuple[int, int] | None:
         """How many cells a block has before and after, if this is the pass over one."""
         if len(self.bases) == self.outer:
-            return 0, 0
+            return None
         return self.rows.size * self.columns.size * self.inner, self.rows.length * self.columns.length * self.inner
 
     @property

@@ -27,6 +27,7 @@ from .passes import (
 )
 from .reads import FEW, SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
 
+NEAR, FAR = 1 << 14, 1 << 17  # cells that fit in the nearest cache, and in the second
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
 
@@ -43,7 +44,7 @@ class Plan:
     given: Shape
     """The operand's shape, in the order in which it is seen."""
     computed: str
-    in_order: bool
+    is_row_major: bool
     """Whether the spatial axes stand in the operator's order."""
 
     @property
@@ -69,7 +70,12 @@ class Plan:
     @functools.cached_property
     def is_as_given(self) -> bool:
         """Whether an output in the order seen is the operator's output."""
-        return self.lengths == self.shape and self.back == tuple(range(len(self.back)))
+        return self.lengths == self.shape and self.is_in_order
+
+    @functools.cached_property
+    def is_in_order(self) -> bool:
+        """Whether axes are seen in the order in which they were given."""
+        return self.back == tuple(range(len(self.back)))
 
     @functools.cached_property
     def passes(self) -> tuple[Pass, ...]:
@@ -109,7 +115,7 @@ class Plan:
         by, _, columns = self.divisors
         length, width = (axis.length for axis in self.axes)
         divisors = np.broadcast_to(
-            by[:, None] * (columns if columns.size else np.ones(width, by.dtype)), (length, width)
+            by[:, None] * (np.ones(width, by.dtype) if columns is None else columns), (length, width)
         )
         rows, read = axes
         near = np.where(read.count > 0, read.first, width)
@@ -162,7 +168,7 @@ class Plan:
     @functools.cached_property
     def is_apart(self) -> bool:
         """Whether winners are better looked for in their windows: these hardly overlap, are not tiny, and have rows that lie whole."""
-        if len(self.passes) > 1 or self.passes[0].ints[10] or self.seen.inner > 1:
+        if len(self.passes) > 1 or self.passes[0].staged or self.seen.inner > 1:
             return False
         rows, columns = self.passes[0].rows, self.passes[0].columns
         read = rows.count.clip(0).sum() * columns.count.clip(0).sum()
@@ -216,8 +222,8 @@ class Plan:
         """Whether sums, and maxima, of planes that lie side by side are better folded tap by tap, in the operator's order, all axes at once."""
         taps, (by, _, columns) = math.prod(r.most for r in self.reads), self.divisors
         return (
-            self.inside is not None and taps <= 9 and by.size == 1 and not columns.size,
-            self.inside is not None and taps <= (8 if len(self.reads) > 2 else 4) and self.in_order,
+            self.inside is not None and taps <= 9 and by.size == 1 and columns is None,
+            self.inside is not None and taps <= (8 if len(self.reads) > 2 else 4) and self.is_row_major,
         )
 
     @functools.cached_property
@@ -247,7 +253,7 @@ class Plan:
         ]
 
     @functools.cached_property
-    def divisors(self) -> tuple[npt.NDArray[Any], ...]:
+    def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]:
         """What sums are divided by: a factor per row or one for all, its reciprocal, and one per column where columns differ."""
         dtype = np.dtype(self.computed)
         override = getattr(self.op, "divisor_override", None)
@@ -258,11 +264,12 @@ class Plan:
         rows, rest = (counts[0], counts[1:]) if len(counts) > 1 else (SINGLE + 1, counts)
         columns = functools.reduce(lambda a, b: (a[:, None] * b).reshape(-1), rest)
         rows = rows * (1 if override is None else override)
-        if (columns == columns[:1]).all():
-            rows, columns = rows * columns[:1].prod(), columns[:0]
+        alike = (columns == columns[:1]).all()
+        if alike:
+            rows = rows * columns[:1].prod()
             rows = rows[:1] if (rows == rows[:1]).all() else rows
         by = rows.astype(dtype)
-        return by, 1 / by, np.repeat(columns, self.seen.inner).astype(dtype)
+        return by, 1 / by, None if alike else np.repeat(columns, self.seen.inner).astype(dtype)
 
     @functools.cached_property
     def codes(self) -> int:
@@ -281,6 +288,21 @@ class Plan:
     def in_input(self) -> tuple[Integers, Integers, Integers, Integers]:
         """`places` in one plane of an input that lies in the order seen."""
         return self.places(strides((*(axis.size for axis in self.axes), self.seen.inner))[:-1])
+
+    @functools.cached_property
+    def scattering(self) -> tuple[Integers, int]:
+        """The numbers of the kernel that scatters cotangents to winners, and its scratch.
+
+        It fills four planes at once where windows overlap, so that sums need not wait for one another, and what they write fits in the nearest
+        cache; else a plane is filled apart if it fits in the second: lines that were cleared may have left it before they are met again.
+        """
+        by_code, _, _, columns = self.in_input
+        reach = int(by_code[-1] + columns.max(initial=0)) + self.seen.inner
+        near = self.overlaps and 4 * reach <= NEAR
+        wide = self.seen.inner * columns.size >= math.prod(self.grid[1:])
+        apart = self.half > 0 or (not near and self.plane <= FAR and not wide)
+        numbers = [self.codes, self.seen.inner, self.plane, reach, self.half, bool(self.empty), near, apart]
+        return np.array(numbers), self.plane if apart else 0
 
     @functools.cached_property
     def in_plane(self) -> tuple[Integers, Integers, Integers, Integers]:

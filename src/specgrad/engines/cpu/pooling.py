@@ -12,6 +12,7 @@ axis, of the operand's size after that axis was folded, and the derivatives of t
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, cast
 
@@ -32,17 +33,22 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     x = operands[0]
     if type(x) is not np.ndarray:
         return f"it takes NumPy arrays only, not {type(x).__name__}"
-    found = kind(x.dtype)
+    return refuses_arrays(op, x.dtype, x.shape)
+
+
+@functools.lru_cache(maxsize=256)
+def refuses_arrays(op: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str | None:
+    found = kind(dtype)
     if found is None:
-        return f"it does not take {x.dtype}"
+        return f"it does not take {dtype}"
     if found.dtype.kind in "iu" and not isinstance(op, Maximum):
         return "it takes integers for a maximum only"
     if found.dtype.kind in "iu" and isinstance(op, Maximum) and op.ties == "split":
         return "integers do not split"
-    if isinstance(op, Maximum) and spanned(op, x.shape) >= 1 << 31:
+    if isinstance(op, Maximum) and spanned(op, shape) >= 1 << 31:
         return "windows span 2^31 places or more"
-    if isinstance(op, SmoothMaxPool) and not Numbers(x.dtype).holds(op.beta):
-        return f"beta is 0 or infinite as {x.dtype}"
+    if isinstance(op, SmoothMaxPool) and not Numbers(dtype).holds(op.beta):
+        return f"beta is 0 or infinite as {dtype}"
     return None
 
 
@@ -57,16 +63,28 @@ def spanned(op: Any, shape: tuple[int, ...]) -> int:
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
-    if isinstance(op, SmoothMaxPool):
+    fold = fold_of(op)
+    if fold is smooth:
         return write(op.name, smooth.value(op, x, keeps=False)[0], out)
-    return (maximum if isinstance(op, Maximum) else average).value(op, x, out)
+    return fold.value(op, x, out)
+
+
+def fold_of(op: Any) -> Any:
+    """Which fold runs this operator."""
+    return fold_of_kind(type(op))  # type: ignore[arg-type]
+
+
+@functools.cache
+def fold_of_kind(kind: type) -> Any:
+    return smooth if issubclass(kind, SmoothMaxPool) else maximum if issubclass(kind, Maximum) else average
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
-    if isinstance(op, Average) or (isinstance(op, Maximum) and op.ties != "first"):
+    fold = fold_of(op)
+    if fold is average or (fold is maximum and op.ties != "first"):
         return forward(op, operands, out), recall(op, operands)
-    if isinstance(op, SmoothMaxPool):
+    if fold is smooth:
         value, pairs = smooth.value(op, x, keeps=True)
         return write(op.name, value, out), pairs
     return maximum.keep(op, x, out)
@@ -74,9 +92,10 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     (x,) = operands
-    if isinstance(op, Average):
+    fold = fold_of(op)
+    if fold is average:
         return see(op, x, any_order=True)
-    if isinstance(op, Maximum) and op.ties != "first":
+    if fold is maximum and op.ties != "first":
         return chain.tie(op, x)
     return keep(op, operands)[1]
 
@@ -124,12 +143,11 @@ def pull(
         check_out(op.name, target, x.shape, x.dtype.newbyteorder("="))
         if np.may_share_memory(target, gy):
             return (write(op.name, pull(op, operands, kept, gy)[0], target),)
-    if isinstance(op, SmoothMaxPool):
+    fold = fold_of(op)
+    if fold is smooth:
         gx = smooth.pull(kept, gy)
-    elif isinstance(op, Average):
-        gx = average.pull(kept, gy, target)
-    elif op.ties == "first":
-        gx = maximum.pull(kept, gy, target)
+    elif fold is average or op.ties == "first":
+        gx = fold.pull(kept, gy, target)
     else:
         gx = chain.pull(kept, gy)
     return (gx if gx is target else handed_over(gx.reshape(x.shape), target),)

@@ -157,7 +157,7 @@ def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
                 if keeps
                 else (scratch(f"{name} {turn}", size + VECTOR, found.computed)[:size] for name in ("extreme", "sum"))
             )
-            kernel("smooth.smooth_pass")(
+            kernel("smooth.fold_lines" if one.ints[2] == 1 else "smooth.fold_rows")(
                 cells, totals, extremes, sums, known, one.ints, one.zeros, one.mass, 0, (stop - start) * one.lines,
                 *at_hand(one.ints, found),
             )  # fmt: skip
@@ -204,8 +204,8 @@ def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
                 target = room_of(made, way, result, start, stop)
             else:
                 target = scratch(f"moved {turn}", size + VECTOR, found.computed)[:size]
-            kernel("smooth.smooth_move")(
-                *before, extremes, sums, arriving, target, pulls, turn == last, one.read, known, one.ints, 0,
+            kernel("smooth.move_lines" if one.ints[2] == 1 else "smooth.move_rows")(
+                *before, extremes, sums, arriving, target, None if pulls else True, turn == last, one.read, known, one.ints, 0,
                 (stop - start) * one.lines, *at_hand(one.ints, found),
             )  # fmt: skip
             arriving = target

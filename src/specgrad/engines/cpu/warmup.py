@@ -23,10 +23,13 @@ def steps(dtypes: tuple[str, ...] = ("float32", "float64")) -> Iterator[tuple[st
         SmoothMaxPool((2, 2), beta=1.0),
     )
     for dtype in dtypes:
-        x = np.arange(512.0).reshape(2, 16, 16).astype(dtype)
+        few, many = (
+            np.arange(256.0 * n).reshape(n, 16, 16).astype(dtype) for n in (2, 64)
+        )  # many are laid out side by side
         for op in common:
-            yield f"{op.name} {dtype}", functools.partial(_run, op, x)
+            yield f"{op.name} {dtype}", functools.partial(_run, op, few, many)
 
 
-def _run(op: Any, x: Any) -> None:
-    op.vjp((x,), op(x))
+def _run(op: Any, *inputs: Any) -> None:
+    for x in inputs:
+        op.vjp((x,), op(x))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .compiling import compiled
 from .rows import copy
-from .vectors import at, compiled, take
+from .vectors import at, take
 
 
 @compiled
@@ -18,7 +19,7 @@ def spread_bins(g, gx, zero, row_first, row_count, near, far, divisors, tasks, c
     shares, down, line = at(scratch, 0), at(scratch, windows), at(scratch, windows + columns + 1)
     down[columns] = zero[0]
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for plane in range(tasks[t, 0], tasks[t, 1]):
             arriving = at(g, plane * windows)
             for i in range(windows):

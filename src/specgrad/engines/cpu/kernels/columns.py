@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from numba import njit
 
+from .compiling import compiled
 from .rows import copy, fill, into2
-from .vectors import at, compiled
+from .vectors import at
 
 
 @njit(nogil=True, inline="always")

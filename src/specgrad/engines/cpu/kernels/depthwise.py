@@ -7,8 +7,9 @@ vector; padding is multiplied here, so weights must be finite.
 
 from __future__ import annotations
 
+from .compiling import compiled, inline
 from .rows import copy, fill, lay_out
-from .vectors import at, compiled, get, inline, lanes, multiply_add, put, splat, sum_of, take
+from .vectors import at, get, lanes, multiply_add, put, splat, sum_of, take
 
 
 @inline
@@ -41,7 +42,7 @@ def correlate_planes(wide, weight, bias, narrow, rows, ints, tasks, counter, scr
     zero = laid[0]
     find_places(places, taps, stride, before, dilation, room, left)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for plane in range(tasks[t, 0], tasks[t, 1]):
             stage(laid, room, left, at(wide, plane * height * width), height, width, stride)
             for n in range(channels):
@@ -80,7 +81,7 @@ def weigh_planes(wide, narrow, weight, images, rows, ints, tasks, counter, scrat
     zero = scratch[0]
     find_places(places, taps, stride, before, dilation, room, left)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for group in range(tasks[t, 0], tasks[t, 1]):
             fill(at(weight, group * channels * outer * taps), channels * outer * taps, 0)
             for image in range(images):
@@ -110,7 +111,7 @@ def spread_planes(narrow, weight, bias, wide, rows, ints, low, high, tasks, coun
     stride, before, dilation = ints[6], ints[7], ints[8]
     outer = rows.shape[1]
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for plane in range(tasks[t, 0], tasks[t, 1]):
             cells = at(wide, plane * height * width)
             if bias.size > 0:

@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
+from .compiling import PART
 from .vectors import cell_of, either, equals, exceeds, greater, lesser, multiply_add, splat
 
 
@@ -28,7 +29,7 @@ def exponential(x):
     raise NotImplementedError
 
 
-@overload(exponential, strict=False, jit_options={"error_model": "numpy"})
+@overload(exponential, strict=False, jit_options=PART)
 def _exponential(x):
     real = _real(x)
     log2e = real(1.4426950408889634)
@@ -59,7 +60,7 @@ def e_to(r):
     raise NotImplementedError
 
 
-@overload(e_to, strict=False, jit_options={"error_model": "numpy"})
+@overload(e_to, strict=False, jit_options=PART)
 def _e_to(r):
     real = _real(r)
     one = real(1)
@@ -100,7 +101,7 @@ def logarithm(x):
     raise NotImplementedError
 
 
-@overload(logarithm, strict=False, jit_options={"error_model": "numpy"})
+@overload(logarithm, strict=False, jit_options=PART)
 def _logarithm(x):
     real = _real(x)
     one, half, zero, infinity, root = real(1), real(0.5), real(0), real(np.inf), real(math.sqrt(0.5))
@@ -125,7 +126,7 @@ def log_rest(f, square):
     raise NotImplementedError
 
 
-@overload(log_rest, strict=False, jit_options={"error_model": "numpy"})
+@overload(log_rest, strict=False, jit_options=PART)
 def _log_rest(f, square):
     real = _real(f)
     if real is np.float32:
@@ -207,7 +208,7 @@ def pivot(extreme):
     raise NotImplementedError
 
 
-@overload(pivot, strict=False, jit_options={"error_model": "numpy"})
+@overload(pivot, strict=False, jit_options=PART)
 def _pivot(extreme):
     zero = _real(extreme)(0)
     return lambda extreme: either(equals(extreme - extreme, splat(zero, extreme)), extreme, splat(zero, extreme))

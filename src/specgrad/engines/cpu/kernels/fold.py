@@ -7,6 +7,10 @@ cell: some three folds down, whatever the height of the window (prefixes and suf
 
 from __future__ import annotations
 
+from numba import types
+from numba.extending import overload
+
+from .compiling import PART, compiled, inline
 from .rows import (
     copy,
     fill,
@@ -27,10 +31,8 @@ from .rows import (
 from .vectors import (
     at,
     combine,
-    compiled,
     evens,
     get,
-    inline,
     is_watched,
     lanes,
     odds,
@@ -44,9 +46,49 @@ from .vectors import (
 FEW = 7  # windows of up to so many rows are folded directly
 
 
-@inline
-def across(source, spare, room, target, outputs, inner, taps, stride, dilation, maximum):
+def fold_down(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
+    """target = the fold of `count` rows: where they lie, `apart` cells from one another, or if they are staged from `first` on, `step`
+    apart, in a ring of so many slots."""
+    raise NotImplementedError
+
+
+@overload(fold_down, strict=False, jit_options=PART)
+def _fold_down(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
+    return fold_lying if isinstance(staged, types.NoneType) else fold_staged
+
+
+def fold_lying(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
+    fold_rows(target, n, at(flat, offset), apart, count, maximum)
+
+
+def fold_staged(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
+    a, b = at(ring, first % slots * n), at(ring, (first + step) % slots * n)
+    if count == 1:
+        copy(target, n, a)
+    elif count == 2:
+        fold2(target, n, a, b, maximum)
+    else:
+        fold3(target, n, a, b, at(ring, (first + 2 * step) % slots * n), maximum)
+        last = first + (count - 1) * step
+        for row in range(first + 3 * step, last, 2 * step):
+            into3(target, n, at(ring, row % slots * n), at(ring, (row + step) % slots * n), maximum)
+        if count > 3 and count % 2 == 0:
+            into2(target, n, at(ring, last % slots * n), maximum)
+
+
+def fold_across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
+    """A row of outputs from the row that its rows were folded into: by `across`, or by `across_bins` if there are bins."""
+    raise NotImplementedError
+
+
+@overload(fold_across, strict=False, jit_options=PART)
+def _fold_across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
+    return across if isinstance(first, types.NoneType) else across_bins
+
+
+def across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
     """target[o] = fold over j < taps of source[o*stride + j*dilation], for runs of `inner` cells each."""
+    outputs = right - left
     if stride == 1 or (inner == 1 and taps > 4 * stride):
         n = ((outputs - 1) * stride + 1) * inner
         dense = target if stride == 1 else at(spare, 2 * room)
@@ -89,8 +131,7 @@ def across(source, spare, room, target, outputs, inner, taps, stride, dilation, 
             target[o] = folded
 
 
-@inline
-def across_bins(source, target, inner, first, count, left, right, maximum):
+def across_bins(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
     """target[o] = fold over the cells first[o] to first[o] + count[o], the row beginning with the first cell of `left`."""
     for o in range(left, right):
         cells = at(source, (first[o] - first[left]) * inner)
@@ -108,11 +149,12 @@ def across_bins(source, target, inner, first, count, left, right, maximum):
 
 
 @inline
-def divide(row, n, by, reciprocal, columns, some):
-    """row /= by * columns, or by `by` alone where there are no columns."""
-    if some:
+def divide(row, n, by, reciprocal, columns, first):
+    """row /= by * columns from the first on, or by `by` alone where there are no columns."""
+    if columns is not None:
+        own = at(columns, first)
         for i in range(n):
-            row[i] = row[i] / (by * columns[i])
+            row[i] = row[i] / (by * own[i])
         return
     step = lanes(row)
     if n < step:
@@ -148,6 +190,7 @@ def fold_windows(
     y,
     identity,
     maximum,
+    staged,
     ints,
     bases,
     row_low,
@@ -158,17 +201,17 @@ def fold_windows(
     divisors,
     reciprocals,
     column_divisor,
-    marks,
     tasks,
     counter,
     scratch,
     laid,
     laid_out,
 ):
-    """Fold the windows of the tasks it takes (outer, row and column ranges); mark the planes whose maximum is not plain.
+    """Fold the windows of the tasks it takes (outer, row and column ranges). Returns whether the order of folding may show in a maximum.
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
-    some columns each, which are near enough for rows to stay in the nearest cache.
+    some columns each, which are near enough for rows to stay in the nearest cache. What is None is compiled without: a block, bins,
+    divisors, and `staged`, which says that rows are copied before they are folded.
     """
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
@@ -179,25 +222,26 @@ def fold_windows(
         ints[5],
         ints[6],
     )
-    step, block, slots, staged, half, divide_before = ints[7], ints[8], ints[9], ints[10] != 0, ints[11], ints[12] != 0
+    step, block, slots, half, divide_before = ints[7], ints[8], ints[9], ints[11], ints[12] != 0
     up, offset, taps, stride, dilation = ints[13], ints[14], ints[15], ints[16], ints[17]
-    bins, by_column = bin_first.size > 0, column_divisor.size > 0
-    blocked, together = laid.size > 0, inner
     plane, plane_out = ints[18] * width, height_out * width_out
+    source_cells, target_cells = x, y
+    begins, ends, every = 4, 5, ints[20]
+    if laid is not None:
+        source_cells, target_cells = laid, laid_out
+        begins, ends, every = 0, 1, inner
+    shows = False
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
-        source_cells, target_cells = laid if blocked else x, laid_out if blocked else y
-        for begin in range(
-            tasks[t, 0 if blocked else 4], tasks[t, 1 if blocked else 5], together if blocked else ints[20]
-        ):
-            if blocked:
-                first_plane = min(begin, bases.size - together)
-                transpose(at(x, first_plane * plane), together, plane, at(laid, 0))
+        for begin in range(tasks[t, begins], tasks[t, ends], every):
+            if laid is not None:
+                first_plane = min(begin, bases.size - inner)
+                transpose(at(x, first_plane * plane), inner, plane, at(laid, 0))
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
                 left, right = begin, min(begin + ints[20], tasks[t, 5])
-            if bins:
+            if bin_first is not None:
                 first_cell, lead = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
                 span = last_cell - first_cell
@@ -208,14 +252,20 @@ def fold_windows(
                 last_cell = max(first_cell, min(width, (origin + span - 1 - offset) // up + 1))
                 lead = offset + first_cell * up - origin
             n, room = (last_cell - first_cell) * inner, span * inner
-            whole = not bins and up == 1 and lead == 0 and room == n
-            straight = whole and taps == 1 and stride == 1
-            # a single row can be folded across where it lies
-            lies = whole and not staged and (stride == 1 or stride == taps)
+            straight = lies = False
+            if bin_first is None:
+                whole = up == 1 and lead == 0 and room == n
+                straight = whole and taps == 1 and stride == 1
+                # a single row can be folded across where it lies
+                lies = whole and not straight and (stride == 1 or stride == taps)
+            if staged is not None:
+                lies = False
             blank = identity[0]
             eye = at(scratch, 0)
             ring = at(eye, lanes(eye))
-            suffixes = at(ring, slots * n if staged else 0)
+            suffixes = ring
+            if staged is not None:
+                suffixes = at(ring, slots * n)
             prefix = at(suffixes, block * n)
             spread = at(prefix, n)
             result = at(spread, room)
@@ -223,7 +273,9 @@ def fold_windows(
             fill(spread, room, blank)
             down = at(spread, lead * inner) if up == 1 else spare
             size = (right - left) * inner
-            divide_after_rows = not divide_before and divisors.size > 1
+            alike = True  # rows that are folded from the same rows
+            if divisors is not None:
+                alike = divide_before or divisors.size == 1
             for outer in range(outer_start, outer_stop):
                 base = bases[outer] + first_cell * x_column
                 staged_to = 0
@@ -235,19 +287,19 @@ def fold_windows(
                     last = f + (count - 1) * step
                     highest = max(highest, last)
                     where = ((outer * height_out + r) * width_out + left) * inner
-                    if r > top and f == row_first[r - 1] and count == row_count[r - 1] and not divide_after_rows:
+                    if r > top and f == row_first[r - 1] and count == row_count[r - 1] and alike:
                         copy(at(target_cells, where), size, at(target_cells, where - width_out * inner))
                         continue
                     folded = place(target_cells, where, result)
                     target, source = folded if straight else down, spread
-                    if staged:
+                    if staged is not None:
                         for row in range(max(staged_to, row_low[r]), last + 1):
                             kept = at(ring, row % slots * n)
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, kept, n)
-                            if divide_before:
+                            if divisors is not None and divide_before:
                                 which = min(row, divisors.size - 1)
                                 by, over = divisors[which], reciprocals[which]
-                                divide(kept, n, by, over, at(column_divisor, first_cell * inner), by_column)
+                                divide(kept, n, by, over, column_divisor, first_cell * inner)
                         staged_to = max(staged_to, last + 1)
                     if count <= 0:
                         fill(target, n, blank)
@@ -280,23 +332,10 @@ def fold_windows(
                             fold2(target, n, suffix, prefix, maximum)
                         else:
                             copy(target, n, prefix if f == here * block else suffix)
-                    elif staged and count == 1:
-                        copy(target, n, at(ring, f % slots * n))
-                    elif staged:
-                        a, b = at(ring, f % slots * n), at(ring, (f + step) % slots * n)
-                        if count == 2:
-                            fold2(target, n, a, b, maximum)
-                        else:
-                            fold3(target, n, a, b, at(ring, (f + 2 * step) % slots * n), maximum)
-                        for row in range(f + 3 * step, last, 2 * step):
-                            into3(target, n, at(ring, row % slots * n), at(ring, (row + step) % slots * n), maximum)
-                        if count > 3 and count % 2 == 0:
-                            into2(target, n, at(ring, last % slots * n), maximum)
-                    elif count == 1 and lies and not straight:
+                    elif count == 1 and lies:
                         source = row_at(source_cells, base + f * x_row, ring, f, slots, n, staged)
                     else:
-                        first = row_at(source_cells, base + f * x_row, ring, f, slots, n, staged)
-                        fold_rows(target, n, first, step * x_row, count, maximum)
+                        fold_down(target, n, source_cells, base + f * x_row, step * x_row, ring, f, step, count, slots, staged, maximum)  # fmt: skip
                     if up > 1:
                         if inner == 1:
                             for i in range(n):
@@ -304,29 +343,23 @@ def fold_windows(
                         else:
                             for i in range(n // inner):
                                 copy(at(spread, (lead + i * up) * inner), inner, at(down, i * inner))
-                    if bins:
-                        across_bins(spread, folded, inner, bin_first, bin_count, left, right, maximum)
-                    elif not straight:
-                        across(source, spare, room, folded, right - left, inner, taps, stride, dilation, maximum)
-                    if not divide_before and divisors.size > 0:
+                    if not straight:
+                        fold_across(
+                            source, spare, room, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, maximum
+                        )  # fmt: skip
+                    if divisors is not None and not divide_before:
                         which = min(r, divisors.size - 1)
-                        divide(
-                            folded,
-                            size,
-                            divisors[which],
-                            reciprocals[which],
-                            at(column_divisor, left * inner),
-                            by_column,
-                        )
+                        divide(folded, size, divisors[which], reciprocals[which], column_divisor, left * inner)
                     watch_row(eye, folded, size, maximum)
                     settle(folded, size, half, target_cells, where)
                 if is_watched(get(eye, 0), maximum):
                     for row in range(row_low[top], highest + 1):
-                        if staged:
+                        if staged is not None:
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, ring, n)
                         if not is_plain(row_at(source_cells, base + row * x_row, ring, 0, 1, 0, staged), n):
-                            marks[outer] = 1
+                            shows = True
                             break
-            if blocked:
-                transpose(at(laid_out, 0), plane_out, together, at(y, first_plane * plane_out))
+            if laid is not None:
+                transpose(at(laid_out, 0), plane_out, inner, at(y, first_plane * plane_out))
         t = take(counter)
+    return shows

@@ -13,11 +13,11 @@ import math
 
 import numpy as np
 
+from .compiling import compiled, inline
 from .rows import copy, fill
 from .vectors import (
     at,
     beats,
-    compiled,
     either,
     equals,
     exceeds,
@@ -25,7 +25,6 @@ from .vectors import (
     get,
     get_with,
     greater,
-    inline,
     lanes,
     plus,
     put,
@@ -61,7 +60,7 @@ def fold_inner(x, y, identity, maximum, by, over, inner, ints, bases, heads, row
     taps, n, across, down, deep = at(listed, 0), 0, 0, 0, 0
     step, is_exact = lanes(x), math.frexp(by)[0] == 0.5  # then so is the product with its reciprocal
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):
@@ -144,7 +143,7 @@ def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, 
     taps, n, across, down, deep = at(listed, 0), 0, 0, 0, 0
     led, apart, step = at(scratch, 0), ints[2, 1] * ints[2, 0], lanes(x)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):
@@ -204,7 +203,7 @@ def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tas
     apart, step = ints[2, 1] * ints[2, 0], lanes(g)
     nothing = splat(zero[0], get(at(g, 0), 0))
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):

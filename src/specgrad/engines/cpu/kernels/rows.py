@@ -7,11 +7,13 @@ cells that are what they are, 1 for float16, 2 for bfloat16. Nothing here knows 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .vectors import BITS, Vector, at, combine, combined, evens, get, inline, lanes, odds, put, transpose4
+from .compiling import PART, inline
+from .vectors import BITS, Vector, at, combine, combined, evens, get, lanes, odds, put, transpose4
 
 
 @intrinsic
@@ -82,7 +84,7 @@ def read(source, step, inner, inner_step, half, target, n):
     raise NotImplementedError
 
 
-@overload(read, strict=False, jit_options={"error_model": "numpy"})
+@overload(read, strict=False, jit_options=PART)
 def _read(source, step, inner, inner_step, half, target, n):
     if source.dtype == target.dtype:
 
@@ -118,7 +120,7 @@ def widen(cell, half, sample):
     raise NotImplementedError
 
 
-@overload(widen, strict=False, jit_options={"error_model": "numpy"})
+@overload(widen, strict=False, jit_options=PART)
 def _widen(cell, half, sample):
     if cell == sample.dtype:
         return lambda cell, half, sample: cell
@@ -130,7 +132,7 @@ def place(flat, offset, spare):
     raise NotImplementedError
 
 
-@overload(place, strict=False, jit_options={"error_model": "numpy"})
+@overload(place, strict=False, jit_options=PART)
 def _place(flat, offset, spare):
     if flat.dtype == spare.dtype:
         return lambda flat, offset, spare: at(flat, offset)
@@ -142,7 +144,7 @@ def settle(row, n, half, flat, offset):
     raise NotImplementedError
 
 
-@overload(settle, strict=False, jit_options={"error_model": "numpy"})
+@overload(settle, strict=False, jit_options=PART)
 def _settle(row, n, half, flat, offset):
     if row.dtype == flat.dtype:
         return lambda row, n, half, flat, offset: None
@@ -164,7 +166,7 @@ def write_out(row, n, half, flat, offset):
     raise NotImplementedError
 
 
-@overload(write_out, strict=False, jit_options={"error_model": "numpy"})
+@overload(write_out, strict=False, jit_options=PART)
 def _write_out(row, n, half, flat, offset):
     if row.dtype == flat.dtype:
         return lambda row, n, half, flat, offset: copy(at(flat, offset), n, row)
@@ -172,16 +174,14 @@ def _write_out(row, n, half, flat, offset):
 
 
 def row_at(flat, offset, ring, row, slots, n, staged):
-    """A row where it lies, or its staged copy in a ring of so many slots of n cells."""
+    """A row where it lies or, if it is staged, its copy in a ring of so many slots of n cells."""
     raise NotImplementedError
 
 
-@overload(row_at, strict=False, jit_options={"error_model": "numpy"})
+@overload(row_at, strict=False, jit_options=PART)
 def _row_at(flat, offset, ring, row, slots, n, staged):
-    if flat.dtype == ring.dtype:
-        return lambda flat, offset, ring, row, slots, n, staged: (
-            at(ring, row % slots * n) if staged else at(flat, offset)
-        )
+    if isinstance(staged, types.NoneType):
+        return lambda flat, offset, ring, row, slots, n, staged: at(flat, offset)
     return lambda flat, offset, ring, row, slots, n, staged: at(ring, row % slots * n)
 
 
@@ -190,7 +190,7 @@ def is_plain(row, n):
     raise NotImplementedError
 
 
-@overload(is_plain, strict=False, jit_options={"error_model": "numpy"})
+@overload(is_plain, strict=False, jit_options=PART)
 def _is_plain(row, n):
     if not isinstance(row.dtype, types.Float):
         return lambda row, n: True
@@ -226,15 +226,15 @@ def _folded(builder, kind, maximum, cells):
     return cells[0]
 
 
-def _fold(typingctx, target, n, rows, maximum, in_place=False):
+def _fold(target, rows, maximum, in_place=False, inlined=False):
     """The signature and the code of a loop target[i] = fold of row[i], by vectors.
 
-    Written in LLVM's own terms: as functions, each of these would be compiled for itself and again wherever it is used.
+    Written in LLVM's own terms, as one function of the kernel that all its folds of this kind call, unless it is `inlined`: loops are what
+    takes long to compile, and rows are long enough for calls.
     """
     vector = Vector(target.dtype, BITS // target.dtype.bitwidth)
 
-    def codegen(context, builder, signature, args):
-        to, count, sources = args[0], args[1], args[2 : 2 + len(rows)]
+    def write_loop(context, builder, to, count, *sources):
         sources = [to, *sources] if in_place else sources
         index, step = count.type, count.type(vector.lanes)
 
@@ -261,6 +261,22 @@ def _fold(typingctx, target, n, rows, maximum, in_place=False):
                 with cgutils.for_range_slice(builder, index(0), last, step, index) as (i, _):
                     write(*one(vector, i))
                 write(*end)
+
+    def codegen(context, builder, signature, args):
+        args = args[: 2 + len(rows)]
+        if inlined:
+            write_loop(context, builder, *args)
+            return context.get_dummy_value()
+        kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
+        name = f"specgrad.fold.{target.dtype}.{maximum}.{len(rows)}.{in_place}"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        if function.is_declaration:
+            function.linkage = "linkonce_odr"  # modules that are linked share one
+            function.attributes.add("noinline")
+            own = ir.IRBuilder(function.append_basic_block())
+            write_loop(context, own, *function.args)
+            own.ret_void()
+        builder.call(function, args)
         return context.get_dummy_value()
 
     return types.void(target, types.intp, *rows, maximum), codegen
@@ -269,44 +285,56 @@ def _fold(typingctx, target, n, rows, maximum, in_place=False):
 @intrinsic
 def copy(typingctx, target, n, a):
     """target = a."""
-    signature, codegen = _fold(typingctx, target, n, (a,), types.none)
+    signature, codegen = _fold(target, (a,), types.none)
     return types.void(*signature.args[:-1]), codegen
 
 
 @intrinsic
 def fold2(typingctx, target, n, a, b, maximum):
     """target = a and b."""
-    return _fold(typingctx, target, n, (a, b), maximum)
+    return _fold(target, (a, b), maximum)
 
 
 @intrinsic
 def fold3(typingctx, target, n, a, b, c, maximum):
     """target = a, b and c."""
-    return _fold(typingctx, target, n, (a, b, c), maximum)
+    return _fold(target, (a, b, c), maximum)
+
+
+@intrinsic
+def fold2_here(typingctx, target, n, a, b, maximum):
+    """As `fold2`, in a loop of its own: for the one place where most of a kernel's time is spent."""
+    return _fold(target, (a, b), maximum, inlined=True)
+
+
+@intrinsic
+def fold3_here(typingctx, target, n, a, b, c, maximum):
+    """As `fold3`, in a loop of its own."""
+    return _fold(target, (a, b, c), maximum, inlined=True)
 
 
 @intrinsic
 def fold5(typingctx, target, n, a, b, c, d, e, maximum):
     """target = a, b, c, d and e."""
-    return _fold(typingctx, target, n, (a, b, c, d, e), maximum)
+    return _fold(target, (a, b, c, d, e), maximum)
 
 
 @intrinsic
 def into2(typingctx, target, n, a, maximum):
     """target = target and a."""
-    return _fold(typingctx, target, n, (a,), maximum, in_place=True)
+    return _fold(target, (a,), maximum, in_place=True)
 
 
 @intrinsic
 def into3(typingctx, target, n, a, b, maximum):
     """target = target, a and b."""
-    return _fold(typingctx, target, n, (a, b), maximum, in_place=True)
+    return _fold(target, (a, b), maximum, in_place=True)
 
 
 @intrinsic
 def into5(typingctx, target, n, a, b, c, d, maximum):
-    """target = target, a, b, c and d."""
-    return _fold(typingctx, target, n, (a, b, c, d), maximum, in_place=True)
+    """target = target, a, b, c and d, in a loop of its own: tall windows spend their time here."""
+    return _fold(target, (a, b, c, d), maximum, in_place=True, inlined=True)
 
 
 @inline

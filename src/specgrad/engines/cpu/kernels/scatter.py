@@ -7,8 +7,9 @@ before it to reach memory, and neighbouring windows often share their winner: so
 
 from __future__ import annotations
 
+from .compiling import compiled, inline
 from .rows import fill, place, widen, write_out
-from .vectors import at, compiled, inline, take
+from .vectors import at, take
 
 
 @compiled
@@ -16,7 +17,7 @@ def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases,
     """dy = the tangent of each window's winner, and 0 where there is none."""
     none, inner, plane = ints[0], ints[1], ints[2]
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size * inner
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for head in heads:
@@ -76,7 +77,7 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
     columns = column_bases.size
     cells = heads.size * row_bases.size * columns * inner
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         outer, stop = tasks[t, 0], tasks[t, 1]
         while outer < stop:
             together = 4 if near and inner == 1 and half == 0 and stop - outer >= 4 else 1
@@ -124,7 +125,7 @@ def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases,
     """indices = the winner's place in its plane, and -1 where there is none."""
     none, inner, checked = ints[0], ints[1], ints[2] != 0
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size * inner
         for _ in range(tasks[t, 0], tasks[t, 1]):
             for head in heads:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .rows import fill, fold2, fold3, is_plain
+from .compiling import PART, compiled, inline
+from .rows import fill, fold2_here, fold3_here, is_plain
 from .vectors import (
     at,
     combine,
-    compiled,
     evens,
     get,
-    inline,
     is_watched,
     lanes,
     odds,
@@ -37,7 +36,7 @@ def finish(folded, divisor, reciprocal, maximum):
     raise NotImplementedError
 
 
-@overload(finish, strict=False, jit_options={"error_model": "numpy"})
+@overload(finish, strict=False, jit_options=PART)
 def _finish(folded, divisor, reciprocal, maximum):
     if not isinstance(maximum, types.NoneType):
         return lambda folded, divisor, reciprocal, maximum: folded
@@ -91,8 +90,9 @@ def fold_pairs_of_rows(target, outputs, a, b, divisor, reciprocal, seen, maximum
 
 
 @compiled
-def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, scratch):
-    """y = fold of the windows of the tasks it takes; marks the planes whose maximum the order of folding may show in."""
+def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, scratch):
+    """y = fold of the windows of the tasks it takes. Returns whether the order of folding may show in a maximum."""
+    shows = False
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
     step = lanes(scratch)
@@ -105,7 +105,7 @@ def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, s
     pairs = stride == 2 and taps == 2 and rows == 2 and before == 0 and 2 * width_out <= width and not short
     divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * height * width)
             seen = splat(identity[1], divisor)
@@ -119,9 +119,9 @@ def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, s
                     continue
                 if rows > 2:
                     c = at(plane, (top + 2) * width) if 0 <= top + 2 < height else padding
-                    fold3(down, width, a, b, c, maximum)
+                    fold3_here(down, width, a, b, c, maximum)
                 else:
-                    fold2(down, width, a, b, maximum)
+                    fold2_here(down, width, a, b, maximum)
                 row = apart if short else target
                 if stride == 1:
                     if taps == 3:
@@ -140,8 +140,9 @@ def fold_small(x, y, identity, maximum, ints, by, over, marks, tasks, counter, s
                 first = max(tasks[t, 2] * row_stride - above, 0)
                 last = min((tasks[t, 3] - 1) * row_stride - above + rows, height)
                 if not is_plain(at(plane, first * width), (last - first) * width):
-                    marks[outer] = 1
+                    shows = True
         t = take(counter)
+    return shows
 
 
 @inline
@@ -204,7 +205,7 @@ def spread_small(g, gx, zero, ints, by, over, tasks, counter, scratch):
     divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
     short = width_out < step  # the last rows of an array are not read beyond their end
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(g, outer * height_out * width_out)
             for row in range(tasks[t, 2], tasks[t, 3]):
@@ -241,7 +242,7 @@ def spread_pairs(g, gx, zero, ints, by, over, tasks, counter):
     like = get(at(g, 0), 0)
     divisor, reciprocal = splat(by, like), splat(over, like)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for row in range(tasks[t, 2], tasks[t, 3]):
                 target = at(gx, (outer * height + row) * width)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from .compiling import compiled, inline
 from .rows import copy, fill
 from .small import put_pairs
 from .vectors import (
     at,
     beats,
-    compiled,
     either,
     equals,
     evens,
     get,
     get_with,
-    inline,
     lanes,
     odds,
     plus,
@@ -89,7 +88,7 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, cod
     side_by_side = rows == row_stride == taps == stride == 2 and above == before == 0 and not short
     side_by_side = side_by_side and 2 * width_out <= width and 2 * height_out <= height
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             if side_by_side:
                 for r in range(tasks[t, 2], tasks[t, 3]):
@@ -151,7 +150,7 @@ def pull_pairs(g, codes, gx, zero, ints, tasks, counter):
     step = lanes(g)
     nothing = splat(zero[0], get(at(g, 0), 0))
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for row in range(tasks[t, 2], tasks[t, 3]):
                 target = at(gx, (outer * height + row) * width)

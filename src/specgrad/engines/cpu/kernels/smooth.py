@@ -14,20 +14,19 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
+from .compiling import PART, compiled, inline
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
 from .vectors import (
     any_of,
     at,
     both,
-    compiled,
     differs,
     either,
     equals,
     exceeds,
     get,
     greater,
-    inline,
     lanes,
     put,
     splat,
@@ -79,7 +78,7 @@ def held_at(totals, cells, offset):
     raise NotImplementedError
 
 
-@overload(held_at, strict=False, jit_options={"error_model": "numpy"})
+@overload(held_at, strict=False, jit_options=PART)
 def _held_at(totals, cells, offset):
     if isinstance(totals, types.NoneType):
         return lambda totals, cells, offset: None
@@ -91,7 +90,7 @@ def total_at(totals, place):
     raise NotImplementedError
 
 
-@overload(total_at, strict=False, jit_options={"error_model": "numpy"})
+@overload(total_at, strict=False, jit_options=PART)
 def _total_at(totals, place):
     if isinstance(totals, types.NoneType):
         return lambda totals, place: None
@@ -119,45 +118,81 @@ def fold_cells(most, sums, n, cells, totals, places, taps, padded, mass, beta, b
         put(sums, i, total)
 
 
+@inline
+def cells_of(window, n, taps, stride, before, dilation, inner, places):
+    """How many cells a window reads, which are then places[0], places[1], …"""
+    count = 0
+    for j in range(taps):
+        cell = window * stride + j * dilation - before
+        if 0 <= cell < n:
+            places[count] = cell * inner
+            count += 1
+    return count
+
+
+@inline
+def windows_of(row, n, m, taps, stride, before, dilation, inner, places):
+    """How many windows read a row, which are then places[0], places[1], …"""
+    count = 0
+    for j in range(taps):
+        first = row - j * dilation + before
+        if first >= 0 and first % stride == 0 and first // stride < m:
+            places[count] = first // stride * inner
+            count += 1
+    return count
+
+
 @compiled
-def smooth_pass(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop, scratch, places):
-    """extremes, sums = the pair of each window. All arrays can be read a vector beyond their end where there are several inner cells."""
-    n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
-    room, left = ints[7], ints[8]
+def fold_lines(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop, scratch, places):
+    """extremes, sums = the pair of each window of lines that have one inner cell."""
+    n, m, taps, stride, before, dilation, room, left = (
+        ints[0],
+        ints[1],
+        ints[3],
+        ints[4],
+        ints[5],
+        ints[6],
+        ints[7],
+        ints[8],
+    )
     beta, blank, zero = numbers[0], numbers[2], numbers[3]
     step = lanes(scratch)
-    size = max(m, inner) + 2 * step
+    size = m + 2 * step
     most, total, steady = at(scratch, 0), at(scratch, size), at(scratch, 2 * size)
     line = at(steady, size)
     known = held_at(totals, line, stride * room)
-    if inner == 1:
-        fill(steady, size, mass[0])
-        fill(line, stride * room, blank)
-        fill(at(line, stride * room), stride * room, zero)
-        for j in range(taps):
-            cell = j * dilation - before
-            places[j] = cell % stride * room + left + cell // stride
+    fill(steady, size, mass[0])
+    fill(line, stride * room, blank)
+    fill(at(line, stride * room), stride * room, zero)
+    for j in range(taps):
+        cell = j * dilation - before
+        places[j] = cell % stride * room + left + cell // stride
     for outer in range(start, stop):
-        if inner == 1:
-            lay_out(line, room, left, at(z, outer * n), n, stride)
-            if totals is not None:
-                lay_out(known, room, left, at(totals, outer * n), n, stride)
-            fold_cells(most, total, m + -m % step, line, known, places, taps, at(zeros, 0), steady, beta, blank)
-            copy(at(extremes, outer * m), m, most)
-            copy(at(sums, outer * m), m, total)
-            continue
+        lay_out(line, room, left, at(z, outer * n), n, stride)
+        if totals is not None:
+            lay_out(known, room, left, at(totals, outer * n), n, stride)
+        fold_cells(most, total, m + -m % step, line, known, places, taps, at(zeros, 0), steady, beta, blank)
+        copy(at(extremes, outer * m), m, most)
+        copy(at(sums, outer * m), m, total)
+
+
+@compiled
+def fold_rows(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop, scratch, places):
+    """extremes, sums = the pair of each window of rows of inner cells. All arrays can be read a vector beyond their end."""
+    n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
+    beta, blank = numbers[0], numbers[2]
+    step = lanes(scratch)
+    size = inner + 2 * step
+    most, total, steady = at(scratch, 0), at(scratch, size), at(scratch, 2 * size)
+    apart = inner < step
+    for outer in range(start, stop):
+        own = outer * n * inner
+        held = held_at(totals, totals, own)
         for o in range(m):
-            count = 0
-            for j in range(taps):
-                row = o * stride + j * dilation - before
-                if 0 <= row < n:
-                    places[count] = row * inner
-                    count += 1
-            here, own = (outer * m + o) * inner, outer * n * inner
-            apart = inner < step
+            here = (outer * m + o) * inner
+            count = cells_of(o, n, taps, stride, before, dilation, inner, places)
             to_most, to_sums = most if apart else at(extremes, here), total if apart else at(sums, here)
             fill(steady, size, zeros[o])
-            held = held_at(totals, totals, own)
             fold_cells(to_most, to_sums, inner, at(z, own), held, places, count, steady, at(mass, 0), beta, blank)
             if apart:
                 for i in range(inner):
@@ -180,9 +215,9 @@ def smooth_value(extremes, sums, y, numbers, start, stop):
 
 
 @inline
-def move_cells(target, n, cells, totals, extremes, sums, moved, places, count, pulls, numbers, last):
-    """target[i] = Σ over j of a weight times moved[places[j] + i]: of the cells that window i reads or, if it `pulls`, of
-    the windows that read cell i. A window with a negative total is none."""
+def move_cells(target, n, cells, totals, extremes, sums, moved, places, count, pushes, numbers, last):
+    """target[i] = Σ over j of a weight times moved[places[j] + i]: of the windows that read cell i
+    or, if it `pushes` (not None), of the cells that window i reads. A window with a negative total is none."""
     step, beta, zero, one = lanes(target), numbers[0], numbers[3], numbers[4]
     for start in range(0, n, step):
         i = min(start, max(n - step, 0))
@@ -191,82 +226,85 @@ def move_cells(target, n, cells, totals, extremes, sums, moved, places, count, p
         result = nothing
         for j in range(count):
             far = places[j] + i
-            cell, window = i if pulls else far, far if pulls else i
+            cell, window = i, far
+            if pushes is not None:
+                cell, window = far, i
             total, extreme = get(sums, window), get(extremes, window)
             part = weight(get(cells, cell), total_at(totals, cell), extreme, total, b, nothing, ones, last)
             result = result + either(equals(total, nothing - ones), nothing, part * get(moved, far))
         put(target, i, result)
 
 
-@inline
-def windows_of(row, n, m, taps, stride, before, dilation, inner, places):
-    """How many windows read a row, which are then places[0], places[1], …"""
-    count = 0
-    for j in range(taps):
-        first = row - j * dilation + before
-        if first >= 0 and first % stride == 0 and first // stride < m:
-            places[count] = first // stride * inner
-            count += 1
-    return count
+@compiled
+def move_rows(
+    z, totals, extremes, sums, moved, result, pushes, last, read, numbers, ints, start, stop, scratch, places
+):
+    """result[i] = Σ weight·moved[o], or if it `pushes` (not None) result[o] = Σ weight·moved[i], of rows of inner cells; `last`: no pass
+    follows this one; `read`: which lines the passes that follow read at all."""
+    n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
+    step, zero = lanes(scratch), numbers[3]
+    own = at(scratch, 0)
+    length = n if pushes is None else m
+    for outer in range(start, stop):
+        whole = at(result, outer * length * inner)
+        if not read[outer % read.size]:
+            fill(whole, length * inner, zero)
+            continue
+        for row in range(length):
+            if pushes is None:
+                count = windows_of(row, n, m, taps, stride, before, dilation, inner, places)
+                cells, windows = (outer * n + row) * inner, outer * m * inner
+                arriving = at(moved, windows)
+            else:
+                count = cells_of(row, n, taps, stride, before, dilation, inner, places)
+                cells, windows = outer * n * inner, (outer * m + row) * inner
+                arriving = at(moved, cells)
+            held = held_at(totals, totals, cells)
+            target = own if inner < step else at(whole, row * inner)
+            move_cells(
+                target, inner, at(z, cells), held, at(extremes, windows), at(sums, windows), arriving, places, count,
+                pushes, numbers, last,
+            )  # fmt: skip
+            if inner < step:
+                for i in range(inner):
+                    whole[row * inner + i] = own[i]
 
 
 @compiled
-def smooth_move(
-    z, totals, extremes, sums, moved, result, pulls, last, read, numbers, ints, start, stop, scratch, places
-):
-    """result[o] = Σ weight·moved[i], or if `pulls` result[i] = Σ weight·moved[o]; `last`: no pass follows
-    this one; `read`: which lines the passes that follow read at all."""
-    n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
-    room, left = ints[7], ints[8]
+def move_lines(z, totals, extremes, sums, moved, result, pushes, last, read, numbers, ints, start, stop, scratch, places):  # fmt: skip
+    """As `move_rows`, of lines that have one inner cell."""
+    n, m, taps, stride, before, dilation, room, left = (
+        ints[0],
+        ints[1],
+        ints[3],
+        ints[4],
+        ints[5],
+        ints[6],
+        ints[7],
+        ints[8],
+    )
     zero, one = numbers[3], numbers[4]
     step = lanes(scratch)
     line, own_moved = at(scratch, 0), at(scratch, stride * room)
     own = at(own_moved, stride * room)
     most, total, arriving = at(own, stride * room), at(own, (stride + 1) * room), at(own, (stride + 2) * room)
     known = held_at(totals, own, (stride + 3) * room)
-    length = n if pulls else m
-    if inner == 1:
-        fill(line, stride * room, numbers[2])
-        fill(own_moved, stride * room, zero)
-        fill(most, 3 * room, zero)
-        fill(total, room, zero - one)
-        fill(at(own, (stride + 3) * room), stride * room, zero)
+    length = n if pushes is None else m
+    fill(line, stride * room, numbers[2])
+    fill(own_moved, stride * room, zero)
+    fill(most, 3 * room, zero)
+    fill(total, room, zero - one)
+    fill(at(own, (stride + 3) * room), stride * room, zero)
     for outer in range(start, stop):
         if not read[outer % read.size]:
-            fill(at(result, outer * length * inner), length * inner, zero)
-            continue
-        if inner > 1:
-            whole = at(result, outer * length * inner)
-            for row in range(length):
-                count = 0
-                if pulls:
-                    count = windows_of(row, n, m, taps, stride, before, dilation, inner, places)
-                else:
-                    for j in range(taps):
-                        cell = row * stride + j * dilation - before
-                        if 0 <= cell < n:
-                            places[count] = cell * inner
-                            count += 1
-                cells, windows = (
-                    (outer * n + (row if pulls else 0)) * inner,
-                    (outer * m + (0 if pulls else row)) * inner,
-                )
-                held = held_at(totals, totals, cells)
-                target = own if inner < step else at(whole, row * inner)
-                move_cells(
-                    target, inner, at(z, cells), held, at(extremes, windows), at(sums, windows),
-                    at(moved, windows if pulls else cells), places, count, pulls, numbers, last,
-                )  # fmt: skip
-                if inner < step:
-                    for i in range(inner):
-                        whole[row * inner + i] = own[i]
+            fill(at(result, outer * length), length, zero)
             continue
         lay_out(line, room, left, at(z, outer * n), n, stride)
         if totals is not None:
             lay_out(known, room, left, at(totals, outer * n), n, stride)
         lay_out(most, room, left, at(extremes, outer * m), m, 1)
         lay_out(total, room, left, at(sums, outer * m), m, 1)
-        if pulls:
+        if pushes is None:
             lay_out(arriving, room, left, at(moved, outer * m), m, 1)
             for q in range(stride):
                 count = 0
@@ -278,7 +316,7 @@ def smooth_move(
                 move_cells(
                     at(own, q * room), cells + -cells % step, at(line, q * room + left),
                     held_at(totals, known, q * room + left), at(most, left), at(total, left), at(arriving, left), places,
-                    count, True, numbers, last,
+                    count, pushes, numbers, last,
                 )  # fmt: skip
             take_up(at(result, outer * n), n, stride, own, room)
         else:
@@ -288,6 +326,6 @@ def smooth_move(
                 places[j] = cell % stride * room + cell // stride
             move_cells(
                 own, m + -m % step, at(line, left), held_at(totals, known, left), at(most, left), at(total, left),
-                at(own_moved, left), places, taps, False, numbers, last,
+                at(own_moved, left), places, taps, pushes, numbers, last,
             )  # fmt: skip
             copy(at(result, outer * m), m, own)

@@ -7,7 +7,8 @@ counts, tangents and cotangents of tied cells go along the same chain as the max
 
 from __future__ import annotations
 
-from .vectors import at, compiled, greater, inline
+from .compiling import compiled, inline
+from .vectors import at, greater
 
 
 @inline

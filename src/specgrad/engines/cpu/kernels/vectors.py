@@ -10,15 +10,13 @@ from __future__ import annotations
 import operator
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
-from numba.extending import intrinsic, overload, register_jitable, register_model
+from numba.extending import intrinsic, overload, register_model
 from numba.np.arrayobj import make_array
 
-# division by zero gives what IEEE says, and no branch
-inline = register_jitable(error_model="numpy")
-compiled = njit(nogil=True, error_model="numpy")
+from .compiling import PART
 
 BITS = 512  # of a vector: some registers, so that a loop's own steps weigh little
 
@@ -368,7 +366,7 @@ def _operation(symbol, real, integer):
 
         return a(a, a), codegen
 
-    @overload(symbol)
+    @overload(symbol, jit_options=PART)
     def operation(a, b):
         if isinstance(a, Vector) and a == b:
             return lambda a, b: run(a, b)
@@ -460,7 +458,7 @@ def combine(a, b, maximum):
     raise NotImplementedError
 
 
-@overload(combine, strict=False, jit_options={"error_model": "numpy"})
+@overload(combine, strict=False, jit_options=PART)
 def _combine(a, b, maximum):
     if isinstance(maximum, types.NoneType):
         return lambda a, b, maximum: a + b
@@ -482,7 +480,7 @@ def watch(so_far, number, maximum):
     raise NotImplementedError
 
 
-@overload(watch, strict=False, jit_options={"error_model": "numpy"})
+@overload(watch, strict=False, jit_options=PART)
 def _watch(so_far, number, maximum):
     if isinstance(maximum, types.NoneType) or not isinstance(cell_of(number), types.Float):
         return lambda so_far, number, maximum: so_far
@@ -494,7 +492,7 @@ def is_watched(so_far, maximum):
     raise NotImplementedError
 
 
-@overload(is_watched, strict=False, jit_options={"error_model": "numpy"})
+@overload(is_watched, strict=False, jit_options=PART)
 def _is_watched(so_far, maximum):
     if isinstance(maximum, types.NoneType) or not isinstance(cell_of(so_far), types.Float):
         return lambda so_far, maximum: False

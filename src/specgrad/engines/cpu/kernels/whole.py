@@ -2,20 +2,20 @@
 
 A whole plane is one row, folded by several vectors side by side; its winner is looked for once the maximum is known. Other windows are
 folded down first, each column with the first row that led it; of the columns that are equal the earliest row wins, then the earliest
-column. A plane that holds a NaN or -0.0 where it shows is marked, and left to the exact search.
+column. Where a plane holds a NaN or -0.0 that shows, kernels say so: it is left to the exact search.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from .compiling import compiled, inline
 from .rows import is_plain
 from .small import finish
 from .vectors import (
     any_of,
     at,
     combine,
-    compiled,
     either,
     equals,
     evens,
@@ -24,7 +24,6 @@ from .vectors import (
     first_cell,
     get,
     greater,
-    inline,
     is_watched,
     lanes,
     odds,
@@ -77,19 +76,21 @@ def fold_row(cells, n, maximum):
 
 
 @compiled
-def fold_planes(x, y, codes, identity, maximum, n, by, over, marks, tasks, counter):
-    """y = the fold of each plane of n cells, codes (if there is room for them) = its first cell that equals a maximum."""
+def fold_planes(x, y, codes, identity, maximum, n, by, over, tasks, counter):
+    """y = the fold of each plane of n cells, codes (unless None) = its first cell that equals a maximum. Returns whether order may show."""
+    shows = False
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * n)
             folded = fold_row(plane, n, maximum)
             y[outer] = finish(folded, by, over, maximum)
             if is_watched(watch(identity[1], folded, maximum), maximum) and not is_plain(plane, n):
-                marks[outer] = 1
-            elif codes.size > 0:
+                shows = True
+            elif codes is not None:
                 codes[outer] = find_equal(plane, n, folded)
         t = take(counter)
+    return shows
 
 
 @inline
@@ -126,12 +127,13 @@ def lead_down(values, rows, n, first, apart, count):
 
 
 @compiled
-def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, marks, tasks, counter, scratch, code_scratch):  # fmt: skip
-    """y, codes = the maximum of each window and its first place, row-major among the nominal taps."""
+def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, tasks, counter, scratch, code_scratch):  # fmt: skip
+    """y, codes = the maximum of each window and its first place, row-major among the nominal taps. Returns whether order may show."""
+    shows = False
     x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[19]
     values, rows = at(scratch, 0), at(code_scratch, 0)
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane, low, high = at(x, bases[outer]), 0, 0
             seen = identity[1]
@@ -156,5 +158,6 @@ def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_sta
             if is_watched(seen, True):
                 for row in range(low, high):
                     if not is_plain(at(plane, row * x_row), width):
-                        marks[outer] = 1
+                        shows = True
         t = take(counter)
+    return shows

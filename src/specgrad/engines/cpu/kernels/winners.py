@@ -8,9 +8,12 @@ Winners are codes: (row - first nominal row)*width + tap, where `width` codes we
 from __future__ import annotations
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
+from .compiling import PART, compiled, inline
 from .rows import copy, fill, lay_out, place, read, settle, transpose
-from .vectors import at, beats, compiled, either, get, get_with, inline, lanes, plus, put, splat, take
+from .vectors import at, beats, either, get, get_with, lanes, plus, put, splat, take
 
 FEW = 7
 
@@ -117,6 +120,41 @@ def across(source, value, code, outputs, inner, taps, stride, dilation, least, s
             )  # fmt: skip
 
 
+def lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+    """value, code = the leaders of a row: as the pass before left them, of the bins, or of uniform columns."""
+    raise NotImplementedError
+
+
+@overload(lead_across, strict=False, jit_options=PART)
+def _lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+    if not isinstance(known, types.NoneType):
+        return lead_known
+    return lead_uniform if isinstance(first, types.NoneType) else lead_bins
+
+
+def lead_known(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+    n, own = (right - left) * inner, at(known, where)
+    copy(value, n, cells)
+    for i in range(n):
+        code[i] = plus(np.int32(own[i]), least)
+
+
+def lead_bins(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+    for o in range(left, right):
+        near, to = at(cells, (first[o] - first[left]) * inner), (o - left) * inner
+        lead_taps(at(value, to), at(code, to), inner, near, inner, count[o], least)
+
+
+def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+    across(cells, value, code, right - left, inner, taps, stride, dilation, least, spare, spare_code, room)
+    for o in range(left, right):  # padding led where all real cells are as low as it
+        skipped = -((o * stride - offset) // dilation)
+        if skipped <= 0:
+            break
+        for i in range((o - left) * inner, (o - left + 1) * inner):
+            code[i] = max(code[i], plus(least, np.int32(skipped)))
+
+
 @compiled
 def find_winners(
     x,
@@ -143,7 +181,7 @@ def find_winners(
     """Leaders and their codes for the windows of the tasks it takes (outer, row and column ranges).
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
-    some columns each.
+    some columns each. What is None is compiled without: a block, bins, and the codes of a pass before.
     """
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
@@ -156,24 +194,24 @@ def find_winners(
     )
     step, block, slots, half = ints[7], ints[8], ints[9], ints[11]
     offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
-    bins, zero = bin_first.size > 0, np.int32(0)
-    blocked, together = laid.size > 0, inner
+    zero = np.int32(0)
     plane, plane_out = height * width, height_out * width_out
+    source_cells, target_cells, target_codes = x, y, codes
+    begins, ends, every = 4, 5, ints[20]
+    if laid is not None:
+        source_cells, target_cells, target_codes = laid, laid_out, laid_codes
+        begins, ends, every = 0, 1, inner
     t = take(counter)
-    while t < tasks.shape[0]:
+    while t < len(tasks):
         outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
-        source_cells, target_cells = laid if blocked else x, laid_out if blocked else y
-        target_codes = laid_codes if blocked else codes
-        for begin in range(
-            tasks[t, 0 if blocked else 4], tasks[t, 1 if blocked else 5], together if blocked else ints[20]
-        ):
-            if blocked:
-                first_plane = min(begin, bases.size - together)
-                transpose(at(x, first_plane * plane), together, plane, at(laid, 0))
+        for begin in range(tasks[t, begins], tasks[t, ends], every):
+            if laid is not None:
+                first_plane = min(begin, bases.size - inner)
+                transpose(at(x, first_plane * plane), inner, plane, at(laid, 0))
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
                 left, right = begin, min(begin + ints[20], tasks[t, 5])
-            if bins:
+            if bin_first is not None:
                 first_cell, pad = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
                 span = last_cell - first_cell
@@ -211,25 +249,10 @@ def find_winners(
                             at(padded, pad * inner),
                             n,
                         )
-                        if codes_in.size > 0:
-                            known = at(codes_in, (outer * height + row) * width + left)
-                            copy(value, m, padded)
-                            for i in range(m):
-                                code[i] = plus(np.int32(known[i]), more)
-                        elif bins:
-                            for o in range(left, right):
-                                cells, to = at(padded, (bin_first[o] - bin_first[left]) * inner), (o - left) * inner
-                                lead_taps(at(value, to), at(code, to), inner, cells, inner, bin_count[o], more)
-                        else:
-                            across(
-                                padded, value, code, right - left, inner, taps, stride, dilation, more, spare, spare_code, room
-                            )  # fmt: skip
-                            for o in range(left, right):  # padding led where all real cells are as low as it
-                                skipped = -((o * stride - offset) // dilation)
-                                if skipped <= 0:
-                                    break
-                                for i in range((o - left) * inner, (o - left + 1) * inner):
-                                    code[i] = max(code[i], plus(more, np.int32(skipped)))
+                        lead_across(
+                            padded, value, code, left, right, inner, taps, stride, dilation, offset, more, spare, spare_code,
+                            room, bin_first, bin_count, codes_in, (outer * height + row) * width + left,
+                        )  # fmt: skip
                     staged_to = max(staged_to, last + 1)
                     value = place(target_cells, where, result)
                     code = result_code
@@ -292,7 +315,7 @@ def find_winners(
                     final, shift = at(target_codes, where), np.int32(-row_start[r] * code_width)
                     for i in range(m):
                         final[i] = plus(code[i], shift)
-            if blocked:
-                transpose(at(laid_out, 0), plane_out, together, at(y, first_plane * plane_out))
-                transpose(at(laid_codes, 0), plane_out, together, at(codes, first_plane * plane_out))
+            if laid is not None:
+                transpose(at(laid_out, 0), plane_out, inner, at(y, first_plane * plane_out))
+                transpose(at(laid_codes, 0), plane_out, inner, at(codes, first_plane * plane_out))
         t = take(counter)
