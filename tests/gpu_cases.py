@@ -28,7 +28,7 @@ from specgrad.engines import gpu
 from specgrad.engines.gpu.kernels import common, rows, stream
 from specgrad.ops.pool import Average, Maximum, Pool
 
-DEVICE = "cpu" if gpu.launch.INTERPRETED else "cuda"
+DEVICE = "cpu" if gpu.INTERPRETED else "cuda"
 KINDS = [kind for kind in sg.OPERATORS if issubclass(kind, Pool)]
 CLAIMS = ("value", "jvp", "vjp", "second", "padding", "ties", "nan", "infinity")
 CONDUCT = ("shape", "dtype", "adjoint", "witness", "unmodified", "deterministic", "fixed")

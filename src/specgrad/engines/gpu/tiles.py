@@ -6,8 +6,6 @@ or carries of each. Rows of windows that move one row at a time are streamed dow
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import math
 from typing import Any
 
@@ -16,21 +14,30 @@ import triton
 import triton.language as tl
 
 from ...geometry import Sliding
+from .calls import INTERPRETED
+from .kernels.rows import LAST
 from .plan import Plan, taps_of
 
-INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 LONGEST = 32
 """Rows of a window that are held in registers at most."""
 TUNE = {
     "lanes": 128,  # per program
+    "lanes inner": 512,  # where neighbours in memory are of the inner batch, so that a thread has sixteen bytes of it
+    "taps inner": 9,
     "lanes short": 512,  # where a program has one or two rows only
     "rows small": 8,  # rows of windows per program
-    "rows max": 64,  # registers for rows
+    "rows max": 104,  # registers for rows
     "rows winners": 40,
+    "rows packed": 104,
     "rows sum": 64,
     "columns max": 8,  # columns of windows per lane, at most
     "columns winners": 4,
+    "columns packed": 8,
     "columns sum": 8,
+    "vectors max": 1,  # of sixteen bytes per lane
+    "vectors winners": 1,
+    "vectors packed": 1,
+    "vectors sum": 1,
     "columns odd": 4,  # of rows that do not lie aligned
     "columns back": 52,  # columns of cells per lane × rows of windows that each meets
     "one call": 16,  # columns of a window up to which rows are folded in the same call
@@ -48,7 +55,9 @@ TUNE = {
     "rows bins": 28,
     "rows collect": 16,
     "rows collect, overlapping": 8,
-    "fill": 1024,
+    "fill": 1024,  # cells of four bytes that a program of whole planes fills at once
+    "chunks": 8,  # and how often
+    "unroll": 1,
     "tile max": 512,  # taps that a program of `reduce` reads at once
     "tile sum": 1024,
     "tile across max": 4096,  # where neighbours in memory are of different windows
@@ -81,18 +90,6 @@ def computed(dtype: Any) -> Any:
 
 def code_type(taps: int) -> Any:
     return torch.uint8 if taps <= 255 else torch.int32
-
-
-@functools.cache
-def _no_guard() -> Any:
-    return contextlib.nullcontext()
-
-
-def on(device: Any) -> Any:
-    """Kernels launch on the current device: make it the operand's."""
-    if device.type != "cuda" or device.index == torch.cuda.current_device():
-        return _no_guard()
-    return torch.cuda.device(device)
 
 
 def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
@@ -150,6 +147,12 @@ def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     return (block or TUNE["lanes"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
+def lanes_of(made: Plan, rows: int) -> int:
+    """Lanes per program: four in a thread where it has few rows, or where neighbours in memory are of the inner batch."""
+    small = plane_taps(made) <= TUNE["taps inner"]
+    return TUNE["lanes inner" if made.inner % 16 == 0 and small else "lanes short" if rows <= 2 else "lanes"]
+
+
 def block_rows(made: Plan, most: int, columns: int) -> tuple[int, int, int, int, int]:
     """Rows of windows per program, blocks of them, lanes, lanes per program, and warps."""
     per, blocks = shared_evenly(made.rows.length, most)
@@ -168,6 +171,17 @@ def below_power(number: int) -> int:
     return 1 << (max(number, 1).bit_length() - 1)
 
 
+def packs(made: Plan, kind: str, size: int, low: bool) -> str:
+    """"packed" for the winners of half floats, where the codes that a program counts have room beside them."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    if kind != "winners" or size > 2 or low:
+        return kind
+    per = max(segments(rows.length, rows.kernel)[0], TUNE["rows small"] * rows.stride)
+    reach = (per + rows.kernel * (1 + made.depths[2])) * columns.kernel + TUNE["columns packed"] * columns.stride
+    return "packed" if reach < LAST.value else kind
+
+
 def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     """(columns of windows that a lane has, columns of cells that it reads at once)."""
     rows: Any = made.rows
@@ -177,13 +191,13 @@ def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     if made.inner > 1:
         most = min(most, (2 if kind == "winners" and columns.kernel <= 3 else 4) // columns.stride)
         return max(most, 1) if columns.kernel > columns.stride else 1, 1
-    together = max(16 // size, 1)
-    most = min(most, triton.next_power_of_2(-(-together // columns.stride)))
+    together, most_odd = max(16 // size, 1), most
+    most = min(most, triton.next_power_of_2(-(-together * TUNE["vectors " + kind] // columns.stride)))
     aligned = power_within(outer, group, depth if made.depth else 0, row, columns.size) if column == 1 else 1
     while most > 1 and (columns.length % most or aligned == 1):
         most //= 2
     if most == 1 and columns.stride == 1 and columns.kernel > 3:
-        return min(TUNE["columns odd"] // (2 if kind == "winners" else 1), below_power(columns.length)), 1
+        return min(TUNE["columns odd"], most_odd, below_power(columns.length)), 1
     return most, min(together, aligned, power_within(most * columns.stride))
 
 
@@ -211,9 +225,13 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
 def streams(made: Plan) -> bool:
     """Whether rows of windows are streamed: they move one row at a time, and are too high to be held together."""
     rows: Any = made.rows
-    if made.depth or rows.stride > 1:
-        return False
-    return bool(rows.kernel >= TUNE["stream"])
+    return bool(not made.depth and rows.stride == 1 and rows.kernel >= TUNE["stream"])
+
+
+def step_down(made: Plan, kind: str) -> int:
+    """Rows that a program which streams reads before it writes."""
+    rows: Any = made.rows
+    return TUNE["step large" if rows.kernel > 8 else "step low" if kind == "winners" and rows.kernel < 6 else "step"]
 
 
 def segments(length: int, taps: int) -> tuple[int, int]:

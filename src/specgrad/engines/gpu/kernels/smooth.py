@@ -14,11 +14,11 @@ def smooth(
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, columns_before,
     row_blocks, depths_out,
     ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-    ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some taps do not exist."""
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
-    outer, column, within, inside, program = lane(lanes, columns_out, inner, row_blocks * depths_out, BLOCK, WIDE)
+    outer, column, within, inside, program = lane(lanes, columns_out, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN)
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
@@ -125,11 +125,11 @@ def weigh(
     rows, rows_out, rows_before, columns, columns_out, columns_before, row_start, row_blocks,
     CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    DEEP: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Cotangents of a smooth maximum, whose weights are made of pivots and totals: one column of some rows."""
     N: tl.constexpr = CELLS // STRIDE + READERS - 1
-    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths, BLOCK, WIDE)
+    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths, BLOCK, WIDE, EVEN)
     depth = program // row_blocks
     padded_row = row_start + (program - depth * row_blocks) * CELLS
     padded = column + columns_before
