@@ -17,7 +17,7 @@ import torch
 from ...errors import ArgumentError, describe, refusal
 from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
 from . import launch, passes, tables, tiles
-from .calls import INTERPRETED
+from .calls import INTERPRETED as INTERPRETED
 from .plan import Plan, plan
 from .tiles import code_type, computed
 
@@ -71,7 +71,7 @@ def alone(made: Plan) -> bool:
 
 
 def room(made: Plan, like: Any, dtype: Any, of_output: bool = True) -> Any:
-    return torch.empty(made.lengths if of_output else made.given, dtype=dtype, device=like.device)
+    return like.new_empty(made.lengths if of_output else made.given, dtype=dtype)
 
 
 def written(made: Plan, y: Any, out: Any, of_output: bool = True) -> Any:

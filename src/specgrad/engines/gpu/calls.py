@@ -29,6 +29,12 @@ def on(device: Any) -> Any:
     return torch.cuda.device(device)
 
 
+def hooked() -> bool:
+    """Whether somebody, a profiler, wants to see every launch."""
+    hook = triton.knobs.runtime.launch_enter_hook
+    return bool(getattr(hook, "calls", hook))
+
+
 class Call:
     """A kernel with all its arguments but the tensors, which come first among its parameters, then numbers, then constants."""
 
@@ -36,19 +42,31 @@ class Call:
 
     def __init__(self, kernel: Any, programs: int, numbers: tuple[int, ...], words: dict[str, Any]) -> None:
         self.kernel, self.programs, self.numbers, self.words = kernel, programs, numbers, words
-        self.compiled: dict[Any, Any] = {}
+        self.compiled: dict[int, tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = {}
 
     def __call__(self, *tensors: Any) -> None:
-        device = tensors[0].device
-        places = [tensor.data_ptr() for tensor in tensors]
-        aligned = functools.reduce(int.__or__, places) % 16 == 0
-        with on(device):
-            known = self.compiled.get(device) if aligned else None
-            if known is not None:
-                run, constants = known
-                run(*places, *self.numbers, *constants)
-                return
+        index, bits = tensors[0].get_device(), 0
+        places = []
+        for tensor in tensors:
+            place = tensor.data_ptr()
+            places.append(place)
+            bits |= place
+        known = self.compiled.get(index)
+        if known is None or bits % 16 or hooked():
+            self.ask(tensors, keep=bits % 16 == 0)
+            return
+        run, function, after = known
+        if index == torch.cuda.current_device():
+            run(self.programs, 1, 1, torch._C._cuda_getCurrentRawStream(index), *function, *places, *after)
+        else:
+            with torch.cuda.device(index):
+                run(self.programs, 1, 1, torch._C._cuda_getCurrentRawStream(index), *function, *places, *after)
+
+    def ask(self, tensors: tuple[Any, ...], keep: bool) -> None:
+        """Call through Triton; and keep what it compiled, if asked to."""
+        with on(tensors[0].device):
             kernel = self.kernel[(self.programs,)](*tensors, *self.numbers, **self.words)
-        if aligned and kernel is not None and not INTERPRETED:
+        if keep and kernel is not None and not INTERPRETED:
             constants = tuple(self.words[name] for name in self.kernel.arg_names if name in self.words)
-            self.compiled[device] = kernel[(self.programs, 1, 1)], constants
+            function = kernel.function, kernel.packed_metadata, None, None, None
+            self.compiled[tensors[0].get_device()] = kernel.run, function, (*self.numbers, *constants)

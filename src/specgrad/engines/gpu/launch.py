@@ -9,21 +9,23 @@ from .kernels import rows as rows_kernels
 from .kernels import smooth as smooth_kernels
 from .kernels import spread as spread_kernels
 from .kernels import stream as stream_kernels
+from .kernels import volume as volume_kernels
 from .plan import Plan
 from .tiles import (
     TUNE,
     accumulator,
     block_of,
-    block_rows,
     columns_backward,
     columns_forward,
     divisor,
     lanes_of,
     packs,
+    registers_for,
     rows_backward,
     scale,
     segments,
     shared_evenly,
+    sinks,
     step_down,
     streams,
 )
@@ -57,7 +59,9 @@ def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int) -> 
     }
 
 
-def lane_words(made: Plan, wide: int, together: int, first: int, length: int, low: Any, low_taps: int) -> dict[str, Any]:
+def lane_words(
+    made: Plan, wide: int, together: int, first: int, length: int, low: Any, low_taps: int
+) -> dict[str, Any]:
     """How a lane's columns lie: `first` is the first that it reads, `length` how many are written."""
     columns: Any = made.columns
     return {
@@ -95,10 +99,17 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
     if streams(made):
         per, blocks = segments(rows.length, rows.kernel)
         block, warps = block_of(lanes)
-        words |= {"STEP": step_down(made, kind), "ALONE": blocks == 1, **common_words(made, x.dtype, lanes, block, warps)}
+        words |= {
+            "STEP": step_down(made, kind),
+            "ALONE": blocks == 1,
+            **common_words(made, x.dtype, lanes, block, warps),
+        }
         numbers = (*window_numbers(made, lanes, blocks, groups, together), per)
         return Call(stream_kernels.slide, -(-lanes // block) * blocks, numbers, words)
-    most = min(max((TUNE["rows " + kind] // wide - rows.kernel) // rows.stride + 1, 1), TUNE["rows small"])
+    if sinks(made, kind):
+        return sink_call(made, kind, x, wide, together, words)
+    most = TUNE["rows deep" if made.depth and kind == "winners" else "rows small"]
+    most = min(max((registers_for(kind, x.element_size()) // wide - rows.kernel) // rows.stride + 1, 1), most)
     per, blocks = shared_evenly(rows.length, most)
     block, warps = block_of(lanes, lanes_of(made, per))
     used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
@@ -111,9 +122,34 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         "SIZE": rows.size if alone else 0,
         "BEFORE": rows.before if blocks == 1 else 0,
         "DEEP": bool(made.depth),
+        "UNROLL": TUNE["unroll deep"],
     }
     programs = -(-lanes // block) * blocks * made.depths[1]
     return Call(rows_kernels.fold, programs, window_numbers(made, lanes, blocks, groups, together), words)
+
+
+def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
+    """Windows of three axes that move one cell at a time along depth."""
+    rows: Any = made.rows
+    depth: Any = made.depth[0]
+    groups = -(-made.columns.length // wide)
+    lanes = made.outer * groups * made.inner
+    block, warps = block_of(lanes)
+    most = min(TUNE["rows sink " + kind] // (wide * (depth.kernel - 1)), TUNE["rows sink"])
+    per_rows, blocks = shared_evenly(rows.length, max(most, 1))
+    per, segments_deep = shared_evenly(depth.length, TUNE["segment sink"] * depth.kernel)
+    words = words | {
+        **common_words(made, x.dtype, lanes, block, warps),
+        "ROWS": per_rows,
+        "STRIDE": rows.stride,
+        "DEPTH_TAPS": depth.kernel,
+        "PADDED": words["PADDED"] or bool((depth.ranges().count < depth.kernel).any()),
+    }
+    numbers = (
+        *window_numbers(made, lanes, blocks, groups, together),
+        made.steps[2] // together, depth.size, depth.before, depth.after, segments_deep, per,
+    )  # fmt: skip
+    return Call(volume_kernels.sink, -(-lanes // block) * blocks * segments_deep, numbers, words)
 
 
 def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
@@ -122,10 +158,16 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     def make() -> Call:
         rows: Any = made.rows
         columns: Any = made.columns
-        most = max((TUNE["cells smooth"] // columns.kernel - rows.kernel) // rows.stride + 1, 1)
-        per, blocks, lanes, block, warps = block_rows(made, most, columns.length)
+        wide, together = columns_forward(made, "smooth", x.element_size())
+        groups = -(-columns.length // wide)
+        cells = (wide - 1) * columns.stride + columns.kernel
+        most = max((TUNE["cells smooth"] * 4 // x.element_size() // cells - rows.kernel) // rows.stride + 1, 1)
+        per, blocks = shared_evenly(rows.length, most)
+        lanes = made.outer * groups * made.inner
+        block, warps = block_of(lanes)
         words = {
             **common_words(made, x.dtype, lanes, block, warps),
+            **lane_words(made, wide, together, -columns.before, columns.length, None, 0),
             "ROWS": per,
             "STRIDE": rows.stride,
             "ZERO": made.op.pad == "zero",
@@ -134,7 +176,7 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
             "DEEP": bool(made.depth),
         }
         programs = -(-lanes // block) * blocks * made.depths[1]
-        return Call(smooth_kernels.smooth, programs, window_numbers(made, lanes, blocks, columns.before), words)
+        return Call(smooth_kernels.smooth, programs, window_numbers(made, lanes, blocks, groups, together), words)
 
     call = made.once(("smooth", x.dtype, bool(kept)), make)
     depths = made.table("depths", x.device) if made.depth else y
@@ -169,7 +211,7 @@ def trail_call(made: Plan, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
     candidates = -(-columns.kernel // columns.stride)
     groups = -(-columns.size // wide)
     lanes = made.outer * groups * made.inner
-    block, warps = block_of(lanes)
+    block, warps = block_of(lanes, lanes_of(made, rows.size))
     per, blocks = segments(rows.size, rows.kernel)
     words = {
         **common_words(made, gy.dtype, lanes, block, warps),

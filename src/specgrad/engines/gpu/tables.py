@@ -80,11 +80,9 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
     made = flat(made)
 
     def make() -> Call:
-        across = made.inner >= 8
-        reduced = ("across " if across else "") + ("sum" if kind == "sum" else "max")
-        large = TUNE["taps large"] * 4 // x.element_size()
-        block = TUNE["taps " + reduced] if across or made.taps <= 512 else large
-        tile = max(TUNE["tile " + reduced], block)
+        across, folded = made.inner >= 8, "sum" if kind == "sum" else "max"
+        block = TUNE["taps across" if across else f"taps {folded}" if made.taps <= 512 else "taps large"]
+        tile = max(TUNE["tile across" if across else f"tile {folded}"], block)
         block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)
@@ -98,7 +96,9 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
             "DEEP": bool(made.depth),
             "PLANE": not made.depth and made.rows.size == 1 and made.columns.length == 1 and exact,
             "ACROSS": across,
-            "UNROLL": TUNE["unroll"],
+            "UNROLL": TUNE[
+                "unroll" if not across else "unroll across max" if kind == "max" else "unroll across winners"
+            ],
             "WIDE": made.wide,
             "ACC": accumulator(x.dtype),
             "OUTPUTS": outputs,

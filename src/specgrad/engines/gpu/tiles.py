@@ -19,36 +19,48 @@ from .kernels.rows import LAST
 from .plan import Plan, taps_of
 
 LONGEST = 32
-"""Rows of a window that are held in registers at most."""
+"""Rows of a window that are held in registers at most; of columns, fewer than twice as many."""
 TUNE = {
     "lanes": 128,  # per program
-    "lanes inner": 512,  # where neighbours in memory are of the inner batch, so that a thread has sixteen bytes of it
-    "taps inner": 9,
     "lanes short": 512,  # where a program has one or two rows only
+    "lanes inner": 256,  # where neighbours in memory are of the inner batch, so that a thread has several of them
+    "taps inner": 9,  # of rows and columns, up to which that pays
     "rows small": 8,  # rows of windows per program
-    "rows max": 104,  # registers for rows
+    "rows deep": 4,  # of winners, where windows have depth too
+    "rows max": 64,  # registers for rows
+    "rows max half": 104,  # of half floats, whose vectors have twice the columns
     "rows winners": 40,
     "rows packed": 104,
     "rows sum": 64,
+    "wide winners": 27,  # registers for rows that are streamed
     "columns max": 8,  # columns of windows per lane, at most
     "columns winners": 4,
     "columns packed": 8,
     "columns sum": 8,
-    "vectors max": 1,  # of sixteen bytes per lane
-    "vectors winners": 1,
-    "vectors packed": 1,
-    "vectors sum": 1,
+    "rows smooth": 16,
+    "columns smooth": 4,
     "columns odd": 4,  # of rows that do not lie aligned
+    "vectors": 2,  # of sixteen bytes per lane, where rows of maxima are streamed
     "columns back": 52,  # columns of cells per lane × rows of windows that each meets
     "one call": 16,  # columns of a window up to which rows are folded in the same call
     "stream": 4,  # rows of a window from which rows are streamed
     "step": 4,  # rows that a program reads before it writes
-    "step low": 2,  # of winners of windows of up to five rows
-    "step large": 2,  # of windows of more than eight rows
+    "step large": 2,  # of winners, packed winners or sums of windows of more than `rows large` rows
+    "rows large winners": 5,
+    "rows large packed": 8,
+    "rows large sum": 8,
+    "rows large max": 32,
     "segment": 4,  # rows of a program, as a multiple of the window's
     "segment large": 9,
     "segment least": 28,
-    "cells smooth": 32,  # cells in registers
+    "depth sink": 5,  # taps along each of three axes up to which these are folded in one call
+    "depth sink winners": 3,
+    "rows sink max": 32,  # registers for planes
+    "rows sink winners": 16,
+    "rows sink sum": 64,
+    "rows sink": 4,
+    "segment sink": 6,  # planes of a program, as a multiple of the window's
+    "cells smooth": 32,  # cells of four bytes in registers
     "back small": 8,  # rows of cells per program
     "back weights": 8,
     "matches": 512,  # of cells with windows, in one step
@@ -57,17 +69,19 @@ TUNE = {
     "rows collect, overlapping": 8,
     "fill": 1024,  # cells of four bytes that a program of whole planes fills at once
     "chunks": 8,  # and how often
-    "unroll": 1,
+    "odd back": 0,
+    "unroll": 4,  # of reading large windows
+    "unroll across max": 1,  # where neighbours in memory are of different windows
+    "unroll across winners": 2,
+    "unroll deep": 1,
     "tile max": 512,  # taps that a program of `reduce` reads at once
     "tile sum": 1024,
-    "tile across max": 4096,  # where neighbours in memory are of different windows
-    "tile across sum": 2048,
-    "taps across max": 256,
-    "taps across sum": 128,
+    "tile across": 2048,  # where neighbours in memory are of different windows
+    "taps across": 128,
     "warps across": 8,
     "taps max": 8,  # of one window, where windows are small
     "taps sum": 64,
-    "taps large": 1024,  # of four bytes
+    "taps large": 1024,
 }
 """The numbers of the model, found by measuring one geometry of each kind on an H200; they are the same for all shapes."""
 SMALL = 16
@@ -101,12 +115,13 @@ def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
 
 
 def slides(made: Plan) -> bool:
-    """Whether rows and columns slide without gaps, over few enough rows to hold."""
+    """Whether rows and columns slide without gaps, over few enough of them to hold."""
     if "slides" not in made.made:
         rows, columns = made.rows, made.columns
         found = False
         if isinstance(rows, Sliding) and isinstance(columns, Sliding):
             found = rows.dilation == columns.dilation == 1 and max(rows.kernel, rows.stride) <= LONGEST
+            found = found and columns.kernel < 2 * LONGEST
         made.made["slides"] = found
     known: bool = made.made["slides"]
     return known
@@ -153,14 +168,6 @@ def lanes_of(made: Plan, rows: int) -> int:
     return TUNE["lanes inner" if made.inner % 16 == 0 and small else "lanes short" if rows <= 2 else "lanes"]
 
 
-def block_rows(made: Plan, most: int, columns: int) -> tuple[int, int, int, int, int]:
-    """Rows of windows per program, blocks of them, lanes, lanes per program, and warps."""
-    per, blocks = shared_evenly(made.rows.length, most)
-    lanes = made.outer * columns * made.inner
-    block, warps = block_of(lanes)
-    return per, blocks, lanes, block, warps
-
-
 def power_within(*numbers: int) -> int:
     """The largest power of two that divides all numbers."""
     return math.gcd(*numbers) & -math.gcd(*numbers) if any(numbers) else 1 << 30
@@ -172,14 +179,18 @@ def below_power(number: int) -> int:
 
 
 def packs(made: Plan, kind: str, size: int, low: bool) -> str:
-    """"packed" for the winners of half floats, where the codes that a program counts have room beside them."""
+    """ "packed" for the winners of half floats, where the codes that a program counts have room beside them."""
     rows: Any = made.rows
     columns: Any = made.columns
-    if kind != "winners" or size > 2 or low:
+    if kind != "winners" or size > 2 or low or not streams(made):
         return kind
-    per = max(segments(rows.length, rows.kernel)[0], TUNE["rows small"] * rows.stride)
-    reach = (per + rows.kernel * (1 + made.depths[2])) * columns.kernel + TUNE["columns packed"] * columns.stride
+    reach = (segments(rows.length, rows.kernel)[0] + 2 * rows.kernel) * columns.kernel
+    reach += TUNE["columns packed"] * columns.stride
     return "packed" if reach < LAST.value else kind
+
+
+def registers_for(kind: str, size: int) -> int:
+    return TUNE["rows max half" if kind == "max" and size == 2 else "rows " + kind]
 
 
 def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
@@ -187,12 +198,14 @@ def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, depth, row, column, _ = made.steps
-    most = below_power(min(TUNE["rows " + kind] // rows.kernel, columns.length, TUNE["columns " + kind]))
+    together, streamed = max(16 // size, 1), streams(made)
+    registers = TUNE["wide winners"] if kind == "winners" and streamed else registers_for(kind, size)
+    most = below_power(min(registers // rows.kernel, columns.length, TUNE["columns " + kind]))
     if made.inner > 1:
         most = min(most, (2 if kind == "winners" and columns.kernel <= 3 else 4) // columns.stride)
         return max(most, 1) if columns.kernel > columns.stride else 1, 1
-    together, most_odd = max(16 // size, 1), most
-    most = min(most, triton.next_power_of_2(-(-together * TUNE["vectors " + kind] // columns.stride)))
+    most_odd, vectors = most, TUNE["vectors"] if streamed and kind == "max" else 1
+    most = min(most, triton.next_power_of_2(-(-together * vectors // columns.stride)))
     aligned = power_within(outer, group, depth if made.depth else 0, row, columns.size) if column == 1 else 1
     while most > 1 and (columns.length % most or aligned == 1):
         most //= 2
@@ -218,7 +231,7 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     if most == 1 and stride == 1 and columns.kernel > 3:
         return min(TUNE["columns odd"], below_power(columns.size)), 1
     if most % stride:
-        return 1, 1
+        return (stride if TUNE["odd back"] else 1), 1
     return most, power_within(most // stride, columns.length)
 
 
@@ -228,10 +241,28 @@ def streams(made: Plan) -> bool:
     return bool(not made.depth and rows.stride == 1 and rows.kernel >= TUNE["stream"])
 
 
+def one_depth(made: Plan) -> Sliding | None:
+    """The depth, if it is one sliding axis that can be held in registers."""
+    axis = made.depth[0] if len(made.depth) == 1 else None
+    if not isinstance(axis, Sliding) or axis.dilation > 1:
+        return None
+    return axis if max(axis.kernel, axis.stride) <= LONGEST else None
+
+
+def sinks(made: Plan, kind: str) -> bool:
+    """Whether windows of three axes are folded in one call that streams down the depth: few rows of theirs are read twice."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    axis, most = one_depth(made), TUNE["depth sink winners" if kind == "winners" else "depth sink"]
+    if axis is None or axis.stride > 1 or rows.stride > 1:
+        return False
+    return bool(2 < axis.kernel <= most and max(rows.kernel, columns.kernel) <= most)
+
+
 def step_down(made: Plan, kind: str) -> int:
     """Rows that a program which streams reads before it writes."""
     rows: Any = made.rows
-    return TUNE["step large" if rows.kernel > 8 else "step low" if kind == "winners" and rows.kernel < 6 else "step"]
+    return TUNE["step large" if rows.kernel > TUNE["rows large " + kind] else "step"]
 
 
 def segments(length: int, taps: int) -> tuple[int, int]:

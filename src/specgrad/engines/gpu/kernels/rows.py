@@ -151,12 +151,21 @@ def unnoted(KIND: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
 def note(trace, cells, N: tl.constexpr, KIND: tl.constexpr):
     """What tells that cells are to be visited again, one by one: a NaN where winners are asked, which makes the sum NaN; and where only
     values are, a -0.0, the lowest of all bits, since the hardware's maximum takes it for less than 0.0."""
+    least: tl.constexpr = KIND == "max"
+    parts = (trace,)
     for e in tl.static_range(N):
-        if KIND == "max":
-            trace = tl.minimum(trace, cells[e].to(trace.dtype, bitcast=True))
-        else:
-            trace = trace + cells[e]
-    return trace
+        parts = parts + (cells[e].to(trace.dtype, bitcast=True),)
+    for level in tl.static_range(7):  # by pairs, so that none waits for all others
+        COUNT: tl.constexpr = (N + (1 << level)) >> level
+        if COUNT > 1:
+            paired = ()
+            for i in tl.static_range(COUNT // 2):
+                one, other = parts[2 * i], parts[2 * i + 1]
+                paired = paired + (tl.minimum(one, other) if least else one + other,)
+            if COUNT % 2:
+                paired = paired + (parts[COUNT - 1],)
+            parts = paired
+    return parts[0]
 
 
 @triton.jit
@@ -172,7 +181,7 @@ def note_values(smallest, value, V: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.
 @triton.jit
 def doubtful(trace, smallest, KIND: tl.constexpr):
     """Whether what was noted makes it necessary to go over a program's windows again."""
-    if KIND == "max":
+    if KIND == "max":  # noqa: SIM108 - known when compiled
         doubt = (trace == (-1 << (trace.dtype.primitive_bitwidth - 1))) & (smallest == 0)
     else:
         doubt = trace != trace
@@ -326,7 +335,8 @@ def fold(
     W: tl.constexpr, DENSE: tl.constexpr,
     NEED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
     SIZE: tl.constexpr, BEFORE: tl.constexpr,
-    DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    DEEP: tl.constexpr, UNROLL: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE: each has a real cell;
     PADDED: some have others.
@@ -338,7 +348,9 @@ def fold(
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
     READ: tl.constexpr = SIZE if SIZE else N
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN)
+    outer, group, within, inside, program = lane(
+        lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN
+    )
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
@@ -367,7 +379,7 @@ def fold(
         number = tl.load(scale).to(ACC)
         reciprocal = tl.load(scale + 1).to(ACC)
     trace, smallest = unnoted(KIND, ACC, BLOCK)
-    for t in range(depth_taps):
+    for t in tl.range(0, depth_taps, loop_unroll_factor=UNROLL):
         source = base
         real = True
         if DEEP:
