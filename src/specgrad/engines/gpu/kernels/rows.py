@@ -155,15 +155,14 @@ def note(trace, cells, N: tl.constexpr, KIND: tl.constexpr):
     parts = (trace,)
     for e in tl.static_range(N):
         parts = parts + (cells[e].to(trace.dtype, bitcast=True),)
-    for level in tl.static_range(7):  # by pairs, so that none waits for all others
-        COUNT: tl.constexpr = (N + (1 << level)) >> level
-        if COUNT > 1:
+    for _ in tl.static_range(7):  # by pairs, so that none waits for all others
+        if len(parts) > 1:
             paired = ()
-            for i in tl.static_range(COUNT // 2):
+            for i in tl.static_range(len(parts) // 2):
                 one, other = parts[2 * i], parts[2 * i + 1]
                 paired = paired + (tl.minimum(one, other) if least else one + other,)
-            if COUNT % 2:
-                paired = paired + (parts[COUNT - 1],)
+            if len(parts) % 2:
+                paired = paired + (parts[len(parts) - 1],)
             parts = paired
     return parts[0]
 
