@@ -25,7 +25,7 @@ from specgrad.conformance import bounds
 from specgrad.conformance.runner import Effort, Session
 from specgrad.conformance.subjects.gpu_engine import GpuEngine
 from specgrad.engines import gpu
-from specgrad.engines.gpu.kernels import common, rows, stream
+from specgrad.engines.gpu.kernels import common, folds, rows, stream
 from specgrad.ops.pool import Average, Maximum, Pool
 
 DEVICE = "cpu" if gpu.INTERPRETED else "cuda"
@@ -181,6 +181,18 @@ def first_nan(old, new):
 
 
 @triton.jit
+def later_lead(best, code, other, other_code, KIND: tl.constexpr):
+    better = other >= best
+    return tl.where(better, other, best), tl.where(better, other_code, code)
+
+
+@triton.jit
+def one_before(key):
+    number, code = unpacked(key)
+    return number, tl.maximum(code - 1, 0)
+
+
+@triton.jit
 def one_less(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr):
     real = ()
     for n in tl.static_range((LEAD + CELLS + W - 1) // W):
@@ -194,7 +206,7 @@ def later_row(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.c
     return new, codes, next_carried, next_codes
 
 
-advance = stream.advance
+advance, unpacked = stream.advance, folds.unpacked
 
 
 def faults():
@@ -205,18 +217,22 @@ def faults():
         (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 3)),
     )
     for home, name, helper, (op, shape) in (
+        (folds, "lead", later_lead, small),
+        (rows, "unpacked", one_before, tall),
         (rows, "leads", later_equal, small),
         (rows, "leads", first_nan, small),
         (rows, "edges", one_less, small),
         (stream, "advance", later_row, tall),
         (stream, "edges", one_less, tall),
         (rows, "leads", common.leads, small),
+        (rows, "unpacked", unpacked, tall),
         (stream, "advance", advance, tall),
     ):
         right = getattr(home, name)
         setattr(home, name, helper)
         rng = np.random.default_rng(1)
-        found = [w for awkward in (0, 1) for w in differences(op, shape, np.float32, "contiguous", numbers(rng, op, shape, np.float32, awkward), rng)]  # fmt: skip
+        dtype = np.float16 if name == "unpacked" else np.float32
+        found = [w for awkward in (0, 1) for w in differences(op, shape, dtype, "contiguous", numbers(rng, op, shape, dtype, awkward), rng)]  # fmt: skip
         setattr(home, name, right)
         if bool(found) == (helper is right):
             missed += 1
@@ -295,6 +311,9 @@ def large():
     graph.replay()
     torch.cuda.synchronize()
     show("a captured graph", torch.equal(captured, y) and torch.equal(back, gx))
+    moved = torch.empty(x.numel() + 1, device="cuda")[1:].view_as(x).copy_(x)
+    calls = [gpu.forward(op, (t,)) for t in (moved, x, moved)]
+    show("an operand that does not begin at a multiple of 16 bytes", all(torch.equal(t, y) for t in calls))
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

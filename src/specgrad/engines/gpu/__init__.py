@@ -71,7 +71,8 @@ def alone(made: Plan) -> bool:
 
 
 def room(made: Plan, like: Any, dtype: Any, of_output: bool = True) -> Any:
-    return like.new_empty(made.lengths if of_output else made.given, dtype=dtype)
+    lengths = made.lengths if of_output else made.given
+    return like.new_empty(lengths) if dtype == like.dtype else like.new_empty(lengths, dtype=dtype)
 
 
 def written(made: Plan, y: Any, out: Any, of_output: bool = True) -> Any:

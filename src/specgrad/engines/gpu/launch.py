@@ -43,8 +43,8 @@ def window_numbers(made: Plan, lanes: int, blocks: int, last: int, together: int
     )  # fmt: skip
 
 
-def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int) -> dict[str, Any]:
-    """What every kernel of sliding windows is compiled for."""
+def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int, even: bool = False) -> dict[str, Any]:
+    """What every kernel of sliding windows is compiled for. `even`: whether it is worth knowing that all lanes exist."""
     rows: Any = made.rows
     columns: Any = made.columns
     return {
@@ -52,7 +52,7 @@ def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int) -> 
         "COLUMN_TAPS": columns.kernel,
         "COLUMN_STRIDE": columns.stride,
         "WIDE": made.wide,
-        "EVEN": lanes % block == 0,
+        "EVEN": lanes % block == 0 and (even or made.inner > 1),
         "ACC": accumulator(dtype),
         "BLOCK": block,
         "num_warps": warps,
@@ -96,13 +96,13 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         "WHOLE": made.whole,
         "PADDED": any(bool((axis.ranges().count < axis.kernel).any()) for axis in (rows, columns)),
     }
-    if streams(made):
+    if streams(made, kind):
         per, blocks = segments(rows.length, rows.kernel)
         block, warps = block_of(lanes)
         words |= {
-            "STEP": step_down(made, kind),
+            "STEP": step_down(made, kind, together),
             "ALONE": blocks == 1,
-            **common_words(made, x.dtype, lanes, block, warps),
+            **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
         }
         numbers = (*window_numbers(made, lanes, blocks, groups, together), per)
         return Call(stream_kernels.slide, -(-lanes // block) * blocks, numbers, words)
@@ -115,14 +115,13 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
     used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
     alone = blocks == 1 and rows.size <= (per - 1) * rows.stride + rows.kernel
     words |= {
-        **common_words(made, x.dtype, lanes, block, warps),
+        **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
         "ROWS": per,
         "STRIDE": rows.stride,
         "NEED": sum(1 << i for i in used),
         "SIZE": rows.size if alone else 0,
         "BEFORE": rows.before if blocks == 1 else 0,
         "DEEP": bool(made.depth),
-        "UNROLL": TUNE["unroll deep"],
     }
     programs = -(-lanes // block) * blocks * made.depths[1]
     return Call(rows_kernels.fold, programs, window_numbers(made, lanes, blocks, groups, together), words)
@@ -137,9 +136,11 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     block, warps = block_of(lanes)
     most = min(TUNE["rows sink " + kind] // (wide * (depth.kernel - 1)), TUNE["rows sink"])
     per_rows, blocks = shared_evenly(rows.length, max(most, 1))
-    per, segments_deep = shared_evenly(depth.length, TUNE["segment sink"] * depth.kernel)
+    per, segments_deep = shared_evenly(
+        depth.length, TUNE["segment sink sum" if kind == "sum" else "segment sink"] * depth.kernel
+    )
     words = words | {
-        **common_words(made, x.dtype, lanes, block, warps),
+        **common_words(made, x.dtype, lanes, block, warps, even=True),
         "ROWS": per_rows,
         "STRIDE": rows.stride,
         "DEPTH_TAPS": depth.kernel,
@@ -166,7 +167,7 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
         lanes = made.outer * groups * made.inner
         block, warps = block_of(lanes)
         words = {
-            **common_words(made, x.dtype, lanes, block, warps),
+            **common_words(made, x.dtype, lanes, block, warps, even=True),
             **lane_words(made, wide, together, -columns.before, columns.length, None, 0),
             "ROWS": per,
             "STRIDE": rows.stride,
@@ -233,7 +234,7 @@ def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int
     fixed = wide % columns.stride == 0
     candidates = -(-columns.kernel // columns.stride)
     read = -(-rows.kernel // rows.stride)
-    most = max(TUNE["back small"], rows.stride)
+    most = max(TUNE["back inner" if made.inner > 1 else "back small"], rows.stride)
     if kind == "first":
         most = min(most, max(TUNE["matches"] // (wide * read * candidates), rows.stride))
     per, blocks, start, read = rows_backward(made, most // rows.stride * rows.stride)

@@ -20,8 +20,6 @@ from .tiles import code_type, computed, one_depth
 
 TOGETHER = 2
 """Taps along depth up to which depth is folded in the same call as rows and columns."""
-MATCHES = 49
-"""Windows per cell up to which a maximum's cotangents are found in one call."""
 
 
 def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -> Plan:
@@ -176,12 +174,12 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
     assert isinstance(columns, Sliding)
     flat_readers = readers_of(rows) * readers_of(columns)
     plans = depth_last(made) if made.depth else None
-    if plans is not None and flat_readers * readers_of(made.depth[0]) > 8:
+    if plans is not None and flat_readers * readers_of(made.depth[0]) > tiles.TUNE["matches deep"]:
         deep, flat = plans
         gy, codes = along(deep, gy, codes, rows.kernel * columns.kernel)
         spread_maximum(flat, gy, gx, codes)
         return
-    if flat_readers > MATCHES and not made.depth:
+    if flat_readers > tiles.TUNE["matches flat"] and not made.depth:
         if "axes" not in made.made:
             made.made["axes"] = (
                 dense(made, made.outer, rows, still(columns.length), made.inner),

@@ -158,7 +158,7 @@ def bins(made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None
     def make() -> Call:
         rows, columns = made.rows, made.columns
         lanes = made.outer * columns.size * made.inner
-        block, warps = block_of(lanes)
+        block, warps = block_of(lanes, TUNE["lanes bins"])
         per, blocks = shared_evenly(rows.size, TUNE["rows bins"])
         numbers = (
             lanes, made.inner, rows.size, columns.size, rows.length, columns.length, int(given[1].shape[1]), taps_of(columns), blocks,

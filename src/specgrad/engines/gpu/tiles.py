@@ -15,7 +15,7 @@ import triton.language as tl
 
 from ...geometry import Sliding
 from .calls import INTERPRETED
-from .kernels.rows import LAST
+from .kernels.folds import LAST
 from .plan import Plan, taps_of
 
 LONGEST = 32
@@ -32,56 +32,60 @@ TUNE = {
     "rows winners": 40,
     "rows packed": 104,
     "rows sum": 64,
+    "rows smooth": 16,
     "wide winners": 27,  # registers for rows that are streamed
     "columns max": 8,  # columns of windows per lane, at most
     "columns winners": 4,
     "columns packed": 8,
     "columns sum": 8,
-    "rows smooth": 16,
     "columns smooth": 4,
-    "columns odd": 4,  # of rows that do not lie aligned
-    "vectors": 2,  # of sixteen bytes per lane, where rows of maxima are streamed
+    "columns odd": 2,  # of rows that do not lie aligned
+    "columns odd back": 4,
     "columns back": 52,  # columns of cells per lane × rows of windows that each meets
+    "vectors": 2,  # of sixteen bytes per lane, where rows of maxima are streamed
     "one call": 16,  # columns of a window up to which rows are folded in the same call
-    "stream": 4,  # rows of a window from which rows are streamed
+    "stream max": 6,  # rows of a window from which rows are streamed
+    "stream winners": 4,
+    "stream sum": 8,
     "step": 4,  # rows that a program reads before it writes
-    "step large": 2,  # of winners, packed winners or sums of windows of more than `rows large` rows
-    "rows large winners": 5,
-    "rows large packed": 8,
-    "rows large sum": 8,
-    "rows large max": 32,
+    "step low": 2,  # of winners of more than `rows low` rows, and of maxima that take few instructions or read few columns at once
+    "rows low winners": 5,
+    "rows low packed": 8,
     "segment": 4,  # rows of a program, as a multiple of the window's
     "segment large": 9,
     "segment least": 28,
     "depth sink": 5,  # taps along each of three axes up to which these are folded in one call
     "depth sink winners": 3,
-    "rows sink max": 32,  # registers for planes
+    "rows sink": 4,  # rows of a program that streams down the depth
+    "rows sink max": 32,  # and registers for its planes
     "rows sink winners": 16,
     "rows sink sum": 64,
-    "rows sink": 4,
-    "segment sink": 6,  # planes of a program, as a multiple of the window's
+    "segment sink": 13,  # planes of a program, as a multiple of the window's
+    "segment sink sum": 6,
     "cells smooth": 32,  # cells of four bytes in registers
-    "back small": 8,  # rows of cells per program
+    "back small": 4,  # rows of cells per program
+    "back inner": 2,
     "back weights": 8,
     "matches": 512,  # of cells with windows, in one step
-    "rows bins": 28,
+    "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
+    "matches deep": 27,
+    "lanes bins": 256,
+    "rows bins": 14,
     "rows collect": 16,
     "rows collect, overlapping": 8,
     "fill": 1024,  # cells of four bytes that a program of whole planes fills at once
     "chunks": 8,  # and how often
-    "odd back": 0,
-    "unroll": 4,  # of reading large windows
-    "unroll across max": 1,  # where neighbours in memory are of different windows
-    "unroll across winners": 2,
-    "unroll deep": 1,
     "tile max": 512,  # taps that a program of `reduce` reads at once
     "tile sum": 1024,
     "tile across": 2048,  # where neighbours in memory are of different windows
     "taps across": 128,
     "warps across": 8,
     "taps max": 8,  # of one window, where windows are small
-    "taps sum": 64,
+    "taps sum": 32,
     "taps large": 1024,
+    "unroll": 4,  # how often that is unrolled
+    "unroll across max": 1,
+    "unroll across": 2,
 }
 """The numbers of the model, found by measuring one geometry of each kind on an H200; they are the same for all shapes."""
 SMALL = 16
@@ -182,7 +186,7 @@ def packs(made: Plan, kind: str, size: int, low: bool) -> str:
     """ "packed" for the winners of half floats, where the codes that a program counts have room beside them."""
     rows: Any = made.rows
     columns: Any = made.columns
-    if kind != "winners" or size > 2 or low or not streams(made):
+    if kind != "winners" or size > 2 or low or not streams(made, kind):
         return kind
     reach = (segments(rows.length, rows.kernel)[0] + 2 * rows.kernel) * columns.kernel
     reach += TUNE["columns packed"] * columns.stride
@@ -190,6 +194,7 @@ def packs(made: Plan, kind: str, size: int, low: bool) -> str:
 
 
 def registers_for(kind: str, size: int) -> int:
+    """How many numbers of rows a lane holds."""
     return TUNE["rows max half" if kind == "max" and size == 2 else "rows " + kind]
 
 
@@ -198,7 +203,7 @@ def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, depth, row, column, _ = made.steps
-    together, streamed = max(16 // size, 1), streams(made)
+    together, streamed = max(16 // size, 1), streams(made, kind)
     registers = TUNE["wide winners"] if kind == "winners" and streamed else registers_for(kind, size)
     most = below_power(min(registers // rows.kernel, columns.length, TUNE["columns " + kind]))
     if made.inner > 1:
@@ -229,16 +234,17 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     while most > 1 and columns.size % most:
         most //= 2
     if most == 1 and stride == 1 and columns.kernel > 3:
-        return min(TUNE["columns odd"], below_power(columns.size)), 1
+        return min(TUNE["columns odd back"], below_power(columns.size)), 1
     if most % stride:
-        return (stride if TUNE["odd back"] else 1), 1
+        return stride, 1
     return most, power_within(most // stride, columns.length)
 
 
-def streams(made: Plan) -> bool:
+def streams(made: Plan, kind: str) -> bool:
     """Whether rows of windows are streamed: they move one row at a time, and are too high to be held together."""
     rows: Any = made.rows
-    return bool(not made.depth and rows.stride == 1 and rows.kernel >= TUNE["stream"])
+    least = TUNE["stream " + (kind if kind in ("max", "sum") else "winners")]
+    return bool(not made.depth and rows.stride == 1 and rows.kernel >= least)
 
 
 def one_depth(made: Plan) -> Sliding | None:
@@ -259,10 +265,15 @@ def sinks(made: Plan, kind: str) -> bool:
     return bool(2 < axis.kernel <= most and max(rows.kernel, columns.kernel) <= most)
 
 
-def step_down(made: Plan, kind: str) -> int:
+def step_down(made: Plan, kind: str, together: int) -> int:
     """Rows that a program which streams reads before it writes."""
     rows: Any = made.rows
-    return TUNE["step large" if rows.kernel > TUNE["rows large " + kind] else "step"]
+    columns: Any = made.columns
+    if kind == "max":
+        low = columns.kernel == 1 or (together == 1 and made.inner == 1)
+    else:
+        low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel)
+    return TUNE["step low" if low else "step"]
 
 
 def segments(length: int, taps: int) -> tuple[int, int]:

@@ -16,7 +16,8 @@ from .common import (
     tap_range,
     write_line,
 )
-from .rows import filled, reach
+from .folds import filled
+from .rows import reach
 
 
 @triton.jit

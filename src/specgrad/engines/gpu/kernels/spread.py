@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from .common import both, divide, edges, lane, read_line, scaled, stacked, tap_range, write_line
-from .rows import filled, slide_sum
+from .folds import filled, slide_sum
 
 
 @triton.jit

@@ -9,18 +9,8 @@ import triton
 import triton.language as tl
 
 from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, write_line
-from .rows import (
-    doubtful,
-    filled,
-    finish,
-    fold_columns,
-    lead,
-    lowest,
-    note_values,
-    reach,
-    retrace,
-    unnoted,
-)
+from .folds import doubtful, filled, lead, lowest, note_values, unnoted
+from .rows import finish, fold_columns, reach, retrace
 from .spread import match_cell
 
 
@@ -118,7 +108,7 @@ def slide(
         number = tl.load(scale).to(ACC)
         reciprocal = tl.load(scale + 1).to(ACC)
     taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
-    trace, smallest = unnoted(KIND, ACC, BLOCK)
+    trace, smallest = unnoted(x, KIND, W, ACC, BLOCK)
     carried = ()
     carried_codes = ()
     for _ in tl.static_range(TAPS - 1):

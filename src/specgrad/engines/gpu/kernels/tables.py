@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from .common import both, divide, joined, lane, leads, outer_offset, pivot, scaled, tied
-from .rows import filled
+from .folds import filled
 
 
 @triton.jit

@@ -8,7 +8,8 @@ import triton
 import triton.language as tl
 
 from .common import both, clamped, edges, lane, outer_offset, tap_range
-from .rows import doubtful, finish, fold_columns, lowest, note_values, reach, retrace, slide_lead, slide_sum, unnoted
+from .folds import doubtful, lowest, note_values, slide_lead, slide_sum, unnoted
+from .rows import finish, fold_columns, reach, retrace
 from .stream import advance
 
 
@@ -58,7 +59,7 @@ def sink(
         number = tl.load(scale).to(ACC)
         reciprocal = tl.load(scale + 1).to(ACC)
     taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
-    trace, smallest = unnoted(KIND, ACC, BLOCK)
+    trace, smallest = unnoted(x, KIND, W, ACC, BLOCK)
     carried = ()
     carried_codes = ()
     for _ in tl.static_range(ROWS * (DEPTH_TAPS - 1)):
