@@ -91,6 +91,7 @@ def window_cases():
         yield kind((5, 3)), (2, 23, 8)
     for kind in (sg.GlobalMaxPool, sg.GlobalAvgPool):
         yield kind(2), (2, 9, 31)
+        yield kind(2), (3, 2, 4)
         yield kind(1, axes=(1,)), (2, 5, 9)
     yield sg.SmoothMaxPool((3, 3), stride=2, padding=1, beta=-2.0), (1, 2, 5, 6)
     yield sg.SmoothMaxPool((2, 2, 2), stride=1, padding=1, beta=0.5, pad="skip"), (1, 3, 3, 4)
@@ -154,12 +155,12 @@ def numbers(rng, op, shape, dtype, awkward):
     return np.asarray(chosen, dtype)
 
 
-def windows(every):
-    """Every so many-th of the windows, in some layout and type."""
+def windows(every, first=0):
+    """Every so many-th of the windows from the first on, in some layout and type."""
     wrong, rng = 0, np.random.default_rng(0)
     layouts, dtypes = ("contiguous", "channels_last", "gaps"), (np.float32, np.float64)
     for turn, (op, shape) in enumerate(window_cases()):
-        if turn % every:
+        if turn % every != first:
             continue
         # half floats of averages and smooth maxima are held to their bounds by the claims
         for dtype in (dtypes[turn % 2], *((np.float16,) if isinstance(op, Maximum) else ())):
@@ -347,12 +348,13 @@ def main():
     parser.add_argument("--part", choices=("claims", "windows", "faults", "large", "sample"), required=True)
     parser.add_argument("--kinds", nargs="*", default=[])
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="of the windows, so that processes can share them")
     parser.add_argument("--layouts", nargs="*", default=["contiguous"])
     options = parser.parse_args()
     if options.part == "claims":
         wrong = claims(options.kinds, options.every, options.layouts)
     elif options.part == "windows":
-        wrong = windows(options.every)
+        wrong = windows(options.every, options.first)
     elif options.part == "sample":
         wrong = windows(4)
     elif options.part == "faults":

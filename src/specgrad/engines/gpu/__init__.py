@@ -215,7 +215,8 @@ def pull(
             else:
                 tables.collect(made, "weights", source, gy, gx, fitted)
         elif op.ties != "first":
-            tables.collect(made, "shared" if op.ties == "split" else "alone", made.entered(x), gy, gx, fitted)
+            kind = "shared" if op.ties == "split" else "alone" if len(fitted) > 1 else "tied"
+            tables.collect(made, kind, made.entered(x), gy, gx, fitted)
         elif tiles.slides(made):
             passes.spread_maximum(made, gy, gx, fitted[0])
         else:

@@ -179,7 +179,7 @@ def bins(made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None
 
 
 def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
-    """Cotangents of any windows: "first", "sum", "alone" and "shared" (ties), "weights"."""
+    """Cotangents of any windows: "first", "sum", "weights"; of ties, "tied", "alone" (only of whole planes) and "shared"."""
     if kind != "weights" and fills(made):
         fill(made, kind, x, gy, gx, kept)
         return

@@ -180,7 +180,7 @@ def collect(
     depth_taps, row_taps, column_taps, row_blocks,
     KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents, gathered from the windows that read a cell: "first" (codes in `kept`), "sum", "alone" (of all tied cells, the maximum
+    """Cotangents, gathered from the windows that read a cell: "first" (codes in `kept`), "sum", "tied" (all tied cells, the maximum
     in `kept`), "shared" (the same, their number in `kept_too`), "weights" (pivot and total of a smooth maximum)."""
     outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths_in, BLOCK, WIDE)
     depth = program // row_blocks

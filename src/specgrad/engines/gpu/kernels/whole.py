@@ -189,8 +189,8 @@ def fill(
     gy, x, gx, kept, kept_too, scale, cells, blocks, step_outer,
     KIND: tl.constexpr, CHUNKS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents where every window is one whole plane of neighbouring cells: "first" (codes in `kept`), "sum", "alone" (the maximum in
-    `kept`, and in `kept_too` its place, if there is one only), "shared" (the number of tied cells there).
+    """Cotangents where every window is one whole plane of neighbouring cells: "first" (codes in `kept`), "sum", "tied" (the maximum in
+    `kept`), "alone" (and in `kept_too` its place, if there is one only), "shared" (the number of tied cells there).
 
     Only where cells are tied is x read.
     """
@@ -207,7 +207,7 @@ def fill(
         place = tl.load(kept + window).to(tl.int32)
     elif KIND == "alone":
         place = tl.load(kept_too + window).to(tl.int32)
-    else:
+    elif KIND == "shared":
         share = share / tl.maximum(tl.load(kept_too + window), 1).to(ACC)
     if KIND == "sum" or KIND == "first" or place < cells:
         for n in tl.static_range(CHUNKS):
