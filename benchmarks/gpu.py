@@ -390,21 +390,25 @@ def main():
         print(
             f"first calls of a case, {options.warm} processes side by side, s: median {middle:.1f}, worst {worst:.1f}"
         )
-    nets = [] if options.only else end_to_end()
+    everything = {
+        "about": about,
+        "cells": cells,
+        "small calls, µs": small,
+        "first calls, s": [firsts[i] for i in sorted(firsts)],
+    }
+
+    def write():
+        if options.json:
+            options.json.write_text(json.dumps(everything, indent=1))
+
+    write()  # whatever happens to the networks
+    everything["networks"] = [] if options.only else end_to_end()
     peers = [min(p for p in (c["eager"], c["compile"]) if p) / c["ratio"] for c in cells if c["eager"] or c["compile"]]
     if peers:
         print(
             f"{len(cells)} cells in {time.perf_counter() - begun:.0f} s; slower than a peer: {sum(p < 1 for p in peers)}"
         )
-    if options.json:
-        everything = {
-            "about": about,
-            "cells": cells,
-            "small calls, µs": small,
-            "first calls, s": [firsts[i] for i in sorted(firsts)],
-            "networks": nets,
-        }
-        options.json.write_text(json.dumps(everything, indent=1))
+    write()
     if options.svg:
         options.svg.write_text(chart(cells), encoding="utf-8")
 

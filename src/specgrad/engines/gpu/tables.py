@@ -96,9 +96,7 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
             "DEEP": bool(made.depth),
             "PLANE": not made.depth and made.rows.size == 1 and made.columns.length == 1 and exact,
             "ACROSS": across,
-            "UNROLL": TUNE[
-                "unroll" if not across else "unroll across max" if kind == "max" else "unroll across"
-            ],
+            "UNROLL": TUNE["unroll" if not across else "unroll across max" if kind == "max" else "unroll across"],
             "WIDE": made.wide,
             "ACC": accumulator(x.dtype),
             "OUTPUTS": outputs,

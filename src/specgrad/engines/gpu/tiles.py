@@ -48,7 +48,7 @@ TUNE = {
     "stream winners": 4,
     "stream sum": 8,
     "step": 4,  # rows that a program reads before it writes
-    "step low": 2,  # of winners of more than `rows low` rows, and of maxima that take few instructions or read few columns at once
+    "step low": 2,  # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one by one
     "rows low winners": 5,
     "rows low packed": 8,
     "segment": 4,  # rows of a program, as a multiple of the window's
@@ -269,10 +269,8 @@ def step_down(made: Plan, kind: str, together: int) -> int:
     """Rows that a program which streams reads before it writes."""
     rows: Any = made.rows
     columns: Any = made.columns
-    if kind == "max":
-        low = columns.kernel == 1 or (together == 1 and made.inner == 1)
-    else:
-        low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel)
+    low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel) or (kind == "max" and columns.kernel == 1)
+    low = low or (together == 1 and made.inner == 1)
     return TUNE["step low" if low else "step"]
 
 
