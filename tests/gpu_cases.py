@@ -93,6 +93,7 @@ def window_cases():
         yield kind(2), (2, 9, 31)
         yield kind(2), (3, 2, 4)
         yield kind(1, axes=(1,)), (2, 5, 9)
+        yield kind(2, axes=(1, 2)), (1, 6, 7, 9)
     yield sg.SmoothMaxPool((3, 3), stride=2, padding=1, beta=-2.0), (1, 2, 5, 6)
     yield sg.SmoothMaxPool((2, 2, 2), stride=1, padding=1, beta=0.5, pad="skip"), (1, 3, 3, 4)
     yield sg.SmoothMaxPool((5, 5), stride=1, padding=2, beta=1.0), (1, 6, 7)
