@@ -55,6 +55,9 @@ def calls():
     yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 4), single
     yield sg.MaxPool((3, 2), stride=2, padding=1, ceil_mode=True), (2, 4, 4), half
     yield sg.MaxPool((6, 6), stride=1, padding=3), (2, 3, 3), single
+    yield sg.MaxPool((5, 4), stride=1, padding=2), (2, 8, 8), half
+    yield sg.MaxPool((3, 3, 3), stride=1, padding=1), (2, 4, 4, 8), single
+    yield sg.AvgPool((3, 3, 3), stride=1, padding=1), (2, 4, 4, 8), half
     yield sg.MaxPool((3, 2, 2), stride=1, padding=1), (2, 3, 3, 3), single
     yield sg.MaxPool((2, 2), dilation=2), (2, 5, 5), single
     yield sg.MaxPool((2, 2), ties="split"), (2, 5, 5), single
@@ -68,6 +71,7 @@ def calls():
     yield sg.AdaptiveMaxPool((2, 2)), (2, 12, 13), single
     yield sg.AdaptiveAvgPool((2, 2)), (2, 12, 13), double
     yield sg.GlobalMaxPool(2), (2, 9, 9), half
+    yield sg.GlobalMaxPool(2, ties="split"), (2, 9, 9), single
 
 
 def main():

@@ -44,7 +44,7 @@ class GpuEngine:
         op.output_shape(*(x.shape for x in inputs))
         if inputs[0].dtype.name not in ("float16", "bfloat16", "float32", "float64"):
             raise NotOffered(f"{inputs[0].dtype}")
-        if gpu.launch.INTERPRETED and inputs[0].dtype.name == "bfloat16" and not isinstance(op, Maximum):
+        if gpu.INTERPRETED and inputs[0].dtype.name == "bfloat16" and not isinstance(op, Maximum):
             raise NotOffered("bfloat16 in Triton's interpreter, which truncates where the device rounds")
         x = self.tensor(inputs[0])
         reason = gpu.refuses(op, (x,))
@@ -84,6 +84,6 @@ class GpuEngine:
 
 def subjects() -> list[Any]:
     """One, where it can run."""
-    if gpu.launch.INTERPRETED:
+    if gpu.INTERPRETED:
         return [GpuEngine("cpu")]
     return [GpuEngine("cuda")] if torch.cuda.is_available() else []

@@ -1,8 +1,8 @@
 """The GPU engine: pooling of torch tensors on CUDA devices, by Triton kernels.
 
 What a derivative keeps is always a tuple of tensors of the output's shape (`kept_like` says which): the winner's tap of a maximum with
-ties="first", in one byte where a window has at most 255 taps; the maximum (and the number of tied cells) for the other ties; pivot and total of a
-smooth maximum; nothing of an average. Cotangents are gathered: no atomics, equal calls give equal bits, and every element is
+ties="first", in one byte where a window has at most 255 taps; the maximum for the other ties, with the number of tied cells or, of whole
+planes, the place of the only one; pivot and total of a smooth maximum; nothing of an average. Cotangents are gathered: no atomics, equal calls give equal bits, and every element is
 written once (values once more by a program that meets a NaN). Half floats are computed in float32 and rounded once. A tangent or cotangent may have another dtype than
 the operand; its derivative has it too. Second derivatives are compositions of `push` and `pull`, which are linear in their last argument.
 """
@@ -17,6 +17,7 @@ import torch
 from ...errors import ArgumentError, describe, refusal
 from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
 from . import launch, passes, tables, tiles
+from .calls import INTERPRETED as INTERPRETED
 from .plan import Plan, plan
 from .tiles import code_type, computed
 
@@ -37,7 +38,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     x = operands[0]
     if not isinstance(x, torch.Tensor):
         return f"it takes torch tensors only, not {type(x).__name__}"
-    if not x.is_cuda and not launch.INTERPRETED:
+    if not x.is_cuda and not INTERPRETED:
         return f"it takes tensors on CUDA devices only, not on {x.device.type}"
     if x.dtype not in FLOATS:
         return f"it does not take {x.dtype}"
@@ -59,11 +60,19 @@ def kept_like(op: Any, x: Any) -> tuple[tuple[tuple[int, ...], Any], ...]:
         return ()
     if op.ties == "first":
         return ((made.shape, code_type(made.taps)),)
-    return ((made.shape, x.dtype), (made.shape, torch.int32))[: 2 if op.ties == "split" else 1]
+    if op.ties == "split":
+        return (made.shape, x.dtype), (made.shape, torch.int32)
+    return ((made.shape, x.dtype), (made.shape, code_type(made.taps)))[: 2 if alone(made) else 1]
+
+
+def alone(made: Plan) -> bool:
+    """Whether the place of a maximum is kept too, where it is the only one, although ties count all: it saves reading x again."""
+    return tables.fills(made) and made.taps >= tiles.LARGE
 
 
 def room(made: Plan, like: Any, dtype: Any, of_output: bool = True) -> Any:
-    return torch.empty(made.lengths if of_output else made.given, dtype=dtype, device=like.device)
+    lengths = made.lengths if of_output else made.given
+    return like.new_empty(lengths) if dtype == like.dtype else like.new_empty(lengths, dtype=dtype)
 
 
 def written(made: Plan, y: Any, out: Any, of_output: bool = True) -> Any:
@@ -120,6 +129,10 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, tupl
         kept = (room(made, x, code_type(made.taps)),)
         if made.outputs:
             value(made, "winners", made.entered(x), y, kept)
+    elif op.ties == "all" and alone(made):
+        kept = (y, room(made, x, code_type(made.taps)))
+        if made.outputs:
+            tables.reduce(made, "alone", made.entered(x), y, kept)
     else:
         kept = (y,)
         if made.outputs:
@@ -166,7 +179,8 @@ def push(op: Any, operands: tuple[Any, ...], kept: tuple[Any, ...], tangents: tu
             tables.select(made, moved, dy, fitted[0], index=False)
         else:
             kind = "ties" if isinstance(op, Maximum) else "weights"
-            tables.visit(made, kind, made.entered(x), moved, dy, fitted, shared=len(fitted) > 1)
+            shared = not isinstance(op, Maximum) or op.ties == "split"
+            tables.visit(made, kind, made.entered(x), moved, dy, fitted, shared=shared)
     return written(made, dy, out)
 
 
@@ -201,7 +215,8 @@ def pull(
             else:
                 tables.collect(made, "weights", source, gy, gx, fitted)
         elif op.ties != "first":
-            tables.collect(made, "ties", made.entered(x), gy, gx, fitted, shared=op.ties == "split")
+            kind = "shared" if op.ties == "split" else "alone" if len(fitted) > 1 else "tied"
+            tables.collect(made, kind, made.entered(x), gy, gx, fitted)
         elif tiles.slides(made):
             passes.spread_maximum(made, gy, gx, fitted[0])
         else:

@@ -16,20 +16,10 @@ from ...geometry import Sliding
 from ...ops.pool import Maximum
 from . import launch, tiles
 from .plan import Plan, taps_of
-from .tiles import LONGEST, code_type, computed
+from .tiles import code_type, computed, one_depth
 
 TOGETHER = 2
 """Taps along depth up to which depth is folded in the same call as rows and columns."""
-MATCHES = 49
-"""Windows per cell up to which a maximum's cotangents are found in one call."""
-
-
-def one_depth(made: Plan) -> Sliding | None:
-    """The depth, if it is one sliding axis that can be held in registers."""
-    axis = made.depth[0] if len(made.depth) == 1 else None
-    return (
-        axis if isinstance(axis, Sliding) and axis.dilation == 1 and max(axis.kernel, axis.stride) <= LONGEST else None
-    )
 
 
 def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -> Plan:
@@ -46,7 +36,7 @@ def still(length: int) -> Sliding:
     return Sliding(length, 1)
 
 
-def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
+def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
     """Plans of a fold of rows and columns, and then of depth; None if one call does both or the axes do not allow two."""
     if "depth first" not in made.made:
         axis, found = one_depth(made), None
@@ -63,7 +53,7 @@ def depth_first(made: Plan) -> tuple[Plan, Plan] | None:
             found = flat, deep
         made.made["depth first"] = found
     plans: tuple[Plan, Plan] | None = made.made["depth first"]
-    return plans
+    return None if tiles.sinks(made, kind) else plans
 
 
 def columns_first(made: Plan) -> tuple[Plan, Plan] | None:
@@ -93,7 +83,7 @@ def columns_first(made: Plan) -> tuple[Plan, Plan] | None:
 
 def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """A maximum, its winners or a sum over sliding windows."""
-    plans = depth_first(made) if made.depth else columns_first(made)
+    plans = depth_first(made, kind) if made.depth else columns_first(made)
     if plans is None:
         launch.fold(made, kind, x, y, kept)
         return
@@ -148,6 +138,14 @@ def turned(made: Plan) -> Plan | None:
         if rows is not None and columns is not None and not made.depth and tiles.divisor(made)[0] == "all":
             found = dense(made, made.outer, rows, columns, made.inner)
             found.made["divisor"] = tiles.divisor(made)
+        elif rows is not None and columns is not None and tiles.sinks(made, "sum"):
+            depth, plane = mirrored(made.depth[0]), rows.size * columns.size * made.inner
+            if depth is not None and tiles.divisor(made)[0] == "all":
+                steps = (depth.size * plane, 0, plane, columns.size * made.inner, made.inner, 1)
+                found = replace(
+                    made, copies=False, groups=1, steps=steps, depth=(depth,), rows=rows, columns=columns,
+                    given=made.lengths, lengths=made.given, made={"divisor": tiles.divisor(made)},
+                )  # fmt: skip
         made.made["turned"] = found
     plan: Plan | None = made.made["turned"]
     return plan
@@ -155,13 +153,13 @@ def turned(made: Plan) -> Plan | None:
 
 def spread_sum(made: Plan, gy: Any, gx: Any) -> None:
     """Cotangents of an average whose windows all have one divisor."""
+    around = turned(made)
+    if around is not None:
+        fold(around, "sum", gy, gx, ())
+        return
     plans = depth_last(made) if made.depth else None
     if plans is None:
-        around = turned(made)
-        if around is None:
-            launch.spread(made, "sum", gy, gx)
-        else:
-            fold(around, "sum", gy, gx, ())
+        launch.spread(made, "sum", gy, gx)
         return
     deep, flat = plans
     between = torch.empty(deep.given, dtype=computed(gy.dtype), device=gy.device)
@@ -176,12 +174,12 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
     assert isinstance(columns, Sliding)
     flat_readers = readers_of(rows) * readers_of(columns)
     plans = depth_last(made) if made.depth else None
-    if plans is not None and flat_readers * readers_of(made.depth[0]) > 8:
+    if plans is not None and flat_readers * readers_of(made.depth[0]) > tiles.TUNE["matches deep"]:
         deep, flat = plans
         gy, codes = along(deep, gy, codes, rows.kernel * columns.kernel)
         spread_maximum(flat, gy, gx, codes)
         return
-    if flat_readers > MATCHES and not made.depth:
+    if flat_readers > tiles.TUNE["matches flat"] and not made.depth:
         if "axes" not in made.made:
             made.made["axes"] = (
                 dense(made, made.outer, rows, still(columns.length), made.inner),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,12 +103,18 @@ class Plan:
             y = y.squeeze(p)
         return y
 
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` makes, made once."""
+        found = self.made.get(key)
+        if found is None:
+            found = self.made[key] = make()
+        return found
+
     def table(self, name: str, device: Any) -> Any:
         """A table of this plan on a device."""
-        key = name, device
-        if key not in self.made:
-            self.made[key] = torch.from_numpy(np.ascontiguousarray(getattr(self, f"_{name}")())).to(device)
-        return self.made[key]
+        return self.once(
+            (name, device), lambda: torch.from_numpy(np.ascontiguousarray(getattr(self, f"_{name}")())).to(device)
+        )
 
     def _numbers(self) -> Any:
         return np.array([float(getattr(self.op, "beta", 1))])

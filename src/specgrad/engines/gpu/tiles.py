@@ -6,8 +6,6 @@ or carries of each. Rows of windows that move one row at a time are streamed dow
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import math
 from typing import Any
 
@@ -16,49 +14,78 @@ import triton
 import triton.language as tl
 
 from ...geometry import Sliding
+from .calls import INTERPRETED
+from .kernels.folds import LAST
 from .plan import Plan, taps_of
 
-INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 LONGEST = 32
-"""Rows of a window that are held in registers at most."""
+"""Rows of a window that are held in registers at most; of columns, fewer than twice as many."""
 TUNE = {
     "lanes": 128,  # per program
     "lanes short": 512,  # where a program has one or two rows only
+    "lanes inner": 256,  # where neighbours in memory are of the inner batch, so that a thread has several of them
+    "taps inner": 9,  # of rows and columns, up to which that pays
     "rows small": 8,  # rows of windows per program
+    "rows deep": 4,  # of winners, where windows have depth too
     "rows max": 64,  # registers for rows
+    "rows max half": 104,  # of half floats, whose vectors have twice the columns
     "rows winners": 40,
+    "rows packed": 104,
     "rows sum": 64,
+    "rows smooth": 16,
+    "wide winners": 27,  # registers for rows that are streamed
     "columns max": 8,  # columns of windows per lane, at most
     "columns winners": 4,
+    "columns packed": 8,
     "columns sum": 8,
-    "columns odd": 4,  # of rows that do not lie aligned
+    "columns smooth": 4,
+    "columns odd": 2,  # of rows that do not lie aligned
+    "columns odd back": 4,
     "columns back": 52,  # columns of cells per lane × rows of windows that each meets
+    "vectors": 2,  # of sixteen bytes per lane, where rows of maxima are streamed
     "one call": 16,  # columns of a window up to which rows are folded in the same call
-    "stream": 4,  # rows of a window from which rows are streamed
+    "stream max": 6,  # rows of a window from which rows are streamed
+    "stream winners": 4,
+    "stream sum": 8,
     "step": 4,  # rows that a program reads before it writes
-    "step low": 2,  # of winners of windows of up to five rows
-    "step large": 2,  # of windows of more than eight rows
+    "step low": 2,  # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one by one
+    "rows low winners": 5,
+    "rows low packed": 8,
     "segment": 4,  # rows of a program, as a multiple of the window's
     "segment large": 9,
     "segment least": 28,
-    "cells smooth": 32,  # cells in registers
-    "back small": 8,  # rows of cells per program
+    "depth sink": 5,  # taps along each of three axes up to which these are folded in one call
+    "depth sink winners": 3,
+    "rows sink": 4,  # rows of a program that streams down the depth
+    "rows sink max": 32,  # and registers for its planes
+    "rows sink winners": 16,
+    "rows sink sum": 64,
+    "segment sink": 13,  # planes of a program, as a multiple of the window's
+    "segment sink sum": 6,
+    "cells smooth": 32,  # cells of four bytes in registers
+    "back small": 4,  # rows of cells per program
+    "back inner": 2,
     "back weights": 8,
     "matches": 512,  # of cells with windows, in one step
-    "rows bins": 28,
+    "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
+    "matches deep": 27,
+    "lanes bins": 256,
+    "rows bins": 14,
     "rows collect": 16,
     "rows collect, overlapping": 8,
-    "fill": 1024,
+    "fill": 1024,  # cells of four bytes that a program of whole planes fills at once
+    "chunks": 8,  # and how often
     "tile max": 512,  # taps that a program of `reduce` reads at once
     "tile sum": 1024,
-    "tile across max": 4096,  # where neighbours in memory are of different windows
-    "tile across sum": 2048,
-    "taps across max": 256,
-    "taps across sum": 128,
+    "tile across": 2048,  # where neighbours in memory are of different windows
+    "taps across": 128,
     "warps across": 8,
     "taps max": 8,  # of one window, where windows are small
-    "taps sum": 64,
-    "taps large": 1024,  # of four bytes
+    "taps sum": 32,
+    "taps large": 1024,
+    "unroll": 4,  # how often that is unrolled
+    "unroll across max": 1,
+    "unroll across": 2,
 }
 """The numbers of the model, found by measuring one geometry of each kind on an H200; they are the same for all shapes."""
 SMALL = 16
@@ -83,18 +110,6 @@ def code_type(taps: int) -> Any:
     return torch.uint8 if taps <= 255 else torch.int32
 
 
-@functools.cache
-def _no_guard() -> Any:
-    return contextlib.nullcontext()
-
-
-def on(device: Any) -> Any:
-    """Kernels launch on the current device: make it the operand's."""
-    if device.type != "cuda" or device.index == torch.cuda.current_device():
-        return _no_guard()
-    return torch.cuda.device(device)
-
-
 def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
     """(per block, blocks): at most `most` of `length` in a block, the blocks nearly equal."""
     blocks = -(-length // max(most, 1))
@@ -104,12 +119,13 @@ def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
 
 
 def slides(made: Plan) -> bool:
-    """Whether rows and columns slide without gaps, over few enough rows to hold."""
+    """Whether rows and columns slide without gaps, over few enough of them to hold."""
     if "slides" not in made.made:
         rows, columns = made.rows, made.columns
         found = False
         if isinstance(rows, Sliding) and isinstance(columns, Sliding):
             found = rows.dilation == columns.dilation == 1 and max(rows.kernel, rows.stride) <= LONGEST
+            found = found and columns.kernel < 2 * LONGEST
         made.made["slides"] = found
     known: bool = made.made["slides"]
     return known
@@ -150,12 +166,10 @@ def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     return (block or TUNE["lanes"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
-def block_rows(made: Plan, most: int, columns: int) -> tuple[int, int, int, int, int]:
-    """Rows of windows per program, blocks of them, lanes, lanes per program, and warps."""
-    per, blocks = shared_evenly(made.rows.length, most)
-    lanes = made.outer * columns * made.inner
-    block, warps = block_of(lanes)
-    return per, blocks, lanes, block, warps
+def lanes_of(made: Plan, rows: int) -> int:
+    """Lanes per program: four in a thread where it has few rows, or where neighbours in memory are of the inner batch."""
+    small = plane_taps(made) <= TUNE["taps inner"]
+    return TUNE["lanes inner" if made.inner % 16 == 0 and small else "lanes short" if rows <= 2 else "lanes"]
 
 
 def power_within(*numbers: int) -> int:
@@ -168,22 +182,40 @@ def below_power(number: int) -> int:
     return 1 << (max(number, 1).bit_length() - 1)
 
 
+def packs(made: Plan, kind: str, size: int, low: bool) -> str:
+    """ "packed" for the winners of half floats, where the codes that a program counts have room beside them."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    if kind != "winners" or size > 2 or low or not streams(made, kind):
+        return kind
+    reach = (segments(rows.length, rows.kernel)[0] + 2 * rows.kernel) * columns.kernel
+    reach += TUNE["columns packed"] * columns.stride
+    return "packed" if reach < LAST.value else kind
+
+
+def registers_for(kind: str, size: int) -> int:
+    """How many numbers of rows a lane holds."""
+    return TUNE["rows max half" if kind == "max" and size == 2 else "rows " + kind]
+
+
 def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     """(columns of windows that a lane has, columns of cells that it reads at once)."""
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, depth, row, column, _ = made.steps
-    most = below_power(min(TUNE["rows " + kind] // rows.kernel, columns.length, TUNE["columns " + kind]))
+    together, streamed = max(16 // size, 1), streams(made, kind)
+    registers = TUNE["wide winners"] if kind == "winners" and streamed else registers_for(kind, size)
+    most = below_power(min(registers // rows.kernel, columns.length, TUNE["columns " + kind]))
     if made.inner > 1:
         most = min(most, (2 if kind == "winners" and columns.kernel <= 3 else 4) // columns.stride)
         return max(most, 1) if columns.kernel > columns.stride else 1, 1
-    together = max(16 // size, 1)
-    most = min(most, triton.next_power_of_2(-(-together // columns.stride)))
+    most_odd, vectors = most, TUNE["vectors"] if streamed and kind == "max" else 1
+    most = min(most, triton.next_power_of_2(-(-together * vectors // columns.stride)))
     aligned = power_within(outer, group, depth if made.depth else 0, row, columns.size) if column == 1 else 1
     while most > 1 and (columns.length % most or aligned == 1):
         most //= 2
     if most == 1 and columns.stride == 1 and columns.kernel > 3:
-        return min(TUNE["columns odd"] // (2 if kind == "winners" else 1), below_power(columns.length)), 1
+        return min(TUNE["columns odd"], most_odd, below_power(columns.length)), 1
     return most, min(together, aligned, power_within(most * columns.stride))
 
 
@@ -202,18 +234,44 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     while most > 1 and columns.size % most:
         most //= 2
     if most == 1 and stride == 1 and columns.kernel > 3:
-        return min(TUNE["columns odd"], below_power(columns.size)), 1
+        return min(TUNE["columns odd back"], below_power(columns.size)), 1
     if most % stride:
-        return 1, 1
+        return stride, 1
     return most, power_within(most // stride, columns.length)
 
 
-def streams(made: Plan) -> bool:
+def streams(made: Plan, kind: str) -> bool:
     """Whether rows of windows are streamed: they move one row at a time, and are too high to be held together."""
     rows: Any = made.rows
-    if made.depth or rows.stride > 1:
+    least = TUNE["stream " + (kind if kind in ("max", "sum") else "winners")]
+    return bool(not made.depth and rows.stride == 1 and rows.kernel >= least)
+
+
+def one_depth(made: Plan) -> Sliding | None:
+    """The depth, if it is one sliding axis that can be held in registers."""
+    axis = made.depth[0] if len(made.depth) == 1 else None
+    if not isinstance(axis, Sliding) or axis.dilation > 1:
+        return None
+    return axis if max(axis.kernel, axis.stride) <= LONGEST else None
+
+
+def sinks(made: Plan, kind: str) -> bool:
+    """Whether windows of three axes are folded in one call that streams down the depth: few rows of theirs are read twice."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    axis, most = one_depth(made), TUNE["depth sink winners" if kind == "winners" else "depth sink"]
+    if axis is None or axis.stride > 1 or rows.stride > 1:
         return False
-    return bool(rows.kernel >= TUNE["stream"])
+    return bool(2 < axis.kernel <= most and max(rows.kernel, columns.kernel) <= most)
+
+
+def step_down(made: Plan, kind: str, together: int) -> int:
+    """Rows that a program which streams reads before it writes."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel) or (kind == "max" and columns.kernel == 1)
+    low = low or (together == 1 and made.inner == 1)
+    return TUNE["step low" if low else "step"]
 
 
 def segments(length: int, taps: int) -> tuple[int, int]:

@@ -9,16 +9,22 @@ import triton.language as tl
 
 
 @triton.jit
-def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr):
-    """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these lanes this one is)."""
+def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr = False):
+    """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these lanes this one is).
+
+    EVEN: all lanes exist; then the compiler sees that neighbours are neighbours.
+    """
     program = tl.program_id(0)
     block = program // blocks
     rest = program - block * blocks
     if WIDE:
         block = block.to(tl.int64)
     at = block * BLOCK + tl.arange(0, BLOCK)
-    inside = at < lanes
-    at = tl.minimum(at, lanes - 1)  # lanes that do not exist read what the last one reads, and write nothing
+    if EVEN:
+        inside = tl.full((BLOCK,), True, tl.int1)
+    else:
+        inside = at < lanes
+        at = tl.minimum(at, lanes - 1)  # lanes that do not exist read what the last one reads, and write nothing
     column = at // inner
     outer = column // columns
     return outer, column - outer * columns, at - column * inner, inside, rest
@@ -123,6 +129,12 @@ def clamped(index, last):
 def leads(old, new):
     """Whether a later candidate takes the lead: strictly greater, or NaN."""
     return (new > old) | (new != new)
+
+
+@triton.jit
+def tied(cell, best):
+    """Whether a cell is one of the maximal ones."""
+    return (cell == best) | ((cell != cell) & (best != best))
 
 
 @triton.jit

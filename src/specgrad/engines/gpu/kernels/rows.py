@@ -24,95 +24,17 @@ from .common import (
     tap_range,
     write_line,
 )
-
-
-@triton.jit
-def filled(value, N: tl.constexpr, BLOCK: tl.constexpr, TYPE: tl.constexpr):
-    """N rows of one number."""
-    made = ()
-    for _ in tl.static_range(N):
-        made = made + (tl.full((BLOCK,), value, TYPE),)
-    return made
-
-
-@triton.jit
-def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr):
-    """Fold numbers to COUNT windows of TAPS of them; codes know their place already."""
-    LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
-    N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
-    if STRIDE == 1 and COUNT > 1:
-        for level in tl.static_range(LEVELS):
-            new_bests = ()
-            new_codes = ()
-            for i in tl.static_range(N - (2 << level) + 1):
-                better = bests[i + (1 << level)] > bests[i]
-                new_bests = new_bests + (tl.where(better, bests[i + (1 << level)], bests[i]),)
-                if KIND == "winners":
-                    new_codes = new_codes + (tl.where(better, codes[i + (1 << level)], codes[i]),)
-            bests = new_bests
-            codes = new_codes
-    final_bests = ()
-    final_codes = ()
-    for o in tl.static_range(COUNT):
-        best = bests[o * STRIDE]
-        if KIND == "winners":
-            code = codes[o * STRIDE]
-        if STRIDE == 1 and COUNT > 1:
-            if TAPS > (1 << LEVELS):
-                better = bests[o + TAPS - (1 << LEVELS)] > best
-                best = tl.where(better, bests[o + TAPS - (1 << LEVELS)], best)
-                if KIND == "winners":
-                    code = tl.where(better, codes[o + TAPS - (1 << LEVELS)], code)
-        else:
-            for j in tl.static_range(1, TAPS):
-                better = bests[o * STRIDE + j] > best
-                best = tl.where(better, bests[o * STRIDE + j], best)
-                if KIND == "winners":
-                    code = tl.where(better, codes[o * STRIDE + j], code)
-        final_bests = final_bests + (best,)
-        if KIND == "winners":
-            final_codes = final_codes + (code,)
-    return final_bests, final_codes
-
-
-@triton.jit
-def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr):
-    """Add terms to COUNT windows of TAPS of them; no sum is ever subtracted."""
-    LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
-    N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
-    final = ()
-    if STRIDE == 1 and COUNT > 1:
-        for level in tl.static_range(LEVELS + 1):
-            if (TAPS >> level) & 1:
-                added = ()
-                for o in tl.static_range(COUNT):
-                    part = sums[o + (TAPS & ((1 << level) - 1))]
-                    if (TAPS & ((1 << level) - 1)) > 0:
-                        part = part + final[o]
-                    added = added + (part,)
-                final = added
-            if level < LEVELS:
-                doubled = ()
-                for i in tl.static_range(N - (2 << level) + 1):
-                    doubled = doubled + (sums[i] + sums[i + (1 << level)],)
-                sums = doubled
-    else:
-        for o in tl.static_range(COUNT):
-            total = sums[o * STRIDE]
-            for j in tl.static_range(1, TAPS):
-                total = total + sums[o * STRIDE + j]
-            final = final + (total,)
-    return final
+from .folds import doubtful, lead, lowest, note, note_values, packed, slide_lead, slide_sum, unnoted, unpacked
 
 
 @triton.jit
 def fold_columns(
-    x, low, step, real, allowed, row, nan, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, V: tl.constexpr,
+    x, low, step, real, allowed, row, trace, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, V: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, LOW: tl.constexpr,
     BLOCK: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on; and
-    whether a NaN has been met."""
+    the trace of the cells."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     codes = ()
     if KIND == "sum":
@@ -120,8 +42,7 @@ def fold_columns(
         found = stacked(slide_sum(cells, V, COLUMN_TAPS, COLUMN_STRIDE), V, BLOCK)
     else:
         cells = read_line(x, step, real, allowed, float("-inf"), LEAD, CELLS, W, BLOCK, ACC)
-        for e in tl.static_range(CELLS):
-            nan = nan | (cells[e] != cells[e])
+        trace = note(trace, cells, CELLS, KIND)
         if LOW:
             known = read_line(low, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, tl.int32)
             for e in tl.static_range(CELLS):
@@ -129,12 +50,17 @@ def fold_columns(
         else:
             for e in tl.static_range(CELLS):
                 codes = codes + (tl.full((BLOCK,), row * LOW_TAPS + e, tl.int32),)
+        if KIND == "packed":
+            keys = ()
+            for e in tl.static_range(CELLS):
+                keys = keys + (packed(cells[e], codes[e]),)
+            cells = keys
         bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND)
         found = stacked(bests, V, BLOCK)
     code = tl.zeros((BLOCK, V), tl.int32)
     if KIND == "winners":
         code = stacked(codes, V, BLOCK)
-    return found, code, nan
+    return found, code, trace
 
 
 @triton.jit
@@ -176,7 +102,7 @@ def retrace(
             target = place + o * step_out
             target = target * V + v if DENSE else target + v * inner
             tl.store(y + target, tl.where(code < 0, 0, best).to(y.dtype.element_ty), mask=present)
-            if KIND == "winners":
+            if KIND != "max":
                 code = tl.where(code < 0, depth_taps * TAPS * LOW_TAPS, code)
                 tl.store(kept + target, code.to(kept.dtype.element_ty), mask=present)
 
@@ -199,14 +125,16 @@ def reach(column, columns, columns_after, COLUMN_TAPS: tl.constexpr, COLUMN_STRI
 
 @triton.jit
 def finish(
-    y, kept, value, code, target, taps, row, present, column, inner, rows, rows_after, columns_out, depth_taps,
+    y, kept, value, code, passed, target, taps, row, present, column, inner, rows, rows_after, columns_out, depth_taps,
     depth_first, depth_count, depth_existing, number, reciprocal,
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr,
     DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr, LOW: tl.constexpr,
     ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write one row of windows, which starts at `row`; `taps` is what `reach` says of the columns; codes count from the row on."""
+    """Write one row of windows, which starts at `row`; `taps` is what `reach` says of the columns; codes count from `passed` on."""
     first, count, existing, shift = taps
+    if KIND == "packed":
+        value, code = unpacked(value)
     row_first, row_last, row_existing = tap_range(row, rows, rows_after, TAPS, 1)
     if DENSE:
         target = target * V
@@ -219,7 +147,8 @@ def finish(
             value = scaled(value, number, reciprocal)
     else:
         some = both(count > 0, (row_last > row_first) & (depth_count > 0))
-        if KIND == "winners":
+        if KIND != "max":
+            code = code - passed
             if not LOW:
                 code = code - shift
                 if PADDED:
@@ -245,7 +174,8 @@ def fold(
     W: tl.constexpr, DENSE: tl.constexpr,
     NEED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
     SIZE: tl.constexpr, BEFORE: tl.constexpr,
-    DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE: each has a real cell;
     PADDED: some have others.
@@ -257,7 +187,9 @@ def fold(
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
     READ: tl.constexpr = SIZE if SIZE else N
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE)
+    outer, group, within, inside, program = lane(
+        lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN
+    )
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
@@ -278,14 +210,14 @@ def fold(
     bests_all = ()
     codes_all = ()
     for _ in tl.static_range(ROWS):
-        bests_all = bests_all + (tl.full((BLOCK, V), 0 if KIND == "sum" else float("-inf"), ACC),)
+        bests_all = bests_all + (lowest(KIND, V, BLOCK, ACC),)
         codes_all = codes_all + (tl.zeros((BLOCK, V), tl.int32),)
     number = 1.0
     reciprocal = 1.0
     if KIND == "sum" and COUNTED == "all":
         number = tl.load(scale).to(ACC)
         reciprocal = tl.load(scale + 1).to(ACC)
-    nan = tl.zeros((BLOCK,), tl.int1)
+    trace, smallest = unnoted(x, KIND, W, ACC, BLOCK)
     for t in range(depth_taps):
         source = base
         real = True
@@ -308,9 +240,9 @@ def fold(
                 if W > 1:
                     place = place * W
                 if LOW:
-                    best, code, nan = fold_columns(x + place, low + place, step_column, real_columns, allowed, (line - row).to(tl.int32), nan, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+                    best, code, trace = fold_columns(x + place, low + place, step_column, real_columns, allowed, (line - row).to(tl.int32), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
                 else:
-                    best, code, nan = fold_columns(x + place, low, step_column, real_columns, allowed, i + (BEFORE if SIZE else 0), nan, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+                    best, code, trace = fold_columns(x + place, low, step_column, real_columns, allowed, i + (BEFORE if SIZE else 0), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
                 bests = bests + (best,)
                 codes = codes + (code,)
             else:
@@ -334,21 +266,17 @@ def fold(
                 new_sums = new_sums + (bests_all[o] + sums[o] if DEEP else sums[o],)
             bests_all = new_sums
         else:
-            bests, won = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND)
-            codes = codes_all
-            if KIND == "winners":
-                codes = won
+            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND)
             if DEEP:
                 new_bests = ()
                 new_codes = ()
                 for o in tl.static_range(ROWS):
-                    better = both(bests[o] > bests_all[o], real)
-                    new_bests = new_bests + (tl.where(better, bests[o], bests_all[o]),)
-                    new_codes = new_codes + (
-                        tl.where(better, codes[o] + t * (TAPS * LOW_TAPS), codes_all[o])
-                        if KIND == "winners"
-                        else codes_all[o],
-                    )
+                    other = bests[o]
+                    if KIND == "packed":
+                        other = other - t * (TAPS * LOW_TAPS * 2)
+                    best, code = lead(bests_all[o], codes_all[o], tl.where(real, other, bests_all[o]), codes[o] + t * (TAPS * LOW_TAPS), KIND)  # fmt: skip
+                    new_bests = new_bests + (best,)
+                    new_codes = new_codes + (code,)
                 bests_all = new_bests
                 codes_all = new_codes
             else:
@@ -361,10 +289,12 @@ def fold(
     else:
         step_out = columns_out * inner
         place = place * step_out + column * inner + within
-    met = 0
+    again = False
     if KIND != "sum":
-        met = tl.max(nan.to(tl.int32), 0)
-    if met > 0:
+        for o in tl.static_range(ROWS):
+            smallest = note_values(smallest, bests_all[o], V, KIND, BLOCK)
+        again = doubtful(trace, smallest, KIND)
+    if again:
         retrace(x, low, y, kept, depths, base, place, step_out, column, inner, inside, depth, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, DEEP, LOW, ACC, BLOCK)  # fmt: skip
     else:
         depth_first = 0
@@ -377,4 +307,4 @@ def fold(
         taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
         for o in tl.static_range(ROWS):
             present = both(inside, row_out + o < rows_out)
-            finish(y, kept, bests_all[o], codes_all[o] - o * STRIDE * LOW_TAPS, place + o * step_out, taps, row + o * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first, depth_count, depth_existing, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED or DEEP, LOW, ACC, BLOCK)  # fmt: skip
+            finish(y, kept, bests_all[o], codes_all[o], o * STRIDE * LOW_TAPS, place + o * step_out, taps, row + o * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first, depth_count, depth_existing, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED or DEEP, LOW, ACC, BLOCK)  # fmt: skip

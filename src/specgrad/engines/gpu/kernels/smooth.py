@@ -1,98 +1,136 @@
-"""Smooth maxima of small sliding windows and their cotangents: a lane is one column, and all its cells are in registers."""
+"""Smooth maxima of small sliding windows and their cotangents: all cells of a lane are in registers."""
 
 import triton
 import triton.language as tl
 
-from .common import both, clamped, joined, lane, leads, outer_offset, pivot, tap_range
-from .rows import filled
+from .common import (
+    both,
+    clamped,
+    edges,
+    joined,
+    lane,
+    outer_offset,
+    pivot,
+    read_line,
+    stacked,
+    tap_range,
+    write_line,
+)
+from .folds import filled
+from .rows import reach
 
 
 @triton.jit
 def smooth(
     x, y, kept, kept_too, depths, numbers,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, columns_before,
+    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
     row_blocks, depths_out,
-    ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-    ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    LOW_TAPS: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, V: tl.constexpr,
+    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr,
+    DENSE: tl.constexpr, ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr,
+    WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some taps do not exist."""
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
-    outer, column, within, inside, program = lane(lanes, columns_out, inner, row_blocks * depths_out, BLOCK, WIDE)
+    CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN)  # fmt: skip
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
     if WIDE:
         row = row.to(tl.int64)
-    start = column * COLUMN_STRIDE - columns_before
-    base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner + start * step_column
-    base += row * step_row
+    column = group * V
+    begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
+    real_columns = edges(begin, columns, LEAD, CELLS, W)
+    base = outer_offset(outer, groups, step_outer, step_group)
+    if W > 1:
+        base += group * (V * COLUMN_STRIDE // W) - (COLUMN_BEFORE + LEAD) // W
+    else:
+        base += within * step_inner + begin * step_column
     beta = tl.load(numbers).to(ACC)
     sign = tl.where(beta < 0, -1, 1).to(ACC)
     beta = beta * sign
-    peaks = filled(float("-inf"), ROWS, BLOCK, ACC)
-    totals = filled(0, ROWS, BLOCK, ACC)
+    peaks = filled(float("-inf"), ROWS * V, BLOCK, ACC)
+    totals = filled(0, ROWS * V, BLOCK, ACC)
     for t in range(depth_taps):
-        source = x + base
+        source = base
         depth_real = True
         depth_exists = True
         if DEEP:
             offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
             depth_real = offset >= 0
             depth_exists = offset >= -1
-            source += tl.maximum(offset, 0)
+            source += tl.maximum(offset, 0) // W
         cells = ()
         for i in tl.static_range(N):
-            for j in tl.static_range(COLUMN_TAPS):
-                real = (start + j >= 0) & (start + j < columns)
-                real = both(real, (row + i >= 0) & (row + i < rows) & depth_real)
-                cell = tl.load(source + i * step_row + j * step_column, mask=real, other=0).to(ACC) * sign
+            line = source + (row + i) * step_row
+            if W > 1:
+                line = line * W
+            allowed = (row + i >= 0) & (row + i < rows) & depth_real
+            found = read_line(x + line, step_column, real_columns, allowed, 0, LEAD, CELLS, W, BLOCK, ACC)
+            for e in tl.static_range(CELLS):
+                cell = found[e] * sign
                 if not ZERO:
-                    cell = tl.where(real, cell, float("-inf"))
+                    cell = tl.where(both(real_columns[(LEAD + e) // W], allowed), cell, float("-inf"))
                 elif RAGGED or DEEP:
-                    exists = both(start + j < columns + columns_after, (row + i < rows + rows_after) & depth_exists)
+                    exists = both(begin + LEAD + e < columns + columns_after, (row + i < rows + rows_after) & depth_exists)  # fmt: skip
                     cell = tl.where(exists, cell, float("-inf"))
                 cells = cells + (cell,)
         new_peaks = ()
         new_totals = ()
         for o in tl.static_range(ROWS):
-            peak = cells[o * STRIDE * COLUMN_TAPS]
-            for i in tl.static_range(TAPS):
-                for j in tl.static_range(COLUMN_TAPS):
-                    cell = cells[(o * STRIDE + i) * COLUMN_TAPS + j]
-                    peak = tl.where(leads(peak, cell), cell, peak)
-            shift = pivot(peak)
-            total = tl.zeros((BLOCK,), ACC)
-            for i in tl.static_range(TAPS):
-                for j in tl.static_range(COLUMN_TAPS):
-                    total += tl.exp(beta * (cells[(o * STRIDE + i) * COLUMN_TAPS + j] - shift))
-            if DEEP:
-                peak, total = joined(peaks[o], totals[o], peak, total, beta)
-            new_peaks = new_peaks + (peak,)
-            new_totals = new_totals + (total,)
+            for v in tl.static_range(V):
+                peak = cells[o * STRIDE * CELLS + v * COLUMN_STRIDE]
+                for i in tl.static_range(TAPS):
+                    for j in tl.static_range(COLUMN_TAPS):
+                        cell = cells[(o * STRIDE + i) * CELLS + v * COLUMN_STRIDE + j]
+                        peak = tl.maximum(peak, cell, propagate_nan=tl.PropagateNan.ALL)
+                shift = pivot(peak)
+                total = tl.zeros((BLOCK,), ACC)
+                for i in tl.static_range(TAPS):
+                    for j in tl.static_range(COLUMN_TAPS):
+                        cell = cells[(o * STRIDE + i) * CELLS + v * COLUMN_STRIDE + j]
+                        total += tl.exp(beta * (cell - shift))
+                if DEEP:
+                    peak, total = joined(peaks[o * V + v], totals[o * V + v], peak, total, beta)
+                new_peaks = new_peaks + (peak,)
+                new_totals = new_totals + (total,)
         peaks = new_peaks
         totals = new_totals
-    first, last, existing = tap_range(start, columns, columns_after, COLUMN_TAPS, 1)
     depth_count = 1
     if DEEP:
         depth_count = tl.load(depths + depth * (depth_taps + 3) + (2 if ZERO else 1)).to(tl.int32)
-    target = ((outer * depths_out + depth) * rows_out + row_out) * columns_out + column
-    target = target * inner + within
+    place = (outer * depths_out + depth) * rows_out + row_out
+    if DENSE:
+        step_out = column_groups
+        place = place * step_out + group
+    else:
+        step_out = columns_out * inner
+        place = place * step_out + column * inner + within
+    _first, count, existing, _shift = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)  # fmt: skip
     for o in tl.static_range(ROWS):
         present = both(inside, row_out + o < rows_out)
         row_first, row_last, row_existing = tap_range(row + o * STRIDE, rows, rows_after, TAPS, 1)
         if ZERO:
             counted = both(existing > 0, (row_existing > 0) & (depth_count > 0))
         else:
-            counted = both(last > first, (row_last > row_first) & (depth_count > 0))
-        total = tl.where(counted, totals[o], 1)
-        shift = pivot(peaks[o])
-        place = target + o * columns_out * inner
-        value = sign * (shift + tl.log(total) / beta)
+            counted = both(count > 0, (row_last > row_first) & (depth_count > 0))
+        shifts = ()
+        sums = ()
+        for v in tl.static_range(V):
+            shifts = shifts + (pivot(peaks[o * V + v]),)
+            sums = sums + (totals[o * V + v],)
+        shift = stacked(shifts, V, BLOCK)
+        total = tl.where(counted, stacked(sums, V, BLOCK), 1)
+        target = place + o * step_out
+        if DENSE:
+            target = target * V
         if KEEP:
-            tl.store(kept + place, (sign * shift).to(kept.dtype.element_ty), mask=present)
-            tl.store(kept_too + place, total.to(kept_too.dtype.element_ty), mask=present)
-        tl.store(y + place, value.to(y.dtype.element_ty), mask=present)
+            write_line(kept + target, inner, sign * shift, present, column, columns_out, V, DENSE, BLOCK)
+            write_line(kept_too + target, inner, total, present, column, columns_out, V, DENSE, BLOCK)
+        value = sign * (shift + tl.log(total) / beta)
+        write_line(y + target, inner, value, present, column, columns_out, V, DENSE, BLOCK)
 
 
 @triton.jit
@@ -125,11 +163,11 @@ def weigh(
     rows, rows_out, rows_before, columns, columns_out, columns_before, row_start, row_blocks,
     CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    DEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    DEEP: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Cotangents of a smooth maximum, whose weights are made of pivots and totals: one column of some rows."""
     N: tl.constexpr = CELLS // STRIDE + READERS - 1
-    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths, BLOCK, WIDE)
+    outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths, BLOCK, WIDE, EVEN)
     depth = program // row_blocks
     padded_row = row_start + (program - depth * row_blocks) * CELLS
     padded = column + columns_before

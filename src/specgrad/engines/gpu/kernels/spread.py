@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from .common import both, divide, edges, lane, read_line, scaled, stacked, tap_range, write_line
-from .rows import filled, slide_sum
+from .folds import filled, slide_sum
 
 
 @triton.jit
@@ -84,7 +84,7 @@ def spread(
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Cotangents of a maximum ("first", by codes) or an average ("sum"): some rows of V neighbouring columns.
 
@@ -96,7 +96,7 @@ def spread(
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
     FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1 if FIXED else COLUMN_READERS
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths, BLOCK, WIDE)
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths, BLOCK, WIDE, EVEN)
     depth = program // row_blocks
     padded_row = row_start + (program - depth * row_blocks) * CELLS
     column = group * V

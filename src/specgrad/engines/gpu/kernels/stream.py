@@ -9,7 +9,8 @@ import triton
 import triton.language as tl
 
 from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, write_line
-from .rows import filled, finish, fold_columns, reach, retrace
+from .folds import doubtful, filled, lead, lowest, note_values, unnoted
+from .rows import finish, fold_columns, reach, retrace
 from .spread import match_cell
 
 
@@ -48,11 +49,9 @@ def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.con
                         larger = larger + (line[u] + new[u],)
                         larger_codes = larger_codes + (codes[u],)
                     else:
-                        better = new[u] > line[u]
-                        larger = larger + (tl.where(better, new[u], line[u]),)
-                        larger_codes = larger_codes + (
-                            tl.where(better, codes[u], line_codes[u]) if KIND == "winners" else codes[u],
-                        )
+                        best, code = lead(line[u], line_codes[u], new[u], codes[u], KIND)
+                        larger = larger + (best,)
+                        larger_codes = larger_codes + (code,)
             for i in tl.static_range((1 << level) if level < LEVELS else REST):
                 next_carried = next_carried + (line[STEP + i],)
                 next_codes = next_codes + (line_codes[STEP + i],)
@@ -75,11 +74,11 @@ def slide(
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
-    ALONE: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    ALONE: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`. ALONE: these are all rows."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE)
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
     row_out = program * per
     row = row_out - rows_before
     skipped = 0
@@ -109,11 +108,11 @@ def slide(
         number = tl.load(scale).to(ACC)
         reciprocal = tl.load(scale + 1).to(ACC)
     taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
-    nan = tl.zeros((BLOCK,), tl.int1)
+    trace, smallest = unnoted(x, KIND, W, ACC, BLOCK)
     carried = ()
     carried_codes = ()
     for _ in tl.static_range(TAPS - 1):
-        carried = carried + (tl.full((BLOCK, V), 0 if KIND == "sum" else float("-inf"), ACC),)
+        carried = carried + (lowest(KIND, V, BLOCK, ACC),)
         carried_codes = carried_codes + (tl.zeros((BLOCK, V), tl.int32),)
     for s in range(steps):
         new = ()
@@ -131,19 +130,22 @@ def slide(
             source = base + source * step_row
             if W > 1:
                 source = source * W
-            best, code, nan = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, nan, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
-            new = new + (best,)
-            if KIND == "winners":
+            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+            if KIND == "packed":
+                best = best - (line - row) * (LOW_TAPS * 2)
+            elif KIND == "winners":
                 code = code + (line - row) * LOW_TAPS
+            new = new + (best,)
             codes = codes + (code,)
         ends, won, carried, carried_codes = advance(carried, carried_codes, new, codes, TAPS, STEP, KIND)
         for u in tl.static_range(STEP):
             o = skipped + s * STEP + u - (TAPS - 1)
             present = both(inside, (o >= 0) & (o < per) & (row_out + o < rows_out))
             target = place + (s * STEP + u) * step_out
-            finish(y, kept, ends[u], won[u] - o * LOW_TAPS, target, taps, row + o, present, column, inner, rows, rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
+            smallest = note_values(smallest, ends[u], V, KIND, BLOCK)
+            finish(y, kept, ends[u], won[u], o * LOW_TAPS, target, taps, row + o, present, column, inner, rows, rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
     if KIND != "sum":  # noqa: SIM102 - known when compiled
-        if tl.max(nan.to(tl.int32), 0) > 0:
+        if doubtful(trace, smallest, KIND):
             retrace(x, low, y, kept, depths, base, place + (TAPS - 1 - skipped) * step_out, step_out, column, inner, inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False, LOW, ACC, BLOCK)  # fmt: skip
 
 
@@ -154,13 +156,13 @@ def trail(
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    LOW: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells. As `spread`."""
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
     FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE)
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
     row = program * per
     column = group * V
     begin = group * (V // COLUMN_STRIDE) + (FIRST - LEAD)

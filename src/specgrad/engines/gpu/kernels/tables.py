@@ -1,4 +1,4 @@
-"""Any window whose axes are given by tables: adaptive, whole, dilated and smooth ones, and tied maxima.
+"""Any window whose axes are given by tables: adaptive, dilated and smooth ones, and tied maxima; `whole` has large ones.
 
 An axis of windows is a table of (start, first real tap, one past the last, existing taps) per window; an axis of cells is a table of
 (window, tap) per cell and reader, -1 where there are fewer. Depth, which may stand for several axes, is a table of offsets.
@@ -7,14 +7,8 @@ An axis of windows is a table of (start, first real tap, one past the last, exis
 import triton
 import triton.language as tl
 
-from .common import both, divide, joined, lane, leads, outer_offset, pivot, scaled
-from .rows import filled
-
-
-@triton.jit
-def tied(cell, best):
-    """Whether a cell is one of the maximal ones."""
-    return (cell == best) | ((cell != cell) & (best != best))
+from .common import both, divide, joined, lane, leads, outer_offset, pivot, scaled, tied
+from .folds import filled
 
 
 @triton.jit
@@ -129,172 +123,6 @@ def visit(
 
 
 @triton.jit
-def ahead(value, code, other_value, other_code):
-    """Of two candidates in any order, the first winner: NaN before numbers, the last of NaNs, the first of equals."""
-    nan = value != value
-    other_nan = other_value != other_value
-    greater = (other_value > value) | (other_nan & ~nan)
-    same = (other_value == value) | (nan & other_nan)
-    later = other_code > code
-    better = greater | (same & (later == nan))
-    return tl.where(better, other_value, value), tl.where(better, other_code, code)
-
-
-@triton.jit
-def add(a, b):
-    return a + b
-
-
-@triton.jit
-def walk(
-    x, depths, base, depth, present, row_first, row_last, first, last,
-    depth_taps, row_step, column_step, step_row, step_column,
-    KIND: tl.constexpr, CAREFUL: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
-    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """What each thread finds in its taps of large windows: sums, or maxima and winners, and a sum that is NaN if a cell is; only if
-    CAREFUL does NaN lead."""
-    axis: tl.constexpr = 0 if ACROSS else 1
-    plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
-    if ACROSS:
-        best = tl.full((BLOCK, OUTPUTS), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.zeros((BLOCK, OUTPUTS), tl.int32)
-    else:
-        best = tl.full((OUTPUTS, BLOCK), float("-inf") if KIND != "sum" else 0, ACC)
-        code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
-    mixed = tl.zeros_like(best)
-    for begin in range(0, depth_taps * plane_taps, BLOCK):
-        tap = begin + tl.arange(0, BLOCK)
-        if PLANE:
-            # one line, in words that let the compiler see that neighbours are neighbours
-            tap = tl.expand_dims(tap, 1 - axis)
-            real = tl.expand_dims(present, axis) & (tap < COLUMN_TAPS)
-            place = tl.expand_dims(base, axis) + tap * step_column
-        else:
-            t = tap // plane_taps
-            rest = tap - t * plane_taps
-            i = rest // COLUMN_TAPS
-            j = rest - i * COLUMN_TAPS
-            t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
-            real = tl.expand_dims(present, axis) & (t < depth_taps)
-            if not EXACT:
-                real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
-                real = real & (j >= tl.expand_dims(first, axis)) & (j < tl.expand_dims(last, axis))
-            place = tl.expand_dims(base, axis) + i * row_step * step_row + j * column_step * step_column
-        if DEEP:
-            offset = tl.load(depths + tl.expand_dims(depth, axis) * (depth_taps + 3) + 3 + t, mask=real, other=-1)
-            real = real & (offset >= 0)
-            place = place + tl.maximum(offset, 0)
-        if KIND == "sum":
-            best += tl.load(x + place, mask=real, other=0).to(ACC)
-        else:
-            cell = tl.load(x + place, mask=real, other=float("-inf")).to(ACC)
-            mixed += cell
-            better = leads(best, cell) if CAREFUL else cell > best
-            best = tl.where(better, cell, best)
-            code = tl.where(better, tap, code)
-    return best, code, mixed
-
-
-@triton.jit
-def reduce(
-    x, y, kept, depths, row_table, column_table, scale,
-    outputs, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows_out, columns_out, row_step, column_step, depths_out,
-    KIND: tl.constexpr, COUNTED: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
-    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps, are neighbours in memory.
-
-    EXACT: all taps of all windows are real. PLANE: each window is a whole plane that lies as one line.
-    """
-    axis: tl.constexpr = 0 if ACROSS else 1
-    program = tl.program_id(0)
-    if WIDE:
-        program = program.to(tl.int64)
-    target = program * OUTPUTS + tl.arange(0, OUTPUTS)
-    present = target < outputs
-    column = target // inner
-    within = target - column * inner
-    row = column // columns_out
-    column = column - row * columns_out
-    depth = row // rows_out
-    row = row - depth * rows_out
-    outer = depth // depths_out
-    depth = depth - outer * depths_out
-    row_start = tl.load(row_table + row * 4, mask=present, other=0)
-    row_first = tl.load(row_table + row * 4 + 1, mask=present, other=0)
-    row_last = tl.load(row_table + row * 4 + 2, mask=present, other=0)
-    row_existing = tl.load(row_table + row * 4 + 3, mask=present, other=0)
-    start = tl.load(column_table + column * 4, mask=present, other=0)
-    first = tl.load(column_table + column * 4 + 1, mask=present, other=0)
-    last = tl.load(column_table + column * 4 + 2, mask=present, other=0)
-    existing = tl.load(column_table + column * 4 + 3, mask=present, other=0)
-    if WIDE:
-        row_start = row_start.to(tl.int64)
-        start = start.to(tl.int64)
-    base = outer_offset(outer, groups, step_outer, step_group) + within * step_inner
-    if not PLANE:
-        base += row_start * step_row + start * step_column
-    plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
-    best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, ACROSS, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, ACC, OUTPUTS, BLOCK)  # fmt: skip
-    if KIND != "sum" and not ACROSS:  # noqa: SIM102 - known when compiled; and ACROSS has too few registers for both
-        if tl.max(tl.max((mixed != mixed).to(tl.int32), 1), 0) > 0:
-            best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, True, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, ACC, OUTPUTS, BLOCK)  # fmt: skip
-    if KIND == "sum":
-        total = tl.reduce(best, axis, add)
-        real_count = tl.maximum(row_last - row_first, 0) * tl.maximum(last - first, 0)
-        exist_count = row_existing * existing
-        if DEEP:
-            real_count *= tl.load(depths + depth * (depth_taps + 3) + 1, mask=present, other=0).to(tl.int32)
-            exist_count *= tl.load(depths + depth * (depth_taps + 3) + 2, mask=present, other=0).to(tl.int32)
-        if COUNTED == "exists":
-            value = divide(total, tl.maximum(exist_count, 1), ACC)
-        elif COUNTED == "real":
-            value = divide(total, tl.maximum(real_count, 1), ACC)
-        else:
-            value = scaled(total, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
-    else:
-        value, won = tl.reduce((best, code), axis, ahead)
-        depth_first = 0
-        some = (row_last > row_first) & (last > first)
-        if DEEP:
-            depth_first = tl.load(depths + depth * (depth_taps + 3), mask=present, other=0).to(tl.int32)
-            some = some & (tl.load(depths + depth * (depth_taps + 3) + 1, mask=present, other=0) > 0)
-        # where nothing is greater than -inf, the first real tap is the winner
-        won = tl.where(value == float("-inf"), (depth_first * ROW_TAPS + row_first) * COLUMN_TAPS + first, won)
-        value = tl.where(some, value, 0)
-        if KIND == "winners":
-            won = tl.where(some, won, depth_taps * plane_taps)
-            tl.store(kept + target, won.to(kept.dtype.element_ty), mask=present)
-    tl.store(y + target, value.to(y.dtype.element_ty), mask=present)
-
-
-@triton.jit
-def fill(gy, x, gx, kept, kept_too, scale, cells, blocks, step_outer, KIND: tl.constexpr, SHARED: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Cotangents where every window is one whole plane of neighbouring cells: "first", "sum" or "ties", as in `collect`."""
-    program = tl.program_id(0)
-    window = program // blocks
-    at = (program - window * blocks) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < cells
-    share = tl.load(gy + window).to(ACC)
-    origin = window
-    if WIDE:
-        origin = origin.to(tl.int64)
-    if KIND == "first":
-        share = tl.where(at == tl.load(kept + window).to(tl.int32), share, 0)
-    elif KIND == "ties":
-        if SHARED:
-            share = share / tl.maximum(tl.load(kept_too + window), 1).to(ACC)
-        cell = tl.load(x + origin * step_outer + at, mask=inside, other=0).to(ACC)
-        share = tl.where(tied(cell, tl.broadcast_to(tl.load(kept + window).to(ACC), cell.shape)), share, 0)
-    else:
-        share = scaled(share + tl.zeros((BLOCK,), ACC), tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
-    tl.store(gx + origin * cells + at, share.to(gx.dtype.element_ty), mask=inside)
-
-
-@triton.jit
 def bins(
     gy, kept, gx, row_spans, column_readers, row_table, column_table, scale,
     lanes, inner, rows, columns, rows_out, columns_out, column_candidates, column_taps, row_blocks,
@@ -350,11 +178,10 @@ def collect(
     lanes, groups, inner, step_outer, step_group, step_depth, step_row, step_column, step_inner,
     depths_in, rows, columns, depths_out, rows_out, columns_out, depth_candidates, row_candidates, column_candidates,
     depth_taps, row_taps, column_taps, row_blocks,
-    KIND: tl.constexpr, COUNTED: tl.constexpr, SHARED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
-    ACC: tl.constexpr, BLOCK: tl.constexpr,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents, gathered from the windows that read a cell: "first" (codes in `kept`), "sum", "ties" (the maximum in `kept`, the
-    number of tied cells in `kept_too` if SHARED), "weights" (pivot and total of a smooth maximum)."""
+    """Cotangents, gathered from the windows that read a cell: "first" (codes in `kept`), "sum", "tied" (all tied cells, the maximum
+    in `kept`), "shared" (the same, their number in `kept_too`), "weights" (pivot and total of a smooth maximum)."""
     outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths_in, BLOCK, WIDE)
     depth = program // row_blocks
     row = (program - depth * row_blocks) * ROWS
@@ -366,7 +193,7 @@ def collect(
         beta = tl.load(numbers).to(ACC)
     sums = filled(0, ROWS, BLOCK, ACC)
     cells = ()
-    if KIND == "ties" or KIND == "weights":
+    if KIND != "first" and KIND != "sum":
         own = outer_offset(outer, groups, step_outer, step_group) + within * step_inner + column * step_column
         own += depth * step_depth + row * step_row
         for i in tl.static_range(ROWS):
@@ -409,9 +236,9 @@ def collect(
                         code = tl.load(kept + place, mask=real, other=0).to(tl.int32)
                         won = code == (depth_tap * row_taps + row_tap) * column_taps + tap
                         new = new + (sums[i] + tl.where(real & won, share, 0),)
-                    elif KIND == "ties":
+                    elif KIND != "weights":
                         best = tl.load(kept + place, mask=real, other=0).to(ACC)
-                        if SHARED:
+                        if KIND == "shared":
                             sharers = tl.load(kept_too + place, mask=real, other=1).to(ACC)
                             share = divide(share, tl.maximum(sharers, 1), ACC)
                         new = new + (sums[i] + tl.where(real & tied(cells[i], best), share, 0),)

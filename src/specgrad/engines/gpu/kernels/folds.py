@@ -1,0 +1,170 @@
+"""How numbers in registers are folded: to sums, to maxima, or to maxima and the codes of their winners; and what may have gone wrong.
+
+Folds of windows that overlap double: windows of 2, 4, 8 …, of which two overlapping ones make a maximum and disjoint ones a sum. Maxima
+are the hardware's where nobody asks for winners; winners of half floats go with their numbers in one integer.
+"""
+
+import triton
+import triton.language as tl
+
+from .common import pieces
+
+
+@triton.jit
+def filled(value, N: tl.constexpr, BLOCK: tl.constexpr, TYPE: tl.constexpr):
+    """N rows of one number."""
+    made = ()
+    for _ in tl.static_range(N):
+        made = made + (tl.full((BLOCK,), value, TYPE),)
+    return made
+
+
+LAST = tl.constexpr(4095)
+"""The last code that can be packed."""
+
+
+@triton.jit
+def packed(cell, code):
+    """A half float, as a float32, and a code in one integer: the greater number is greater, and of equals that of the lower code.
+
+    A half float leaves at least 13 bits of a float32: twelve for the code and one for the sign, as -0.0 and 0.0 are equal.
+    """
+    bits = cell.to(tl.int32, bitcast=True)
+    sign = bits >> 31
+    return (bits ^ (sign & 0x7FFFFFFF)) - sign * 2 + (LAST - code) * 2
+
+
+@triton.jit
+def unpacked(key):
+    """The number and the code in an integer."""
+    low = key & 0x1FFF
+    return (tl.abs(key - low) | (low << 31)).to(tl.float32, bitcast=True), LAST - (low >> 1)
+
+
+@triton.jit
+def lead(best, code, other, other_code, KIND: tl.constexpr):
+    """The greater of two, the first of equals; NaN only leads where no winners are asked. See `note` about zeros."""
+    if KIND == "winners":
+        better = other > best
+        return tl.where(better, other, best), tl.where(better, other_code, code)
+    return tl.maximum(best, other, propagate_nan=tl.PropagateNan.ALL), code
+
+
+@triton.jit
+def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr):
+    """Fold numbers to COUNT windows of TAPS of them; codes know their place already."""
+    LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
+    N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
+    if STRIDE == 1 and COUNT > 1:
+        for level in tl.static_range(LEVELS):
+            new_bests = ()
+            new_codes = ()
+            for i in tl.static_range(N - (2 << level) + 1):
+                best, code = lead(bests[i], codes[i], bests[i + (1 << level)], codes[i + (1 << level)], KIND)
+                new_bests = new_bests + (best,)
+                new_codes = new_codes + (code,)
+            bests = new_bests
+            codes = new_codes
+    final_bests = ()
+    final_codes = ()
+    for o in tl.static_range(COUNT):
+        best = bests[o * STRIDE]
+        code = codes[o * STRIDE]
+        if STRIDE == 1 and COUNT > 1:
+            if TAPS > (1 << LEVELS):
+                best, code = lead(best, code, bests[o + TAPS - (1 << LEVELS)], codes[o + TAPS - (1 << LEVELS)], KIND)
+        else:
+            for j in tl.static_range(1, TAPS):
+                best, code = lead(best, code, bests[o * STRIDE + j], codes[o * STRIDE + j], KIND)
+        final_bests = final_bests + (best,)
+        final_codes = final_codes + (code,)
+    return final_bests, final_codes
+
+
+@triton.jit
+def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr):
+    """Add terms to COUNT windows of TAPS of them; no sum is ever subtracted."""
+    LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
+    N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
+    final = ()
+    if STRIDE == 1 and COUNT > 1:
+        for level in tl.static_range(LEVELS + 1):
+            if (TAPS >> level) & 1:
+                added = ()
+                for o in tl.static_range(COUNT):
+                    part = sums[o + (TAPS & ((1 << level) - 1))]
+                    if (TAPS & ((1 << level) - 1)) > 0:
+                        part = part + final[o]
+                    added = added + (part,)
+                final = added
+            if level < LEVELS:
+                doubled = ()
+                for i in tl.static_range(N - (2 << level) + 1):
+                    doubled = doubled + (sums[i] + sums[i + (1 << level)],)
+                sums = doubled
+    else:
+        for o in tl.static_range(COUNT):
+            total = sums[o * STRIDE]
+            for j in tl.static_range(1, TAPS):
+                total = total + sums[o * STRIDE + j]
+            final = final + (total,)
+    return final
+
+
+@triton.jit
+def lowest(KIND: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr):
+    """What a fold of V windows begins with, which changes nothing."""
+    if KIND == "sum":
+        begin = tl.zeros((BLOCK, V), ACC)
+    else:
+        begin = tl.full((BLOCK, V), float("-inf"), ACC)
+        if KIND == "packed":
+            begin = packed(begin, LAST)
+    return begin
+
+
+@triton.jit
+def unnoted(x, KIND: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """What `note` begins with: a trace of the cells, and of the values."""
+    COMPARED: tl.constexpr = x.dtype.element_ty.primitive_bitwidth == 16 or W == 1
+    BITS: tl.constexpr = tl.int64 if tl.float64 == ACC else tl.int32
+    TRACE: tl.constexpr = BITS if KIND == "max" else tl.int1 if COMPARED else ACC
+    return tl.zeros((BLOCK,), TRACE), tl.full((BLOCK,), 1, ACC)
+
+
+@triton.jit
+def note(trace, cells, N: tl.constexpr, KIND: tl.constexpr):
+    """What tells that cells are to be visited again, one by one.
+
+    Where only values are asked, a -0.0, the lowest of all bits, since the hardware's maximum takes it for less than 0.0. Where winners
+    are, a NaN: it makes a sum NaN, which costs less than to compare; but of half floats two are compared at once, and of cells
+    that are read one by one the sum waits for each.
+    """
+    for e in tl.static_range(N):
+        if KIND == "max":
+            trace = tl.minimum(trace, cells[e].to(trace.dtype, bitcast=True))
+        elif trace.dtype == tl.int1:
+            trace = trace | (cells[e] != cells[e])
+        else:
+            trace = trace + cells[e]
+    return trace
+
+
+@triton.jit
+def note_values(smallest, value, V: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """A -0.0 among the cells only matters where a maximum is 0."""
+    if KIND == "max":
+        parts = pieces(value, V, BLOCK)
+        for v in tl.static_range(V):
+            smallest = tl.minimum(smallest, tl.abs(parts[v]))
+    return smallest
+
+
+@triton.jit
+def doubtful(trace, smallest, KIND: tl.constexpr):
+    """Whether what was noted makes it necessary to go over a program's windows again."""
+    if KIND == "max":
+        doubt = (trace == (-1 << (trace.dtype.primitive_bitwidth - 1))) & (smallest == 0)
+    else:
+        doubt = trace if trace.dtype == tl.int1 else trace != trace
+    return tl.max(doubt.to(tl.int32), 0) > 0
