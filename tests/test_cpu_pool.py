@@ -180,7 +180,7 @@ def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
         x = np.moveaxis(lying.astype(dtype), -1, 1)
         try:
             op = sg.GlobalMaxPool(rank) if turn % 5 == 0 else any_window(random, rank)
-            gy = random.integers(-5, 6, op.output_shape(x.shape)).astype(dtype)
+            gy = random.choice([-0.0, -2.0, 1.0, 3.0], op.output_shape(x.shape)).astype(dtype)
         except sg.SpecgradError:
             continue
         made = pooling.see(op, x).plan
@@ -196,6 +196,28 @@ def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
     assert walked > 100
     assert apart > 40
     assert large > 20
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dtype):
+    """Windows of 2 or 4 cells side by side along a row, some cells left over; and bins so large that winners are lines apart, some shared."""
+    random = np.random.default_rng(6)
+    runs = [((k,), (3, n)) for k in (2, 4) for n in (64, 67, 200)] + [((1, 4), (2, 3, 83)), ((1, 1, 2), (2, 3, 2, 70))]
+    pairs = [((2, 2), (2, 5, 71)), ((2, 2), (3, 8, 64))]
+    bins = [((3,), (2, 401)), ((2, 3), (3, 31, 47)), ((1, 2, 2), (2, 9, 12, 13))]
+    for windows, (lengths, shape) in [
+        *((sg.MaxPool, r) for r in runs + pairs),
+        *((sg.AdaptiveMaxPool, b) for b in bins),
+    ]:
+        op = windows(lengths)
+        x = random.integers(-3, 4, shape).astype(dtype)
+        if dtype is not np.int32:
+            x[random.random(shape) < 0.1] = np.nan
+        gy = random.choice([-0.0, 1.0, 2.0, 5.0], op.output_shape(shape)).astype(dtype)
+        made = pooling.see(op, x).plan
+        assert made.run or made.are_pairs if windows is sg.MaxPool else made.is_sparse
+        found, expected = (on(engine, lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]) for engine in ("cpu", "reference"))
+        assert (bits(found) == bits(expected)).all()
 
 
 def test_averages_of_planes_side_by_side_are_those_of_the_specification():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -254,12 +255,21 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
         counter, run = np.zeros(1, np.int64), kernel("small_winners.pull_pairs")
         threads.share(lambda: run(arriving, codes, flat, found.zero, small, tasks, counter), len(tasks))
         return gx
+    if made.run:
+        run, width = kernel("small_winners.pull_runs"), made.axes[-1]
+        ints = np.array([made.run, width.size, width.length, math.prod(made.grid[1:-2])])
+        each_plane(made, lambda *tasks: run(arriving, codes, flat, found.zero, ints, *tasks))
+        return gx
     if made.inside is not None and made.unread is not None and made.codes <= FEW:
         for where in made.unread:
             flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[where] = 0
         walk_inside("inner.pull_inner", made, (arriving, codes, flat, found.zero), None)
         return gx
     ints, size = made.scattering
+    if made.is_sparse:
+        sow = kernel("scatter.sow_winners")
+        each_plane(made, lambda *tasks: sow(arriving, codes, flat, ints, *made.in_input, *tasks))
+        return gx
 
     def work(*tasks: Array) -> None:
         room = scratch("cells", size, found.computed)

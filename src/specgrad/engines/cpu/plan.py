@@ -28,6 +28,7 @@ from .passes import (
 from .reads import FEW, SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
 
 NEAR, FAR = 1 << 14, 1 << 17  # cells that fit in the nearest cache, and in the second
+SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
 
@@ -139,6 +140,15 @@ class Plan:
             and all(r.taps == r.stride == 2 and r.offset == 0 and 2 * r.length <= r.size for r in self.reads)
             and self.reads[-1].length >= self.lanes
         )
+
+    @functools.cached_property
+    def run(self) -> int:
+        """How many cells windows have, 2 or 4, where they lie side by side along the last axis and a row of them has vectors; else 0."""
+        *others, last = self.reads
+        alone = all(r.taps == r.stride == 1 and r.length == r.size and r.offset == 0 for r in others)
+        apart = last.taps in (2, 4) and last.taps == last.stride and last.dilation == 1 and last.offset == 0
+        whole = last.taps * last.length <= last.size and last.length >= self.lanes
+        return last.taps if alone and apart and whole and self.seen.inner == 1 and not self.half else 0
 
     @functools.cached_property
     def side_by_side(self) -> Plan | None:
@@ -303,6 +313,11 @@ class Plan:
         apart = self.half > 0 or (not near and self.plane <= FAR and not wide)
         numbers = [self.codes, self.seen.inner, self.plane, reach, self.half, bool(self.empty), near, apart]
         return np.array(numbers), self.plane if apart else 0
+
+    @functools.cached_property
+    def is_sparse(self) -> bool:
+        """Whether winners are lines of cells apart."""
+        return self.seen.inner == 1 and not self.half and SPARSE * math.prod(self.grid[1:]) <= self.plane
 
     @functools.cached_property
     def in_plane(self) -> tuple[Integers, Integers, Integers, Integers]:

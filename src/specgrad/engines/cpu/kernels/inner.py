@@ -220,6 +220,6 @@ def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tas
                                     target, code = at(cells, tap * apart), type(own[0])(least + tap * ints[2, 2])
                                     for place in range(0, inner, step):
                                         i = min(place, inner - step)
-                                        led, sent = get_with(own, i, nothing), get(arriving, i)
+                                        led, sent = get_with(own, i, nothing), get(arriving, i) + nothing
                                         put(target, i, either(equals(led, splat(code, led)), sent, nothing))
         t = take(counter)

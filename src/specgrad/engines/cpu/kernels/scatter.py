@@ -121,6 +121,26 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
 
 
 @compiled
+def sow_winners(gy, codes, gx, ints, offsets, heads, row_bases, column_bases, tasks, counter):
+    """As `scatter_winners`, where winners are far apart: planes are cleared first, and by the time their winners are met they have
+    reached memory. To fetch lines back that are on their way there takes longest, but nothing waits for these."""
+    none, plane = ints[0], ints[2]
+    t = take(counter)
+    while t < len(tasks):
+        fill(at(gx, tasks[t, 0] * plane), (tasks[t, 1] - tasks[t, 0]) * plane, 0)
+        cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            for head in heads:
+                for row in row_bases:
+                    target = at(gx, outer * plane + head + row)
+                    for column in column_bases:
+                        if codes[cell] != none:
+                            target[column + offsets[codes[cell]]] += gy[cell]
+                        cell += 1
+        t = take(counter)
+
+
+@compiled
 def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases, tasks, counter):
     """indices = the winner's place in its plane, and -1 where there is none."""
     none, inner, checked = ints[0], ints[1], ints[2] != 0
