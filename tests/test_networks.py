@@ -53,6 +53,7 @@ def test_all_layers_agree_exactly_over_fractions(net):
     y, dy = sg.jvp(net, arrays, tangents)
     assert y == value
     assert (y, dy) == graph.jvp(arrays, tangents)
+    assert (y, dy) == transform.jvp(graph).compile(object, engine="reference")(*arrays, *tangents)
     assert dy == sum(map(inner, tangents, gradients))  # ⟨JVP(dx), 1⟩ = ⟨dx, VJP(1)⟩
     assert dy == net(*(sg.Dual(x, t) for x, t in zip(arrays, tangents, strict=True))).tangent
 
@@ -143,8 +144,10 @@ def test_gradients_equal_pytorch_within_the_derived_bound(net):
         allowed(bound, value, loss.detach())
         for b, got, wanted in zip(bounds, gradients, expected, strict=True):
             allowed(b, got, wanted)
-    _, compiled = sg.trace(net, *arrays).compile(np.float64).value_and_grad(*arrays)
+    graph, along = sg.trace(net, *arrays), net.fill(lambda n: n / 40, seed=1)
+    _, compiled = graph.compile(np.float64).value_and_grad(*arrays)
     agree(gradients, compiled)
+    agree(sg.jvp(net, arrays, along), transform.jvp(graph).compile(np.float64)(*arrays, *along))
 
 
 @given(networks(exact=False))
