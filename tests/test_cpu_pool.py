@@ -220,6 +220,21 @@ def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dty
         assert (bits(found) == bits(expected)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_averages_of_windows_side_by_side_send_back_what_the_specification_does(dtype):
+    """Windows of powers of two cells, so that shares are exact; some cells left over along each axis."""
+    random, apart = np.random.default_rng(7), 0
+    sizes = [((2,), (3, 67)), ((4,), (2, 203)), ((2, 2), (2, 5, 71)), ((1, 4), (2, 3, 83)), ((4, 2), (3, 11, 64))]
+    volumes = [((2, 2, 2), (2, 5, 7, 65)), ((2, 1, 4), (3, 4, 3, 66)), ((1, 2, 2), (2, 3, 6, 34))]
+    for taps, shape in sizes + volumes:
+        op, x = sg.AvgPool(taps), np.zeros(shape, dtype)
+        gy = random.integers(-9, 10, op.output_shape(shape)).astype(dtype)
+        apart += pooling.see(op, x, True).plan.apart_back is not None
+        found, expected = (on(engine, lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]) for engine in ("cpu", "reference"))
+        assert (bits(found) == bits(expected)).all()
+    assert apart == (0 if dtype is np.float16 else 8)
+
+
 def test_averages_of_planes_side_by_side_are_those_of_the_specification():
     """Sums of whole numbers are exact in any order, and divided once."""
     random, direct = np.random.default_rng(5), 0

@@ -24,15 +24,21 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
     arriving = canonical(seen.plan, gy, of_output=True).view(seen.kind.stored)
     made, found = seen.plan, seen.kind
     by, over, columns = made.divisors
-    if made.small_back is not None and not found.half and by.size == 1 and columns is None:
+    uniform, counter = by.size == 1 and columns is None, np.zeros(1, np.int64)
+    if uniform and made.are_pairs and made.small_back is not None and not found.half:
+        pairs, tasks, _ = made.small_back
+        run = kernel("apart.spread_pairs")
+        threads.share(lambda: run(arriving, flat, found.zero, pairs, by[0], over[0], tasks, counter), len(tasks))
+        return gx
+    if uniform and made.apart_back is not None:
+        ints, tasks = made.apart_back
+        run = kernel("apart.spread_apart")
+        threads.share(lambda: run(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter), len(tasks))
+        return gx
+    if uniform and made.small_back is not None and not found.half:
         ints, tasks, size = made.small_back
 
-        counter = np.zeros(1, np.int64)
-
         def spread() -> None:
-            if made.are_pairs:
-                kernel("small.spread_pairs")(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter)
-                return
             room = scratch("cells", size, found.computed)
             kernel("small.spread_small")(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter, room)
 

@@ -252,11 +252,11 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     if made.are_pairs and not found.half:
         assert made.small_back is not None
         small, tasks, _ = made.small_back
-        counter, run = np.zeros(1, np.int64), kernel("small_winners.pull_pairs")
+        counter, run = np.zeros(1, np.int64), kernel("apart.pull_pairs")
         threads.share(lambda: run(arriving, codes, flat, found.zero, small, tasks, counter), len(tasks))
         return gx
     if made.run:
-        run, width = kernel("small_winners.pull_runs"), made.axes[-1]
+        run, width = kernel("apart.pull_runs"), made.axes[-1]
         ints = np.array([made.run, width.size, width.length, math.prod(made.grid[1:-2])])
         each_plane(made, lambda *tasks: run(arriving, codes, flat, found.zero, ints, *tasks))
         return gx

@@ -132,6 +132,23 @@ class Plan:
         return np.stack([starts, np.minimum(starts + some, planes)], axis=1)
 
     @functools.cached_property
+    def apart_back(self) -> tuple[Integers, Integers] | None:
+        """The numbers and tasks of the way back through windows that lie side by side from the first cell on, 2 or 4 cells wide, in rows
+        that are long enough for vectors."""
+        reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
+        apart = all(
+            r.taps == r.stride > 0 and r.dilation == 1 and r.offset == 0 and 0 < r.taps * r.length <= r.size
+            for r in reads
+        )
+        last = reads[-1]
+        if not apart or last.taps not in (2, 4) or last.length < self.lanes:
+            return None
+        if len(reads) > 3 or self.seen.inner > 1 or self.half:
+            return None
+        tasks = make_tasks(self.seen.planes * reads[0].size, reads[1], last, 1, last.length)
+        return np.array([(r.size, r.length, r.taps) for r in reads]), tasks
+
+    @functools.cached_property
     def are_pairs(self) -> bool:
         """Whether windows are 2×2 cells, side by side from the first cell on, in rows that are long enough for vectors."""
         return (

@@ -146,15 +146,6 @@ def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, scratch)
 
 
 @inline
-def put_pairs(target, o, even, odd, kept):
-    """Write the last `kept` pairs, or all, of two vectors that are zipped from cell 2·o on, and no cell before them."""
-    step = lanes(target)
-    if 2 * kept > step:
-        put_end(target, 2 * o, zipped_low(even, odd), 2 * kept - step)
-    put_end(target, 2 * o + step, zipped_high(even, odd), 2 * kept)
-
-
-@inline
 def spread_line(target, width, line, taps, stride, before, lead):
     """A row of inputs from the shares of the windows above each column; `line` has `lead` zeros before its first share."""
     step = lanes(line)
@@ -231,29 +222,4 @@ def spread_small(g, gx, zero, ints, by, over, tasks, counter, scratch):
                     spread_line(target, width, line, taps, 1, before, lead)
                 else:
                     spread_line(target, width, line, taps, 2, before, lead)
-        t = take(counter)
-
-
-@compiled
-def spread_pairs(g, gx, zero, ints, by, over, tasks, counter):
-    """As `spread_small`, of 2×2 windows that share no cell and leave no gap: each share is written four times."""
-    height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
-    step = lanes(g)
-    like = get(at(g, 0), 0)
-    divisor, reciprocal = splat(by, like), splat(over, like)
-    t = take(counter)
-    while t < len(tasks):
-        for outer in range(tasks[t, 0], tasks[t, 1]):
-            for row in range(tasks[t, 2], tasks[t, 3]):
-                target = at(gx, (outer * height + row) * width)
-                if row // 2 >= height_out:
-                    fill(target, width, zero[0])
-                    continue
-                arriving = at(g, (outer * height_out + row // 2) * width_out)
-                for start in range(0, width_out, step):
-                    o = min(start, width_out - step)
-                    share = quotient(get(arriving, o), divisor, reciprocal)
-                    put_pairs(target, o, share, share, width_out - start)
-                for i in range(2 * width_out, width):
-                    target[i] = zero[0]
         t = take(counter)

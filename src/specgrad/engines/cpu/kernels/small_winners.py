@@ -10,12 +10,10 @@ import numpy as np
 
 from .compiling import compiled, inline
 from .rows import copy, fill
-from .small import put_pairs
 from .vectors import (
     at,
     beats,
     either,
-    equals,
     evens,
     get,
     get_with,
@@ -25,8 +23,6 @@ from .vectors import (
     put,
     splat,
     take,
-    zipped_high,
-    zipped_low,
 )  # fmt: skip
 
 
@@ -142,60 +138,4 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, cod
                     own, own_codes = at(y, where), at(codes, where)
                     for o in range(width_out):
                         own[o], own_codes[o] = apart[o], apart_codes[o]
-        t = take(counter)
-
-
-@compiled
-def pull_pairs(g, codes, gx, zero, ints, tasks, counter):
-    """gx = each cotangent where its 2×2 window has its winner, and 0 elsewhere: windows that share no cell and leave no gap."""
-    height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
-    step = lanes(g)
-    nothing = splat(zero[0], get(at(g, 0), 0))
-    t = take(counter)
-    while t < len(tasks):
-        for outer in range(tasks[t, 0], tasks[t, 1]):
-            for row in range(tasks[t, 2], tasks[t, 3]):
-                target = at(gx, (outer * height + row) * width)
-                if row // 2 >= height_out:
-                    fill(target, width, zero[0])
-                    continue
-                where = (outer * height_out + row // 2) * width_out
-                arriving, own = at(g, where), at(codes, where)
-                left, right = np.uint8(row % 2 * 2), np.uint8(row % 2 * 2 + 1)
-                for start in range(0, width_out, step):
-                    o = min(start, width_out - step)
-                    cotangent = get(arriving, o) + nothing  # so that no -0.0 is sent
-                    code = get_with(own, o, cotangent)
-                    even = either(equals(code, splat(left, code)), cotangent, nothing)
-                    odd = either(equals(code, splat(right, code)), cotangent, nothing)
-                    put_pairs(target, o, even, odd, width_out - start)
-                for i in range(2 * width_out, width):
-                    target[i] = zero[0]
-        t = take(counter)
-
-
-@compiled
-def pull_runs(g, codes, gx, zero, ints, tasks, counter):
-    """gx = each cotangent where its window, a run of 2 or 4 cells of a row, has its winner, and 0 elsewhere."""
-    taps, width, width_out, rows = ints[0], ints[1], ints[2], ints[3]
-    step = lanes(g)
-    nothing = splat(zero[0], get(at(g, 0), 0))
-    t = take(counter)
-    while t < len(tasks):
-        for row in range(tasks[t, 0] * rows, tasks[t, 1] * rows):
-            target, arriving, own = at(gx, row * width), at(g, row * width_out), at(codes, row * width_out)
-            for start in range(0, width_out, step):
-                o = min(start, width_out - step)
-                cotangent = get(arriving, o) + nothing
-                code = get_with(own, o, cotangent)
-                first = either(equals(code, splat(np.uint8(0), code)), cotangent, nothing)
-                second = either(equals(code, splat(np.uint8(1), code)), cotangent, nothing)
-                if taps == 2:
-                    put_pairs(target, o, first, second, step)
-                else:
-                    third = either(equals(code, splat(np.uint8(2), code)), cotangent, nothing)
-                    fourth = either(equals(code, splat(np.uint8(3), code)), cotangent, nothing)
-                    put_pairs(target, 2 * o, zipped_low(first, third), zipped_low(second, fourth), step)
-                    put_pairs(target, 2 * o + step, zipped_high(first, third), zipped_high(second, fourth), step)
-            fill(at(target, taps * width_out), width - taps * width_out, zero[0])
         t = take(counter)

@@ -1,0 +1,171 @@
+"""The way back through windows that share no cell and leave no gap, and are 2 or 4 cells wide: rows of cells are written by vectors.
+
+Cells that no window reads come after the others. Pairs are 2×2 windows on planes: `ints` has the lengths of the plane and of its
+windows; tasks are ranges of planes and of rows of cells. Runs are windows of cells of one row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compiling import compiled, inline
+from .rows import fill
+from .vectors import (
+    at,
+    either,
+    equals,
+    get,
+    get_with,
+    lanes,
+    put,
+    put_end,
+    quotient,
+    splat,
+    take,
+    zipped_high,
+    zipped_low,
+)  # fmt: skip
+
+
+@inline
+def put_pairs(target, o, even, odd, kept):
+    """Write the last `kept` pairs, or all, of two vectors that are zipped from cell 2·o on, and no cell before them."""
+    step = lanes(target)
+    if 2 * kept > step:
+        put_end(target, 2 * o, zipped_low(even, odd), 2 * kept - step)
+    put_end(target, 2 * o + step, zipped_high(even, odd), 2 * kept)
+
+
+@inline
+def put_fours(target, o, a, b, c, d):
+    """Write four vectors that are zipped from cell 4·o on."""
+    step = lanes(target)
+    low, high = (zipped_low(a, c), zipped_low(b, d)), (zipped_high(a, c), zipped_high(b, d))
+    put(target, 4 * o, zipped_low(low[0], low[1]))
+    put(target, 4 * o + step, zipped_high(low[0], low[1]))
+    put(target, 4 * o + 2 * step, zipped_low(high[0], high[1]))
+    put(target, 4 * o + 3 * step, zipped_high(high[0], high[1]))
+
+
+@compiled
+def pull_pairs(g, codes, gx, zero, ints, tasks, counter):
+    """gx = each cotangent where its 2×2 window has its winner, and 0 elsewhere: windows that share no cell and leave no gap."""
+    height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
+    step = lanes(g)
+    nothing = splat(zero[0], get(at(g, 0), 0))
+    t = take(counter)
+    while t < len(tasks):
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            for row in range(tasks[t, 2], tasks[t, 3]):
+                target = at(gx, (outer * height + row) * width)
+                if row // 2 >= height_out:
+                    fill(target, width, zero[0])
+                    continue
+                where = (outer * height_out + row // 2) * width_out
+                arriving, own = at(g, where), at(codes, where)
+                left, right = np.uint8(row % 2 * 2), np.uint8(row % 2 * 2 + 1)
+                for start in range(0, width_out, step):
+                    o = min(start, width_out - step)
+                    cotangent = get(arriving, o) + nothing  # so that no -0.0 is sent
+                    code = get_with(own, o, cotangent)
+                    even = either(equals(code, splat(left, code)), cotangent, nothing)
+                    odd = either(equals(code, splat(right, code)), cotangent, nothing)
+                    put_pairs(target, o, even, odd, width_out - start)
+                for i in range(2 * width_out, width):
+                    target[i] = zero[0]
+        t = take(counter)
+
+
+@compiled
+def pull_runs(g, codes, gx, zero, ints, tasks, counter):
+    """gx = each cotangent where its window, a run of 2 or 4 cells of a row, has its winner, and 0 elsewhere."""
+    taps, width, width_out, rows = ints[0], ints[1], ints[2], ints[3]
+    step = lanes(g)
+    nothing = splat(zero[0], get(at(g, 0), 0))
+    t = take(counter)
+    while t < len(tasks):
+        for row in range(tasks[t, 0] * rows, tasks[t, 1] * rows):
+            target, arriving, own = at(gx, row * width), at(g, row * width_out), at(codes, row * width_out)
+            for start in range(0, width_out, step):
+                o = min(start, width_out - step)
+                cotangent = get(arriving, o) + nothing
+                code = get_with(own, o, cotangent)
+                first = either(equals(code, splat(np.uint8(0), code)), cotangent, nothing)
+                second = either(equals(code, splat(np.uint8(1), code)), cotangent, nothing)
+                if taps == 2:
+                    put_pairs(target, o, first, second, step)
+                else:
+                    third = either(equals(code, splat(np.uint8(2), code)), cotangent, nothing)
+                    fourth = either(equals(code, splat(np.uint8(3), code)), cotangent, nothing)
+                    put_fours(target, o, first, second, third, fourth)
+            fill(at(target, taps * width_out), width - taps * width_out, zero[0])
+        t = take(counter)
+
+
+@compiled
+def spread_pairs(g, gx, zero, ints, by, over, tasks, counter):
+    """gx = the cotangent of each cell's 2×2 window over `by`, whose reciprocal is `over`, and 0 where no window reads."""
+    height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
+    step = lanes(g)
+    like = get(at(g, 0), 0)
+    divisor, reciprocal = splat(by, like), splat(over, like)
+    t = take(counter)
+    while t < len(tasks):
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            for row in range(tasks[t, 2], tasks[t, 3]):
+                target = at(gx, (outer * height + row) * width)
+                if row // 2 >= height_out:
+                    fill(target, width, zero[0])
+                    continue
+                arriving = at(g, (outer * height_out + row // 2) * width_out)
+                for start in range(0, width_out, step):
+                    o = min(start, width_out - step)
+                    share = quotient(get(arriving, o), divisor, reciprocal)
+                    put_pairs(target, o, share, share, width_out - start)
+                for i in range(2 * width_out, width):
+                    target[i] = zero[0]
+        t = take(counter)
+
+
+@inline
+def spread_row(target, arriving, columns, across, by, over):
+    """A row of cells from the shares of a row of windows."""
+    step = lanes(target)
+    for start in range(0, columns, step):
+        o = min(start, columns - step)
+        share = quotient(get(arriving, o), by, over)
+        if across == 2:
+            put_pairs(target, o, share, share, columns - start)
+        else:
+            put_fours(target, o, share, share, share, share)
+
+
+@compiled
+def spread_apart(g, gx, zero, ints, by, over, tasks, counter):
+    """gx = the cotangent of each cell's window over `by`, whose reciprocal is `over`, and 0 where no window reads.
+
+    `ints` has, for three axes, how many cells they have, how many windows, and how many taps these have; tasks are ranges of slabs (all
+    depths of all planes) and, of each, of rows of windows.
+    """
+    depth, heads, deep = ints[0, 0], ints[0, 1], ints[0, 2]
+    height, rows, down = ints[1, 0], ints[1, 1], ints[1, 2]
+    width, columns, across = ints[2, 0], ints[2, 1], ints[2, 2]
+    like = get(at(g, 0), 0)
+    divisor, reciprocal = splat(by, like), splat(over, like)
+    t = take(counter)
+    while t < len(tasks):
+        for slab in range(tasks[t, 0], tasks[t, 1]):
+            head, plane = slab % depth // deep, slab // depth
+            for r in range(tasks[t, 2], tasks[t, 3]):
+                arriving = at(g, ((plane * heads + head) * rows + r) * columns)
+                for row in range(r * down, (r + 1) * down if r < rows - 1 else height):
+                    target = at(gx, (slab * height + row) * width)
+                    if head >= heads or row >= rows * down:
+                        fill(target, width, zero[0])
+                        continue
+                    if across == 2:
+                        spread_row(target, arriving, columns, 2, divisor, reciprocal)
+                    else:
+                        spread_row(target, arriving, columns, 4, divisor, reciprocal)
+                    fill(at(target, across * columns), width - across * columns, zero[0])
+        t = take(counter)
