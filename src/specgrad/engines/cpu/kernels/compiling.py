@@ -1,71 +1,31 @@
-"""How kernels are compiled: by Numba, without what it would do in vain.
+"""How kernels are compiled: by Numba, in a shorter way where its version is known to allow that, else as it compiles everything.
 
-Numba makes a library of every function, optimises it, makes machine code of it, links it into the libraries of its callers and optimises
-those. Of the small functions that kernels are made of nobody calls the machine code, and they are inlined before the kernel is optimised:
-they are linked as they are. Nor are there closures, array expressions, or literals to unroll in a kernel.
+Both ways give the same numbers; the ordinary one takes longer.
 """
 
 from __future__ import annotations
 
-from numba import njit
-from numba.core import typed_passes, untyped_passes
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from typing import Any
+
+import numba
 from numba.extending import register_jitable
 
-UNNEEDED = (
-    untyped_passes.WithLifting,
-    untyped_passes.InlineClosureLikes,
-    untyped_passes.RewriteSemanticConstants,
-    untyped_passes.GenericRewrites,
-    untyped_passes.MakeFunctionToJitFunction,
-    untyped_passes.FindLiterallyCalls,
-    untyped_passes.LiteralUnroll,
-    untyped_passes.LiteralPropagationSubPipelinePass,
-    typed_passes.NopythonRewrites,
-)
+TRIED = range(60, 69)  # minor versions 0.60 to 0.68
 
 
-class Part(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function, each by itself made simple, to be linked into others."""
+def ways() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Which compilers Numba is to use, by its version: of kernels, and of what they are made of."""
+    major, minor = numba.version_info[:2]
+    if major != 0 or minor not in TRIED:
+        return {}, {}
+    from .shortened import KernelCompiler, PartCompiler
 
-    def _optimize_final_module(self):
-        pass
-
-    def _finalize_final_module(self):
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    @property
-    def codegen(self):
-        """Who is to know of the function's globals: nobody but its callers."""
-        return self
-
-    def set_env(self, name, environment):
-        pass
+    return {"pipeline_class": KernelCompiler}, {"pipeline_class": PartCompiler}
 
 
-class KernelCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler, with fewer passes."""
-
-    def define_pipelines(self):
-        (passes,) = super().define_pipelines()
-        passes.passes = [(one, words) for one, words in passes.passes if one not in UNNEEDED]
-        passes.finalize()
-        return [passes]
-
-
-class PartCompiler(KernelCompiler):
-    """The same, into a `Part`."""
-
-    def define_pipelines(self):
-        state = self.state
-        state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
-        return super().define_pipelines()
-
-
+_kernel, _part = ways()
 # division by zero gives what IEEE says, and no branch; nobody calls from C
 OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
-PART = {**OPTIONS, "no_cpython_wrapper": True, "pipeline_class": PartCompiler}
+PART = {**OPTIONS, "no_cpython_wrapper": True, **_part}
 inline = register_jitable(**PART)
-compiled = njit(nogil=True, pipeline_class=KernelCompiler, **OPTIONS)
+compiled = numba.njit(nogil=True, **OPTIONS, **_kernel)

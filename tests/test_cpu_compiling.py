@@ -1,0 +1,47 @@
+"""Where Numba's version is not known to allow the shorter way, kernels compile the ordinary way and give the same bits."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from specgrad.engines.cpu.kernels import compiling
+
+CODE = """
+import sys, numba
+numba.__version__ = sys.argv[1] or numba.__version__
+if sys.argv[1]:
+    numba.version_info = (*map(int, sys.argv[1].split(".")), *numba.version_info[2:])
+import numpy as np, specgrad as sg
+x = np.random.default_rng(3).normal(size=(2, 7, 20)).astype(np.float32)
+y = sg.AvgPool((3, 3), stride=2, padding=1)(x)
+from specgrad.engines.cpu.compiled import kernel
+assert len(kernel("small.fold_small").signatures) == 1
+print("specgrad.engines.cpu.kernels.shortened" in sys.modules, y.tobytes().hex())
+"""
+
+
+def compiled_as(version, directory):
+    """Whether a kernel was compiled the shorter way by what says it is this version of Numba, and what it computed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CODE, version],
+        env={**os.environ, "SPECGRAD_CACHE_DIR": str(directory)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_a_version_that_was_not_tried_compiles_the_ordinary_way_to_the_same_bits(tmp_path):
+    _, bits = compiled_as("", tmp_path)
+    assert compiled_as("0.1000", tmp_path) == ["False", bits]
+
+
+@pytest.mark.parametrize(
+    ("version", "shorter"), [((0, 59), False), ((0, 60), True), ((0, 68), True), ((0, 69), False), ((1, 60), False)]
+)
+def test_the_way_goes_by_the_version(version, shorter, monkeypatch):
+    monkeypatch.setattr(compiling.numba, "version_info", version)
+    assert all(("pipeline_class" in words) == shorter for words in compiling.ways())
