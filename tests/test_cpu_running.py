@@ -1,0 +1,269 @@
+"""How the CPU engine runs: threads, forks, start-up, memory and layouts; whatever happens, the bits are those of one call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad import dispatch, threads
+from specgrad.engines.cpu import pooling
+from specgrad.engines.cpu.compiled import kernel
+
+
+def random_calls(seed, count):
+    """Bits of values and cotangents of some operators over arrays that are worth splitting."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(count):
+        x = rng.normal(
+            size=(3, int(rng.integers(1, 9)), int(rng.integers(60, 200)), int(rng.integers(60, 200)))
+        ).astype(np.float32)
+        k, s = int(rng.integers(1, 12)), int(rng.integers(1, 3))
+        op = [sg.MaxPool, sg.AvgPool][int(rng.integers(2))]((k, k), stride=s, padding=int(rng.integers(0, k)))
+        y = op(x)
+        found += [y.tobytes(), op.vjp((x,), y)[0].tobytes()]
+    return found
+
+
+def test_threads_do_not_change_bits():
+    with sg.num_threads(1):
+        alone = [random_calls(seed, 4) for seed in range(8)]
+    together = [None] * 8
+
+    def work(seed):
+        with sg.num_threads(4):
+            together[seed] = random_calls(seed, 4)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert alone == together
+
+
+def test_what_any_thread_finds_is_found():
+    """A NaN is met by whichever thread has its task."""
+    caller, together = threading.get_ident(), threading.Barrier(2, timeout=60)
+
+    def work(among_helpers):
+        together.wait()
+        return (threading.get_ident() != caller) == among_helpers
+
+    with sg.num_threads(2):
+        assert threads.share(lambda: work(True), 2)
+        assert threads.share(lambda: work(False), 2)
+        assert not threads.share(lambda: together.wait() and False, 2)
+
+
+def test_threads_are_counted():
+    before = sg.get_num_threads()
+    with sg.num_threads(3):
+        assert sg.get_num_threads() == 3
+        with sg.num_threads(1):
+            assert sg.get_num_threads() == 1
+    assert sg.get_num_threads() == before
+    with pytest.raises(sg.ArgumentError):
+        sg.set_num_threads(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_and_a_subprocess_pool_too():
+    x = np.random.default_rng(3).normal(size=(8, 64, 100, 100)).astype(np.float32)
+    expected = sg.max_pool2d(x, 3, stride=1, padding=1)
+    child = os.fork()
+    if child == 0:
+        try:
+            with sg.num_threads(2):
+                os._exit(0 if (sg.max_pool2d(x, 3, stride=1, padding=1) == expected).all() else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    code = "import numpy as np, specgrad as sg; print(sg.max_pool2d(np.ones((2, 4, 4), np.float32), 2).sum(), sg.get_num_threads())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "SPECGRAD_NUM_THREADS": "3"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["8.0", "3"]
+
+
+def test_a_new_geometry_compiles_nothing():
+    x = np.random.default_rng(4).normal(size=(2, 17, 19)).astype(np.float32)
+    for k, s, p in ((3, 1, 1), (9, 2, 4)):
+        op = sg.MaxPool((k, k), stride=s, padding=p)
+        op.vjp((x,), op(x))
+        sg.avg_pool2d(x, k, stride=s, padding=p, count_include_pad=False)
+    names = (
+        "fold.fold_windows",
+        "small.fold_small",
+        "winners.find_winners",
+        "small_winners.find_small_winners",
+        "scatter.scatter_winners",
+    )
+    before = [len(kernel(name).signatures) for name in names]
+    for k, s, d, size in ((2, 2, 1, 30), (5, 3, 2, 41), (11, 1, 1, 23), (3, 2, 1, 8)):
+        z = np.random.default_rng(5).normal(size=(3, size, size + 1)).astype(np.float32)
+        op = sg.MaxPool((k, k), stride=s, dilation=d, padding=1)
+        op.vjp((z,), op(z))
+        sg.avg_pool2d(z, k, stride=s, dilation=d, padding=1, count_include_pad=False)
+    assert before == [len(kernel(name).signatures) for name in names]
+
+
+def test_kernels_that_several_threads_ask_for_at_once_are_kept_where_they_belong(tmp_path):
+    """Numba reads the directory of its cache from one variable of all threads."""
+    code = """
+import threading
+from specgrad.engines.cpu import compiled
+names = ["small.fold_small", "fold.fold_windows", "smooth.smooth_value", "planes.side_by_side", "bins.spread_bins", "inner.find_inner"]
+ready = threading.Barrier(len(names))
+def ask(name):
+    ready.wait()
+    place = compiled.kernel(name)._cache.cache_path
+    assert place.startswith(str(compiled.cache_directory())), place
+for _ in range(20):
+    compiled.kernel.cache_clear()
+    asking = [threading.Thread(target=ask, args=(name,)) for name in names]
+    [a.start() for a in asking]
+    [a.join() for a in asking]
+"""
+    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert not made.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path):
+    file = tmp_path / "a file"
+    file.write_text("")
+    code = (
+        "import warnings, numpy as np\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n"
+        "    import specgrad as sg; x = np.ones((1, 4, 4), np.float32)\n"
+        "    sg.max_pool2d(x, 2); sg.MaxPool((2, 2)).vjp((x,), np.ones((1, 2, 2), np.float32))\n"
+        "print(len([w for w in seen if 'SPECGRAD_CACHE_DIR' in str(w.message)]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "SPECGRAD_CACHE_DIR": str(file)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "1"
+
+
+FUZZ = """
+import numpy as np, specgrad as sg, warnings
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(6)
+legal = illegal = 0
+for _ in range(3000):
+    rank = int(rng.integers(0, 4))
+    x = rng.normal(size=tuple(rng.integers(0, 9, rank + int(rng.integers(0, 3))))).astype(np.float32)
+    n = lambda low, high: tuple(int(v) for v in rng.integers(low, high, rank))
+    try:
+        with np.errstate(all="ignore"):
+            op = [
+                lambda: sg.MaxPool(n(-1, 12), stride=n(0, 4), padding=n(-1, 6), dilation=n(0, 4), ceil_mode=bool(rng.integers(2))),
+                lambda: sg.AvgPool(n(0, 9), stride=n(0, 40), padding=n(0, 6), dilation=n(1, 4)),
+                lambda: sg.AdaptiveMaxPool(n(-1, 20)),
+                lambda: sg.AdaptiveAvgPool(n(0, 20)),
+                lambda: sg.SmoothMaxPool(n(1, 5), beta=1.0, padding=n(0, 4)),
+            ][int(rng.integers(5))]()
+            y = op(x)
+            op.vjp((x,), y)
+            op.jvp((x,), (x,))
+        legal += 1
+    except sg.SpecgradError:
+        illegal += 1
+print(legal, illegal)
+"""
+
+
+def test_no_geometry_crashes():
+    done = subprocess.run([sys.executable, "-c", FUZZ], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    legal, illegal = map(int, done.stdout.split())
+    assert legal > 500
+    assert illegal > 500
+
+
+def extra(call):
+    """Bytes that a call holds at its peak beyond its result."""
+    call()
+    tracemalloc.start()
+    result = call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak - sum(part.nbytes for part in (result if isinstance(result, tuple) else (result,)))
+
+
+@pytest.mark.parametrize("k", [3, 15])
+def test_extra_memory_does_not_grow_with_the_kernel(k):
+    x = np.random.default_rng(7).normal(size=(8, 8, 128, 128)).astype(np.float32)
+    g = sg.max_pool2d(x, k, stride=1, padding=k // 2)
+    pools = sg.MaxPool((k, k), stride=1, padding=k // 2), sg.AvgPool((k, k), stride=1, padding=k // 2)
+    for op in pools:
+        assert extra(lambda op=op: op(x)) < 2**20
+    assert extra(lambda: pools[0].vjp((x,), g)) < 1.5 * x.nbytes + 2**20  # the value, and a byte per output
+    assert extra(lambda: pools[1].vjp((x,), g)) < 1.1 * x.nbytes + 2**20  # the value
+
+
+def test_out_is_written_in_place_and_layouts_are_kept():
+    x = np.random.default_rng(8).normal(size=(2, 3, 10, 12)).astype(np.float32)
+    out = np.empty((2, 3, 5, 6), np.float32)
+    assert sg.max_pool2d(x, 2, out=out) is out
+    np.testing.assert_array_equal(out, sg.max_pool2d(x, 2))
+    holes = np.empty((2, 3, 5, 12), np.float32)[..., ::2]
+    assert sg.avg_pool2d(x, 2, out=holes) is holes
+    np.testing.assert_array_equal(holes, sg.avg_pool2d(x, 2))
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    y = sg.max_pool(last, (2, 2), axes=(1, 2))
+    np.testing.assert_array_equal(y.transpose(0, 3, 1, 2), out)
+    assert sg.max_pool2d(last.transpose(0, 3, 1, 2), 2).transpose(0, 2, 3, 1).flags.c_contiguous
+
+
+def test_a_large_float_array_on_the_reference_engine_is_a_warning(monkeypatch):
+    monkeypatch.setattr(dispatch, "LARGE", 1000)
+    x = np.ones((110, 10), np.longdouble)
+    with pytest.warns(sg.SlowPathWarning, match=r"does not take .*; give what another engine takes"):
+        sg.global_avg_pool(x, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with sg.engine("reference"):
+            sg.global_avg_pool(x[:10], 2)
+
+
+def test_arguments_that_are_equal_but_not_alike_are_told_apart():
+    x = np.ones((4, 4))
+    sg.max_pool(x, (2, 2))
+    with pytest.raises(sg.ArgumentError):
+        sg.max_pool(x, (2.0, 2.0))
+    with pytest.raises(sg.ArgumentError):
+        sg.max_pool(x, (True, True))
+
+
+def test_winners_are_kept_as_one_byte_each():
+    x = np.random.default_rng(9).normal(size=(4, 20, 20)).astype(np.float32)
+    _, kept = dispatch.load("cpu").keep(sg.MaxPool((3, 3)), (x,))
+    assert kept.codes.dtype == np.uint8
+
+
+def test_windows_wider_than_a_code_are_left_to_the_specification():
+    op = sg.MaxPool((2, 2), stride=50_000, dilation=50_000, padding=25_000)
+    x = np.arange(12.0).reshape(3, 4)
+    assert "2^31" in pooling.refuses(op, (x,))
+    assert pooling.refuses(sg.MaxPool((2, 2)), (x,)) is None
+    y, kept = op.jvp((x,), (np.ones_like(x),))
+    assert y.shape == kept.shape
