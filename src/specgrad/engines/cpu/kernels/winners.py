@@ -168,19 +168,8 @@ def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation,
 
 
 @inline
-def lead_few(value, code, m, first, step, count, slots, ring, ring_code):
-    """value, code = the leaders of some rows of a ring, one by one."""
-    slot = first % slots * m
-    copy(value, m, at(ring, slot))
-    copy(code, m, at(ring_code, slot))
-    for row in range(first + step, first + count * step, step):
-        slot = row % slots * m
-        lead(value, code, m, value, code, at(ring, slot), at(ring_code, slot), np.int32(0))
-
-
-@inline
 def lead_tall(value, code, m, first, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix, prefix_code, suffix_block, prefix_block, prefix_to):  # fmt: skip
-    """As `lead_few` of all rows from first to last, by the leaders of ends and of beginnings of blocks. Which block's ends are known, which
+    """value, code = the leaders of all rows of a ring from first to last, by the leaders of ends and of beginnings of blocks. Which block's ends are known, which
     block's beginning, and up to which row, is given and returned."""
     zero = np.int32(0)
     here, there = first // block, last // block
@@ -257,6 +246,7 @@ def find_winners(
     )
     step, block, slots, half = ints[7], ints[8], ints[9], ints[11]
     offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
+    zero = np.int32(0)
     plane, plane_out = height * width, height_out * width_out
     source_cells, target_cells, target_codes = x, y, codes
     begins, ends, every = 4, 5, ints[20]
@@ -327,7 +317,11 @@ def find_winners(
                             prefix_code, suffix_block, prefix_block, prefix_to,
                         )  # fmt: skip
                     else:
-                        lead_few(value, code, m, f, step, count, slots, ring, ring_code)
+                        copy(value, m, at(ring, f % slots * m))
+                        copy(code, m, at(ring_code, f % slots * m))
+                        for j in range(1, count):
+                            slot = (f + j * step) % slots * m
+                            lead(value, code, m, value, code, at(ring, slot), at(ring_code, slot), zero)
                     settle(value, m, half, target_cells, where)
                     final, shift = at(target_codes, where), np.int32(-row_start[r] * code_width)
                     for i in range(m):
