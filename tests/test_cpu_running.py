@@ -100,7 +100,7 @@ def test_a_forked_child_and_a_subprocess_pool_too():
 
 def test_a_new_geometry_compiles_nothing():
     x = np.random.default_rng(4).normal(size=(2, 17, 19)).astype(np.float32)
-    for k, s, p in ((3, 1, 1), (9, 2, 4)):
+    for k, s, p in ((3, 1, 1), (5, 1, 2), (5, 2, 2), (9, 1, 4), (9, 2, 4)):  # one of each kind
         op = sg.MaxPool((k, k), stride=s, padding=p)
         op.vjp((x,), op(x))
         sg.avg_pool2d(x, k, stride=s, padding=p, count_include_pad=False)
@@ -112,7 +112,7 @@ def test_a_new_geometry_compiles_nothing():
         "scatter.scatter_winners",
     )
     before = [len(kernel(name).signatures) for name in names]
-    for k, s, d, size in ((2, 2, 1, 30), (5, 3, 2, 41), (11, 1, 1, 23), (3, 2, 1, 8)):
+    for k, s, d, size in ((2, 2, 1, 30), (5, 3, 2, 41), (11, 1, 1, 23), (13, 4, 1, 40), (4, 1, 3, 20), (3, 2, 1, 8)):
         z = np.random.default_rng(5).normal(size=(3, size, size + 1)).astype(np.float32)
         op = sg.MaxPool((k, k), stride=s, dilation=d, padding=1)
         op.vjp((z,), op(z))

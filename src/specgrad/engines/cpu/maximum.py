@@ -87,8 +87,8 @@ def run_fold(
             by, over = (found.one, found.one) if rows is None or reciprocals is None else (rows[0], reciprocals[0])
             return kernel("small.fold_small")(x, y, identity, maximum, one.small, by, over, one.tasks, counter, room)
         return kernel("fold.fold_windows")(
-            x, y, identity, maximum, one.staged, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
-            *one.bins, rows, reciprocals, columns, one.tasks, counter, room, *block_of(one, x, y),
+            x, y, identity, maximum, one.staged, one.strided, one.tall, one.ints, bases, one.rows.low, one.rows.first,
+            one.rows.count, *one.bins, rows, reciprocals, columns, one.tasks, counter, room, *block_of(one, x, y),
         )  # fmt: skip
 
     return threads.share(work, len(one.tasks))
@@ -199,8 +199,8 @@ def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, co
             )
         else:
             kernel("winners.find_winners")(
-                x, y, known, codes, found.lowest, one.ints, bases, one.rows.low, one.rows.first, one.rows.count,
-                one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y, codes),
+                x, y, known, codes, found.lowest, one.strided, one.tall, one.ints, bases, one.rows.low, one.rows.first,
+                one.rows.count, one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y, codes),
             )  # fmt: skip
 
     threads.share(work, len(one.tasks))

@@ -40,6 +40,10 @@ class Pass:
     """The numbers of the kernel for small windows, where it will do."""
     block: Pass | None = None
     """The pass over a few planes that are laid out cell by cell, where rows are better made longer so."""
+    strided: bool | None = None
+    """Whether columns of windows, in any pass of the chain, are not neighbours, or None; kernels are compiled apart for either."""
+    tall: bool | None = None
+    """Whether windows, in any pass of the chain, are folded by blocks of rows, or None; kernels are compiled apart for either."""
 
     @functools.cached_property
     def staged(self) -> bool | None:
@@ -73,8 +77,10 @@ def make_pass(
     half: int,
     divides: bool = False,
     codes: int = 1,
+    ways: tuple[bool | None, bool | None] = (None, None),
 ) -> Pass:
-    """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used."""
+    """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used;
+    `ways`: whether it is `strided` and `tall`."""
     _, column_step, inner_step = steps
     staged = half > 0 or divides or (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
@@ -97,7 +103,7 @@ def make_pass(
     )
     if lies and small is None and narrow and len(outer) >= 2 * lanes:
         steps = (columns.size * lanes, lanes, 1)
-        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, divides, codes)
+        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, divides, codes, ways)
         tasks = make_tasks(len(outer), rows, columns, 1, tile)
         block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
     return Pass(
@@ -114,6 +120,7 @@ def make_pass(
         code_scratch + 4 * lanes,
         small,
         block,
+        *ways,
     )
 
 
@@ -188,6 +195,9 @@ def chain(
     fused = max(rank - 2, 0)
     order = [*range(fused), fused] if backwards else [fused, *range(fused - 1, -1, -1)]
     now = list(sizes)
+    strided = bool(rank and reads[-1].taps and reads[-1].stride > 1)
+    tall = any(r.block for r in reads[:-1])
+    ways = (strided or None, tall or None)
     for turn, axis in enumerate(order):
         first = turn == 0
         contiguous = strides((seen.planes, *now, seen.inner))
@@ -209,6 +219,7 @@ def chain(
                 half,
                 divides and first,
                 reads[-1].nominal,
+                ways,
             )
             now[fused:] = [r.length for r in reads[fused:]]
             used *= reads[-1].nominal * rows.reach
@@ -217,7 +228,7 @@ def chain(
             rest = math.prod(now[axis + 1 :]) * seen.inner
             line = np.arange(rest)
             columns = Reads(rest, rest, line[:0], line[:0], line[:0], 1, 1)
-            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, half, divides and first, used)
+            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, half, divides and first, used, ways)
             now[axis] = rows.length
             used *= rows.reach
         made.append(one)

@@ -65,7 +65,7 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
     fold = fold_of(op)
     if fold is smooth:
-        return write(op.name, smooth.value(op, x, keeps=False)[0], out)
+        return write(op.name, smooth.value(op, x), out)
     return fold.value(op, x, out)
 
 
@@ -85,7 +85,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     if fold is average or (fold is maximum and op.ties != "first"):
         return forward(op, operands, out), recall(op, operands)
     if fold is smooth:
-        value, pairs = smooth.value(op, x, keeps=True)
+        value, pairs = smooth.fold(op, x, values=True, keeps=True)
         return write(op.name, value, out), pairs
     return maximum.keep(op, x, out)
 
@@ -95,7 +95,9 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     fold = fold_of(op)
     if fold is average:
         return see(op, x, any_order=True)
-    if fold is maximum and op.ties != "first":
+    if fold is smooth:
+        return smooth.pairs(op, x)
+    if op.ties != "first":
         return chain.tie(op, x)
     return keep(op, operands)[1]
 

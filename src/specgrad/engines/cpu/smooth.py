@@ -135,8 +135,16 @@ def hand_back(made: Plan, way: Plan, cells: Array, result: Array, start: int, st
         kernel("planes.one_by_one")(cells, result, made.seen.planes, each_plane, way.seen.inner, start, stop)
 
 
-def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
-    """The value and, if it `keeps` them, the pairs along the chain."""
+def value(op: Any, x: Array) -> Array:
+    return fold(op, x, values=True, keeps=False)[0]
+
+
+def pairs(op: Any, x: Array) -> Pairs:
+    return fold(op, x, values=False, keeps=True)[1]
+
+
+def fold(op: Any, x: Array, values: bool, keeps: bool) -> tuple[Array, Pairs]:
+    """The value, if `values` are asked for, and the pairs along the chain, if it `keeps` them."""
     made, found, _, _ = see(op, x)
     way = made.side_by_side or made
     z, known, passes = widened(made, found, x, of_output=False), numbers(op, found), stops(way)
@@ -146,7 +154,7 @@ def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
         z = beyond(z)
     planes = way.seen.planes
     kept = [tuple(roomy(planes * one.windows, found) for _ in range(2)) for one in passes] if keeps else []
-    y = room((math.prod(made.grid),), found.computed)
+    y = room((math.prod(made.grid) if values else 0,), found.computed)
 
     def work(start: int, stop: int) -> None:
         cells, totals = planes_of(made, way, z, start, stop, "planes"), None
@@ -166,15 +174,20 @@ def value(op: Any, x: Array, keeps: bool) -> tuple[Array, Pairs]:
                 extremes.reshape(shape)[:, one.empty] = 0
                 sums.reshape(shape)[:, one.empty] = 1
             cells, totals = extremes, sums
+        if not values:
+            return
         own = room_of(made, way, y, start, stop)
         kernel("smooth.smooth_value")(cells, totals, own, known, 0, own.size)
         hand_back(made, way, own, y, start, stop)
 
     each(planes, way.plane, work)
+    chained = Pairs(made, found, z, kept)  # type: ignore[arg-type]
+    if not values:
+        return y, chained
     if op.pad == "skip":
         for where in made.empty:
             y.reshape(made.grid)[where] = 0
-    return leave(made, found, y, of_output=True).reshape(made.shape), Pairs(made, found, z, kept)  # type: ignore[arg-type]
+    return leave(made, found, y, of_output=True).reshape(made.shape), chained
 
 
 def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
@@ -184,7 +197,7 @@ def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
     known, passes = numbers(made.op, found), stops(way)
     last = len(passes) - 1
     turns = range(last, -1, -1) if pulls else range(last + 1)
-    # kept arrays may have come another way than from `value`
+    # kept arrays may have come another way than from `fold`
     if way is made and any(1 < one.ints[2] < made.lanes for one in passes):
         z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
     result = roomy(math.prod(made.given) if pulls else math.prod(made.grid), found)

@@ -12,11 +12,15 @@ from ...ops import AdaptiveMaxPool, AvgPool, GlobalMaxPool, MaxPool, SmoothMaxPo
 
 
 def steps(dtypes: tuple[str, ...] = ("float32", "float64")) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Name and call of everything worth compiling ahead: value and VJP of small, large and other windows."""
+    """Name and call of everything worth compiling ahead: value and VJP of small, strided, other and tall windows, and of whole and uneven ones."""
     common = (
         MaxPool((2, 2)),
+        MaxPool((4, 4)),
+        MaxPool((5, 5), stride=1, padding=2),
         MaxPool((9, 9), stride=1, padding=4),
         AvgPool((2, 2)),
+        AvgPool((4, 4)),
+        AvgPool((5, 5), stride=1, padding=2),
         AvgPool((9, 9), stride=1, padding=4),
         AdaptiveMaxPool((7, 7)),
         GlobalMaxPool(2),

@@ -76,26 +76,34 @@ def fold_staged(target, n, flat, offset, apart, ring, first, step, count, slots,
             into2(target, n, at(ring, last % slots * n), maximum)
 
 
-def fold_across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
-    """A row of outputs from the row that its rows were folded into: by `across`, or by `across_bins` if there are bins."""
+def fold_across(
+    source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum
+):
+    """A row of outputs from the row that its rows were folded into: target[o] = fold over j < taps of source[o*stride + j*dilation], for
+    runs of `inner` cells each; or of the cells of each bin, if there are bins."""
     raise NotImplementedError
 
 
 @overload(fold_across, strict=False, jit_options=PART)
-def _fold_across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
-    return across if isinstance(first, types.NoneType) else across_bins
+def _fold_across(
+    source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum
+):
+    if not isinstance(first, types.NoneType):
+        return across_bins
+    return across_neighbours if isinstance(strided, types.NoneType) else across
 
 
-def across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
-    """target[o] = fold over j < taps of source[o*stride + j*dilation], for runs of `inner` cells each."""
+def across_neighbours(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum):  # fmt: skip
+    slide(source, spare, room, target, (right - left) * inner, taps, dilation * inner, maximum)
+
+
+def across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum):
     outputs = right - left
-    if stride == 1 or (inner == 1 and taps > 4 * stride):
-        n = ((outputs - 1) * stride + 1) * inner
-        dense = target if stride == 1 else at(spare, 2 * room)
-        slide(source, spare, room, dense, n, taps, dilation * inner, maximum)
-        if stride > 1:
-            for o in range(outputs):
-                target[o] = dense[o * stride]
+    if inner == 1 and taps > 4 * stride:
+        dense = at(spare, 2 * room)
+        slide(source, spare, room, dense, (outputs - 1) * stride + 1, taps, dilation, maximum)
+        for o in range(outputs):
+            target[o] = dense[o * stride]
     elif inner > 1:
         for o in range(outputs):
             fold_rows(at(target, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, maximum)
@@ -131,7 +139,9 @@ def across(source, spare, room, target, left, right, inner, taps, stride, dilati
             target[o] = folded
 
 
-def across_bins(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, maximum):
+def across_bins(
+    source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum
+):
     """target[o] = fold over the cells first[o] to first[o] + count[o], the row beginning with the first cell of `left`."""
     for o in range(left, right):
         cells = at(source, (first[o] - first[left]) * inner)
@@ -191,6 +201,8 @@ def fold_windows(
     identity,
     maximum,
     staged,
+    strided,
+    tall,
     ints,
     bases,
     row_low,
@@ -211,7 +223,8 @@ def fold_windows(
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
     some columns each, which are near enough for rows to stay in the nearest cache. What is None is compiled without: a block, bins,
-    divisors, and `staged`, which says that rows are copied before they are folded.
+    divisors, `staged`, which says that rows are copied before they are folded, `strided`, that columns of windows are not neighbours, and
+    `tall`, that rows are folded by blocks.
     """
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
@@ -303,7 +316,7 @@ def fold_windows(
                         staged_to = max(staged_to, last + 1)
                     if count <= 0:
                         fill(target, n, blank)
-                    elif block > 0 and count > FEW:
+                    elif tall is not None and block > 0 and count > FEW:
                         here, there = f // block, last // block
                         suffix = at(suffixes, (f - here * block) * n)
                         if f != here * block and suffix_block != here:
@@ -345,7 +358,7 @@ def fold_windows(
                                 copy(at(spread, (lead + i * up) * inner), inner, at(down, i * inner))
                     if not straight:
                         fold_across(
-                            source, spare, room, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, maximum
+                            source, spare, room, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, strided, maximum
                         )  # fmt: skip
                     if divisors is not None and not divide_before:
                         which = min(r, divisors.size - 1)

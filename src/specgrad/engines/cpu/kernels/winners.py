@@ -65,26 +65,37 @@ def lead_taps(value, code, n, cells, apart, taps, least):
 
 
 @inline
-def across(source, value, code, outputs, inner, taps, stride, dilation, least, spare, spare_code, room):
-    """value, code = the leader of source[o*stride + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
+def across_neighbours(source, value, code, outputs, inner, taps, dilation, least, spare, spare_code, room):
+    """value, code = the leader of source[o + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
 
     Spares have room for two rows of `room` cells.
     """
-    if stride == 1 and taps > FEW:  # runs of 1, 2, 4, … taps, the last two overlapping
-        n, run, half = outputs * inner, 1, 0
-        shift = dilation * inner
-        now, now_code = source, at(spare_code, room)
-        fill(now_code, n + (taps - 1) * shift, least)
-        while run < taps:
-            more = min(run, taps - run)
-            last = 2 * run >= taps
-            next_value = value if last else at(spare, half * room)
-            next_code = code if last else at(spare_code, half * room)
-            length = n if last else n + (taps - 2 * run) * shift
-            later, later_code = at(now, more * shift), at(now_code, more * shift)
-            lead(next_value, next_code, length, now, now_code, later, later_code, np.int32(more))
-            now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
-    elif inner == 1 and 1 < stride <= FEW and outputs >= lanes(value):
+    n, run, half = outputs * inner, 1, 0
+    shift = dilation * inner
+    if taps <= FEW:
+        lead_taps(value, code, n, source, shift, taps, least)
+        return
+    # runs of 1, 2, 4, … taps, the last two overlapping
+    now, now_code = source, at(spare_code, room)
+    fill(now_code, n + (taps - 1) * shift, least)
+    while run < taps:
+        more = min(run, taps - run)
+        last = 2 * run >= taps
+        next_value = value if last else at(spare, half * room)
+        next_code = code if last else at(spare_code, half * room)
+        length = n if last else n + (taps - 2 * run) * shift
+        later, later_code = at(now, more * shift), at(now_code, more * shift)
+        lead(next_value, next_code, length, now, now_code, later, later_code, np.int32(more))
+        now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
+
+
+@inline
+def across_strided(source, value, code, outputs, inner, taps, stride, dilation, least, spare):
+    """value, code = the leader of source[o*stride + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
+
+    The spare has room for two rows of cells.
+    """
+    if inner == 1 and stride <= FEW and outputs >= lanes(value):
         # cells are laid out by the rest of their place divided by the stride, where those of one tap are neighbours
         step, line = lanes(value), outputs + (taps - 1) * dilation // stride + 1
         lay_out(spare, line, 0, source, (outputs - 1) * stride + (taps - 1) * dilation + 1, stride)
@@ -103,7 +114,7 @@ def across(source, value, code, outputs, inner, taps, stride, dilation, least, s
                 best, led = either(wins, later, best), either(wins, splat(tap, best), led)
             put(value, i, best)
             put(code, i, led)
-    elif inner == 1 and stride > 1:
+    elif inner == 1:
         for o in range(outputs):
             best, won = source[o * stride], least
             for j in range(1, taps):
@@ -111,8 +122,6 @@ def across(source, value, code, outputs, inner, taps, stride, dilation, least, s
                 wins = beats(b, best)
                 best, won = either(wins, b, best), either(wins, plus(least, np.int32(j)), won)
             value[o], code[o] = best, won
-    elif stride == 1:
-        lead_taps(value, code, outputs * inner, source, dilation * inner, taps, least)
     else:
         for o in range(outputs):
             lead_taps(
@@ -120,39 +129,79 @@ def across(source, value, code, outputs, inner, taps, stride, dilation, least, s
             )  # fmt: skip
 
 
-def lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+def lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
     """value, code = the leaders of a row: as the pass before left them, of the bins, or of uniform columns."""
     raise NotImplementedError
 
 
 @overload(lead_across, strict=False, jit_options=PART)
-def _lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+def _lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
     if not isinstance(known, types.NoneType):
         return lead_known
     return lead_uniform if isinstance(first, types.NoneType) else lead_bins
 
 
-def lead_known(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+def lead_known(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
     n, own = (right - left) * inner, at(known, where)
     copy(value, n, cells)
     for i in range(n):
         code[i] = plus(np.int32(own[i]), least)
 
 
-def lead_bins(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
+def lead_bins(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
     for o in range(left, right):
         near, to = at(cells, (first[o] - first[left]) * inner), (o - left) * inner
         lead_taps(at(value, to), at(code, to), inner, near, inner, count[o], least)
 
 
-def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where):  # fmt: skip
-    across(cells, value, code, right - left, inner, taps, stride, dilation, least, spare, spare_code, room)
+def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
+    if strided is None:
+        across_neighbours(cells, value, code, right - left, inner, taps, dilation, least, spare, spare_code, room)
+    else:
+        across_strided(cells, value, code, right - left, inner, taps, stride, dilation, least, spare)
     for o in range(left, right):  # padding led where all real cells are as low as it
         skipped = -((o * stride - offset) // dilation)
         if skipped <= 0:
             break
         for i in range((o - left) * inner, (o - left + 1) * inner):
             code[i] = max(code[i], plus(least, np.int32(skipped)))
+
+
+@inline
+def lead_tall(value, code, m, first, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix, prefix_code, suffix_block, prefix_block, prefix_to):  # fmt: skip
+    """value, code = the leaders of all rows of a ring from first to last, by the leaders of ends and of beginnings of blocks. Which block's ends are known, which
+    block's beginning, and up to which row, is given and returned."""
+    zero = np.int32(0)
+    here, there = first // block, last // block
+    whole = first == here * block
+    if not whole and suffix_block != here:
+        row = min((here + 1) * block, last + 1) - 1
+        place, slot = (row - here * block) * m, row % slots * m
+        copy(at(suffixes, place), m, at(ring, slot))
+        copy(at(suffix_codes, place), m, at(ring_code, slot))
+        for earlier in range(row - 1, first - 1, -1):
+            place, slot = (earlier - here * block) * m, earlier % slots * m
+            part, part_code = at(suffixes, place), at(suffix_codes, place)
+            lead(part, part_code, m, at(ring, slot), at(ring_code, slot), at(part, m), at(part_code, m), zero)
+        suffix_block = here
+    if whole or here != there:
+        if prefix_block != there:
+            prefix_block, prefix_to = there, there * block
+            slot = prefix_to % slots * m
+            copy(prefix, m, at(ring, slot))
+            copy(prefix_code, m, at(ring_code, slot))
+        while prefix_to < last:
+            prefix_to += 1
+            slot = prefix_to % slots * m
+            lead(prefix, prefix_code, m, prefix, prefix_code, at(ring, slot), at(ring_code, slot), zero)
+    place = (first - here * block) * m
+    suffix, suffix_code = at(suffixes, place), at(suffix_codes, place)
+    if here != there:
+        lead(value, code, m, suffix, suffix_code, prefix, prefix_code, zero)
+    else:
+        copy(value, m, prefix if whole else suffix)
+        copy(code, m, prefix_code if whole else suffix_code)
+    return suffix_block, prefix_block, prefix_to
 
 
 @compiled
@@ -162,6 +211,8 @@ def find_winners(
     codes_in,
     codes,
     identity,
+    strided,
+    tall,
     ints,
     bases,
     row_low,
@@ -181,7 +232,8 @@ def find_winners(
     """Leaders and their codes for the windows of the tasks it takes (outer, row and column ranges).
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
-    some columns each. What is None is compiled without: a block, bins, and the codes of a pass before.
+    some columns each. What is None is compiled without: a block, bins, the codes of a pass before, `strided`, which says that
+    columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
     """
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
@@ -251,60 +303,19 @@ def find_winners(
                         )
                         lead_across(
                             padded, value, code, left, right, inner, taps, stride, dilation, offset, more, spare, spare_code,
-                            room, bin_first, bin_count, codes_in, (outer * height + row) * width + left,
+                            room, bin_first, bin_count, codes_in, (outer * height + row) * width + left, strided,
                         )  # fmt: skip
                     staged_to = max(staged_to, last + 1)
                     value = place(target_cells, where, result)
                     code = result_code
                     if count <= 0:
                         fill(value, m, identity[0])
-                        fill(code, m, 0)
-                    elif block > 0 and count > FEW:
-                        here, there = f // block, last // block
-                        suffix, suffix_code = (
-                            at(suffixes, (f - here * block) * m),
-                            at(suffix_codes, (f - here * block) * m),
-                        )
-                        if f != here * block and suffix_block != here:
-                            end = min((here + 1) * block, last + 1)
-                            for row in range(end - 1, f - 1, -1):
-                                own, own_code = at(ring, row % slots * m), at(ring_code, row % slots * m)
-                                part, part_code = (
-                                    at(suffixes, (row - here * block) * m),
-                                    at(suffix_codes, (row - here * block) * m),
-                                )
-                                if row == end - 1:
-                                    copy(part, m, own)
-                                    copy(part_code, m, own_code)
-                                else:
-                                    lead(part, part_code, m, own, own_code, at(part, m), at(part_code, m), zero)
-                            suffix_block = here
-                        if here != there or f == here * block:
-                            if prefix_block != there:
-                                prefix_block, prefix_to = there, there * block
-                                copy(prefix, m, at(ring, prefix_to % slots * m))
-                                copy(prefix_code, m, at(ring_code, prefix_to % slots * m))
-                            while prefix_to < last:
-                                prefix_to += 1
-                                slot = prefix_to % slots * m
-                                lead(
-                                    prefix,
-                                    prefix_code,
-                                    m,
-                                    prefix,
-                                    prefix_code,
-                                    at(ring, slot),
-                                    at(ring_code, slot),
-                                    zero,
-                                )
-                        if here != there:
-                            lead(value, code, m, suffix, suffix_code, prefix, prefix_code, zero)
-                        elif f == here * block:
-                            copy(value, m, prefix)
-                            copy(code, m, prefix_code)
-                        else:
-                            copy(value, m, suffix)
-                            copy(code, m, suffix_code)
+                        fill(code, m, np.int32(0))
+                    elif tall is not None and block > 0 and count > FEW:
+                        suffix_block, prefix_block, prefix_to = lead_tall(
+                            value, code, m, f, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix,
+                            prefix_code, suffix_block, prefix_block, prefix_to,
+                        )  # fmt: skip
                     else:
                         copy(value, m, at(ring, f % slots * m))
                         copy(code, m, at(ring_code, f % slots * m))
