@@ -15,6 +15,7 @@ from hypothesis import example, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 
+from specgrad.ops import AdaptiveAvgPool  # noqa: E402
 from specgrad.torch import functional  # noqa: E402
 
 with warnings.catch_warnings():
@@ -245,6 +246,14 @@ def test_what_is_torchs_to_answer(answered, monkeypatch):
     monkeypatch.setattr(functional, "SMALL", 100)
     assert functional.avg_pool2d(torch.ones(1, 4, 4), 2).tolist() == [[[1, 1], [1, 1]]]
     assert len(answered) <= 1
+    planes = torch.randn(2, 3, 9, 9)
+    assert torch.equal(functional.adaptive_avg_pool2d(planes, 1), F.adaptive_avg_pool2d(planes, 1))
+    assert len(answered) <= 1
+    functional.adaptive_avg_pool2d(planes.to(memory_format=torch.channels_last), (1, 1))
+    functional.adaptive_avg_pool2d(torch.randn(3, 9, 9, requires_grad=True), 1)
+    functional.adaptive_avg_pool2d(torch.randn(1, 1, 16, 16), 1)
+    functional.adaptive_avg_pool2d(planes, (1, 2))
+    assert answered[-4:] == [AdaptiveAvgPool] * 4
 
 
 def test_what_is_ours_to_answer_better():

@@ -56,10 +56,7 @@ def run(op: Any, x: Tensor, indices: bool = False) -> Any:
     last = kernels.last_axes(x)
     if x.requires_grad and torch.is_grad_enabled():
         return Pooled.apply(x, op, last, indices)
-    if not indices:
-        return kernels.forward(op, x, last)
-    value, codes = kernels.keep(op, x, last)
-    return value, kernels.places(op, codes, x, tuple(x.shape), last)
+    return (kernels.with_places if indices else kernels.forward)(op, x, last)
 
 
 class Pooled(torch.autograd.Function):

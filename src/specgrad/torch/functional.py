@@ -1,8 +1,8 @@
 """torch.nn.functional's pooling under its own names: same arguments, defaults, shapes, dtypes and errors, by specgrad's engines.
 
 A call that these engines do not take, or that torch refuses, goes to torch's own function, which then answers or raises its own error:
-integers, tensors of other layouts, classes or devices, inputs below `SMALL` elements, where calling from Python costs more than pooling, and
-dilated windows that could miss the input altogether. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
+integers, tensors of other layouts, classes or devices, inputs below `SMALL` elements, where calling from Python costs more than pooling,
+dilated windows that could miss the input altogether, and means of whole planes that lie together and want no gradient. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
 """
 
 from __future__ import annotations
@@ -260,6 +260,14 @@ def _bins(sizes: Sequence[int], output_size: Any) -> list[int] | None:
     return _each(wanted, rank) if all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted) else None
 
 
+def _is_only_read(x: Tensor, rank: int) -> bool:
+    """Whether means of whole planes are all that is wanted of this tensor, and aten reads these at the speed of memory, too: they lie together,
+    and are several, since threads share the cells of a single one in a way of their own."""
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    several = x.shape[:-rank].numel() > 1
+    return x.device.type == "cpu" and not wanted and several and x.is_contiguous() and SMALL > 0 and is_plain(x)
+
+
 def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
     name = f"adaptive_{'max' if maximum else 'avg'}_pool{rank}d"
     torchs, kind = getattr(F, name), AdaptiveMaxPool if maximum else AdaptiveAvgPool
@@ -272,6 +280,8 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
 
     def run(input: Tensor, output_size: Any, return_indices: bool, theirs: Callable[[], Any]) -> Any:
         if not _takes(input, rank) or (found := asked(input.shape[-rank:], output_size)) is None:
+            return theirs()
+        if not maximum and all(m == 1 for m in found.parameters[-1]) and _is_only_read(input, rank):
             return theirs()
         return _answered(found, _widened(input, rank), return_indices, theirs)
 

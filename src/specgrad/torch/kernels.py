@@ -108,6 +108,17 @@ def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: in
     return laid_out(found, channels_last)
 
 
+def with_places(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
+    """The value of a maximum with ties "first", and its winners' places."""
+    if engine(op, x) is Arrays:
+        with as_many_threads():
+            found = pooling.indices(op, (as_array(x),))
+        value, where = map(as_tensor, found)
+        return laid_out(value, channels_last), laid_out(where, channels_last)
+    value, codes = keep(op, x, channels_last)
+    return value, places(op, codes, x, tuple(x.shape), channels_last)
+
+
 def laid_out(result: Tensor, channels_last: int) -> Tensor:
     """A result in the layout it must have, copied if an engine chose another."""
     return result.contiguous(memory_format=layout(result.shape, channels_last))
