@@ -260,17 +260,23 @@ def _bins(sizes: Sequence[int], output_size: Any) -> list[int] | None:
     return _each(wanted, rank) if all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted) else None
 
 
-def _is_only_read(x: Tensor, rank: int) -> bool:
-    """Whether means of whole planes are all that is wanted of this tensor, and aten reads these at the speed of memory, too: they lie together,
-    and are several, since threads share the cells of a single one in a way of their own."""
-    wanted = x.requires_grad and torch.is_grad_enabled()
-    several = x.shape[:-rank].numel() > 1
-    return x.device.type == "cpu" and not wanted and several and x.is_contiguous() and SMALL > 0 and is_plain(x)
+def _is_only_read(x: Any, rank: int) -> bool:
+    """Whether the means of this tensor's planes are aten's to find, which reads at the speed of memory, too: they want no gradient, lie
+    together, and are several, since threads share the cells of a single one in a way of their own."""
+    return (
+        type(x) in (Tensor, torch.nn.Parameter)
+        and not (x.requires_grad and torch.is_grad_enabled())
+        and x.device.type == "cpu"
+        and x.is_contiguous()
+        and x.shape[:-rank].numel() > 1
+        and SMALL > 0
+    )
 
 
 def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
     name = f"adaptive_{'max' if maximum else 'avg'}_pool{rank}d"
     torchs, kind = getattr(F, name), AdaptiveMaxPool if maximum else AdaptiveAvgPool
+    wholes = (1, (1,) * rank, [1] * rank)
 
     def words(sizes: Any, output_size: Any) -> Any:
         lengths = _bins(sizes, output_size)
@@ -281,8 +287,6 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
     def run(input: Tensor, output_size: Any, return_indices: bool, theirs: Callable[[], Any]) -> Any:
         if not _takes(input, rank) or (found := asked(input.shape[-rank:], output_size)) is None:
             return theirs()
-        if not maximum and all(m == 1 for m in found.parameters[-1]) and _is_only_read(input, rank):
-            return theirs()
         return _answered(found, _widened(input, rank), return_indices, theirs)
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
@@ -291,6 +295,8 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
         )
 
     def mean(input: Tensor, output_size: Any) -> Any:
+        if type(output_size) in (int, tuple, list) and output_size in wholes and _is_only_read(input, rank):
+            return torchs(input, output_size)
         return run(input, output_size, False, lambda: torchs(input, output_size))
 
     return _named(largest if maximum else mean, name)
