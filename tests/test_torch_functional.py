@@ -254,6 +254,17 @@ def test_what_is_torchs_to_answer(answered, monkeypatch):
     functional.adaptive_avg_pool2d(torch.randn(1, 1, 16, 16), 1)
     functional.adaptive_avg_pool2d(planes, (1, 2))
     assert answered[-4:] == [AdaptiveAvgPool] * 4
+    threads = torch.get_num_threads()
+    for shape in (
+        (1, 1, 700, 700),
+        (2, 1, 700, 700),
+    ):  # whoever answers: the bits are the same for one thread and for more
+        large, found = torch.randn(shape), []
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            found.append(functional.adaptive_avg_pool2d(large, 1))
+        torch.set_num_threads(threads)
+        assert torch.equal(*found)
 
 
 def test_what_is_ours_to_answer_better():

@@ -97,7 +97,7 @@ def foresee(
     """As `see`, of an operand of which only the shape and the layout matter: strides in elements, or none if it is contiguous."""
     found = kind(dtype)
     assert found is not None
-    return Seen(plan(op, shape, steps, found.half, found.computed.str, any_order), found, found.zero[:0], 0)
+    return Seen(plan(op, shape, steps, found.half, found.code, any_order), found, found.zero[:0], 0)
 
 
 _at_hand = threading.local()

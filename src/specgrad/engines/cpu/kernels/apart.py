@@ -1,7 +1,8 @@
 """The way back through windows that share no cell and leave no gap, and are 2 or 4 cells wide: rows of cells are written by vectors.
 
 Cells that no window reads come after the others. Pairs are 2×2 windows on planes: `ints` has the lengths of the plane and of its
-windows; tasks are ranges of planes and of rows of cells. Runs are windows of cells of one row.
+windows; tasks are ranges of planes and of rows of cells. Runs are windows of cells of one row. The one kernel that would do for both takes
+1.2 to 1.4 times as long on pairs, the most common windows: so these have kernels of their own.
 """
 
 from __future__ import annotations
