@@ -264,9 +264,9 @@ def _is_only_read(x: Any, rank: int) -> bool:
     """Whether the means of this tensor's planes are aten's to find, which reads at the speed of memory, too: they want no gradient, lie
     together, and are several, since threads share the cells of a single one in a way of their own."""
     return (
-        type(x) in (Tensor, torch.nn.Parameter)
+        type(x) is Tensor
         and not (x.requires_grad and torch.is_grad_enabled())
-        and x.device.type == "cpu"
+        and x.is_cpu
         and x.is_contiguous()
         and x.shape[:-rank].numel() > 1
         and SMALL > 0
@@ -277,6 +277,7 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
     name = f"adaptive_{'max' if maximum else 'avg'}_pool{rank}d"
     torchs, kind = getattr(F, name), AdaptiveMaxPool if maximum else AdaptiveAvgPool
     wholes = (1, (1,) * rank, [1] * rank)
+    aten = torchs if maximum or rank == 1 else getattr(torch._C._nn, name)  # where the function of F ends
 
     def words(sizes: Any, output_size: Any) -> Any:
         lengths = _bins(sizes, output_size)
@@ -296,7 +297,7 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
 
     def mean(input: Tensor, output_size: Any) -> Any:
         if type(output_size) in (int, tuple, list) and output_size in wholes and _is_only_read(input, rank):
-            return torchs(input, output_size)
+            return aten(input, output_size)
         return run(input, output_size, False, lambda: torchs(input, output_size))
 
     return _named(largest if maximum else mean, name)
