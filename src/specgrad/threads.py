@@ -23,7 +23,7 @@ VARIABLE = "SPECGRAD_NUM_THREADS"
 _here: contextvars.ContextVar[int | None] = contextvars.ContextVar("specgrad_threads", default=None)
 _lock = threading.Lock()
 _everywhere: int | None = None
-_jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+_calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
 _helpers = 0
 
 
@@ -81,73 +81,84 @@ def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
 
 
 def share(work: Callable[[], Any], parts: int) -> bool:
-    """Call `work` here and on as many other threads as there are parts for; each call takes parts until none is left. Whether any call
-    returned something true."""
-    if parts < 2:
+    """Call `work` here and on up to as many other threads as there are parts for; each call takes parts until none is left. Whether any
+    call returned something true."""
+    helpers = min(get_num_threads(), parts) - 1
+    if helpers < 1:
         return bool(work())
-    jobs = [Job(work) for _ in range(min(get_num_threads(), parts) - 1)]
-    if jobs:
-        _hire(len(jobs))
-        for job in jobs:
-            _jobs.put(job)
+    _hire(helpers)
+    call = Call(work, helpers - 1)
+    _calls.put(call)
     try:
         found = bool(work())
     finally:
-        for job in jobs:
-            job.finish()
-    for job in jobs:
-        if job.error is not None:
-            raise job.error
-        found = found or job.found
-    return found
+        call.end()
+    if call.error is not None:
+        raise call.error
+    return found or call.found
 
 
-class Job:
-    """A call that some thread of the pool makes, unless it is called off before."""
+class Call:
+    """Work that threads join while it lasts. Each that does calls two more: many cores are reached soon, and short work wakes few."""
 
-    __slots__ = ("done", "error", "found", "started", "work")
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work, self.error, self.found = work, None, False
-        self.started, self.done = threading.Lock(), threading.Lock()
-        self.done.acquire()
+    __slots__ = ("done", "error", "found", "lasts", "lock", "present", "wanted", "work")
 
     error: BaseException | None
 
-    def start(self) -> None:
-        if self.started.acquire(blocking=False):
-            try:
-                self.found = bool(self.work())
-            except BaseException as problem:
-                self.error = problem
-            finally:
+    def __init__(self, work: Callable[[], Any], wanted: int) -> None:
+        self.work, self.wanted, self.error, self.found = work, wanted, None, False
+        self.present, self.lasts = 0, True
+        self.lock, self.done = threading.Lock(), threading.Lock()
+        self.done.acquire()
+
+    def join(self) -> None:
+        """Take part in it, if there is anything left to do."""
+        with self.lock:
+            if not self.lasts:
+                return
+            self.present += 1
+            more = min(self.wanted, 2)
+            self.wanted -= more
+        for _ in range(more):
+            _calls.put(self)
+        try:
+            if self.work():
+                self.found = True
+        except BaseException as problem:
+            self.error = problem
+        with self.lock:
+            self.present -= 1
+            if not self.lasts and not self.present:
                 self.done.release()
 
-    def finish(self) -> None:
-        """Call it off, or wait for its end if it has begun."""
-        if not self.started.acquire(blocking=False):
+    def end(self) -> None:
+        """Let nobody join any more, and wait for those who did."""
+        with self.lock:
+            self.lasts = False
+            waits = self.present > 0
+        if waits:
             self.done.acquire()
 
 
 def _hire(helpers: int) -> None:
-    """Let there be so many threads that wait for jobs."""
+    """Let there be so many threads that wait for calls."""
     global _helpers
     if _helpers < helpers:
         with _lock:
             while _helpers < helpers:
-                threading.Thread(target=_serve, args=(_jobs,), daemon=True, name=f"specgrad-{_helpers}").start()
+                threading.Thread(target=_serve, args=(_calls,), daemon=True, name=f"specgrad-{_helpers}").start()
                 _helpers += 1
 
 
-def _serve(jobs: queue.SimpleQueue[Job]) -> None:
+def _serve(calls: queue.SimpleQueue[Call]) -> None:
     while True:
-        jobs.get().start()
+        calls.get().join()
 
 
 def _forget() -> None:
     """Threads do not survive a fork: the child hires its own."""
-    global _jobs, _helpers, _lock
-    _jobs, _helpers, _lock = queue.SimpleQueue(), 0, threading.Lock()
+    global _calls, _helpers, _lock
+    _calls, _helpers, _lock = queue.SimpleQueue(), 0, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -176,8 +176,9 @@ def make_tasks(outer: int, rows: Reads, columns: Reads, inner: int, tile: int) -
 
 
 def grain(cells: int) -> int:
-    """How many of these cells a task takes: some sixteen tasks, none so small or large that its own cost shows."""
-    return min(max(cells // 16, LEAST), MOST)
+    """How many of these cells a task takes: some sixty-four tasks, so that threads that begin late find some; none so small or large that its
+    own cost shows."""
+    return min(max(cells // 64, LEAST), MOST)
 
 
 def even(n: int, some: int) -> int:
