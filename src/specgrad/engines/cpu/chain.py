@@ -65,9 +65,9 @@ def stations(made: Plan) -> list[tuple[int, int, int]]:
 
 
 def each(outer: int, cells: int, work: Any) -> None:
-    """Call work(start, stop) over ranges of `outer`, which have so many cells each."""
+    """Call work(start, stop), a few calls from Python, over ranges of `outer`, which have so many cells each."""
     cells = max(cells, 1)
-    some = even(outer, grain(outer * cells) // cells)
+    some = even(outer, grain(outer * cells, tasks=16) // cells)
     threads.run(lambda task: work(*task), [(a, min(a + some, outer)) for a in range(0, outer, some)])
 
 

@@ -76,22 +76,18 @@ def run_fold(
     """One pass of a fold, by the kernel for small windows if it will do; whether the order of folding may show."""
     rows, reciprocals, columns = divisors
     identity, counter = found.lowest if maximum else found.zero, np.zeros(1, np.int64)
-    small = one.small is not None and (rows is None or rows.size == 1) and columns is None and bases is one.bases
+    if one.small is not None and (rows is None or rows.size == 1) and columns is None and bases is one.bases:
+        by, over = (found.one, found.one) if rows is None or reciprocals is None else (rows[0], reciprocals[0])
+        run, told = kernel("small.fold_small"), (x, y, identity, maximum, one.small, by, over, one.tasks, counter)
+        return threads.share(lambda: run(*told, scratch("cells", one.scratch, found.computed)), len(one.tasks))
     if one.block is not None and columns is None and bases is one.bases:
         one = one.block
         bases = one.bases
-
-    def work() -> Any:
-        room = scratch("cells", one.scratch, found.computed)
-        if small:
-            by, over = (found.one, found.one) if rows is None or reciprocals is None else (rows[0], reciprocals[0])
-            return kernel("small.fold_small")(x, y, identity, maximum, one.small, by, over, one.tasks, counter, room)
-        return kernel("fold.fold_windows")(
-            x, y, identity, maximum, one.staged, one.strided, one.tall, one.ints, bases, one.rows.low, one.rows.first,
-            one.rows.count, *one.bins, rows, reciprocals, columns, one.tasks, counter, room, *block_of(one, x, y),
-        )  # fmt: skip
-
-    return threads.share(work, len(one.tasks))
+    run = kernel("fold.fold_windows")
+    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, rows, reciprocals, columns, one.tasks, counter)
+    return threads.share(
+        lambda: run(*told, scratch("cells", one.scratch, found.computed), *block_of(one, x, y)), len(one.tasks)
+    )
 
 
 def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,16 @@ class Pass:
     def bins(self) -> tuple[Integers | None, Integers | None]:
         """The bins of the columns where they are not uniform."""
         return (None, None) if self.columns.taps else (self.columns.first, self.columns.count)
+
+    @functools.cached_property
+    def ways(self) -> tuple[Any, ...]:
+        """What kernels of folds are compiled apart for, and the pass's integers."""
+        return self.staged, self.strided, self.tall, self.ints
+
+    @functools.cached_property
+    def tables(self) -> tuple[Any, ...]:
+        """What each row reads, and each column where bins are not uniform."""
+        return self.rows.low, self.rows.first, self.rows.count, *self.bins
 
     @functools.cached_property
     def block_cells(self) -> tuple[int, int] | None:
@@ -175,10 +186,10 @@ def make_tasks(outer: int, rows: Reads, columns: Reads, inner: int, tile: int) -
     return np.array(tasks)
 
 
-def grain(cells: int) -> int:
-    """How many of these cells a task takes: some sixty-four tasks, so that threads that begin late find some; none so small or large that its
-    own cost shows."""
-    return min(max(cells // 64, LEAST), MOST)
+def grain(cells: int, tasks: int = 64) -> int:
+    """How many of these cells a task takes: about so many tasks, more than threads, so that one that begins late finds some; none so small or
+    large that its own cost shows."""
+    return min(max(cells // tasks, LEAST), MOST)
 
 
 def even(n: int, some: int) -> int:
