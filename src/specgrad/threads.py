@@ -1,4 +1,4 @@
-"""Threads: how many an operator may use, and a pool on which compiled loops run side by side.
+"""Threads: how many an operator may use, and a pool for work of several steps in Python, each of which releases the interpreter's lock.
 
 A call splits its work into tasks that do not depend on the number of threads, so neither do the bits of its result. The calling
 thread takes part, so that callers in many threads never wait for one another's tasks to begin. A forked child starts a pool of its

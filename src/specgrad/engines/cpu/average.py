@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ... import threads
-from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
-from .compiled import kernel
-from .maximum import each_plane, fold
+from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, see
+from .maximum import fold
+from .together import together
 
 
 def value(op: Any, x: Array, out: Array | None) -> Array:
@@ -24,35 +21,25 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
     arriving = canonical(seen.plan, gy, of_output=True).view(seen.kind.stored)
     made, found = seen.plan, seen.kind
     by, over, columns = made.divisors
-    uniform, counter = by.size == 1 and columns is None, np.zeros(1, np.int64)
+    uniform = by.size == 1 and columns is None
     if uniform and made.are_pairs and made.small_back is not None and not found.half:
         pairs, tasks, _ = made.small_back
-        run = kernel("apart.spread_pairs")
-        threads.share(lambda: run(arriving, flat, found.zero, pairs, by[0], over[0], tasks, counter), len(tasks))
+        together("apart.spread_pairs", (arriving, flat, found.zero, pairs, by[0], over[0]), tasks)
         return gx
     if uniform and made.apart_back is not None:
         ints, tasks = made.apart_back
-        run = kernel("apart.spread_apart")
-        threads.share(lambda: run(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter), len(tasks))
+        together("apart.spread_apart", (arriving, flat, found.zero, ints, by[0], over[0]), tasks)
         return gx
     if uniform and made.small_back is not None and not found.half:
         ints, tasks, size = made.small_back
-
-        def spread() -> None:
-            room = scratch("cells", size, found.computed)
-            kernel("small.spread_small")(arriving, flat, found.zero, ints, by[0], over[0], tasks, counter, room)
-
-        threads.share(spread, len(tasks))
+        told = (arriving, flat, found.zero, ints, by[0], over[0])
+        together("small.spread_small", told, tasks, ("cells", size, found.computed))
         return gx
     bins = made.bins_back
     if bins is not None:
         size = bins[-1].size + made.axes[-1].length + 1 + made.axes[-1].size
-
-        def spread_alike(*tasks: Array) -> None:
-            room = scratch("cells", size, found.computed)
-            kernel("bins.spread_bins")(arriving, flat, found.zero, *bins, *tasks, room)
-
-        each_plane(made, spread_alike)
+        told = (arriving, flat, found.zero, *bins)
+        together("bins.spread_bins", told, made.plane_tasks, ("cells", size, found.computed))
         return gx
     fold(seen.plan.passes_back, seen, arriving, flat, maximum=None, divides=True)
     return gx

@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ... import threads
 from ...memory import room
 from .bilinear import BLOCKS, Plan
-from .cells import scratch
 from .compiled import kernel
+from .together import together
 
 Array = npt.NDArray[Any]
 
 
-def in_parts(p: Plan, things: int, work: Any) -> None:
-    """Call work(tasks, counter) on all threads; tasks are ranges of so many things."""
-    parts = 1 if p.is_small else min(4 * BLOCKS, things)
-    edges = np.linspace(0, things, parts + 1).astype(np.int64)
-    tasks, counter = np.stack([edges[:-1], edges[1:]], axis=1), np.zeros(1, np.int64)
-    threads.share(lambda: work(tasks, counter), parts)
+def ranges(p: Plan, things: int) -> Array:
+    """Tasks: ranges of so many things."""
+    edges = np.linspace(0, things, (1 if p.is_small else min(4 * BLOCKS, things)) + 1).astype(np.int64)
+    return np.stack([edges[:-1], edges[1:]], axis=1)
 
 
 def correlate(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
@@ -30,16 +27,9 @@ def correlate(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
     ints, size = p.depthwise_numbers()
     cells, kernels, added = wide.reshape(-1), weight.reshape(-1), nothing_or(bias, wide.dtype)
 
-    def work(tasks: Array, counter: Array) -> None:
-        room, places = (
-            scratch("cells", size, wide.dtype),
-            scratch("places", int(ints[5]), np.dtype(np.int64)),
-        )
-        kernel("depthwise.correlate_planes")(
-            cells, kernels, added, out.reshape(-1), p.table[0], ints, tasks, counter, room, places
-        )
-
-    in_parts(p, p.images * p.groups, work)
+    rooms = ("cells", size, wide.dtype), ("places", int(ints[5]), np.dtype(np.int64))
+    told = (cells, kernels, added, out.reshape(-1), p.table[0], ints)
+    together("depthwise.correlate_planes", told, ranges(p, p.images * p.groups), *rooms)
     return out
 
 
@@ -53,10 +43,8 @@ def spread(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array
     cells, kernels, added = narrow.reshape(-1), weight.reshape(-1), nothing_or(bias, narrow.dtype)
     rows, _, low, high, *_ = p.table
 
-    def work(tasks: Array, counter: Array) -> None:
-        kernel("depthwise.spread_planes")(cells, kernels, added, out.reshape(-1), rows, ints, low, high, tasks, counter)
-
-    in_parts(p, p.images * p.groups, work)
+    told = (cells, kernels, added, out.reshape(-1), rows, ints, low, high)
+    together("depthwise.spread_planes", told, ranges(p, p.images * p.groups))
     return out
 
 
@@ -64,22 +52,9 @@ def weigh(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     """`weight_of` for groups of one wide channel."""
     ints, size = p.depthwise_numbers()
 
-    def work(tasks: Array, counter: Array) -> None:
-        room, places = scratch("cells", size, wide.dtype), scratch("places", int(ints[5]), np.dtype(np.int64))
-        kernel("depthwise.weigh_planes")(
-            wide.reshape(-1),
-            narrow.reshape(-1),
-            out.reshape(-1),
-            p.images,
-            p.table[0],
-            ints,
-            tasks,
-            counter,
-            room,
-            places,
-        )
-
-    in_parts(p, p.groups, work)
+    rooms = ("cells", size, wide.dtype), ("places", int(ints[5]), np.dtype(np.int64))
+    told = (wide.reshape(-1), narrow.reshape(-1), out.reshape(-1), p.images, p.table[0], ints)
+    together("depthwise.weigh_planes", told, ranges(p, p.groups), *rooms)
     if np.isnan(out.min(initial=0)):  # vectors multiply infinite cells by zeros that stand for none: exact loops do not
         rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
         out[...] = 0

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import threads
 from ...memory import empty
 from ...memory import room as room_of
-from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, scratch, see
-from .compiled import kernel
+from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .passes import Pass
 from .plan import Plan
 from .reads import offsets
+from .together import Room, together
 
 Divisors = tuple[Array | None, Array | None, Array | None]
 UNDIVIDED = (None, None, None)
@@ -66,8 +65,8 @@ def fold_planes(
     """As `fold`, where each plane is one window; its winner too, where there is room for codes."""
     made, found = seen.plan, seen.kind
     by, over = (made.divisors[0][0], made.divisors[1][0]) if divides else (found.one, found.one)
-    identity, run = found.lowest if maximum else found.zero, kernel("whole.fold_planes")
-    return each_plane(made, lambda *tasks: run(x, y, codes, identity, maximum, made.whole, by, over, *tasks))
+    told = (x, y, codes, found.lowest if maximum else found.zero, maximum, made.whole, by, over)
+    return together("whole.fold_planes", told, made.plane_tasks)
 
 
 def run_fold(
@@ -75,19 +74,15 @@ def run_fold(
 ) -> bool:
     """One pass of a fold, by the kernel for small windows if it will do; whether the order of folding may show."""
     rows, reciprocals, columns = divisors
-    identity, counter = found.lowest if maximum else found.zero, np.zeros(1, np.int64)
+    identity, room = found.lowest if maximum else found.zero, ("cells", one.scratch, found.computed)
     if one.small is not None and (rows is None or rows.size == 1) and columns is None and bases is one.bases:
         by, over = (found.one, found.one) if rows is None or reciprocals is None else (rows[0], reciprocals[0])
-        run, told = kernel("small.fold_small"), (x, y, identity, maximum, one.small, by, over, one.tasks, counter)
-        return threads.share(lambda: run(*told, scratch("cells", one.scratch, found.computed)), len(one.tasks))
+        return together("small.fold_small", (x, y, identity, maximum, one.small, by, over), one.tasks, room)
     if one.block is not None and columns is None and bases is one.bases:
         one = one.block
-        bases = one.bases
-    run = kernel("fold.fold_windows")
-    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, rows, reciprocals, columns, one.tasks, counter)
-    return threads.share(
-        lambda: run(*told, scratch("cells", one.scratch, found.computed), *block_of(one, x, y)), len(one.tasks)
-    )
+        bases, room = one.bases, ("cells", one.scratch, found.computed)
+    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, rows, reciprocals, columns)
+    return together("fold.fold_windows", told, one.tasks, room, *block_of(one, x, y))
 
 
 def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
@@ -142,64 +137,47 @@ def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | 
     ints, bases = own, np.arange(made.seen.planes) * made.plane
     if origin is not None:
         ints, bases = given, offsets(made.seen.outer, made.seen.outer_strides) + origin
-    run, counter = kernel(name), np.zeros(1, np.int64)
-
-    def work() -> None:
-        taps = (scratch("taps", 2 * FEW, np.dtype(np.int64)),) if origin is not None else ()
-        room = (scratch("codes", leaders, np.dtype(np.int32)),) if leaders else ()
-        run(*operands, made.seen.inner, ints, bases, *tables, tasks, counter, *taps, *room)
-
-    threads.share(work, len(tasks))
+    taps = [("taps", 2 * FEW, np.dtype(np.int64))] if origin is not None else []
+    room = [("codes", leaders, np.dtype(np.int32))] if leaders else []
+    together(name, (*operands, made.seen.inner, ints, bases, *tables), tasks, *taps, *room)
 
 
 def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
     """Winners of windows that hardly overlap; whether some are left to the exact search."""
-    (one,), found, counter = seen.plan.passes, seen.kind, np.zeros(1, np.int64)
+    (one,), found = seen.plan.passes, seen.kind
     rows, columns = one.rows, one.columns
     tables = (rows.first, rows.count, rows.start, columns.first, columns.count, columns.start)
-
-    def work() -> Any:
-        room = scratch("cells", columns.size, found.computed)
-        code_room = scratch("codes", columns.size, np.dtype(np.int32))
-        return kernel("whole.find_apart")(
-            seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables, one.tasks, counter, room, code_room
-        )
-
-    return threads.share(work, len(one.tasks))
+    rooms = ("cells", columns.size, found.computed), ("codes", columns.size, np.dtype(np.int32))
+    return together(
+        "whole.find_apart", (seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables), one.tasks, *rooms
+    )
 
 
-def block_of(one: Pass, x: Array, *results: Array) -> tuple[Array | None, ...]:
+def block_of(one: Pass, x: Array, *results: Array) -> tuple[Room | None, ...]:
     """Room for the planes that a pass lays out cell by cell, and for what comes of them; None if it does not."""
     if one.block_cells is None:
-        return (None, None) if len(results) == 1 else (None, None, None)
+        return (None,) * (1 + len(results))
     cells, outputs = one.block_cells
-    return scratch("block", cells, x.dtype)[:cells], *(
-        scratch(f"block out {turn}", outputs, result.dtype)[:outputs] for turn, result in enumerate(results)
+    return ("block", cells, x.dtype), *(
+        (f"block out {turn}", outputs, result.dtype) for turn, result in enumerate(results)
     )
 
 
 def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, codes: Array, bases: Array) -> None:
     """One pass of a search for winners; `known` are the codes of the pass before, if there was one."""
     small = one.small is not None and known is None and bases is one.bases and codes.itemsize == 1
-    counter = np.zeros(1, np.int64)
     if one.block is not None and known is None and bases is one.bases:
         one = one.block
         bases = one.bases
-
-    def work() -> None:
-        room = scratch("cells", one.scratch, found.computed)
-        code_room = scratch("codes", one.code_scratch, np.dtype(np.uint8 if small else np.int32))
-        if small:
-            kernel("small_winners.find_small_winners")(
-                x, y, codes, found.lowest, one.small, one.tasks, counter, room, code_room
-            )
-        else:
-            kernel("winners.find_winners")(
-                x, y, known, codes, found.lowest, one.strided, one.tall, one.ints, bases, one.rows.low, one.rows.first,
-                one.rows.count, one.rows.start, *one.bins, one.tasks, counter, room, code_room, *block_of(one, x, y, codes),
-            )  # fmt: skip
-
-    threads.share(work, len(one.tasks))
+    room = ("cells", one.scratch, found.computed)
+    code_room = ("codes", one.code_scratch, np.dtype(np.uint8 if small else np.int32))
+    if small:
+        told: tuple[Any, ...] = (x, y, codes, found.lowest, one.small)
+        together("small_winners.find_small_winners", told, one.tasks, room, code_room)
+        return
+    told = (x, y, known, codes, found.lowest, one.strided, one.tall, one.ints, bases, one.rows.low, one.rows.first)
+    told = (*told, one.rows.count, one.rows.start, *one.bins)
+    together("winners.find_winners", told, one.tasks, room, code_room, *block_of(one, x, y, codes))
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:
@@ -224,8 +202,8 @@ def places(kept: Winners) -> Array:
     """The place of each first winner in its plane."""
     (made, _, _, _), codes = kept
     found = empty(made.lengths, np.dtype(np.int64))
-    ints, tables = np.array([made.codes, made.seen.inner, bool(made.empty)]), made.in_plane
-    each_plane(made, lambda *tasks: kernel("scatter.index_winners")(codes, found.reshape(-1), ints, *tables, *tasks))
+    ints = np.array([made.codes, made.seen.inner, bool(made.empty)])
+    together("scatter.index_winners", (codes, found.reshape(-1), ints, *made.in_plane), made.plane_tasks)
     return found.transpose(made.back).reshape(made.shape)
 
 
@@ -235,8 +213,7 @@ def push(kept: Winners, dx: Array) -> Array:
     flat, dy = room_for(kept.seen, None)
     source = canonical(made, dx, of_output=False).view(found.stored)
     ints = np.array([made.codes, made.seen.inner, made.plane])
-    tables = made.in_input
-    each_plane(made, lambda *tasks: kernel("scatter.gather_winners")(source, codes, flat, ints, *tables, *tasks))
+    together("scatter.gather_winners", (source, codes, flat, ints, *made.in_input), made.plane_tasks)
     return dy
 
 
@@ -248,13 +225,12 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     if made.are_pairs and not found.half:
         assert made.small_back is not None
         small, tasks, _ = made.small_back
-        counter, run = np.zeros(1, np.int64), kernel("apart.pull_pairs")
-        threads.share(lambda: run(arriving, codes, flat, found.zero, small, tasks, counter), len(tasks))
+        together("apart.pull_pairs", (arriving, codes, flat, found.zero, small), tasks)
         return gx
     if made.run:
-        run, width = kernel("apart.pull_runs"), made.axes[-1]
+        width = made.axes[-1]
         ints = np.array([made.run, width.size, width.length, math.prod(made.grid[1:-2])])
-        each_plane(made, lambda *tasks: run(arriving, codes, flat, found.zero, ints, *tasks))
+        together("apart.pull_runs", (arriving, codes, flat, found.zero, ints), made.plane_tasks)
         return gx
     if made.inside is not None and made.unread is not None and made.codes <= FEW:
         for where in made.unread:
@@ -263,19 +239,8 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
         return gx
     ints, size = made.scattering
     if made.is_sparse:
-        sow = kernel("scatter.sow_winners")
-        each_plane(made, lambda *tasks: sow(arriving, codes, flat, ints, *made.in_input, *tasks))
+        together("scatter.sow_winners", (arriving, codes, flat, ints, *made.in_input), made.plane_tasks)
         return gx
-
-    def work(*tasks: Array) -> None:
-        room = scratch("cells", size, found.computed)
-        kernel("scatter.scatter_winners")(arriving, codes, flat, found.zero, ints, *made.in_input, *tasks, room)
-
-    each_plane(made, work)
+    told = (arriving, codes, flat, found.zero, ints, *made.in_input)
+    together("scatter.scatter_winners", told, made.plane_tasks, ("cells", size, found.computed))
     return gx
-
-
-def each_plane(made: Plan, work: Any) -> bool:
-    """Call work(tasks, counter), which takes ranges of outer planes, on all threads; whether any of them says so."""
-    tasks, counter = made.plane_tasks, np.zeros(1, np.int64)
-    return threads.share(lambda: work(tasks, counter), len(tasks))

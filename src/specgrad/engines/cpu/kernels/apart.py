@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import compiled, inline
+from .crew import disband, enlist
 from .rows import fill
 from .vectors import (
     at,
@@ -49,12 +50,12 @@ def put_fours(target, o, a, b, c, d):
 
 
 @compiled
-def pull_pairs(g, codes, gx, zero, ints, tasks, counter):
+def pull_pairs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
     """gx = each cotangent where its 2×2 window has its winner, and 0 elsewhere: windows that share no cell and leave no gap."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     step = lanes(g)
     nothing = splat(zero[0], get(at(g, 0), 0))
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for row in range(tasks[t, 2], tasks[t, 3]):
@@ -75,15 +76,16 @@ def pull_pairs(g, codes, gx, zero, ints, tasks, counter):
                 for i in range(2 * width_out, width):
                     target[i] = zero[0]
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @compiled
-def pull_runs(g, codes, gx, zero, ints, tasks, counter):
+def pull_runs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
     """gx = each cotangent where its window, a run of 2 or 4 cells of a row, has its winner, and 0 elsewhere."""
     taps, width, width_out, rows = ints[0], ints[1], ints[2], ints[3]
     step = lanes(g)
     nothing = splat(zero[0], get(at(g, 0), 0))
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for row in range(tasks[t, 0] * rows, tasks[t, 1] * rows):
             target, arriving, own = at(gx, row * width), at(g, row * width_out), at(codes, row * width_out)
@@ -101,16 +103,17 @@ def pull_runs(g, codes, gx, zero, ints, tasks, counter):
                     put_fours(target, o, first, second, third, fourth)
             fill(at(target, taps * width_out), width - taps * width_out, zero[0])
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @compiled
-def spread_pairs(g, gx, zero, ints, by, over, tasks, counter):
+def spread_pairs(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
     """gx = the cotangent of each cell's 2×2 window over `by`, whose reciprocal is `over`, and 0 where no window reads."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     step = lanes(g)
     like = get(at(g, 0), 0)
     divisor, reciprocal = splat(by, like), splat(over, like)
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for row in range(tasks[t, 2], tasks[t, 3]):
@@ -126,6 +129,7 @@ def spread_pairs(g, gx, zero, ints, by, over, tasks, counter):
                 for i in range(2 * width_out, width):
                     target[i] = zero[0]
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @inline
@@ -142,7 +146,7 @@ def spread_row(target, arriving, columns, across, by, over):
 
 
 @compiled
-def spread_apart(g, gx, zero, ints, by, over, tasks, counter):
+def spread_apart(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
     """gx = the cotangent of each cell's window over `by`, whose reciprocal is `over`, and 0 where no window reads.
 
     `ints` has, for three axes, how many cells they have, how many windows, and how many taps these have; tasks are ranges of slabs (all
@@ -153,7 +157,7 @@ def spread_apart(g, gx, zero, ints, by, over, tasks, counter):
     width, columns, across = ints[2, 0], ints[2, 1], ints[2, 2]
     like = get(at(g, 0), 0)
     divisor, reciprocal = splat(by, like), splat(over, like)
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for slab in range(tasks[t, 0], tasks[t, 1]):
             head, plane = slab % depth // deep, slab // depth
@@ -170,3 +174,4 @@ def spread_apart(g, gx, zero, ints, by, over, tasks, counter):
                         spread_row(target, arriving, columns, 4, divisor, reciprocal)
                     fill(at(target, across * columns), width - across * columns, zero[0])
         t = take(counter)
+    disband(counter, crew, turn, False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from .compiling import compiled
+from .crew import disband, enlist, part_of
 from .rows import copy
 from .vectors import at, take
 
 
 @compiled
-def spread_bins(g, gx, zero, row_first, row_count, near, far, divisors, tasks, counter, scratch):
+def spread_bins(g, gx, zero, row_first, row_count, near, far, divisors, tasks, counter, rooms, crew, turn):
     """gx = each cell's sum of g/divisor over the windows that read it.
 
     Rows of cells are read by row_count[i] rows of windows from row_first[i] on, columns by the windows near[i] and far[i], the one after the
@@ -16,9 +17,10 @@ def spread_bins(g, gx, zero, row_first, row_count, near, far, divisors, tasks, c
     """
     height, width, columns, windows = row_first.size, near.size, divisors.shape[1], divisors.size
     over = divisors.reshape(-1)
-    shares, down, line = at(scratch, 0), at(scratch, windows), at(scratch, windows + columns + 1)
+    shares = part_of(rooms, turn)
+    down, line = at(shares, windows), at(shares, windows + columns + 1)
     down[columns] = zero[0]
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for plane in range(tasks[t, 0], tasks[t, 1]):
             arriving = at(g, plane * windows)
@@ -36,3 +38,4 @@ def spread_bins(g, gx, zero, row_first, row_count, near, far, divisors, tasks, c
                         line[i] = down[near[i]] + down[far[i]]
                 copy(at(gx, (plane * height + row) * width), width, line)
         t = take(counter)
+    disband(counter, crew, turn, False)

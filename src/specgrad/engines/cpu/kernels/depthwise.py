@@ -8,6 +8,7 @@ vector; padding is multiplied here, so weights must be finite.
 from __future__ import annotations
 
 from .compiling import compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import copy, fill, lay_out
 from .vectors import at, get, lanes, multiply_add, put, splat, sum_of, take
 
@@ -28,20 +29,21 @@ def find_places(places, taps, stride, before, dilation, room, left):
 
 
 @compiled
-def correlate_planes(wide, weight, bias, narrow, rows, ints, tasks, counter, scratch, places):
+def correlate_planes(wide, weight, bias, narrow, rows, ints, tasks, counter, rooms, places_rooms, crew, turn):
     """narrow[image, group, n] = Σ over taps of wide[image, group]·weight[group, n] + bias[group, n], of the planes of the tasks it takes.
 
     Arrays are flat; `bias` may be empty.
     """
     groups, channels, length, width, height, taps = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5]
     stride, before, dilation, room, left = ints[6], ints[7], ints[8], ints[9], ints[10]
-    outer, step = rows.shape[1], lanes(scratch)
+    outer, step = rows.shape[1], lanes(rooms)
+    scratch, places = part_of(rooms, turn), part_of(places_rooms, turn)
     laid = at(scratch, length + 2 * step)
     apart = at(scratch, 0)
     fill(laid, height * stride * room + 2 * step, 0)
     zero = laid[0]
     find_places(places, taps, stride, before, dilation, room, left)
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for plane in range(tasks[t, 0], tasks[t, 1]):
             stage(laid, room, left, at(wide, plane * height * width), height, width, stride)
@@ -66,21 +68,23 @@ def correlate_planes(wide, weight, bias, narrow, rows, ints, tasks, counter, scr
                     if length < step:
                         copy(whole, length, apart)
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @compiled
-def weigh_planes(wide, narrow, weight, images, rows, ints, tasks, counter, scratch, places):
+def weigh_planes(wide, narrow, weight, images, rows, ints, tasks, counter, rooms, places_rooms, crew, turn):
     """weight[group, n] = Σ over images and cells of narrow·wide, of the groups of the tasks it takes."""
     groups, channels, length, width, height, taps = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5]
     stride, before, dilation, room, left = ints[6], ints[7], ints[8], ints[9], ints[10]
-    outer, step = rows.shape[1], lanes(scratch)
+    outer, step = rows.shape[1], lanes(rooms)
+    scratch, places = part_of(rooms, turn), part_of(places_rooms, turn)
     even = length + -length % step
     arriving = at(scratch, 0)
     laid = at(scratch, rows.shape[0] * even)
     fill(scratch, rows.shape[0] * even + height * stride * room + 2 * step, 0)
     zero = scratch[0]
     find_places(places, taps, stride, before, dilation, room, left)
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for group in range(tasks[t, 0], tasks[t, 1]):
             fill(at(weight, group * channels * outer * taps), channels * outer * taps, 0)
@@ -102,15 +106,16 @@ def weigh_planes(wide, narrow, weight, images, rows, ints, tasks, counter, scrat
                                         total = multiply_add(get(own, c), get(line, c), total)
                             weight[((group * channels + n) * outer + o) * taps + j] += sum_of(total)
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @compiled
-def spread_planes(narrow, weight, bias, wide, rows, ints, low, high, tasks, counter):
+def spread_planes(narrow, weight, bias, wide, rows, ints, low, high, tasks, counter, crew, turn):
     """wide[image, group] = the adjoint of correlate_planes, Σ narrow[image, group, n]·weight[group, n], + bias[group]."""
     groups, channels, length, width, height, taps = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5]
     stride, before, dilation = ints[6], ints[7], ints[8]
     outer = rows.shape[1]
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for plane in range(tasks[t, 0], tasks[t, 1]):
             cells = at(wide, plane * height * width)
@@ -129,3 +134,4 @@ def spread_planes(narrow, weight, bias, wide, rows, ints, low, high, tasks, coun
                                 for c in range(low[j], high[j]):
                                     line[c * stride] += factor * source[c]
         t = take(counter)
+    disband(counter, crew, turn, False)

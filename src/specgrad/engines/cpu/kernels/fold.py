@@ -11,6 +11,7 @@ from numba import types
 from numba.extending import overload
 
 from .compiling import PART, compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import (
     copy,
     fill,
@@ -215,9 +216,11 @@ def fold_windows(
     column_divisor,
     tasks,
     counter,
-    scratch,
-    laid,
-    laid_out,
+    rooms,
+    blocks,
+    folded_blocks,
+    crew,
+    turn,
 ):
     """Fold the windows of the tasks it takes (outer, row and column ranges). Returns whether the order of folding may show in a maximum.
 
@@ -238,19 +241,19 @@ def fold_windows(
     step, block, slots, half, divide_before = ints[7], ints[8], ints[9], ints[11], ints[12] != 0
     up, offset, taps, stride, dilation = ints[13], ints[14], ints[15], ints[16], ints[17]
     plane, plane_out = ints[18] * width, height_out * width_out
-    source_cells, target_cells = x, y
+    source_cells, target_cells = at(x, 0), at(y, 0)
     begins, ends, every = 4, 5, ints[20]
-    if laid is not None:
-        source_cells, target_cells = laid, laid_out
+    if blocks is not None:
+        source_cells, target_cells = part_of(blocks, turn), part_of(folded_blocks, turn)
         begins, ends, every = 0, 1, inner
     shows = False
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
         for begin in range(tasks[t, begins], tasks[t, ends], every):
-            if laid is not None:
+            if blocks is not None:
                 first_plane = min(begin, bases.size - inner)
-                transpose(at(x, first_plane * plane), inner, plane, at(laid, 0))
+                transpose(at(x, first_plane * plane), inner, plane, source_cells)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
                 left, right = begin, min(begin + ints[20], tasks[t, 5])
@@ -274,7 +277,7 @@ def fold_windows(
             if staged is not None:
                 lies = False
             blank = identity[0]
-            eye = at(scratch, 0)
+            eye = part_of(rooms, turn)
             ring = at(eye, lanes(eye))
             suffixes = ring
             if staged is not None:
@@ -372,7 +375,7 @@ def fold_windows(
                         if not is_plain(row_at(source_cells, base + row * x_row, ring, 0, 1, 0, staged), n):
                             shows = True
                             break
-            if laid is not None:
-                transpose(at(laid_out, 0), plane_out, inner, at(y, first_plane * plane_out))
+            if blocks is not None:
+                transpose(target_cells, plane_out, inner, at(y, first_plane * plane_out))
         t = take(counter)
-    return shows
+    return disband(counter, crew, turn, shows)

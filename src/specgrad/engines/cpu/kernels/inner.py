@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from .compiling import compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import copy, fill
 from .vectors import (
     at,
@@ -52,14 +53,16 @@ def list_taps(listed, ints, heads, rows, columns):
 
 
 @compiled
-def fold_inner(x, y, identity, maximum, by, over, inner, ints, bases, heads, rows, columns, tasks, counter, listed):
+def fold_inner(
+    x, y, identity, maximum, by, over, inner, ints, bases, heads, rows, columns, tasks, counter, lists, crew, turn
+):
     """y = the maximum, or where `maximum` is None the sum over `by`, whose reciprocal is `over`, of windows of few taps."""
     head_first, head_count, _ = heads
     row_first, row_count, _ = rows
     first, count, _ = columns
-    taps, n, across, down, deep = at(listed, 0), 0, 0, 0, 0
+    taps, n, across, down, deep = part_of(lists, turn), 0, 0, 0, 0
     step, is_exact = lanes(x), math.frexp(by)[0] == 0.5  # then so is the product with its reciprocal
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
@@ -90,6 +93,7 @@ def fold_inner(x, y, identity, maximum, by, over, inner, ints, bases, heads, row
                                 folded = quotient(folded, splat(by, folded), splat(over, folded))
                             put(target, min(place, inner - step), folded)
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @inline
@@ -135,14 +139,16 @@ def settle_leaders(best, led, inner, corner, ints, heads, rows, columns, least):
 
 
 @compiled
-def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, tasks, counter, listed, scratch):
+def find_inner(
+    x, y, codes, identity, inner, ints, bases, heads, rows, columns, tasks, counter, lists, rooms, crew, turn
+):
     """y, codes = the leaders of the windows of the tasks it takes; those without a cell have the identity and code 0."""
     head_first, head_count, head_code = heads
     row_first, row_count, row_code = rows
     first, count, column_code = columns
-    taps, n, across, down, deep = at(listed, 0), 0, 0, 0, 0
-    led, apart, step = at(scratch, 0), ints[2, 1] * ints[2, 0], lanes(x)
-    t = take(counter)
+    taps, n, across, down, deep = part_of(lists, turn), 0, 0, 0, 0
+    led, apart, step = part_of(rooms, turn), ints[2, 1] * ints[2, 0], lanes(x)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
@@ -189,10 +195,11 @@ def find_inner(x, y, codes, identity, inner, ints, bases, heads, rows, columns, 
                             for i in range(inner):
                                 target_codes[i] = led[i]
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @compiled
-def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tasks, counter):
+def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tasks, counter, crew, turn):
     """gx = each cotangent where its window has its winner, and 0 in the window's other cells: windows of few taps that share no cell.
 
     Cells are written in the order in which they lie: lines that are not go to memory by way of the cache.
@@ -202,7 +209,7 @@ def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tas
     first, count, column_code = columns
     apart, step = ints[2, 1] * ints[2, 0], lanes(g)
     nothing = splat(zero[0], get(at(g, 0), 0))
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             for h in range(tasks[t, 2], tasks[t, 3]):
@@ -223,3 +230,4 @@ def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tas
                                         led, sent = get_with(own, i, nothing), get(arriving, i) + nothing
                                         put(target, i, either(equals(led, splat(code, led)), sent, nothing))
         t = take(counter)
+    disband(counter, crew, turn, False)

@@ -8,15 +8,16 @@ before it to reach memory, and neighbouring windows often share their winner: so
 from __future__ import annotations
 
 from .compiling import compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import fill, place, widen, write_out
 from .vectors import at, take
 
 
 @compiled
-def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases, tasks, counter):
+def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases, tasks, counter, crew, turn):
     """dy = the tangent of each window's winner, and 0 where there is none."""
     none, inner, plane = ints[0], ints[1], ints[2]
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size * inner
         for outer in range(tasks[t, 0], tasks[t, 1]):
@@ -33,6 +34,7 @@ def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases,
                                 dy[cell] = source[offsets[code] + i]
                             cell += 1
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @inline
@@ -70,18 +72,20 @@ def scatter_rows(base, arriving, codes, columns, column_bases, offsets, half, sa
 
 
 @compiled
-def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, tasks, counter, scratch):
+def scatter_winners(
+    gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, tasks, counter, rooms, crew, turn
+):
     """gx = at each cell the sum of the cotangents of the windows that it won; `near`: four planes at once, `apart`: one, in scratch."""
     none, inner, plane, reach, half, checked = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] != 0
     near, apart = ints[6] != 0, ints[7] != 0
-    columns = column_bases.size
+    columns, scratch = column_bases.size, part_of(rooms, turn)
     cells = heads.size * row_bases.size * columns * inner
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         outer, stop = tasks[t, 0], tasks[t, 1]
         while outer < stop:
             together = 4 if near and inner == 1 and half == 0 and stop - outer >= 4 else 1
-            target = at(scratch, 0) if apart else place(gx, outer * plane, scratch)
+            target = scratch if apart else place(gx, outer * plane, scratch)
             cleared = 0
             cell = outer * cells
             for head in heads:
@@ -118,14 +122,15 @@ def scatter_winners(gy, codes, gx, sample, ints, offsets, heads, row_bases, colu
                 write_out(target, plane, half, gx, outer * plane)
             outer += together
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @compiled
-def sow_winners(gy, codes, gx, ints, offsets, heads, row_bases, column_bases, tasks, counter):
+def sow_winners(gy, codes, gx, ints, offsets, heads, row_bases, column_bases, tasks, counter, crew, turn):
     """As `scatter_winners`, where winners are far apart: planes are cleared first, and by the time their winners are met they have
     reached memory. To fetch lines back that are on their way there takes longest, but nothing waits for these."""
     none, plane = ints[0], ints[2]
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         fill(at(gx, tasks[t, 0] * plane), (tasks[t, 1] - tasks[t, 0]) * plane, 0)
         cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size
@@ -138,13 +143,14 @@ def sow_winners(gy, codes, gx, ints, offsets, heads, row_bases, column_bases, ta
                             target[column + offsets[codes[cell]]] += gy[cell]
                         cell += 1
         t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @compiled
-def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases, tasks, counter):
+def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases, tasks, counter, crew, turn):
     """indices = the winner's place in its plane, and -1 where there is none."""
     none, inner, checked = ints[0], ints[1], ints[2] != 0
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         cell = tasks[t, 0] * heads.size * row_bases.size * column_bases.size * inner
         for _ in range(tasks[t, 0], tasks[t, 1]):
@@ -166,3 +172,4 @@ def index_winners(codes, indices, ints, offsets, heads, row_bases, column_bases,
                                 found[i] = base + offsets[own[i]]
                         cell += inner
         t = take(counter)
+    disband(counter, crew, turn, False)

@@ -11,6 +11,7 @@ from numba import types
 from numba.extending import overload
 
 from .compiling import PART, compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import fill, fold2_here, fold3_here, is_plain
 from .vectors import (
     at,
@@ -90,12 +91,12 @@ def fold_pairs_of_rows(target, outputs, a, b, divisor, reciprocal, seen, maximum
 
 
 @compiled
-def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, scratch):
+def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, rooms, crew, turn):
     """y = fold of the windows of the tasks it takes. Returns whether the order of folding may show in a maximum."""
     shows = False
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
-    step = lanes(scratch)
+    step, scratch = lanes(rooms), part_of(rooms, turn)
     span = max((width_out - 1) * stride + taps, width + before)
     down = at(scratch, step)  # aligned: a vector store across two cache lines costs more than one
     line, padding = at(down, -before), at(down, span + 3 * step)
@@ -104,7 +105,7 @@ def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, scratch)
     short = width_out < step
     pairs = stride == 2 and taps == 2 and rows == 2 and before == 0 and 2 * width_out <= width and not short
     divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * height * width)
@@ -142,7 +143,7 @@ def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, scratch)
                 if not is_plain(at(plane, first * width), (last - first) * width):
                     shows = True
         t = take(counter)
-    return shows
+    return disband(counter, crew, turn, shows)
 
 
 @inline
@@ -183,19 +184,19 @@ def spread_line(target, width, line, taps, stride, before, lead):
 
 
 @compiled
-def spread_small(g, gx, zero, ints, by, over, tasks, counter, scratch):
+def spread_small(g, gx, zero, ints, by, over, tasks, counter, rooms, crew, turn):
     """gx = each cell's sum of g/divisor over the windows that read it: the adjoint of `fold_small`'s sum."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
     lead = taps - 1 if stride == 1 else 1
-    step = lanes(scratch)
+    step, scratch = lanes(rooms), part_of(rooms, turn)
     room = max(width_out, width) + before + 2 * step
     shares = at(scratch, step)
     line, padding = at(shares, -lead), at(shares, room)
     fill(line, lead + 2 * room, zero[0])
     divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
     short = width_out < step  # the last rows of an array are not read beyond their end
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(g, outer * height_out * width_out)
@@ -223,3 +224,4 @@ def spread_small(g, gx, zero, ints, by, over, tasks, counter, scratch):
                 else:
                     spread_line(target, width, line, taps, 2, before, lead)
         t = take(counter)
+    disband(counter, crew, turn, False)

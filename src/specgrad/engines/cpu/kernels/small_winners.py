@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import copy, fill
 from .vectors import (
     at,
@@ -70,22 +71,22 @@ def lead_pairs(value, code, outputs, a, b):
 
 
 @compiled
-def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, code_scratch):
+def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_rooms, crew, turn):
     """y, codes = the leader of each window of the tasks it takes, and which tap it is, row-major."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
-    step = lanes(scratch)
+    step, scratch = lanes(rooms), part_of(rooms, turn)
     span = max((width_out - 1) * stride + taps, width + before) + 3 * step
     down = at(scratch, step)
     line = at(down, -before)
     fill(line, before + span, identity[0])
     room = width_out + step
-    values, taken = at(down, span), at(code_scratch, 0)
+    values, taken = at(down, span), part_of(code_rooms, turn)
     apart, apart_codes = at(values, 3 * room), at(taken, 3 * room)
     short = width_out < step
     side_by_side = rows == row_stride == taps == stride == 2 and above == before == 0 and not short
     side_by_side = side_by_side and 2 * width_out <= width and 2 * height_out <= height
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             if side_by_side:
@@ -139,3 +140,4 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, scratch, cod
                     for o in range(width_out):
                         own[o], own_codes[o] = apart[o], apart_codes[o]
         t = take(counter)
+    disband(counter, crew, turn, False)

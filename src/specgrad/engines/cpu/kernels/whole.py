@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiling import compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import is_plain
 from .small import finish
 from .vectors import (
@@ -76,10 +77,10 @@ def fold_row(cells, n, maximum):
 
 
 @compiled
-def fold_planes(x, y, codes, identity, maximum, n, by, over, tasks, counter):
+def fold_planes(x, y, codes, identity, maximum, n, by, over, tasks, counter, crew, turn):
     """y = the fold of each plane of n cells, codes (unless None) = its first cell that equals a maximum. Returns whether order may show."""
     shows = False
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * n)
@@ -90,7 +91,7 @@ def fold_planes(x, y, codes, identity, maximum, n, by, over, tasks, counter):
             elif codes is not None:
                 codes[outer] = find_equal(plane, n, folded)
         t = take(counter)
-    return shows
+    return disband(counter, crew, turn, shows)
 
 
 @inline
@@ -127,12 +128,12 @@ def lead_down(values, rows, n, first, apart, count):
 
 
 @compiled
-def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, tasks, counter, scratch, code_scratch):  # fmt: skip
+def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, tasks, counter, rooms, code_rooms, crew, turn):  # fmt: skip
     """y, codes = the maximum of each window and its first place, row-major among the nominal taps. Returns whether order may show."""
     shows = False
     x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[19]
-    values, rows = at(scratch, 0), at(code_scratch, 0)
-    t = take(counter)
+    values, rows = part_of(rooms, turn), part_of(code_rooms, turn)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane, low, high = at(x, bases[outer]), 0, 0
@@ -160,4 +161,4 @@ def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_sta
                     if not is_plain(at(plane, row * x_row), width):
                         shows = True
         t = take(counter)
-    return shows
+    return disband(counter, crew, turn, shows)

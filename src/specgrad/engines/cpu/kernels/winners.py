@@ -12,6 +12,7 @@ from numba import types
 from numba.extending import overload
 
 from .compiling import PART, compiled, inline
+from .crew import disband, enlist, part_of
 from .rows import copy, fill, lay_out, place, read, settle, transpose
 from .vectors import at, beats, either, get, get_with, lanes, plus, put, splat, take
 
@@ -223,11 +224,13 @@ def find_winners(
     bin_count,
     tasks,
     counter,
-    scratch,
-    code_scratch,
-    laid,
-    laid_out,
-    laid_codes,
+    rooms,
+    code_rooms,
+    blocks,
+    led_blocks,
+    code_blocks,
+    crew,
+    turn,
 ):
     """Leaders and their codes for the windows of the tasks it takes (outer, row and column ranges).
 
@@ -248,18 +251,19 @@ def find_winners(
     offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
     zero = np.int32(0)
     plane, plane_out = height * width, height_out * width_out
-    source_cells, target_cells, target_codes = x, y, codes
+    source_cells, target_cells, target_codes = at(x, 0), at(y, 0), at(codes, 0)
     begins, ends, every = 4, 5, ints[20]
-    if laid is not None:
-        source_cells, target_cells, target_codes = laid, laid_out, laid_codes
+    if blocks is not None:
+        source_cells, target_cells = part_of(blocks, turn), part_of(led_blocks, turn)
+        target_codes = part_of(code_blocks, turn)
         begins, ends, every = 0, 1, inner
-    t = take(counter)
+    t = enlist(counter, crew, turn)
     while t < len(tasks):
         outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
         for begin in range(tasks[t, begins], tasks[t, ends], every):
-            if laid is not None:
+            if blocks is not None:
                 first_plane = min(begin, bases.size - inner)
-                transpose(at(x, first_plane * plane), inner, plane, at(laid, 0))
+                transpose(at(x, first_plane * plane), inner, plane, source_cells)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
                 left, right = begin, min(begin + ints[20], tasks[t, 5])
@@ -274,7 +278,7 @@ def find_winners(
                 last_cell = max(first_cell, min(width, origin + span - offset))
                 pad = offset + first_cell - origin
             n, room, m = (last_cell - first_cell) * inner, span * inner, (right - left) * inner
-            ring, ring_code = at(scratch, 0), at(code_scratch, 0)
+            ring, ring_code = part_of(rooms, turn), part_of(code_rooms, turn)
             suffixes, suffix_codes = at(ring, slots * m), at(ring_code, slots * m)
             prefix, prefix_code = at(suffixes, block * m), at(suffix_codes, block * m)
             result, result_code = at(prefix, m), at(prefix_code, m)
@@ -326,7 +330,8 @@ def find_winners(
                     final, shift = at(target_codes, where), np.int32(-row_start[r] * code_width)
                     for i in range(m):
                         final[i] = plus(code[i], shift)
-            if laid is not None:
-                transpose(at(laid_out, 0), plane_out, inner, at(y, first_plane * plane_out))
-                transpose(at(laid_codes, 0), plane_out, inner, at(codes, first_plane * plane_out))
+            if blocks is not None:
+                transpose(target_cells, plane_out, inner, at(y, first_plane * plane_out))
+                transpose(target_codes, plane_out, inner, at(codes, first_plane * plane_out))
         t = take(counter)
+    disband(counter, crew, turn, False)

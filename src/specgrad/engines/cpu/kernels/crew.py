@@ -1,0 +1,173 @@
+"""Threads that wait inside compiled code: a kernel calls them to run it with it, and no interpreter is asked.
+
+A kernel that takes tasks from a counter begins with `enlist` and ends with `disband`. The caller, whose `turn` is 0, leaves the address of its own
+code and of its arguments with the crew; each of the others that wakes runs the same kernel with a turn of its own, which tells its part of
+the scratch. Each that comes wakes two more: many cores are reached soon, and short work wakes few. One call at a time has the crew; others
+that run meanwhile do their work alone.
+
+A crew is an array of integers, a cache line apart where different threads write them. Its gate counts in one integer who is present, how
+many places are left and whether it is open, so that nobody can come to a call that has ended, nor leave unseen.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from .compiling import compiled, inline
+from .vectors import at
+
+LINE = 8  # integers of a cache line
+GATE, CODE, OPERANDS, WAKE, DONE, OWNED = 0, LINE, LINE + 1, 2 * LINE, 3 * LINE, 4 * LINE
+PLACE, OPEN = 1 << 16, 1 << 32  # of the gate; below are those who are present
+
+_word, _byte = ir.IntType(64), ir.IntType(8).as_pointer()
+_again = ir.FunctionType(ir.VoidType(), [_byte, _word])
+
+
+def _cells(context, builder, array_type, array):
+    """Where the integers of an array are, by their places."""
+    start = make_array(array_type)(context, builder, array).data
+    return lambda place: builder.gep(start, [_word(place)])
+
+
+def _semaphore(builder, name, cell):
+    """Post a semaphore, or wait for one."""
+    kind = ir.FunctionType(ir.IntType(32), [_byte])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [builder.bitcast(cell, _byte)])
+
+
+def _wait(builder, cell):
+    """Wait for a semaphore, and again if it was a signal that came."""
+    waiting = builder.append_basic_block("waiting")
+    builder.branch(waiting)
+    builder.position_at_end(waiting)
+    failed = builder.icmp_signed("!=", _semaphore(builder, "sem_wait", cell), ir.IntType(32)(0))
+    over = builder.append_basic_block("over")
+    builder.cbranch(failed, waiting, over)
+    builder.position_at_end(over)
+
+
+def _runs_again(builder):
+    """A function that runs the kernel being built with another turn, its last argument, and the arguments that are stored for it."""
+    kernel, given = builder.function, builder.function.args[2:-1]
+    kinds = ir.LiteralStructType([argument.type for argument in given])
+    again = ir.Function(builder.module, _again, kernel.name + ".again")
+    again.linkage = "internal"
+    inside = ir.IRBuilder(again.append_basic_block())
+    stored = inside.bitcast(again.args[0], kinds.as_pointer())
+    loaded = [inside.load(cgutils.gep_inbounds(inside, stored, 0, i)) for i in range(len(given))]
+    results = [inside.alloca(argument.type.pointee) for argument in kernel.args[:2]]
+    inside.call(kernel, [*results, *loaded, again.args[1]])
+    inside.ret_void()
+    return again, kinds, given
+
+
+def _calls_others(builder, counter, turn):
+    """Whether this is the caller, and there are others to be called."""
+    return builder.and_(
+        builder.icmp_signed("==", turn, turn.type(0)), builder.icmp_signed(">", builder.load(counter(1)), _word(0))
+    )
+
+
+@intrinsic
+def enlist(typingctx, counter, crew, turn):
+    """Call as many others as counter[1] says, if this is the caller and the crew is free; the number of the first task."""
+
+    def codegen(context, builder, signature, args):
+        tasks, mates = (
+            _cells(context, builder, kind, arg) for kind, arg in zip(signature.args, args[:2], strict=False)
+        )
+        again, kinds, given = _runs_again(builder)
+        memory = cgutils.alloca_once(builder, kinds)
+        with builder.if_then(_calls_others(builder, tasks, args[2])):
+            owned = builder.extract_value(builder.cmpxchg(mates(OWNED), _word(0), _word(1), "acq_rel", "acquire"), 1)
+            with builder.if_else(owned) as (free, taken):
+                with free:
+                    for i, argument in enumerate(given):
+                        builder.store(argument, cgutils.gep_inbounds(builder, memory, 0, i))
+                    places = builder.mul(builder.load(tasks(1)), _word(PLACE))
+                    for place, number in (
+                        (CODE, builder.ptrtoint(again, _word)),
+                        (OPERANDS, builder.ptrtoint(memory, _word)),
+                        (GATE, builder.add(places, _word(OPEN))),
+                    ):
+                        builder.store_atomic(number, mates(place), "release", 8)
+                    _semaphore(builder, "sem_post", mates(WAKE))
+                with taken:
+                    builder.store(_word(0), tasks(1))
+        return builder.atomic_rmw("add", tasks(0), _word(1), "monotonic")
+
+    return types.intp(counter, crew, turn), codegen
+
+
+@intrinsic
+def disband(typingctx, counter, crew, turn, says):
+    """Let nobody come any more, and wait for those who did; whether any of them `says` so."""
+
+    def codegen(context, builder, signature, args):
+        tasks, mates = (
+            _cells(context, builder, kind, arg) for kind, arg in zip(signature.args, args[:2], strict=False)
+        )
+        with builder.if_then(args[3]):
+            builder.store(_word(1), tasks(2))
+        with builder.if_then(_calls_others(builder, tasks, args[2])):
+            present = builder.and_(
+                builder.atomic_rmw("and", mates(GATE), _word(PLACE - 1), "acq_rel"), _word(PLACE - 1)
+            )
+            with builder.if_then(builder.icmp_signed(">", present, _word(0))):
+                _wait(builder, mates(DONE))
+            builder.store_atomic(_word(0), mates(OWNED), "release", 8)
+        return builder.icmp_signed("!=", builder.load(tasks(2)), _word(0))
+
+    return types.boolean(counter, crew, turn, types.boolean), codegen
+
+
+@inline
+def part_of(rooms, turn):
+    """The scratch of one thread."""
+    return at(rooms, turn * rooms.shape[1])
+
+
+@intrinsic
+def attend(typingctx, crew):
+    """Wait to be called, come if there is a place, and call two more."""
+
+    def codegen(context, builder, signature, args):
+        mates = _cells(context, builder, signature.args[0], args[0])
+        _wait(builder, mates(WAKE))
+        trying, going, coming, leaving = (builder.append_basic_block(name) for name in ("try", "go", "come", "leave"))
+        builder.branch(trying)
+        builder.position_at_end(trying)
+        gate = builder.load_atomic(mates(GATE), "acquire", 8)
+        turn = builder.and_(builder.lshr(gate, _word(16)), _word(PLACE - 1))
+        is_open = builder.icmp_unsigned(">=", gate, _word(OPEN))
+        builder.cbranch(builder.and_(is_open, builder.icmp_signed(">", turn, _word(0))), going, leaving)
+        builder.position_at_end(going)
+        fewer = builder.add(gate, _word(1 - PLACE))
+        came = builder.extract_value(builder.cmpxchg(mates(GATE), gate, fewer, "acq_rel", "acquire"), 1)
+        builder.cbranch(came, coming, trying)
+        builder.position_at_end(coming)
+        for places in (1, 2):
+            with builder.if_then(builder.icmp_signed(">", turn, _word(places))):
+                _semaphore(builder, "sem_post", mates(WAKE))
+        code, operands = (builder.load_atomic(mates(place), "acquire", 8) for place in (CODE, OPERANDS))
+        builder.call(builder.inttoptr(code, _again.as_pointer()), [builder.inttoptr(operands, _byte), turn])
+        before = builder.atomic_rmw("sub", mates(GATE), _word(1), "acq_rel")
+        with builder.if_then(builder.icmp_signed("==", before, _word(1))):  # the last one of a call that has ended
+            _semaphore(builder, "sem_post", mates(DONE))
+        builder.branch(leaving)
+        builder.position_at_end(leaving)
+        return context.get_dummy_value()
+
+    return types.void(crew), codegen
+
+
+@compiled
+def serve(crew):
+    """Attend to calls, for ever."""
+    while True:
+        attend(crew)

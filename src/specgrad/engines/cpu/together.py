@@ -1,0 +1,95 @@
+"""Kernels on all threads: their tasks, a part of scratch for each thread, and the crew that runs them beside the caller.
+
+The threads of the crew are hired when a call first has use for them, and then wait in compiled code (`kernels.crew`). Where there are no
+semaphores to wait on, which is everywhere but on Linux, threads of Python's run the kernels instead. A forked child hires its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from ... import threads
+from ...memory import LINE
+from .cells import KEPT, Array
+from .compiled import kernel
+
+SIZE, SEMAPHORES = 40, (16, 24)  # integers of a crew, and where its semaphores are: as in kernels.crew
+NATIVE = sys.platform == "linux"
+_make_semaphore = (
+    ctypes.CDLL(None).sem_init if NATIVE else None
+)  # looked up once: a forked child must not wait for the loader
+
+
+Room = tuple[str, int, np.dtype[Any]]
+"""Scratch that a kernel needs for each thread: what for, how many cells, and of which type."""
+
+
+class Crew:
+    """Threads that wait to be called by kernels."""
+
+    def __init__(self) -> None:
+        self.state = np.zeros(SIZE + 8, np.int64)
+        self.state = self.state[-self.state.ctypes.data % 64 // 8 :][:SIZE]
+        self.members, self.lock = 0, threading.Lock()
+        if _make_semaphore is not None:
+            for place in SEMAPHORES:
+                _make_semaphore(ctypes.c_void_p(self.state[place:].ctypes.data), 0, 0)
+
+    def hire(self, members: int) -> None:
+        """Let there be so many of them."""
+        with self.lock:
+            serve = kernel("crew.serve")
+            for number in range(self.members, members):
+                threading.Thread(target=serve, args=(self.state,), daemon=True, name=f"specgrad crew {number}").start()
+            self.members = max(self.members, members)
+
+
+_crew = Crew()
+_at_hand = threading.local()
+
+
+def parts(room: Room, members: int) -> Array:
+    """A row of scratch for each of so many threads, kept for the next kernel if it is not much; cells are anything."""
+    purpose, size, dtype = room
+    key = purpose + dtype.char
+    found: Array | None = getattr(_at_hand, key, None)
+    if found is None or len(found) < members or found.shape[1] < size:
+        size = max(size + -size % LINE, 4096)
+        memory = np.empty(members * size * dtype.itemsize + LINE, np.uint8)
+        start = -memory.ctypes.data % LINE
+        found = memory[start : start + members * size * dtype.itemsize].view(dtype).reshape(members, size)
+        if found.size <= KEPT:
+            setattr(_at_hand, key, found)
+    return found
+
+
+def together(name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None) -> bool:
+    """Run a kernel on its tasks: told(…), tasks, counter, a part of each room for every thread, crew, turn. Whether it says so."""
+    run, members = kernel(name), min(threads.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
+    scratch = [None if room is None else parts(room, members) for room in rooms]
+    counter, crew = np.zeros(3, np.int64), _crew
+    if members > 1:
+        if not NATIVE:
+            turns = itertools.count()
+            return threads.share(lambda: run(*told, tasks, counter, *scratch, crew.state, next(turns)), members)
+        if crew.members < members - 1:
+            crew.hire(members - 1)
+        counter[1] = members - 1
+    return bool(run(*told, tasks, counter, *scratch, crew.state, 0))
+
+
+def _forget() -> None:
+    """Threads do not survive a fork: the child hires its own."""
+    global _crew
+    _crew = Crew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,84 @@
+"""The crew: threads that wait in compiled code and run a kernel beside its caller."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad.engines.cpu import together as crew
+from specgrad.engines.cpu.kernels.compiling import compiled
+from specgrad.engines.cpu.kernels.crew import disband, enlist, part_of
+from specgrad.engines.cpu.kernels.vectors import take
+
+
+@compiled
+def meet(turns, pause, speaker, tasks, counter, rooms, crew, turn):
+    """turns[t] = who took task t, after a pause in which nobody else may write to its part of the scratch; the speaker says so."""
+    own = part_of(rooms, turn)
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        own[pause % 2] = turn  # a place that no compiler knows, so that it is read again
+        for i in range(pause):
+            own[1] = (own[1] * 0.5 + i) % 7.0
+        turns[t] = turn if own[pause % 2] == turn else -2
+        t = take(counter)
+    return disband(counter, crew, turn, turn == speaker)
+
+
+@pytest.fixture
+def met(monkeypatch):
+    """Run `meet` on two tasks; who took them, and what was said."""
+    kernel = crew.kernel
+
+    def call(threads, pause=100_000, speaker=-1):
+        turns, room = np.full(4, -1), ("meeting", 2, np.dtype(np.float64))
+        with sg.num_threads(threads):
+            said = crew.together("meet", (turns, pause, speaker), np.zeros((4, 2), np.int64), room)
+        return set(turns.tolist()), said
+
+    monkeypatch.setattr(crew, "kernel", lambda name: meet if name == "meet" else kernel(name))
+    return call
+
+
+@pytest.mark.parametrize("native", [crew.NATIVE, False])
+def test_others_come_and_are_waited_for(met, native, monkeypatch):
+    monkeypatch.setattr(crew, "NATIVE", native)
+    calls = [met(3)[0] for _ in range(40)]
+    assert all(turns <= {0, 1, 2} for turns in calls)  # and none is unfinished
+    assert any(len(turns) > 1 for turns in calls)
+    assert met(1, pause=2)[0] == {0}
+
+
+@pytest.mark.parametrize("native", [crew.NATIVE, False])
+def test_what_any_of_them_says_is_said(met, native, monkeypatch):
+    monkeypatch.setattr(crew, "NATIVE", native)
+    assert any(met(2, speaker=1)[1] for _ in range(40))
+    assert met(2, speaker=0)[1]
+    assert not met(2)[1]
+
+
+def test_one_call_has_the_crew_and_others_work_alone(met):
+    """However many call at once, each gets what is its own."""
+    found = []
+
+    def call():
+        for _ in range(200):
+            found.append(met(3, pause=100)[0] <= {0, 1, 2})
+
+    callers = [threading.Thread(target=call) for _ in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(found) == 1200
+    assert all(found)
+
+
+def test_a_crew_is_one_layout():
+    from specgrad.engines.cpu.kernels import crew as inside
+
+    assert (inside.WAKE, inside.DONE) == crew.SEMAPHORES
+    assert inside.OWNED + inside.LINE == crew.SIZE
