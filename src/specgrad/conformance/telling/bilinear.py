@@ -1,0 +1,131 @@
+"""Telling cases of convolutions and linear maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...operator import Operator
+from ...ops import Conv, ConvTranspose, Linear
+from ..cases import Case
+from .windows import FLOATS, INF, NAN, WINDOWS, Telling, directed, row, thirds
+
+
+def weighted(
+    op: Operator, x: tuple[int, ...], weight: tuple[int, ...], bias: bool = True, dtype: Any = np.float32
+) -> Case:
+    """A convolution of thirds."""
+    written = op.output_shape(x, weight)[len(x) - len(weight) + 1]
+    operands = [thirds(x, dtype), thirds(weight, dtype) * dtype(0.5), thirds((written,), dtype) + dtype(1)]
+    return directed(op, *(a.astype(dtype) for a in operands[: 3 if bias else 2]))
+
+
+def convolutions() -> Iterator[Telling]:
+    for title, shape, words in WINDOWS:
+        if "axes" in words or len(words["kernel_size"]) not in (0, 1, 2, 3):
+            continue
+        rank = len(words["kernel_size"])
+        batch, sizes = shape[: len(shape) - rank], shape[len(shape) - rank :]
+        x = (*batch[:1], 2, *sizes)
+        words = {**words, "stride": words.get("stride", 1)}
+        yield Telling(title, weighted(Conv(**words), x, (3, 2, *words["kernel_size"])))
+    yield Telling("without bias", weighted(Conv((3, 3), padding=1), (1, 2, 4, 4), (2, 2, 3, 3), bias=False))
+    yield Telling("without batch", weighted(Conv((2,)), (2, 5), (3, 2, 2)))
+    yield Telling("two leading axes", weighted(Conv((2,)), (2, 1, 2, 5), (3, 2, 2)))
+    yield Telling("groups", weighted(Conv((2, 2), groups=2), (1, 4, 3, 3), (6, 2, 2, 2)))
+    yield Telling("depthwise", weighted(Conv((3,), groups=3, padding=1), (2, 3, 5), (3, 1, 3)))
+    yield Telling("depthwise with a multiplier", weighted(Conv((2,), groups=2), (1, 2, 4), (6, 1, 2)))
+    yield Telling("1×1", weighted(Conv((1, 1)), (1, 3, 2, 2), (2, 3, 1, 1)))
+    kernel = np.array([[[1, 2, 4]]], np.float32)
+    yield Telling("the kernel is not flipped", directed(Conv((3,)), row(1, 10, 100, 1000), kernel))
+    yield Telling(
+        "an infinite weight does not meet padding",
+        directed(Conv((2,), padding=1), row(1), np.array([[[INF, 2]]], np.float32)),
+    )
+    yield Telling(
+        "NaN stays in the windows that read it",
+        directed(Conv((2,)), row(NAN, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
+    )
+    yield Telling(
+        "NaN in the weight reaches all windows", directed(Conv((2,)), row(1, 2, 3), np.array([[[1, NAN]]], np.float32))
+    )
+    yield Telling(
+        "infinity stays in the windows that read it",
+        directed(Conv((2,)), row(INF, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
+    )
+    yield Telling(
+        "cancellation of large terms", directed(Conv((3,)), row(1e8, 1, -1e8, 3), np.ones((1, 1, 3), np.float32))
+    )
+    for title, dtype in FLOATS.items():
+        yield Telling(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype))
+    yield Telling("int32", directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32)))
+
+
+def transposed() -> Iterator[Telling]:
+    block = np.array([[[[1, 2], [3, 4]]]], np.float32)
+    yield Telling(
+        "each value a block", directed(ConvTranspose((2, 2), stride=2), block, np.ones((1, 1, 2, 2), np.float32))
+    )
+    for title, words, x, weight in [
+        ("overlapping", {"kernel_size": (3,), "stride": 2}, (1, 2, 4), (2, 3, 3)),
+        ("padding crops", {"kernel_size": (3, 3), "stride": 2, "padding": 1}, (1, 2, 3, 3), (2, 2, 3, 3)),
+        ("padding crops one side more", {"kernel_size": (3,), "stride": 2, "padding": ((0, 1),)}, (1, 1, 3), (1, 1, 3)),
+        ("output_padding", {"kernel_size": (3,), "stride": 2, "padding": 1, "output_padding": 1}, (1, 2, 3), (2, 2, 3)),
+        (
+            "output_padding beyond the kernel",
+            {"kernel_size": (1,), "stride": 3, "output_padding": 2},
+            (1, 1, 2),
+            (1, 1, 1),
+        ),
+        ("dilation", {"kernel_size": (2, 2), "stride": 1, "dilation": (2, 3)}, (1, 1, 3, 2), (1, 2, 2, 2)),
+        (
+            "output_padding below the dilation",
+            {"kernel_size": (2,), "dilation": 3, "output_padding": 2},
+            (1, 1, 2),
+            (1, 1, 2),
+        ),
+        ("groups", {"kernel_size": (2,), "stride": 2, "groups": 2}, (1, 4, 3), (4, 3, 2)),
+        ("rank 3", {"kernel_size": (2, 2, 2), "stride": 2}, (1, 1, 2, 1, 2), (1, 2, 2, 2, 2)),
+        ("rank 0", {"kernel_size": ()}, (2, 3), (3, 2)),
+        ("kernel of 7", {"kernel_size": (7,), "stride": 3, "padding": 2}, (1, 1, 4), (1, 1, 7)),
+        ("empty batch", {"kernel_size": (2,), "stride": 2}, (0, 2, 3), (2, 3, 2)),
+        ("without batch", {"kernel_size": (2,), "stride": 2}, (2, 3), (2, 3, 2)),
+    ]:
+        yield Telling(title, weighted(ConvTranspose(**words), x, weight))  # type: ignore[arg-type]
+    op = ConvTranspose((2,), stride=2)
+    yield Telling("without bias", weighted(op, (1, 2, 3), (2, 2, 2), bias=False))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype))
+    yield Telling("NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)))
+    yield Telling("infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)))
+
+
+def linear_maps() -> Iterator[Telling]:
+    for title, x, weight in (
+        ("a batch", (3, 4), (2, 4)),
+        ("no batch", (4,), (2, 4)),
+        ("two leading axes", (2, 2, 3), (2, 3)),
+        ("empty batch", (0, 3), (2, 3)),
+        ("long rows", (1, 40), (2, 40)),
+    ):
+        yield Telling(title, weighted(Linear(), x, weight))
+        yield Telling(title + ", no bias", weighted(Linear(), x, weight, bias=False))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, weighted(Linear(), (2, 3), (2, 3), dtype=dtype))
+    yield Telling(
+        "NaN stays in its row",
+        directed(Linear(), np.array([[NAN, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
+    )
+    yield Telling(
+        "infinity stays in its row",
+        directed(Linear(), np.array([[INF, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
+    )
+
+
+LISTS: dict[type[Operator], Callable[[], Iterator[Telling]]] = {
+    Conv: convolutions,
+    ConvTranspose: transposed,
+    Linear: linear_maps,
+}

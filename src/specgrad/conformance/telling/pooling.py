@@ -1,0 +1,210 @@
+"""Telling cases of pooling: every window, and what maxima, averages and smooth maxima must get right in it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ...operator import Operator
+from ...ops import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    MaxPool,
+    SmoothMaxPool,
+)
+from ..cases import Case
+from .windows import CEILED, FLOATS, INF, NAN, WINDOWS, Array, Telling, directed, distinct, row, thirds
+
+
+def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[Telling]:
+    """Every window, over distinct numbers."""
+    for title, shape, words in WINDOWS:
+        yield Telling(title, directed(kind(**words), fill(shape)))
+    for title, shape, words in CEILED:
+        yield Telling(title, directed(kind(**words, ceil_mode=True), fill(shape)))
+    memory = fill((4, 5, 2)).transpose(2, 1, 0)
+    yield Telling("an array that is not in row-major memory", directed(kind((2, 2), stride=1), memory))
+    yield Telling("an array with negative strides", directed(kind((2,), stride=1), fill((2, 6))[:, ::-1]))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, directed(kind((2, 2), stride=1), fill((1, 1, 3, 3), dtype)))
+
+
+def maxima(kind: Callable[..., Operator]) -> Iterator[Telling]:
+    """What a maximum of a window of given size must get right, whatever makes its windows: kind(k) has a window of k cells."""
+    yield Telling("all cells tie", directed(kind(3), row(5, 5, 5)))
+    yield Telling("the first of two maximal cells", directed(kind(4), row(1, 3, 3, 2)))
+    yield Telling("-0.0 and 0.0 tie, -0.0 first", directed(kind(2), row(-0.0, 0.0)))
+    yield Telling("-0.0 and 0.0 tie, 0.0 first", directed(kind(2), row(0.0, -0.0)))
+    yield Telling("NaN wins", directed(kind(3), row(1, NAN, 0)))
+    yield Telling("NaN first", directed(kind(3), row(NAN, 1, 2)))
+    yield Telling("the last NaN wins", directed(kind(4), row(NAN, 1, NAN, 2)))
+    yield Telling("NaN beats infinity", directed(kind(3), row(INF, NAN, 1)))
+    yield Telling("-inf is an ordinary value", directed(kind(2), row(-INF, -INF)))
+    yield Telling("-inf and a number", directed(kind(2), row(-INF, -3)))
+    yield Telling("infinity", directed(kind(3), row(1, INF, -INF)))
+    yield Telling("the lowest finite number", directed(kind(1), row(float(np.finfo(np.float32).min))))
+    yield Telling("subnormal numbers", directed(kind(3), row(1e-45, 3e-45, 1e-40)))
+    yield Telling("large offsets", directed(kind(3), row(16777216, 16777217, 16777218)))
+    case = directed(kind(3), row(1, 2, 0))
+    for title, moved in (("an infinite tangent at a loser stays out", [[[INF, 1, 1]]]),):
+        yield Telling(title, Case(case.op, case.operands, (np.array(moved, np.float32),), case.cotangent))
+    yield Telling("int32", directed(kind(3), np.array([[[3, -7, 4]]], np.int32)))
+
+
+def _tied(kind: Callable[[int, str], Operator], ties: str) -> Callable[[int], Operator]:
+    return lambda k: kind(k, ties)
+
+
+def orders(kind: Callable[[], Operator]) -> Iterator[Telling]:
+    """Every order of four cells in a 2×2 window: a winner loop that forgets the best so far picks a wrong one in some of them."""
+    planes = np.array(list(itertools.permutations([1, 2, 3, 4])), np.float32).reshape(24, 1, 2, 2)
+    yield Telling("every order of a 2×2 window", directed(kind(), planes))
+
+
+def max_pools() -> Iterator[Telling]:
+    yield from sliding(MaxPool, distinct)
+    yield Telling(
+        "padding is not 0",
+        directed(MaxPool((3, 3), stride=2, padding=1), -1 - np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)),
+    )
+    for ties in ("first", "all", "split"):
+        yield from maxima(_tied(lambda k, ties: MaxPool((k,), ties=ties), ties))
+    yield from orders(lambda: MaxPool((2, 2)))
+    tied = np.array([[1, 2, 2], [2, 1, 2], [0, 2, 2]], np.float32)[None, None]
+    for ties in ("first", "all", "split"):
+        yield Telling(
+            "ties in overlapping windows with padding", directed(MaxPool((2, 2), stride=1, padding=1, ties=ties), tied)
+        )
+    yield Telling(
+        "the first in index order, not in memory order",
+        directed(MaxPool((2, 2)), np.array([[2, 1], [2, 2]], np.float32).T),
+    )
+    yield Telling("NaN beside padding", directed(MaxPool((3,), stride=1, padding=1), row(NAN, 1, 2)))
+
+
+def avg_pools() -> Iterator[Telling]:
+    yield from sliding(AvgPool, thirds)
+    for title, shape, words in (*WINDOWS, *CEILED):
+        if "padding" in title or "ceil" in title:
+            ceil = "ceil" in title
+            yield Telling(
+                title + ", not counted",
+                directed(AvgPool(**words, ceil_mode=ceil, count_include_pad=False), thirds(shape)),
+            )
+    yield Telling(
+        "divisor_override", directed(AvgPool((2, 2), stride=1, padding=1, divisor_override=3), thirds((1, 2, 3, 3)))
+    )
+    yield Telling("negative divisor_override", directed(AvgPool((2, 2), divisor_override=-2), thirds((1, 1, 4, 4))))
+    yield Telling(
+        "divisor_override with ceil_mode",
+        directed(AvgPool((2, 2), divisor_override=3, ceil_mode=True), thirds((1, 1, 3, 3))),
+    )
+    yield Telling(
+        "a running sum must not lose precision", directed(AvgPool((2,), stride=1), row(1e8, 1, 1e-3, 1e-3, 0, 1e-6))
+    )
+    yield Telling("NaN stays in the windows that read it", directed(AvgPool((2,), stride=1), row(NAN, 1, 2, 3)))
+    yield Telling("infinity stays in the windows that read it", directed(AvgPool((2,), stride=1), row(1, INF, 2, 3, 4)))
+    yield Telling("infinities of both signs", directed(AvgPool((2,), stride=1), row(INF, -INF, 1, 2)))
+    yield Telling("subnormal numbers", directed(AvgPool((2,), stride=1), row(1e-40, 3e-40, 1e-45)))
+
+
+def smooth_max_pools() -> Iterator[Telling]:
+    yield from sliding(functools.partial(SmoothMaxPool, beta=1), thirds)
+    for beta in (0.5, -1, 10, -2.5):
+        pool = SmoothMaxPool((2, 2), stride=1, padding=1, beta=beta)
+        yield Telling(f"beta={beta}", directed(pool, thirds((1, 1, 3, 3))))
+    yield Telling(
+        "padding skipped", directed(SmoothMaxPool((3,), stride=1, padding=1, beta=2, pad="skip"), thirds((1, 2, 5)))
+    )
+    yield Telling(
+        "exponents that overflow unless shifted", directed(SmoothMaxPool((2,), stride=1, beta=3), row(1000, 999, -1000))
+    )
+    yield Telling(
+        "numbers whose product with beta overflows", directed(SmoothMaxPool((2,), beta=1e20), row(1e20, -1e20))
+    )
+    yield Telling("all cells equal", directed(SmoothMaxPool((4,), beta=1), row(2, 2, 2, 2)))
+    pool = SmoothMaxPool((2,), stride=1, beta=2)
+    yield Telling("NaN stays in the windows that read it", directed(pool, row(NAN, 1, 2, 3)))
+    yield Telling("infinity", directed(pool, row(1, INF, 2, 3)))
+    yield Telling("-inf loses", directed(pool, row(-INF, 1, 2, 3)))
+    yield Telling("only -inf", directed(pool, row(-INF, -INF, 2, 3)))
+    yield Telling(
+        "a large negative window beside padding",
+        directed(SmoothMaxPool((2,), stride=1, padding=1, beta=1), row(-200, -300)),
+    )
+
+
+def adaptive(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[Telling]:
+    for n, m in ((5, 3), (2, 3), (10, 7), (7, 2), (1, 4), (6, 3), (4, 4), (11, 5)):
+        yield Telling(f"{n} cells in {m} bins", directed(kind((m,)), fill((1, 2, n))))
+    yield Telling("two axes, bins overlapping in both", directed(kind((3, 2)), fill((1, 2, 5, 7))))
+    yield Telling("None keeps an axis", directed(kind((None, 2)), fill((1, 1, 3, 5))))
+    yield Telling("no bin at all", directed(kind((0, 2)), fill((1, 1, 3, 5))))
+    yield Telling("rank 3", directed(kind((2, 2, 3)), fill((1, 1, 3, 4, 5))))
+    yield Telling("empty batch", directed(kind((2,)), fill((0, 1, 5))))
+    yield Telling("channels last", directed(kind((2, 3), axes=(1, 2)), fill((1, 4, 5, 2))))
+    yield Telling("rank 1 without batch", directed(kind((2,)), fill((5,))))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, directed(kind((2,)), fill((1, 1, 5), dtype)))
+
+
+def adaptive_max_pools() -> Iterator[Telling]:
+    yield from adaptive(AdaptiveMaxPool, distinct)
+    for ties in ("first", "all", "split"):
+        yield from maxima(_tied(lambda k, ties: AdaptiveMaxPool((1,), ties=ties), ties))
+    yield from orders(lambda: AdaptiveMaxPool((1, 1)))
+
+
+def adaptive_avg_pools() -> Iterator[Telling]:
+    yield from adaptive(AdaptiveAvgPool, thirds)
+    yield Telling("NaN stays in the bins that read it", directed(AdaptiveAvgPool((3,)), row(NAN, 1, 2, 3, 4)))
+    yield Telling("infinity", directed(AdaptiveAvgPool((3,)), row(1, 2, 3, 4, INF)))
+
+
+def whole(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[Telling]:
+    for rank, shape in (
+        (1, (2, 3, 4)),
+        (2, (2, 3, 3, 4)),
+        (3, (1, 2, 2, 3, 2)),
+        (2, (3, 4)),
+        (0, (2, 3)),
+        (2, (0, 2, 3, 3)),
+    ):
+        for keepdims in (True, False):
+            yield Telling(f"rank {rank}, keepdims={keepdims}", directed(kind(rank, keepdims=keepdims), fill(shape)))
+    yield Telling("channels last", directed(kind(2, axes=(1, 2)), fill((2, 3, 4, 2))))
+    for title, dtype in FLOATS.items():
+        yield Telling(title, directed(kind(1), fill((1, 1, 5), dtype)))
+
+
+def global_max_pools() -> Iterator[Telling]:
+    yield from whole(GlobalMaxPool, distinct)
+    for ties in ("first", "all", "split"):
+        yield from maxima(_tied(lambda k, ties: GlobalMaxPool(1, ties=ties), ties))
+        plane = np.array([[[[1, 3], [3, 2]]]], np.float32)
+        yield Telling("a plane with a tie", directed(GlobalMaxPool(2, ties=ties), plane))
+    yield from orders(lambda: GlobalMaxPool(2))
+
+
+def global_avg_pools() -> Iterator[Telling]:
+    yield from whole(GlobalAvgPool, thirds)
+    yield Telling("NaN stays in its plane", directed(GlobalAvgPool(1), np.array([[[1, NAN], [2, 3]]], np.float32)))
+    yield Telling("infinity", directed(GlobalAvgPool(1), row(1, INF)))
+    yield Telling("a mean of large offsets", directed(GlobalAvgPool(1), row(1e8, 1e8 + 8, -2e8, 1)))
+
+
+LISTS: dict[type[Operator], Callable[[], Iterator[Telling]]] = {
+    MaxPool: max_pools,
+    AvgPool: avg_pools,
+    SmoothMaxPool: smooth_max_pools,
+    AdaptiveMaxPool: adaptive_max_pools,
+    AdaptiveAvgPool: adaptive_avg_pools,
+    GlobalMaxPool: global_max_pools,
+    GlobalAvgPool: global_avg_pools,
+}

@@ -1,0 +1,106 @@
+"""What telling cases are made of: windows that others got wrong, and the numbers that fill them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...operator import Operator
+from ..cases import Case, bfloat16
+
+Array = np.ndarray[Any, Any]
+NAN, INF = math.nan, math.inf
+FLOATS: dict[str, Any] = {"float64": np.float64, "float16": np.float16, **bfloat16()}
+"""The float types beside float32, by the titles of their cases."""
+
+
+class Telling(NamedTuple):
+    """A case and what it is telling of."""
+
+    title: str
+    case: Case
+
+
+def distinct(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """Distinct small integers in a fixed shuffled order, about half of them negative."""
+    size = math.prod(shape)
+    return (np.random.default_rng(size).permutation(size) - size // 2).reshape(shape).astype(dtype)
+
+
+def thirds(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """Distinct numbers that no float holds exactly."""
+    return (distinct(shape, np.float64) / 3).astype(dtype)
+
+
+def directed(op: Operator, *operands: Array) -> Case:
+    """A case with fixed directions: tangents of both signs, cotangents that are distinct and positive."""
+    dtype = operands[0].dtype
+    tangents = tuple(np.asarray(np.arange(x.size).reshape(x.shape) * 5 % 11 - 4, dtype) for x in operands)
+    shape = op.output_shape(*(x.shape for x in operands))
+    return Case(op, operands, tangents, np.asarray(1 + np.arange(math.prod(shape)).reshape(shape) % 13, dtype))
+
+
+def row(*cells: float, dtype: Any = np.float32) -> Array:
+    """One channel of one row."""
+    return np.array([[cells]], dtype)
+
+
+WINDOWS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+    ("windows side by side", (2, 3, 4, 4), {"kernel_size": (2, 2)}),
+    ("overlapping windows with padding", (2, 5, 5), {"kernel_size": (3, 3), "stride": 2, "padding": 1}),
+    ("rank 0", (3,), {"kernel_size": ()}),
+    ("rank 1 without batch", (7,), {"kernel_size": (3,), "stride": 1}),
+    ("rank 3", (1, 2, 3, 4, 3), {"kernel_size": (2, 3, 2), "stride": (1, 2, 1)}),
+    ("rank 4", (1, 3, 2, 3, 2), {"kernel_size": (2, 1, 2, 2), "stride": 1}),
+    ("three leading axes", (2, 1, 2, 4), {"kernel_size": (2,)}),
+    ("a stride larger than the kernel skips cells", (1, 2, 8), {"kernel_size": (2,), "stride": 3}),
+    ("odd strides, unequal per axis", (1, 1, 7, 8), {"kernel_size": (2, 3), "stride": (3, 1)}),
+    ("kernel as large as the input", (1, 2, 3, 4), {"kernel_size": (3, 4)}),
+    ("kernel of 7", (1, 2, 9), {"kernel_size": (7,), "stride": 1}),
+    ("kernel of 7 by 7", (1, 1, 8, 7), {"kernel_size": (7, 7), "stride": 1}),
+    ("large kernel with padding", (1, 1, 6), {"kernel_size": (11,), "stride": 2, "padding": 5}),
+    ("padding on one side only", (1, 2, 5), {"kernel_size": (2,), "stride": 1, "padding": ((0, 1),)}),
+    (
+        "padding before and after differ",
+        (1, 1, 4, 4),
+        {"kernel_size": (3, 2), "stride": 2, "padding": ((2, 1), (0, 1))},
+    ),
+    ("same padding", (1, 1, 5, 6), {"kernel_size": (2, 4), "stride": 1, "padding": "same"}),
+    ("same padding with a stride", (1, 1, 6), {"kernel_size": (4,), "stride": 2, "padding": "same"}),
+    ("dilation", (1, 2, 7), {"kernel_size": (3,), "stride": 1, "dilation": 2}),
+    (
+        "dilation, stride and padding",
+        (1, 1, 6, 7),
+        {"kernel_size": (2, 3), "stride": 2, "padding": 1, "dilation": (3, 2)},
+    ),
+    ("a window wholly in padding", (1, 2, 1), {"kernel_size": (1,), "stride": 1, "padding": 1}),
+    ("padding larger than the kernel", (1, 1, 3), {"kernel_size": (2,), "stride": 2, "padding": 3}),
+    (
+        "a dilated window without a real cell",
+        (1, 2, 1),
+        {"kernel_size": (2,), "stride": 1, "padding": 1, "dilation": 2},
+    ),
+    ("empty batch", (0, 2, 4, 4), {"kernel_size": (2, 2), "stride": 1, "padding": 1}),
+    ("channels last", (1, 4, 5, 2), {"kernel_size": (2, 2), "stride": 1, "axes": (1, 2)}),
+    ("transposed axes", (3, 4), {"kernel_size": (2, 3), "stride": 1, "axes": (1, 0)}),
+]
+"""Titles, input shapes and parameters of sliding windows."""
+
+CEILED: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+    ("ceil_mode: a last window that hangs over", (1, 1, 5), {"kernel_size": (2,)}),
+    (
+        "ceil_mode with padding: a tap beyond the padding is not counted",
+        (1, 1, 6),
+        {"kernel_size": (3,), "stride": 2, "padding": 1},
+    ),
+    ("ceil_mode in two axes with padding", (1, 2, 6, 5), {"kernel_size": (3, 2), "stride": (2, 3), "padding": 1}),
+    (
+        "ceil_mode: a window that would start in the right padding is dropped",
+        (1, 1, 3),
+        {"kernel_size": (2,), "stride": 4, "padding": 1},
+    ),
+    ("ceil_mode: a kernel larger than the input", (1, 1, 2), {"kernel_size": (3,), "stride": 2}),
+    ("ceil_mode, dilation and padding", (1, 1, 7), {"kernel_size": (3,), "stride": 3, "padding": 1, "dilation": 2}),
+]
