@@ -1,4 +1,4 @@
-"""`specgrad check` and `specgrad explain` as a user meets them: exit statuses, reports, counterexamples that run, drawings."""
+"""`specgrad check` as a user meets it: exit statuses, reports, counterexamples that run, and the page that tells of them."""
 
 import contextlib
 import io
@@ -19,8 +19,6 @@ from specgrad import AvgPool, Conv, GlobalMaxPool, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import NotOffered, page, pytest_cases, runner
 from specgrad.conformance.answers import Answers
-from specgrad.conformance.cases import Case
-from specgrad.conformance.drawing import as_text, picture
 from specgrad.conformance.html import as_html
 from specgrad.conformance.report import Report
 from specgrad.conformance.subject import BadSubject, load
@@ -185,88 +183,6 @@ def test_html_fits_desktop_and_phone(tmp_path, width):
     assert opened >= 2
 
 
-def test_explain_draws_from_actual_numbers(tmp_path):
-    drawn, shot = tmp_path / "window.svg", tmp_path / "window.png"
-    words = ["MaxPool", "--input", "3,3", "--kernel", "2,2", "--stride", "1", "--values", "1,2,3,4,5,6,7,8,9"]
-    result = run("explain", *words, "--at", "1,0", "--svg", str(drawn), "--png", str(shot))
-    assert result.exit_code == 0
-    assert "[4]  [5]   6" in result.output
-    assert "[7] [8*]   9" in result.output
-    assert "the output is 8" in result.output
-    assert drawn.read_text(encoding="utf-8").startswith("<svg")
-    assert shot.read_bytes().startswith(b"\x89PNG")
-    ceiled = run("explain", "AvgPool", "--input", "5", "--kernel", "2", "--ceil-mode", "--at", "2")
-    assert "1 taps, 1 real cells" in ceiled.output
-    conv = run("explain", "Conv", "--input", "4", "--kernel", "3")
-    assert conv.exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "window", "slopes"),
-    [
-        # the window of a transposed convolution's output: the input cells that write into it, by taps 2 and 0 of [2, 1, -1]
-        (
-            ["conv_transpose", "--input", "3", "--kernel", "3", "--stride", "2", "--values", "7,8,9", "--at", "0,2"],
-            "[7] [8]  9",
-            "-1 at 7, 2 at 8",
-        ),
-        (
-            ["ConvTranspose", "--input", "2", "--kernel", "1", "--stride", "2", "--output-padding", "1", "--at", "0,1"],
-            "-1    0",
-            "none",
-        ),
-        (
-            ["ConvTranspose", "--input", "2,2", "--kernel", "2,2", "--values", "5,6,7,8", "--at", "0,1,2"],
-            "5  [6]",
-            "1 at 6, -2 at 8",
-        ),
-        (
-            ["linear", "--input", "2,3", "--values", "5,6,7,8,9,10", "--at", "1,0"],
-            "[8]  [9] [10]",
-            "-1 at 8, 1 at 9, -3 at 10",
-        ),
-    ],
-)
-def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, slopes):
-    drawn, shot = tmp_path / "window.svg", tmp_path / "window.png"
-    result = run("explain", *words, "--svg", str(drawn), "--png", str(shot))
-    assert result.exit_code == 0
-    assert window in result.output
-    assert f"by these slopes: {slopes}\n" in result.output
-    assert drawn.read_text(encoding="utf-8").count('class="g"') == slopes.count(" at ")
-    assert shot.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["Nothing"],
-        ["MaxPool", "--kernel", "x"],
-        ["MaxPool", "--input", "2", "--kernel", "5"],
-        ["MaxPool", "--at", "9,9"],
-        ["MaxPool", "--values", "1"],
-        ["Linear", "--stride", "2"],
-        ["ConvTranspose", "--output-padding", "3"],
-        ["MaxPool", "--values", "a,b"],
-        ["MaxPool", "--input", "-3,3"],
-        ["MaxPool", "--input", "1000,1000"],
-        ["MaxPool", "--svg", "/no/such/folder/window.svg"],
-        ["MaxPool", "--png", "/no/such/folder/window.png"],
-        ["SmoothMaxPool", "--beta", "nan"],
-        ["AdaptiveMaxPool", "--output-size", "0,1"],
-    ],
-)
-def test_explain_refuses_with_2(words):
-    assert run("explain", *words).exit_code == 2
-
-
-def test_pictures_mark_padding_window_and_winner():
-    case = directed(MaxPool((3,), stride=2, padding=1), row(4, 1, 7))
-    text = as_text(picture(case, (0, 0, 0)))
-    assert "[·] [4*]  [1]   7    ·" in text
-    assert picture(Case(GlobalMaxPool(0), (np.ones(2, np.float32),), (), np.ones(2)), (0,)) is None
-
-
 @pytest.mark.parametrize(
     "check",
     pytest_cases(
@@ -367,24 +283,6 @@ def test_cases_hold_arrays_whatever_their_rank():
 
 
 ROOT = Path(__file__).parent.parent
-
-
-@pytest.mark.parametrize(("name", "kind"), [("check_numpy", MaxPool), ("check_c", AvgPool)])
-def test_the_examples_hold(name, kind):
-    if name == "check_c" and shutil.which("cc") is None:
-        pytest.skip("no C compiler")
-    session = runner.Session(runner.Effort(5, 0, 0.0))
-    cells = session.one(load(f"{ROOT / 'examples' / name}.py:subject"), kind, 5)
-    assert {cell.status for cell in cells} <= {"holds", "not offered", "convention", ""}
-    assert sum(cell.cases for cell in cells) > 40
-
-
-def test_the_triton_example_holds_in_the_interpreter(monkeypatch):
-    pytest.importorskip("triton")
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    session = runner.Session(runner.Effort(0, 0, 0.0, every=4), claims=("value", "nan", "shape"))
-    cells = session.one(load(f"{ROOT / 'examples' / 'check_triton'}.py:subject"), MaxPool, 0)
-    assert {cell.status for cell in cells} == {"holds"}
 
 
 def page_blocks():

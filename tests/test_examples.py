@@ -1,17 +1,23 @@
 """The examples run, and do what they say."""
 
 import importlib.util
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from specgrad import AvgPool, MaxPool
+from specgrad.conformance import runner
+from specgrad.conformance.subject import load
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
 
 def test_the_digits_example_takes_the_same_steps_both_ways():
     for library in ("sklearn", "rich", "matplotlib"):
         pytest.importorskip(library)
-    path = Path(__file__).parent.parent / "examples" / "train_digits.py"
-    spec = importlib.util.spec_from_file_location("train_digits", path)
+    spec = importlib.util.spec_from_file_location("train_digits", EXAMPLES / "train_digits.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     random = np.random.default_rng(0)
@@ -27,3 +33,21 @@ def test_the_digits_example_takes_the_same_steps_both_ways():
             losses.append(float(value))
     assert losses[0::2] == pytest.approx(losses[1::2], rel=1e-5)
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("check_numpy", MaxPool), ("check_c", AvgPool)])
+def test_a_kernel_that_is_checked_holds(name, kind):
+    if name == "check_c" and shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    session = runner.Session(runner.Effort(5, 0, 0.0))
+    cells = session.one(load(f"{EXAMPLES / name}.py:subject"), kind, 5)
+    assert {cell.status for cell in cells} <= {"holds", "not offered", "convention", ""}
+    assert sum(cell.cases for cell in cells) > 40
+
+
+def test_the_triton_kernel_holds_in_the_interpreter(monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    session = runner.Session(runner.Effort(0, 0, 0.0, every=4), claims=("value", "nan", "shape"))
+    cells = session.one(load(f"{EXAMPLES}/check_triton.py:subject"), MaxPool, 0)
+    assert {cell.status for cell in cells} == {"holds"}

@@ -1,7 +1,6 @@
 """Every transform of torch on every pooling operator: against autograd through the specification composed of aten calls."""
 
 import functools
-import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 from torch import func  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
+from torch_pools import OPTIONS, bent, exactly, nearly, sample  # noqa: E402
 
 import specgrad as sg  # noqa: E402
 import specgrad.torch  # noqa: E402
@@ -20,47 +20,13 @@ from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("any_size")
 
-OPTIONS = [
-    sg.MaxPool((3, 2), stride=2, padding=1),
-    sg.MaxPool((2, 2), stride=1, padding=((1, 0), (0, 1)), dilation=2, ceil_mode=True, ties="all"),
-    sg.MaxPool((2,), padding="same", stride=1, ties="split", axes=(1,)),
-    sg.MaxPool((32, 16), stride=1, padding=(16, 8)),
-    sg.AvgPool((3, 2), stride=2, padding=1, ceil_mode=True),
-    sg.AvgPool((2, 2), padding="same", stride=1, dilation=2, count_include_pad=False, axes=(0, 2)),
-    sg.AvgPool((2, 2), divisor_override=3),
-    sg.SmoothMaxPool((2, 3), beta=1.5, stride=1, padding=1),
-    sg.SmoothMaxPool((2, 2), beta=-0.5, padding="same", stride=2, dilation=2, pad="skip"),
-    sg.AdaptiveMaxPool((3, None)),
-    sg.AdaptiveMaxPool((2, 3), ties="split"),
-    sg.AdaptiveAvgPool((2, 7)),
-    sg.GlobalMaxPool(2),
-    sg.GlobalMaxPool(2, ties="first", keepdims=False),
-    sg.GlobalAvgPool(1, axes=(1,)),
-]
-"""Every operator, and every option of one."""
 
 every = pytest.mark.parametrize("op", OPTIONS, ids=repr)
-
-exactly = functools.partial(torch.testing.assert_close, rtol=0, atol=0)
-nearly = functools.partial(torch.testing.assert_close, rtol=2.0**-53 * 2**10, atol=2.0**-53 * 2**10)
-"""Numbers of magnitude 1 in float64, summed over at most a thousand terms by either side."""
-
-
-def sample(*shape, seed=0):
-    """Numbers without ties."""
-    size = int(np.prod(shape))
-    mixed = np.random.default_rng(seed).permutation(size) / size - 0.5
-    return torch.from_numpy(mixed.reshape(shape))
 
 
 def by_specification(op, x):
     with sg.engine("reference"):
         return op(x)
-
-
-def bent(function):
-    """A function with curvature of its own, of all outputs."""
-    return lambda x: (function(x).sin() * function(x)).sum()
 
 
 def test_every_option_is_listed():
@@ -189,81 +155,6 @@ def test_opcheck(op):
     calls.append((made.pull, (sample(*value.shape, seed=2).requires_grad_(), source, [2, 4, 5], *parameters)))
     for call, arguments in calls:
         assert set(torch.library.opcheck(call, arguments).values()) == {"SUCCESS"}, call
-
-
-COMPILED = OPTIONS[0], OPTIONS[4], OPTIONS[8], OPTIONS[9], OPTIONS[10]
-
-
-def network(x):
-    """Many of them behind each other, with torch's functions between; also the names of torch.nn.functional."""
-    pools = [op(x.sin()).sum() for op in COMPILED]
-    named = functional.max_pool1d(x, 2).cos().sum() + functional.avg_pool1d(x, x.shape[-1]).sum()
-    found = functional.adaptive_max_pool1d(x, 3, return_indices=True)
-    return sum(pools) + named + found[0].sum(), sg.global_max_pool(x, 1), found[1], sg.max_pool2d(x, 2).exp()
-
-
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-def test_compiles_without_a_break(dynamic):
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    compiled = torch.compile(network, fullgraph=True, backend="aot_eager", dynamic=dynamic)
-    for shape in ((2, 4, 6), (3, 5, 8), (4, 7, 9)) if dynamic else ((2, 4, 6),):
-        a, b = sample(*shape).requires_grad_(), sample(*shape).requires_grad_()
-        got, wanted = compiled(a), network(b)
-        nearly(got, wanted)
-        got[0].backward()
-        wanted[0].backward()
-        nearly(a.grad, b.grad)
-    if dynamic:
-        assert (
-            torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2
-        )  # one more where a guard of a length asks for it
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of inductor's own code
-def test_compiles_with_inductor_and_dynamic_shapes():
-    torch._dynamo.reset()
-
-    def step(x):
-        return sum(op(x.sin()).cos().sum() for op in COMPILED[:3])
-
-    compiled = torch.compile(step, fullgraph=True, dynamic=True)
-    for shape in ((2, 4, 6), (3, 5, 8)):
-        a, b = sample(*shape).requires_grad_(), sample(*shape).requires_grad_()
-        compiled(a).backward()
-        step(b).backward()
-        nearly(a.grad, b.grad)
-
-
-def test_compiles_transforms():
-    torch._dynamo.reset()
-    op = OPTIONS[7]
-
-    def all_of_them(x, dx):
-        return func.jvp(op, (x,), (dx,)), func.grad(bent(op))(x), func.vmap(op)(x), func.hessian(bent(op))(x)
-
-    x, dx = sample(2, 2, 3), sample(2, 2, 3, seed=1)
-    nearly(torch.compile(all_of_them, fullgraph=True, backend="aot_eager")(x, dx), all_of_them(x, dx))
-
-
-class Net(torch.nn.Module):
-    def forward(self, x):
-        return (
-            sg.max_pool(x, (3, 3), stride=2, padding=1),
-            sg.smooth_max_pool2d(x, 2, beta=2),
-            functional.avg_pool2d(x, 3, 2),
-        )
-
-
-@pytest.mark.parametrize("strict", [False, True], ids=["not strict", "strict"])
-def test_exports_with_dynamic_shapes_and_trains(strict):
-    dims = {"x": {0: torch.export.Dim("n", min=2, max=64), 2: torch.export.Dim("h", min=8, max=512)}}
-    program = torch.export.export(Net(), (sample(2, 3, 8, 8),), dynamic_shapes=dims, strict=strict)
-    assert sum("specgrad" in str(node.target) for node in program.graph.nodes) == 3
-    x = sample(5, 3, 13, 8).requires_grad_()
-    nearly(program.module()(x), Net()(x))
-    wanted = torch.autograd.grad(sum(y.sum() for y in Net()(x)), x)
-    nearly(torch.autograd.grad(sum(y.sum() for y in program.module()(x)), x), wanted)
 
 
 def saved_bytes(function, x):
@@ -417,11 +308,3 @@ def test_learnable_beta_is_within_the_bound_of_a_product_first():
         (sample(1, 1, 9).requires_grad_(), torch.tensor(-2.0, dtype=torch.double, requires_grad=True)),
         check_forward_ad=True,
     )
-
-
-def test_jit_traces_record_the_operator():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        traced = torch.jit.trace(lambda x: sg.max_pool(x, (2, 2)), (sample(4, 4),))
-    x = sample(4, 4, seed=3)
-    exactly(traced(x), sg.max_pool(x, (2, 2)))

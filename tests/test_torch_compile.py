@@ -1,0 +1,98 @@
+"""Programs that torch makes of calls: compiled without a break, exported and traced, with dynamic shapes and derivatives."""
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import func  # noqa: E402
+from torch_pools import OPTIONS, bent, exactly, nearly, sample  # noqa: E402
+
+import specgrad as sg  # noqa: E402
+import specgrad.torch  # noqa: E402
+from specgrad.torch import functional  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("any_size")
+
+COMPILED = OPTIONS[0], OPTIONS[4], OPTIONS[8], OPTIONS[9], OPTIONS[10]
+
+
+def network(x):
+    """Many of them behind each other, with torch's functions between; also the names of torch.nn.functional."""
+    pools = [op(x.sin()).sum() for op in COMPILED]
+    named = functional.max_pool1d(x, 2).cos().sum() + functional.avg_pool1d(x, x.shape[-1]).sum()
+    found = functional.adaptive_max_pool1d(x, 3, return_indices=True)
+    return sum(pools) + named + found[0].sum(), sg.global_max_pool(x, 1), found[1], sg.max_pool2d(x, 2).exp()
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_compiles_without_a_break(dynamic):
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    for shape in ((2, 4, 6), (3, 5, 8), (4, 7, 9)) if dynamic else ((2, 4, 6),):
+        a, b = sample(*shape).requires_grad_(), sample(*shape).requires_grad_()
+        got, wanted = compiled(a), network(b)
+        nearly(got, wanted)
+        got[0].backward()
+        wanted[0].backward()
+        nearly(a.grad, b.grad)
+    if dynamic:
+        assert (
+            torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2
+        )  # one more where a guard of a length asks for it
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of inductor's own code
+def test_compiles_with_inductor_and_dynamic_shapes():
+    torch._dynamo.reset()
+
+    def step(x):
+        return sum(op(x.sin()).cos().sum() for op in COMPILED[:3])
+
+    compiled = torch.compile(step, fullgraph=True, dynamic=True)
+    for shape in ((2, 4, 6), (3, 5, 8)):
+        a, b = sample(*shape).requires_grad_(), sample(*shape).requires_grad_()
+        compiled(a).backward()
+        step(b).backward()
+        nearly(a.grad, b.grad)
+
+
+def test_compiles_transforms():
+    torch._dynamo.reset()
+    op = OPTIONS[7]
+
+    def all_of_them(x, dx):
+        return func.jvp(op, (x,), (dx,)), func.grad(bent(op))(x), func.vmap(op)(x), func.hessian(bent(op))(x)
+
+    x, dx = sample(2, 2, 3), sample(2, 2, 3, seed=1)
+    nearly(torch.compile(all_of_them, fullgraph=True, backend="aot_eager")(x, dx), all_of_them(x, dx))
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return (
+            sg.max_pool(x, (3, 3), stride=2, padding=1),
+            sg.smooth_max_pool2d(x, 2, beta=2),
+            functional.avg_pool2d(x, 3, 2),
+        )
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["not strict", "strict"])
+def test_exports_with_dynamic_shapes_and_trains(strict):
+    dims = {"x": {0: torch.export.Dim("n", min=2, max=64), 2: torch.export.Dim("h", min=8, max=512)}}
+    program = torch.export.export(Net(), (sample(2, 3, 8, 8),), dynamic_shapes=dims, strict=strict)
+    assert sum("specgrad" in str(node.target) for node in program.graph.nodes) == 3
+    x = sample(5, 3, 13, 8).requires_grad_()
+    nearly(program.module()(x), Net()(x))
+    wanted = torch.autograd.grad(sum(y.sum() for y in Net()(x)), x)
+    nearly(torch.autograd.grad(sum(y.sum() for y in program.module()(x)), x), wanted)
+
+
+def test_jit_traces_record_the_operator():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(lambda x: sg.max_pool(x, (2, 2)), (sample(4, 4),))
+    x = sample(4, 4, seed=3)
+    exactly(traced(x), sg.max_pool(x, (2, 2)))
