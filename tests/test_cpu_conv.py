@@ -1,7 +1,7 @@
 """The convolution engine against the specification: derived bounds, all options, infinities, threads, memory."""
 
-import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -143,20 +143,14 @@ def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
     monkeypatch.setattr(bilinear, "SMALL", 0)
     calls = [(op, operands_of(x, w, np.float32)) for op, x, w in LARGER[:6]]
     alone = [op(*operands) for op, operands in calls]
-    wrong = []
 
     def call(shift):
         for n in range(len(calls) * 3):
             (op, operands), expected = calls[(n + shift) % len(calls)], alone[(n + shift) % len(calls)]
-            if not np.array_equal(op(*operands), expected):
-                wrong.append(op)
+            assert np.array_equal(op(*operands), expected), op
 
-    callers = [threading.Thread(target=call, args=(shift,)) for shift in range(6)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert not wrong
+    with ThreadPoolExecutor(6) as callers:
+        list(callers.map(call, range(6)))
 
 
 def numbers():

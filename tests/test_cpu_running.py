@@ -8,6 +8,7 @@ import sys
 import threading
 import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -35,18 +36,13 @@ def random_calls(seed, count):
 def test_threads_do_not_change_bits():
     with sg.num_threads(1):
         alone = [random_calls(seed, 4) for seed in range(8)]
-    together = [None] * 8
 
     def work(seed):
         with sg.num_threads(4):
-            together[seed] = random_calls(seed, 4)
+            return random_calls(seed, 4)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert alone == together
+    with ThreadPoolExecutor(8) as callers:
+        assert alone == list(callers.map(work, range(8)))
 
 
 def test_what_any_thread_finds_is_found():

@@ -80,10 +80,7 @@ def test_malformed_calls_are_refused_or_answered_rightly(name):
             y = getattr(sg, name)(x, second, **words)
         except sg.SpecgradError as error:
             refused += 1
-            head, _, remedy = str(error).partition("; ")
-            assert head.startswith(f"{name}: ")
-            assert "=" in head
-            assert remedy
+            check_form(name, str(error))
             return
         answered += 1
         y = y[0] if isinstance(y, tuple) else y
@@ -93,6 +90,14 @@ def test_malformed_calls_are_refused_or_answered_rightly(name):
     call()
     assert answered
     assert refused
+
+
+def check_form(name, message):
+    """`operator: argument=value on axis i: rule broken; remedy`."""
+    head, _, remedy = message.partition("; ")
+    assert head.startswith(f"{name}: ")
+    assert "=" in head
+    assert remedy
 
 
 def check_value(name, x, second, words, y):
@@ -171,10 +176,7 @@ def test_malformed_calls_of_network_functions_are_refused_or_answered_rightly(na
             y = getattr(sg, name)(*operands, **words)
         except sg.SpecgradError as error:
             refused += 1
-            head, _, remedy = str(error).partition("; ")
-            assert head.startswith(f"{name}: ")
-            assert "=" in head
-            assert remedy
+            check_form(name, str(error))
             return
         answered += 1
         assert isinstance(y, np.ndarray)

@@ -1,7 +1,7 @@
 """Compiled programs: their plan, their memory, threads, and what is refused."""
 
-import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -197,20 +197,15 @@ def test_programs_run_from_several_threads():
     inputs = [np.random.default_rng(i).normal(size=(1, 16, 16)) for i in range(8)]
     with sg.engine("reference"):
         expected = [sg.value_and_grad(loss)(x) for x in inputs]
-    wrong = []
 
     def work(i):
         for _ in range(10):
             value, (gradient,) = program.value_and_grad(inputs[i])
-            if value != expected[i][0] or not np.array_equal(gradient, expected[i][1]):
-                wrong.append(i)
+            assert value == expected[i][0]
+            assert np.array_equal(gradient, expected[i][1])
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(8) as callers:
+        list(callers.map(work, range(8)))
     assert len(program.gradient._free) <= 8
 
 

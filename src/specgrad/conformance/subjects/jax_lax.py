@@ -67,8 +67,8 @@ def applied(op: Any, *operands: Any) -> Any:
         rank = rank_of(op)
         weight, *bias = rest
         letters = "abcdefgh"[:rank]
+        numbers = (f"NC{letters}", f"OI{letters}", f"NC{letters}")
         if is_a(op, Conv):
-            numbers = (f"NC{letters}", f"OI{letters}", f"NC{letters}")
             padding = pairs(op, sizes_of(op, x))
 
             def run(t: Any) -> Any:
@@ -84,7 +84,6 @@ def applied(op: Any, *operands: Any) -> Any:
 
         else:
             only(op.groups == 1, "groups")
-            numbers = (f"NC{letters}", f"OI{letters}", f"NC{letters}")
             # the padding of the dilated input that makes lax.conv_transpose the adjoint of a padded convolution
             around = [
                 (d * (k - 1) - a, d * (k - 1) - b + extra)

@@ -35,29 +35,18 @@ class TorchMkldnn:
     def _run(self, op: Any, dense: Any, rest: list[Any]) -> Any:
         rank, sizes = rank_of(op), sizes_of(op, dense)
         x: Any = dense.contiguous().to_mkldnn()
+        if is_a(op, MaxPool | AvgPool):
+            only(all(d == 1 for d in op.dilation), "dilation")
+            padding = symmetric(op, sizes)
+            halves = zip(padding, op.kernel_size, strict=True)
+            only(all(p <= k // 2 for p, k in halves), "padding beyond half the kernel")
+            window = (op.kernel_size, op.stride, padding)
         if is_a(op, MaxPool):
-            only(
-                op.ties == "first" and rank in (2, 3) and all(d == 1 for d in op.dilation),
-                f"rank {rank}, ties={op.ties!r}, dilation",
-            )
-            padding = symmetric(op, sizes)
-            only(
-                all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel"
-            )
-            return getattr(torch, f"max_pool{rank}d")(
-                x, op.kernel_size, op.stride, padding, op.dilation, op.ceil_mode
-            ).to_dense()
+            only(op.ties == "first", f"ties={op.ties!r}")
+            return getattr(torch, f"max_pool{rank}d")(x, *window, op.dilation, op.ceil_mode).to_dense()
         if is_a(op, AvgPool):
-            only(
-                rank in (2, 3) and all(d == 1 for d in op.dilation) and op.divisor_override is None,
-                f"rank {rank}, dilation, divisor_override",
-            )
-            padding = symmetric(op, sizes)
-            only(
-                all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel"
-            )
-            pool = getattr(F, f"avg_pool{rank}d")
-            return pool(x, op.kernel_size, op.stride, padding, op.ceil_mode, op.count_include_pad).to_dense()
+            only(op.divisor_override is None, "divisor_override")
+            return getattr(F, f"avg_pool{rank}d")(x, *window, op.ceil_mode, op.count_include_pad).to_dense()
         if is_a(op, AdaptiveAvgPool):
             only(rank == 2, f"rank {rank}")
             lengths = tuple(n if m is None else m for m, n in zip(op.output_size, sizes, strict=True))
@@ -65,7 +54,7 @@ class TorchMkldnn:
                 all(m and n % m == 0 for m, n in zip(lengths, sizes, strict=True)), "bins that do not divide the input"
             )
             return F.adaptive_avg_pool2d(x, list(lengths)).to_dense()  # type: ignore[arg-type]
-        only(rank in (2, 3) and op.padding != "same", f"rank {rank}, same padding")
+        only(op.padding != "same", "same padding")
         weight, *bias = rest
         convolve = getattr(F, f"conv{rank}d")
         padding = symmetric(op, sizes)
