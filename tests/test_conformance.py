@@ -12,15 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import specgrad
 from specgrad import AvgPool, Conv, GlobalMaxPool, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import NotOffered, page, pytest_cases, runner
+from specgrad.conformance import report as reports
 from specgrad.conformance.answers import Answers
 from specgrad.conformance.html import as_html
-from specgrad.conformance.report import Report
 from specgrad.conformance.subject import BadSubject, load
 from specgrad.conformance.telling import WINDOWED, directed, row, telling
 from specgrad.conformance.trial import Trial
@@ -45,6 +46,20 @@ def test_a_right_subject_exits_0_and_a_wrong_one_1():
     assert "the window of output" in wrong.output
 
 
+def test_a_narrow_terminal_shows_all_claims_and_who_was_not_checked():
+    cells = [runner.Cell("specgrad reference", "AdaptiveMaxPool", claim, cases=1) for claim in runner.ALL_CLAIMS]
+    missing = {"one, two": "x is not installed", "three": "x is not installed", "four": "is slow"}
+    report = reports.Report(cells, [], {}, "specgrad check", 0, missing=missing)
+    console = Console(file=io.StringIO(), width=80)
+    reports.matrix(report, console)
+    reports.closing(report, console)
+    printed = console.file.getvalue()
+    assert all(reports.SHORT.get(claim, claim) in printed for claim in runner.ALL_CLAIMS)
+    assert printed.count("✓") == len(cells) + 1
+    assert reports.LEGEND in printed
+    assert "not checked: one, two, three: x is not installed\nnot checked: four: is slow\n" in printed
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -66,7 +81,7 @@ def test_misuse_exits_2_and_says_what_to_write(words, says):
 
 
 def test_our_own_subjects_hold():
-    result = run("check", "--no-peers", "--quick", "--operator", "AdaptiveAvgPool", "--operator", "linear")
+    result = run("check", "--no-peers", "--quick", "--operator", "GlobalAvgPool", "--operator", "linear")
     assert result.exit_code == 0
     assert "specgrad reference: holds" in result.output
     assert "specgrad exact: holds" in result.output
@@ -145,7 +160,7 @@ class Hostile:
 def hostile_report():
     session = runner.Session(runner.Effort(0, 0, 0.0, every=6), claims=("value", "ties", "shape"))
     session.cells = session.one(Hostile(), MaxPool, 0)
-    return Report(session.cells, [Hostile.name], {Hostile.name: Hostile.version}, "specgrad check <x>", 0, 1.0)
+    return reports.Report(session.cells, [Hostile.name], {Hostile.name: Hostile.version}, "specgrad check <x>", 0, 1.0)
 
 
 def test_html_is_one_escaped_file_without_network(tmp_path):

@@ -60,7 +60,7 @@ class Beside:
         if plan.effort.examples == 0:
             for home in [name for name in self._homes if name in others and others[name].slow]:
                 self._homes.remove(home)
-                self.missing[", ".join(others[home].names)] = "is slow, and left out by --quick"
+                self.missing[str(others[home])] = "is slow, and left out by --quick"
         self.cells: list[Cell] = []
         self.versions: dict[str, str] = {}
         self.judged: list[str] = []

@@ -92,7 +92,8 @@ def matrix(report: Report, console: Console) -> None:
     table.add_column("subject", no_wrap=True)
     table.add_column("operator", no_wrap=True)
     for claim in claims:
-        table.add_column(SHORT.get(claim, claim), justify="center", min_width=4)
+        head = SHORT.get(claim, claim)
+        table.add_column(head, justify="center", min_width=max(4, len(head)))
     gathered = []
     for subject in report.subjects():
         mine = [cell for cell in report.cells if cell.subject == subject]
@@ -107,7 +108,7 @@ def matrix(report: Report, console: Console) -> None:
         if absent:
             gathered.append(f"{subject} does not offer {', '.join(absent)}")
         table.add_section()
-    console.print(table)
+    console.print(table, crop=False)  # a narrow terminal wraps it, a file has it whole
     for line in gathered:
         console.print(Text(line, style="dim"))
 
@@ -155,8 +156,9 @@ def closing(report: Report, console: Console) -> None:
             console.print(Text(words, style="red" if wrong else "green"))
         else:
             console.print(Text(f"{subject}: nothing was tried", style="yellow"))
-    for home, why in report.missing.items():
-        console.print(Text(f"{home}: {why}", style="dim"))
+    for why in dict.fromkeys(report.missing.values()):
+        left_out = (name for name, reason in report.missing.items() if reason == why)
+        console.print(Text(f"not checked: {', '.join(left_out)}: {why}", style="dim"))
     for suite in report.suites:
         console.print(Text(str(suite)))
     console.print(

@@ -21,6 +21,9 @@ class Home(NamedTuple):
     needs: tuple[str, ...] = ()
     slow: bool = False
 
+    def __str__(self) -> str:
+        return ", ".join(self.names)
+
     @property
     def missing(self) -> str | None:
         """The module that is not installed, if there is one."""
@@ -46,22 +49,22 @@ NAMES = tuple(name for home in HOMES.values() for name in home.names)
 
 
 def installed(homes: Mapping[str, Home]) -> tuple[list[str], dict[str, str]]:
-    """Those of these files whose modules are here, and for each of the others the reason why not; nothing is imported."""
-    missing = {name: f"{home.missing} is not installed" for name, home in homes.items() if home.missing}
-    return [name for name in homes if name not in missing], missing
+    """Those of these files whose modules are here, and for the subjects of each other the reason why not; nothing is imported."""
+    missing = {str(home): f"{home.missing} is not installed" for home in homes.values() if home.missing}
+    return [name for name, home in homes.items() if not home.missing], missing
 
 
 def found(homes: Iterable[str]) -> tuple[list[Any], dict[str, str]]:
-    """The subjects of these files, and for each file that has none here the reason."""
+    """The subjects of these files, and for those of each file that has none here the reason."""
     subjects: list[Any] = []
     missing: dict[str, str] = {}
     for home in homes:
         try:
             subjects.extend(importlib.import_module(f"{__name__}.{home}").subjects())
         except ModuleNotFoundError as error:
-            missing[home] = f"{error.name} is not installed"
+            missing[str(HOMES[home])] = f"{error.name} is not installed"
         except Exception as error:  # an installation that is broken is no reason not to check the others
-            missing[home] = f"{type(error).__name__}: {error}"
+            missing[str(HOMES[home])] = f"{type(error).__name__}: {error}"
     return subjects, missing
 
 
