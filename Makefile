@@ -1,4 +1,4 @@
-# Two commands: `make check` (quick: the core and the command line) and `make test` (everything, then the tests).
+# Two commands: `make check` (the core and the command line, then their check) and `make test` (everything, then the tests).
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

@@ -33,6 +33,15 @@ FAULTS = [
     ("off_by_a_few_bounds", AvgPool, "value", 1, ("shape", "vjp", "jvp")),
 ]
 
+READINGS = {
+    ("last_winner", MaxPool): "last ties",
+    ("zero_padding_in_max", MaxPool): "zero padding",
+    ("count_include_pad_flipped", AvgPool): "count_include_pad flipped",
+    ("disjoint_adaptive_bins", AdaptiveAvgPool): "disjoint bins",
+    ("flipped_kernel", Conv): "flipped kernel",
+}
+"""What a difference looks like, where that is known."""
+
 
 @pytest.fixture(scope="module")
 def session():
@@ -55,6 +64,7 @@ def test_fault_is_reported_under_the_right_claim(session, name, kind, claim, mos
     assert {c: cells[c].status for c in held} == dict.fromkeys(held, "holds")
     sizes = [sum(x.size for x in d.case.operands) for d in cells[claim].differences]
     assert min(sizes) <= most
+    assert READINGS.get((name, kind)) in {None, *(d.reading for d in cells[claim].differences)}
 
 
 def test_every_faulty_subject_is_in_the_table():
@@ -69,18 +79,6 @@ def test_a_right_subject_passes(session, kind):
     assert {c.status for c in cells.values()} <= {"holds", "not offered", ""}
     assert cells["second"].status == "not offered"
     assert cells["value"].cases >= 5
-
-
-def test_the_difference_says_what_it_looks_like(session):
-    for name, kind, claim, reading in [
-        ("last_winner", MaxPool, "ties", "last ties"),
-        ("zero_padding_in_max", MaxPool, "padding", "zero padding"),
-        ("count_include_pad_flipped", AvgPool, "padding", "count_include_pad flipped"),
-        ("disjoint_adaptive_bins", AdaptiveAvgPool, "value", "disjoint bins"),
-        ("flipped_kernel", Conv, "value", "flipped kernel"),
-    ]:
-        cells = cells_of(session, name, kind, (claim,))
-        assert reading in {d.reading for d in cells[claim].differences}
 
 
 def test_a_documented_convention_is_shown_as_such_and_not_as_wrong(session):

@@ -42,7 +42,8 @@ PARTS = {
         "SmoothMaxPool",
         "AdaptiveAvgPool",
     ),
-    "windows": ("--part", "windows", "--every", "4"),
+    "windows": ("--part", "windows", "--every", "8"),
+    "other windows": ("--part", "windows", "--every", "8", "--first", "4"),
     "planted faults": ("--part", "faults"),
 }
 

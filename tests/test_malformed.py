@@ -73,7 +73,7 @@ def test_malformed_calls_are_refused_or_answered_rightly(name):
             optional={w: WORDS[w] for w in FUNCTIONS[name] if w not in required},
         ),
     )
-    @settings(max_examples=1000, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=500, suppress_health_check=list(HealthCheck))
     def call(x, second, words):
         nonlocal answered, refused
         try:
@@ -169,7 +169,7 @@ def test_malformed_calls_of_network_functions_are_refused_or_answered_rightly(na
     answered = refused = 0
 
     @given(st.tuples(*NETWORK[name]), st.fixed_dictionaries({}, optional={w: WORDS[w] for w in KEYWORDS.get(name, ())}))
-    @settings(max_examples=800, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=400, suppress_health_check=list(HealthCheck))
     def call(operands, words):
         nonlocal answered, refused
         try:
@@ -236,7 +236,7 @@ DIRECTIONS = st.none() | ARRAYS | st.tuples(ARRAYS) | st.tuples(ARRAYS, ARRAYS)
 @given(
     DIRECTIONS, DIRECTIONS, st.sampled_from([sg.MaxPool((2,)), sg.AvgPool((1, 1)), sg.GlobalMaxPool(1), sg.Linear()])
 )
-@settings(max_examples=1500, suppress_health_check=list(HealthCheck))
+@settings(max_examples=700, suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore")
 def test_malformed_derivatives_are_refused_or_have_the_right_shape(operands, direction, op):
     for derivative in (op.jvp, op.vjp):

@@ -41,7 +41,7 @@ def lacks(op, scalar):
 @pytest.mark.parametrize("scalar", EXACT)
 def test_dual_witness_equals_the_row_over_exact_scalars(kind, scalar):
     @given(STRATEGIES[kind])
-    @settings(max_examples=40)
+    @settings(max_examples=40 if scalar == "Fraction" else 15)  # the row is one; the others show what differs in them
     def check(case):
         if scalar == "int" and getattr(case.op, "ties", None) == "split":
             return
