@@ -77,8 +77,19 @@ def test_one_call_has_the_crew_and_others_work_alone(met):
     assert all(found)
 
 
+@pytest.mark.skipif(not crew.NATIVE, reason="no crew here")
+def test_a_crew_that_is_dismissed_goes_and_its_callers_work_alone(met, monkeypatch):
+    monkeypatch.setattr(crew, "_crew", crew.Crew())
+    met(3)
+    members = list(crew._crew.members)
+    assert len(members) == 2
+    crew._crew.dismiss()
+    assert not any(member.is_alive() for member in members)
+    assert met(3)[0] == {0}
+
+
 def test_a_crew_is_one_layout():
     from specgrad.engines.cpu.kernels import crew as inside
 
-    assert (inside.WAKE, inside.DONE) == crew.SEMAPHORES
+    assert (inside.OVER, inside.WAKE, inside.DONE) == (crew.OVER, crew.WAKE, crew.DONE)
     assert inside.OWNED + inside.LINE == crew.SIZE

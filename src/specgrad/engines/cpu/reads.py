@@ -99,7 +99,10 @@ def adjoint_reads(axis: Axis) -> Reads:
         step = 1
     else:
         table = readers(axis.taps(), axis.size)
-        first, count = table.output[:, 0].copy(), table.exists.sum(axis=1)  # kernels are compiled for what lies together
+        first, count = (
+            table.output[:, 0].copy(),
+            table.exists.sum(axis=1),
+        )  # kernels are compiled for what lies together
         step = axis.dilation // math.gcd(axis.dilation, axis.stride) if isinstance(axis, Sliding) else 1
     forward = forward_reads(axis)
     if forward.taps == 0:

@@ -6,6 +6,7 @@ semaphores to wait on, which is everywhere but on Linux, threads of Python's run
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import itertools
 import os
@@ -20,12 +21,9 @@ from ...memory import LINE
 from .cells import KEPT, Array
 from .compiled import kernel
 
-SIZE, SEMAPHORES = 40, (16, 24)  # integers of a crew, and where its semaphores are: as in kernels.crew
+SIZE, OVER, WAKE, DONE = 40, 10, 16, 24  # integers of a crew, and where some of them are: as in kernels.crew
 NATIVE = sys.platform == "linux"
-_make_semaphore = (
-    ctypes.CDLL(None).sem_init if NATIVE else None
-)  # looked up once: a forked child must not wait for the loader
-
+_system = ctypes.CDLL(None) if NATIVE else None  # once: a forked child must not wait for the loader
 
 Room = tuple[str, int, np.dtype[Any]]
 """Scratch that a kernel needs for each thread: what for, how many cells, and of which type."""
@@ -35,23 +33,40 @@ class Crew:
     """Threads that wait to be called by kernels."""
 
     def __init__(self) -> None:
-        self.state = np.zeros(SIZE + 8, np.int64)
-        self.state = self.state[-self.state.ctypes.data % 64 // 8 :][:SIZE]
-        self.members, self.lock = 0, threading.Lock()
-        if _make_semaphore is not None:
-            for place in SEMAPHORES:
-                _make_semaphore(ctypes.c_void_p(self.state[place:].ctypes.data), 0, 0)
+        memory = np.zeros(SIZE + 8, np.int64)
+        self.state = memory[-memory.ctypes.data % LINE // 8 :][:SIZE]
+        self.members: list[threading.Thread] = []
+        self.lock = threading.Lock()
+        if _system is not None:
+            for place in (WAKE, DONE):
+                _system.sem_init(self.semaphore(place), 0, 0)
+
+    def semaphore(self, place: int) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.state[place:].ctypes.data)
 
     def hire(self, members: int) -> None:
-        """Let there be so many of them."""
+        """Let there be so many of them, unless they were dismissed."""
         with self.lock:
             serve = kernel("crew.serve")
-            for number in range(self.members, members):
-                threading.Thread(target=serve, args=(self.state,), daemon=True, name=f"specgrad crew {number}").start()
-            self.members = max(self.members, members)
+            while len(self.members) < members and not self.state[OVER]:
+                name = f"specgrad-crew-{len(self.members)}"
+                one = threading.Thread(target=serve, args=(self.state,), daemon=True, name=name)
+                one.start()
+                self.members.append(one)
+
+    def dismiss(self) -> None:
+        """Let them go before the code in which they wait does; whoever calls then works alone."""
+        with self.lock:
+            self.state[OVER] = 1
+            for _ in self.members:
+                if _system is not None:
+                    _system.sem_post(self.semaphore(WAKE))
+            for one in self.members:
+                one.join(timeout=1)
 
 
 _crew = Crew()
+atexit.register(lambda: _crew.dismiss())
 _at_hand = threading.local()
 
 
@@ -79,7 +94,7 @@ def together(name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None
         if not NATIVE:
             turns = itertools.count()
             return threads.share(lambda: run(*told, tasks, counter, *scratch, crew.state, next(turns)), members)
-        if crew.members < members - 1:
+        if len(crew.members) < members - 1:
             crew.hire(members - 1)
         counter[1] = members - 1
     return bool(run(*told, tasks, counter, *scratch, crew.state, 0))

@@ -21,7 +21,7 @@ from .compiling import compiled, inline
 from .vectors import at
 
 LINE = 8  # integers of a cache line
-GATE, CODE, OPERANDS, WAKE, DONE, OWNED = 0, LINE, LINE + 1, 2 * LINE, 3 * LINE, 4 * LINE
+GATE, CODE, OPERANDS, OVER, WAKE, DONE, OWNED = 0, LINE, LINE + 1, LINE + 2, 2 * LINE, 3 * LINE, 4 * LINE
 PLACE, OPEN = 1 << 16, 1 << 32  # of the gate; below are those who are present
 
 _word, _byte = ir.IntType(64), ir.IntType(8).as_pointer()
@@ -134,7 +134,7 @@ def part_of(rooms, turn):
 
 @intrinsic
 def attend(typingctx, crew):
-    """Wait to be called, come if there is a place, and call two more."""
+    """Wait to be called, come if there is a place, and call two more; whether the crew goes on."""
 
     def codegen(context, builder, signature, args):
         mates = _cells(context, builder, signature.args[0], args[0])
@@ -161,13 +161,13 @@ def attend(typingctx, crew):
             _semaphore(builder, "sem_post", mates(DONE))
         builder.branch(leaving)
         builder.position_at_end(leaving)
-        return context.get_dummy_value()
+        return builder.icmp_signed("==", builder.load_atomic(mates(OVER), "acquire", 8), _word(0))
 
-    return types.void(crew), codegen
+    return types.boolean(crew), codegen
 
 
 @compiled
 def serve(crew):
-    """Attend to calls, for ever."""
-    while True:
-        attend(crew)
+    """Attend to calls until the crew is dismissed."""
+    while attend(crew):
+        pass
