@@ -68,6 +68,9 @@ def each(outer: int, cells: int, work: Any) -> None:
     """Call work(start, stop), a few calls from Python, over ranges of `outer`, which have so many cells each."""
     cells = max(cells, 1)
     some = even(outer, grain(outer * cells, tasks=16) // cells)
+    if some >= outer > 0:
+        work(0, outer)
+        return
     threads.run(lambda task: work(*task), [(a, min(a + some, outer)) for a in range(0, outer, some)])
 
 

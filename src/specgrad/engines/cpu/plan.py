@@ -265,7 +265,7 @@ class Plan:
                 found.append((slice(None),) * (axis + 1) + (np.flatnonzero(times < 1),))
         return found
 
-    @property
+    @functools.cached_property
     def grid(self) -> Shape:
         """The output as (planes, *spatial, inner)."""
         return (self.seen.planes, *(axis.length for axis in self.axes), self.seen.inner)
@@ -341,7 +341,7 @@ class Plan:
         """`places` as indices of a spatial plane, without the inner axis."""
         return self.places(strides(tuple(axis.size for axis in self.axes)))
 
-    @property
+    @functools.cached_property
     def plane(self) -> int:
         """How many cells one outer plane of the input has."""
         return math.prod(axis.size for axis in self.axes) * self.seen.inner

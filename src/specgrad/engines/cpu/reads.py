@@ -124,7 +124,7 @@ class Layout:
     inner: int
     inner_stride: int
 
-    @property
+    @functools.cached_property
     def planes(self) -> int:
         return math.prod(self.outer)
 

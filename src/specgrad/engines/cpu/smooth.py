@@ -35,6 +35,10 @@ class Station(NamedTuple):
     """The windows without any tap, which weigh something all the same, so that no weight is 0/0."""
     read: Array
     """Which lines the passes that follow read at all."""
+    scratch: int
+    """How many cells a pass needs at hand: lines of them."""
+    taps: int
+    inner: int
 
 
 class Pairs(NamedTuple):
@@ -65,6 +69,7 @@ def stops(made: Plan) -> tuple[Station, ...]:
         left = max(reads.offset, reads.taps * reads.dilation) // reads.stride + 2
         room = 2 * left + max(reads.length, reads.size // reads.stride + 1) + 4 * VECTOR
         ints = [reads.size, reads.length, inner, reads.taps, reads.stride, reads.offset, reads.dilation, room, left]
+        scratch = 4 * (max(reads.length, inner) + 4 * VECTOR) + (5 * reads.stride + 4) * room
         found.append(
             Station(
                 lines,
@@ -75,6 +80,9 @@ def stops(made: Plan) -> tuple[Station, ...]:
                 beyond(mass),
                 np.flatnonzero((existing if counts else reads.count) <= 0),
                 lines_read(made, axis),
+                scratch,
+                reads.taps,
+                inner,
             )
         )
         mass = (existing.astype(made.computed)[:, None] * mass).reshape(-1)
@@ -101,11 +109,9 @@ def roomy(cells: int, found: Kind) -> Array:
     return room((cells + VECTOR,), found.computed)[:cells]
 
 
-def at_hand(ints: Array, found: Kind) -> tuple[Array, Array]:
+def at_hand(one: Station, found: Kind) -> tuple[Array, Array]:
     """Scratch for a pass: lines of cells, and the places of taps."""
-    _, length, inner, taps, stride, _, _, room, _ = (int(number) for number in ints)
-    size = 4 * (max(length, inner) + 4 * VECTOR) + (5 * stride + 4) * room
-    return scratch("cells", size, found.computed), scratch("places", taps, np.dtype(np.int64))
+    return scratch("cells", one.scratch, found.computed), scratch("places", one.taps, np.dtype(np.int64))
 
 
 def planes_of(made: Plan, way: Plan, array: Array, start: int, stop: int, purpose: str) -> Array:
@@ -165,12 +171,12 @@ def fold(op: Any, x: Array, values: bool, keeps: bool) -> tuple[Array, Pairs]:
                 if keeps
                 else (scratch(f"{name} {turn}", size + VECTOR, found.computed)[:size] for name in ("extreme", "sum"))
             )
-            kernel("smooth.fold_lines" if one.ints[2] == 1 else "smooth.fold_rows")(
+            kernel("smooth.fold_lines" if one.inner == 1 else "smooth.fold_rows")(
                 cells, totals, extremes, sums, known, one.ints, one.zeros, one.mass, 0, (stop - start) * one.lines,
-                *at_hand(one.ints, found),
+                *at_hand(one, found),
             )  # fmt: skip
             if one.empty.size:
-                shape = ((stop - start) * one.lines, int(one.ints[1]), int(one.ints[2]))
+                shape = ((stop - start) * one.lines, int(one.ints[1]), one.inner)
                 extremes.reshape(shape)[:, one.empty] = 0
                 sums.reshape(shape)[:, one.empty] = 1
             cells, totals = extremes, sums
@@ -198,7 +204,7 @@ def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
     last = len(passes) - 1
     turns = range(last, -1, -1) if pulls else range(last + 1)
     # kept arrays may have come another way than from `fold`
-    if way is made and any(1 < one.ints[2] < made.lanes for one in passes):
+    if way is made and any(1 < one.inner < made.lanes for one in passes):
         z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
     result = roomy(math.prod(made.given) if pulls else math.prod(made.grid), found)
 
@@ -217,9 +223,9 @@ def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
                 target = room_of(made, way, result, start, stop)
             else:
                 target = scratch(f"moved {turn}", size + VECTOR, found.computed)[:size]
-            kernel("smooth.move_lines" if one.ints[2] == 1 else "smooth.move_rows")(
+            kernel("smooth.move_lines" if one.inner == 1 else "smooth.move_rows")(
                 *before, extremes, sums, arriving, target, None if pulls else True, turn == last, one.read, known, one.ints, 0,
-                (stop - start) * one.lines, *at_hand(one.ints, found),
+                (stop - start) * one.lines, *at_hand(one, found),
             )  # fmt: skip
             arriving = target
         hand_back(made, way, arriving, result, start, stop)
