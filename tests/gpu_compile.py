@@ -54,15 +54,15 @@ def calls():
     single, double, half = torch.float32, torch.float64, torch.bfloat16
     yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 4), single
     yield sg.MaxPool((3, 2), stride=2, padding=1, ceil_mode=True), (2, 4, 4), half
-    yield sg.MaxPool((6, 6), stride=1, padding=3), (2, 3, 3), single
-    yield sg.MaxPool((5, 4), stride=1, padding=2), (2, 8, 8), half
+    yield sg.MaxPool((6, 6), stride=1, padding=3), (2, 3, 24), single
+    yield sg.MaxPool((5, 4), stride=1, padding=2), (2, 8, 24), half
     yield sg.MaxPool((3, 3, 3), stride=1, padding=1), (2, 4, 4, 8), single
     yield sg.AvgPool((3, 3, 3), stride=1, padding=1), (2, 4, 4, 8), half
     yield sg.MaxPool((3, 2, 2), stride=1, padding=1), (2, 3, 3, 3), single
     yield sg.MaxPool((2, 2), dilation=2), (2, 5, 5), single
     yield sg.MaxPool((2, 2), ties="split"), (2, 5, 5), single
     yield sg.AvgPool((3, 3), stride=2, padding=1, count_include_pad=False), (2, 5, 5), single
-    yield sg.AvgPool((7, 6), stride=1, padding=3), (2, 3, 3), half
+    yield sg.AvgPool((7, 6), stride=1, padding=3), (2, 3, 24), half
     yield sg.AvgPool((4, 2, 2), stride=1), (2, 5, 3, 3), single
     yield sg.AvgPool((2, 2), dilation=2, padding=1, ceil_mode=True), (2, 4, 4), double
     yield sg.SmoothMaxPool((2, 2), stride=1, padding=1, beta=1.0), (2, 3, 3), single
@@ -72,6 +72,9 @@ def calls():
     yield sg.AdaptiveAvgPool((2, 2)), (2, 12, 13), double
     yield sg.GlobalMaxPool(2), (2, 9, 9), half
     yield sg.GlobalMaxPool(2, ties="split"), (2, 9, 9), single
+    yield sg.MaxPool((4, 5), stride=1, padding=2), (2, 7, 13), half
+    yield sg.AvgPool((4, 4), stride=1, padding=1), (2, 7, 7), double
+    yield sg.AvgPool((5, 5), stride=1, padding=2), (2, 13, 13), half
 
 
 def main():

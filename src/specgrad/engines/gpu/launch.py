@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .calls import Call
+from .kernels import planes as planes_kernels
 from .kernels import rows as rows_kernels
 from .kernels import smooth as smooth_kernels
 from .kernels import spread as spread_kernels
@@ -18,6 +19,7 @@ from .tiles import (
     columns_backward,
     columns_forward,
     divisor,
+    half_winners,
     lanes_of,
     packs,
     registers_for,
@@ -28,6 +30,7 @@ from .tiles import (
     sinks,
     step_down,
     streams,
+    whole_planes,
 )
 
 
@@ -82,9 +85,37 @@ def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any 
     call(x, y if low is None else low, y, kept[0] if kept else y, deep, scale(made, kind, y))
 
 
+def planes_words(made: Plan, held: tuple[int, int, int], dtype: Any) -> dict[str, Any]:
+    """What the kernels of `planes` are compiled for."""
+    planes, high, across = held
+    rows: Any = made.rows
+    columns: Any = made.columns
+    return {
+        "SIZE": rows.size,
+        "LENGTH": rows.length,
+        "TAPS": rows.kernel,
+        "BEFORE": rows.before,
+        "COLUMN_SIZE": columns.size,
+        "COLUMN_LENGTH": columns.length,
+        "COLUMN_TAPS": columns.kernel,
+        "COLUMN_BEFORE": columns.before,
+        "PLANES": planes,
+        "ROWS": high,
+        "COLUMNS": across,
+        "WIDE": made.wide,
+        "ACC": accumulator(dtype),
+        "num_warps": max(TUNE["lanes planes"] // 32, 1),
+    }
+
+
 def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
     rows: Any = made.rows
     columns: Any = made.columns
+    held = whole_planes(made, kind, x.element_size()) if low is None else None
+    if held is not None:
+        outer, group, _, row, _, _ = made.steps
+        words = {"KIND": kind, **planes_words(made, held, x.dtype)}
+        return Call(planes_kernels.fold, -(-made.outer // held[0]), (made.outer, made.groups, outer, group, row), words)
     kind = packs(made, kind, x.element_size(), low is not None)
     wide, together = columns_forward(made, kind, x.element_size())
     groups = -(-columns.length // wide)
@@ -97,8 +128,8 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         "PADDED": any(bool((axis.ranges().count < axis.kernel).any()) for axis in (rows, columns)),
     }
     if streams(made, kind):
-        per, blocks = segments(rows.length, rows.kernel)
-        block, warps = block_of(lanes)
+        per, blocks = segments(made, rows.length)
+        block, warps = block_of(lanes, TUNE["lanes inner" if made.inner > 1 and kind != "winners" else "lanes stream"])
         words |= {
             "STEP": step_down(made, kind, together),
             "ALONE": blocks == 1,
@@ -109,9 +140,10 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
     if sinks(made, kind):
         return sink_call(made, kind, x, wide, together, words)
     most = TUNE["rows deep" if made.depth and kind == "winners" else "rows small"]
-    most = min(max((registers_for(kind, x.element_size()) // wide - rows.kernel) // rows.stride + 1, 1), most)
+    most = min(max((registers_for(made, kind, x.element_size()) // wide - rows.kernel) // rows.stride + 1, 1), most)
     per, blocks = shared_evenly(rows.length, most)
-    block, warps = block_of(lanes, lanes_of(made, per))
+    half = half_winners(made, kind, x.element_size())
+    block, warps = block_of(lanes, TUNE["lanes half"] if half else lanes_of(made, per))
     used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
     alone = blocks == 1 and rows.size <= (per - 1) * rows.stride + rows.kernel
     words |= {
@@ -186,26 +218,28 @@ def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
 
 def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0) -> None:
     """Cotangents of sliding windows, in one call."""
-    rows: Any = made.rows
-    columns: Any = made.columns
-    if kind == "first" and not made.depth and rows.kernel > 1 and rows.stride == 1:
-        wide = columns_backward(made, kind, gx.element_size())[0]
-        if wide % columns.stride == 0:
-            call = made.once(
-                ("trail", gy.dtype, gx.dtype, low is not None), lambda: trail_call(made, gy, gx, low, low_taps)
-            )
-            call(gy, codes, gx, gx if low is None else low)
-            return
-    call = made.once(
-        ("spread", kind, gy.dtype, gx.dtype, low is not None), lambda: spread_call(made, kind, gy, gx, low, low_taps)
-    )
+    key = "spread", kind, gy.dtype, gx.dtype, low is not None
+    call = made.once(key, lambda: spread_call(made, kind, gy, gx, low, low_taps))
     depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
     given = (gy if t is None else t for t in (codes, gx, low))
     call(gy, *given, depth_readers, scale(made, kind, gy))
 
 
+def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
+    rows: Any = made.rows
+    columns: Any = made.columns
+    held = whole_planes(made, kind, gy.element_size()) if kind == "first" and low is None else None
+    if held is not None:
+        words = planes_words(made, held, gy.dtype)
+        return Call(planes_kernels.spread, -(-made.outer // held[0]), (made.outer,), words)
+    wide = columns_backward(made, kind, gx.element_size())[0]
+    if kind == "first" and not made.depth and rows.kernel > 1 and rows.stride == 1 and wide % columns.stride == 0:
+        return trail_call(made, gy, gx, low, low_taps)
+    return rows_call(made, kind, gy, gx, low, low_taps)
+
+
 def trail_call(made: Plan, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
-    """As `spread`, of the winners of windows that move down one row at a time."""
+    """Winners of windows that move down one row at a time."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, "first", gx.element_size())
@@ -213,7 +247,7 @@ def trail_call(made: Plan, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
     groups = -(-columns.size // wide)
     lanes = made.outer * groups * made.inner
     block, warps = block_of(lanes, lanes_of(made, rows.size))
-    per, blocks = segments(rows.size, rows.kernel)
+    per, blocks = segments(made, rows.size)
     words = {
         **common_words(made, gy.dtype, lanes, block, warps),
         **lane_words(made, wide, together, columns.before // columns.stride - candidates + 1, columns.size, low, low_taps),
@@ -226,8 +260,8 @@ def trail_call(made: Plan, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
     return Call(stream_kernels.trail, -(-lanes // block) * blocks, numbers, words)
 
 
-def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
-    """Some rows of cells."""
+def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
+    """Some rows of cells, of any sliding windows."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, kind, gx.element_size())

@@ -179,7 +179,8 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
         gy, codes = along(deep, gy, codes, rows.kernel * columns.kernel)
         spread_maximum(flat, gy, gx, codes)
         return
-    if flat_readers > tiles.TUNE["matches flat"] and not made.depth:
+    many = flat_readers > tiles.TUNE["matches flat"] and not made.depth
+    if many and tiles.whole_planes(made, "first", gy.element_size()) is None:
         if "axes" not in made.made:
             made.made["axes"] = (
                 dense(made, made.outer, rows, still(columns.length), made.inner),

@@ -1,7 +1,7 @@
 """Tiles: a small model of the geometry says how many rows and columns a program and a lane have; no measurement, no benchmark's shape.
 
 A lane has so many neighbouring columns that it reads sixteen bytes at once where they lie aligned, as far as registers allow what it holds
-or carries of each. Rows of windows that move one row at a time are streamed down long segments; others are held, a few at a time.
+or carries of each. Rows of windows that move one row at a time are streamed down long segments; others are held, a few at a time. Small planes are held whole.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ LONGEST = 32
 """Rows of a window that are held in registers at most; of columns, fewer than twice as many."""
 TUNE = {
     "lanes": 128,  # per program
+    "lanes stream": 64,  # where rows are streamed
+    "lanes half": 32,  # of winners of half floats
     "lanes short": 512,  # where a program has one or two rows only
     "lanes inner": 256,  # where neighbours in memory are of the inner batch, so that a thread has several of them
     "taps inner": 9,  # of rows and columns, up to which that pays
     "rows small": 8,  # rows of windows per program
-    "rows deep": 4,  # of winners, where windows have depth too
+    "rows deep": 1,  # of winners, where windows have depth too
     "rows max": 64,  # registers for rows
     "rows max half": 104,  # of half floats, whose vectors have twice the columns
     "rows winners": 40,
+    "rows winners half": 80,  # where windows move by one cell
     "rows packed": 104,
     "rows sum": 64,
     "rows smooth": 16,
     "wide winners": 27,  # registers for rows that are streamed
     "columns max": 8,  # columns of windows per lane, at most
     "columns winners": 4,
+    "columns winners half": 8,
     "columns packed": 8,
     "columns sum": 8,
     "columns smooth": 4,
@@ -51,9 +55,10 @@ TUNE = {
     "step low": 2,  # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one by one
     "rows low winners": 5,
     "rows low packed": 8,
-    "segment": 4,  # rows of a program, as a multiple of the window's
-    "segment large": 9,
-    "segment least": 28,
+    "segment": 8,  # rows of a program, as a multiple of the window's
+    "segment large": 9,  # of more than eight
+    "segment small": 14,  # rows of a program, where windows have up to three
+    "segment small inner": 28,
     "depth sink": 5,  # taps along each of three axes up to which these are folded in one call
     "depth sink winners": 3,
     "rows sink": 4,  # rows of a program that streams down the depth
@@ -62,13 +67,16 @@ TUNE = {
     "rows sink sum": 64,
     "segment sink": 13,  # planes of a program, as a multiple of the window's
     "segment sink sum": 6,
-    "cells smooth": 32,  # cells of four bytes in registers
+    "cells smooth": 48,  # cells of four bytes in registers
     "back small": 4,  # rows of cells per program
     "back inner": 2,
     "back weights": 8,
     "matches": 512,  # of cells with windows, in one step
     "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
     "matches deep": 27,
+    "plane": 16,  # rows and columns up to which whole planes are held
+    "plane taps": 4,  # rows of a window from which that pays for values of any plane, and any type
+    "lanes planes": 32,  # of a program that has whole planes: one warp, in which numbers change threads without waiting
     "lanes bins": 256,
     "rows bins": 14,
     "rows collect": 16,
@@ -163,13 +171,15 @@ def scale(made: Plan, kind: str, like: Any) -> Any:
 
 def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     """Lanes per program, and warps."""
-    return (block or TUNE["lanes"], 4) if lanes > 64 or not INTERPRETED else (32, 1)
+    block = block or TUNE["lanes"]
+    return (block, min(block // 32, 4)) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
 def lanes_of(made: Plan, rows: int) -> int:
-    """Lanes per program: four in a thread where it has few rows, or where neighbours in memory are of the inner batch."""
+    """Lanes per program: four in a thread where it has few rows of one plane, or where neighbours in memory are of the inner batch."""
     small = plane_taps(made) <= TUNE["taps inner"]
-    return TUNE["lanes inner" if made.inner % 16 == 0 and small else "lanes short" if rows <= 2 else "lanes"]
+    short = rows <= 2 and not made.depth
+    return TUNE["lanes inner" if made.inner % 16 == 0 and small else "lanes short" if short else "lanes"]
 
 
 def power_within(*numbers: int) -> int:
@@ -188,14 +198,23 @@ def packs(made: Plan, kind: str, size: int, low: bool) -> str:
     columns: Any = made.columns
     if kind != "winners" or size > 2 or low or not streams(made, kind):
         return kind
-    reach = (segments(rows.length, rows.kernel)[0] + 2 * rows.kernel) * columns.kernel
+    reach = (segments(made, rows.length)[0] + 2 * rows.kernel) * columns.kernel
     reach += TUNE["columns packed"] * columns.stride
     return "packed" if reach < LAST.value else kind
 
 
-def registers_for(kind: str, size: int) -> int:
+def half_winners(made: Plan, kind: str, size: int) -> bool:
+    """Whether these are winners of half floats in windows that move by one cell: they leave room for twice the columns."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    flat = not made.depth and made.inner == rows.stride == columns.stride == 1
+    return bool(flat and kind == "winners" and size == 2)
+
+
+def registers_for(made: Plan, kind: str, size: int) -> int:
     """How many numbers of rows a lane holds."""
-    return TUNE["rows max half" if kind == "max" and size == 2 else "rows " + kind]
+    half = (kind == "max" and size == 2) or half_winners(made, kind, size)
+    return TUNE["rows " + kind + (" half" if half else "")]
 
 
 def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
@@ -204,8 +223,9 @@ def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     columns: Any = made.columns
     outer, group, depth, row, column, _ = made.steps
     together, streamed = max(16 // size, 1), streams(made, kind)
-    registers = TUNE["wide winners"] if kind == "winners" and streamed else registers_for(kind, size)
-    most = below_power(min(registers // rows.kernel, columns.length, TUNE["columns " + kind]))
+    registers = TUNE["wide winners"] if kind == "winners" and streamed else registers_for(made, kind, size)
+    widest = TUNE["columns winners half" if half_winners(made, kind, size) else "columns " + kind]
+    most = below_power(min(registers // rows.kernel, columns.length, widest))
     if made.inner > 1:
         most = min(most, (2 if kind == "winners" and columns.kernel <= 3 else 4) // columns.stride)
         return max(most, 1) if columns.kernel > columns.stride else 1, 1
@@ -247,6 +267,23 @@ def streams(made: Plan, kind: str) -> bool:
     return bool(not made.depth and rows.stride == 1 and rows.kernel >= least)
 
 
+def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | None:
+    """(planes, rows, columns) that a program holds of small planes, whose windows move by one cell; None if it does not hold any."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    if made.depth or made.inner > 1 or made.steps[4] != 1 or rows.stride * columns.stride > 1 or not made.whole:
+        return None
+    if min(rows.kernel, columns.kernel) == 1 or (kind == "sum" and divisor(made)[0] != "all"):
+        return None
+    high, across = (triton.next_power_of_2(max(axis.size, axis.length)) for axis in (rows, columns))
+    if max(high, across) > TUNE["plane"] or 2 * rows.size * columns.size < high * across:
+        return None
+    large = size > 2 and min(high, across) == TUNE["plane"]
+    if kind in ("max", "sum") and rows.kernel < TUNE["plane taps"] and not large:
+        return None
+    return TUNE["lanes planes"] // max(high, across), high, across
+
+
 def one_depth(made: Plan) -> Sliding | None:
     """The depth, if it is one sliding axis that can be held in registers."""
     axis = made.depth[0] if len(made.depth) == 1 else None
@@ -274,9 +311,11 @@ def step_down(made: Plan, kind: str, together: int) -> int:
     return TUNE["step low" if low else "step"]
 
 
-def segments(length: int, taps: int) -> tuple[int, int]:
+def segments(made: Plan, length: int) -> tuple[int, int]:
     """(rows per program, programs): long enough that few rows are read twice."""
-    blocks = -(-length // max(TUNE["segment large" if taps > 8 else "segment"] * taps, TUNE["segment least"]))
+    taps, small = taps_of(made.rows), TUNE["segment small inner" if made.inner > 1 else "segment small"]
+    most = small if taps <= 3 else taps * TUNE["segment large" if taps > 8 else "segment"]
+    blocks = -(-length // most)
     per = -(-length // blocks)
     return per, -(-length // per)
 

@@ -51,33 +51,35 @@ def pieces(block, W: tl.constexpr, BLOCK: tl.constexpr):
     elif W == 2:
         a, b = tl.split(block)
         found = (a, b)
-    elif W == 4:
-        even, odd = tl.split(tl.reshape(block, (BLOCK, 2, 2)))
-        a, c = tl.split(even)
-        b, d = tl.split(odd)
-        found = (a, b, c, d)
     else:
-        even, odd = tl.split(tl.reshape(block, (BLOCK, 4, 2)))
-        a, c, e, g = pieces(even, 4, BLOCK)
-        b, d, f, h = pieces(odd, 4, BLOCK)
-        found = (a, b, c, d, e, f, g, h)
+        even, odd = tl.split(tl.reshape(block, (BLOCK, W // 2, 2)))
+        evens = pieces(even, W // 2, BLOCK)
+        odds = pieces(odd, W // 2, BLOCK)
+        found = ()
+        for i in tl.static_range(W // 2):
+            found = found + (evens[i], odds[i])
     return found
+
+
+@triton.jit
+def bits(parts, W: tl.constexpr):
+    """W parts, a power of two, side by side: as many more axes of length 2."""
+    if W == 1:
+        block = parts[0]
+    else:
+        even = ()
+        odd = ()
+        for i in tl.static_range(W // 2):
+            even = even + (parts[2 * i],)
+            odd = odd + (parts[2 * i + 1],)
+        block = tl.join(bits(even, W // 2), bits(odd, W // 2))
+    return block
 
 
 @triton.jit
 def stacked(parts, W: tl.constexpr, BLOCK: tl.constexpr):
     """What `pieces` undoes."""
-    if W == 1:
-        block = tl.reshape(parts[0], (BLOCK, 1))
-    elif W == 2:
-        block = tl.join(parts[0], parts[1])
-    elif W == 4:
-        block = tl.reshape(tl.join(tl.join(parts[0], parts[2]), tl.join(parts[1], parts[3])), (BLOCK, 4))
-    else:
-        even = stacked((parts[0], parts[2], parts[4], parts[6]), 4, BLOCK)
-        odd = stacked((parts[1], parts[3], parts[5], parts[7]), 4, BLOCK)
-        block = tl.reshape(tl.join(even, odd), (BLOCK, 8))
-    return block
+    return tl.reshape(bits(parts, W), (BLOCK, W))
 
 
 @triton.jit
@@ -135,6 +137,14 @@ def leads(old, new):
 def tied(cell, best):
     """Whether a cell is one of the maximal ones."""
     return (cell == best) | ((cell != cell) & (best != best))
+
+
+@triton.jit
+def quotient(code, taps: tl.constexpr, codes):
+    """code // taps of codes that were read from `codes`."""
+    if codes.dtype.element_ty == tl.uint8:
+        return (code * (65536 // taps + 1)) >> 16  # division of a byte, which the compiler would make of bytes
+    return code // taps
 
 
 @triton.jit

@@ -8,7 +8,7 @@ Columns are taken several at a time, for the same reason and for wide accesses.
 import triton
 import triton.language as tl
 
-from .common import both, divide, edges, lane, read_line, scaled, stacked, tap_range, write_line
+from .common import both, divide, edges, lane, quotient, read_line, scaled, stacked, tap_range, write_line
 from .folds import filled, slide_sum
 
 
@@ -172,11 +172,7 @@ def spread(
                     high = ()
                     rest = ()
                     for e in tl.static_range(WINDOWS):
-                        if codes.dtype.element_ty == tl.uint8:
-                            # division of a byte, which the compiler would make of bytes
-                            high = high + ((winners[e] * (65536 // LOW_TAPS + 1)) >> 16,)
-                        else:
-                            high = high + (winners[e] // LOW_TAPS,)
+                        high = high + (quotient(winners[e], LOW_TAPS, codes),)
                         rest = rest + (winners[e] - high[e] * LOW_TAPS,)
                     winners = (high, rest)
                 elif DEEP or not FIXED:

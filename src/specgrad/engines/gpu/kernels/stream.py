@@ -8,7 +8,7 @@ have not met all their windows are carried. A step reads STEP rows before it wri
 import triton
 import triton.language as tl
 
-from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, write_line
+from .common import both, clamped, edges, lane, outer_offset, quotient, read_line, stacked, write_line
 from .folds import doubtful, filled, lead, lowest, note_values, unnoted
 from .rows import finish, fold_columns, reach, retrace
 from .spread import match_cell
@@ -151,7 +151,7 @@ def slide(
 
 @triton.jit
 def trail(
-    gy, codes, gx, low,
+    gy, codes, gx, low, depth_readers, scale,
     lanes, inner, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
@@ -207,11 +207,7 @@ def trail(
                 high = ()
                 rest = ()
                 for e in tl.static_range(WINDOWS):
-                    if codes.dtype.element_ty == tl.uint8:
-                        # division of a byte, which the compiler would make of bytes
-                        high = high + ((won[e] * (65536 // LOW_TAPS + 1)) >> 16,)
-                    else:
-                        high = high + (won[e] // LOW_TAPS,)
+                    high = high + (quotient(won[e], LOW_TAPS, codes),)
                     rest = rest + (won[e] - high[e] * LOW_TAPS,)
                 winners = winners + ((high, rest),)
             else:
