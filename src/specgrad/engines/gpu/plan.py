@@ -117,7 +117,9 @@ class Plan:
         )
 
     def _numbers(self) -> Any:
-        return np.array([float(getattr(self.op, "beta", 1))])
+        """β, and what it is of binary exponents."""
+        beta = float(getattr(self.op, "beta", 1))
+        return np.array([beta, beta * math.log2(math.e)])
 
     def _scale(self) -> Any:
         """What an average is divided by where all windows have the same, and its reciprocal."""

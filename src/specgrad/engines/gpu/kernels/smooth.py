@@ -51,6 +51,7 @@ def smooth(
     beta = tl.load(numbers).to(ACC)
     sign = tl.where(beta < 0, -1, 1).to(ACC)
     beta = beta * sign
+    binary = tl.load(numbers + 1).to(ACC) * sign
     peaks = filled(float("-inf"), ROWS * V, BLOCK, ACC)
     totals = filled(0, ROWS * V, BLOCK, ACC)
     for t in range(depth_taps):
@@ -91,7 +92,7 @@ def smooth(
                 for i in tl.static_range(TAPS):
                     for j in tl.static_range(COLUMN_TAPS):
                         cell = cells[(o * STRIDE + i) * CELLS + v * COLUMN_STRIDE + j]
-                        total += tl.exp(beta * (cell - shift))
+                        total += tl.exp2(binary * (cell - shift))
                 if DEEP:
                     peak, total = joined(peaks[o * V + v], totals[o * V + v], peak, total, beta)
                 new_peaks = new_peaks + (peak,)
@@ -134,7 +135,7 @@ def smooth(
 
 
 @triton.jit
-def weigh_column(sums, cells, gy, pivots, totals, allowed, beta, step, line, lines, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
+def weigh_column(sums, cells, gy, pivots, totals, allowed, binary, step, line, lines, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
     """Add the weighted cotangents of one column of smooth maxima."""
     shares = ()
     shifts = ()
@@ -150,7 +151,7 @@ def weigh_column(sums, cells, gy, pivots, totals, allowed, beta, step, line, lin
         for c in tl.static_range(READERS):
             if i % STRIDE + c * STRIDE < TAPS:
                 real = both(allowed, (line + i // STRIDE + READERS - 1 - c >= 0) & (line + i // STRIDE + READERS - 1 - c < lines))  # fmt: skip
-                weight = tl.exp(beta * (cells[i] - shifts[i // STRIDE + READERS - 1 - c]))
+                weight = tl.exp2(binary * (cells[i] - shifts[i // STRIDE + READERS - 1 - c]))
                 sum_of += tl.where(real, weight * shares[i // STRIDE + READERS - 1 - c], 0)
         new = new + (sum_of,)
     return new
@@ -177,7 +178,7 @@ def weigh(
     step = columns_out * inner
     sums = filled(0, CELLS, BLOCK, ACC)
     cells = ()
-    beta = tl.load(numbers).to(ACC)
+    binary = tl.load(numbers + 1).to(ACC)
     row = padded_row - rows_before
     if WIDE:
         row = row.to(tl.int64)
@@ -196,7 +197,7 @@ def weigh(
         for c in tl.static_range(COLUMN_READERS):
             allowed = reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
             place = base + (newest - c) * inner
-            sums = weigh_column(sums, cells, gy + place, pivots + place, totals + place, allowed, beta, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
+            sums = weigh_column(sums, cells, gy + place, pivots + place, totals + place, allowed, binary, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
     target = ((outer * depths + depth) * rows + padded_row - rows_before) * columns + column
     target = target * inner + within
     for i in tl.static_range(CELLS):
