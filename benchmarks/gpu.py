@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # whole cases are compiled side by side instead
+
 import torch
 import torch._functorch.config as functorch_config
 import torch.nn.functional as F  # noqa: N812 - its customary name
@@ -31,6 +33,9 @@ import triton
 import specgrad as sg
 from specgrad.engines import gpu
 
+functorch_config.donated_buffer = (
+    False  # or a compiled backward could not be run again; it is part of what the cache goes by
+)
 RULES = ("forward", "keep", "backward")
 
 
@@ -184,6 +189,7 @@ def first_calls(index):
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begun
     del y, kept
+    torch._dynamo.reset()  # or shapes of earlier cases would make this one's dynamic: another graph than the main process compiles
     try:
         function = torch.compile(peer(workload.op))
         with torch.no_grad():
@@ -200,7 +206,7 @@ def warmed(indices, processes):
     if processes < 1:
         return {}
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context, max_tasks_per_child=1) as pool:
+    with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
         return dict(zip(indices, pool.map(first_calls, indices), strict=True))
 
 
@@ -339,7 +345,6 @@ def main():
     parser.add_argument("--no-compile", action="store_true")
     options = parser.parse_args()
     begun = time.perf_counter()
-    functorch_config.donated_buffer = False  # or a compiled backward could not be run again
     speed = bandwidth()
     driver = subprocess.run(
         ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True
@@ -356,6 +361,7 @@ def main():
     cells = []
     chosen = [i for i, (w, _, _) in enumerate(cases()) if options.only in w.name]
     firsts = warmed(chosen, options.warm)
+    print(f"compiled ahead in {time.perf_counter() - begun:.0f} s")
     print(f"{'':44}{'':10}{'ms':>9}{'× limit':>9}{'× eager':>9}{'× compile':>10}")
     for index in chosen:
         workload, dtype, layout = cases()[index]
