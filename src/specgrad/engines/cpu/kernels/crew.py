@@ -51,15 +51,33 @@ def _wait(builder, cell):
     builder.position_at_end(over)
 
 
+def _counted(given):
+    """The names of those arguments that count references to an array, which are the first of its parts: two addresses of bytes, two integers and
+    where its cells are."""
+    kinds = {argument.name: argument.type for argument in given}
+    return {
+        name
+        for name in kinds
+        if name.endswith(".0")
+        and [kinds.get(f"{name[:-1]}{part}") for part in range(4)] == [_byte, _byte, _word, _word]
+        and isinstance(kinds.get(f"{name[:-1]}4"), ir.PointerType)
+    }
+
+
 def _runs_again(builder):
-    """A function that runs the kernel being built with another turn, its last argument, and the arguments that are stored for it."""
+    """A function that runs the kernel being built with another turn, its last argument, and the arguments that are stored for it. Arrays outlive the
+    call, so it counts no references: threads that count the same ones wait for one another."""
     kernel, given = builder.function, builder.function.args[2:-1]
     kinds = ir.LiteralStructType([argument.type for argument in given])
     again = ir.Function(builder.module, _again, kernel.name + ".again")
     again.linkage = "internal"
     inside = ir.IRBuilder(again.append_basic_block())
     stored = inside.bitcast(again.args[0], kinds.as_pointer())
-    loaded = [inside.load(cgutils.gep_inbounds(inside, stored, 0, i)) for i in range(len(given))]
+    counted = _counted(given)
+    loaded = [
+        argument.type(None) if argument.name in counted else inside.load(cgutils.gep_inbounds(inside, stored, 0, i))
+        for i, argument in enumerate(given)
+    ]
     results = [inside.alloca(argument.type.pointee) for argument in kernel.args[:2]]
     inside.call(kernel, [*results, *loaded, again.args[1]])
     inside.ret_void()
