@@ -10,8 +10,7 @@ import pytest
 import specgrad as sg
 from specgrad.engines.cpu import together as crew
 from specgrad.engines.cpu.kernels.compiling import compiled
-from specgrad.engines.cpu.kernels.crew import disband, enlist, part_of
-from specgrad.engines.cpu.kernels.vectors import take
+from specgrad.engines.cpu.kernels.crew import disband, enlist, part_of, take
 
 
 @compiled

@@ -9,24 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .access import at, get, get_with, lanes, put, put_end
 from .compiling import compiled, inline
-from .crew import disband, enlist
+from .crew import disband, enlist, take
 from .rows import fill
-from .vectors import (
-    at,
-    either,
-    equals,
-    get,
-    get_with,
-    lanes,
-    put,
-    put_end,
-    quotient,
-    splat,
-    take,
-    zipped_high,
-    zipped_low,
-)  # fmt: skip
+from .vectors import either, equals, quotient, splat, zipped_high, zipped_low
 
 
 @inline

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from .access import at
 from .compiling import compiled
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import copy
-from .vectors import at, take
 
 
 @compiled

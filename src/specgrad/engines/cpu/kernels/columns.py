@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from numba import njit
 
+from .access import at
 from .compiling import compiled
 from .rows import copy, fill, into2
-from .vectors import at
 
 
 @njit(nogil=True, inline="always")

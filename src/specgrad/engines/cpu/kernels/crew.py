@@ -17,8 +17,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from .access import at
 from .compiling import compiled, inline
-from .vectors import at
 
 LINE = 8  # integers of a cache line
 GATE, CODE, OPERANDS, OVER, WAKE, DONE, OWNED = 0, LINE, LINE + 1, LINE + 2, 2 * LINE, 3 * LINE, 4 * LINE
@@ -142,6 +142,17 @@ def disband(typingctx, counter, crew, turn, says):
         return builder.icmp_signed("!=", builder.load(tasks(2)), _word(0))
 
     return types.boolean(counter, crew, turn, types.boolean), codegen
+
+
+@intrinsic
+def take(typingctx, counter):
+    """The number of the next task, which no other thread is given."""
+
+    def codegen(context, builder, signature, args):
+        cell = make_array(counter)(context, builder, args[0]).data
+        return builder.atomic_rmw("add", cell, ir.IntType(64)(1), "monotonic")
+
+    return types.intp(counter), codegen
 
 
 @inline

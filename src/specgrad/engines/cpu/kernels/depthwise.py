@@ -7,10 +7,11 @@ vector; padding is multiplied here, so weights must be finite.
 
 from __future__ import annotations
 
+from .access import at, get, lanes, put
 from .compiling import compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import copy, fill, lay_out
-from .vectors import at, get, lanes, multiply_add, put, splat, sum_of, take
+from .vectors import multiply_add, splat, sum_of
 
 
 @inline

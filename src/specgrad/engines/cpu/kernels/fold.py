@@ -10,8 +10,9 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
+from .access import at, get, lanes, put
 from .compiling import PART, compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import (
     copy,
     fill,
@@ -29,20 +30,7 @@ from .rows import (
     slide,
     transpose,
 )
-from .vectors import (
-    at,
-    combine,
-    evens,
-    get,
-    is_watched,
-    lanes,
-    odds,
-    put,
-    quotient,
-    splat,
-    take,
-    watch,
-)
+from .vectors import combine, evens, is_watched, odds, quotient, splat, watch
 
 FEW = 7  # windows of up to so many rows are folded directly
 

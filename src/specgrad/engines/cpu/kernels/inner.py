@@ -13,26 +13,11 @@ import math
 
 import numpy as np
 
+from .access import at, fetch, get, get_with, lanes, put
 from .compiling import compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import copy, fill
-from .vectors import (
-    at,
-    beats,
-    either,
-    equals,
-    exceeds,
-    fetch,
-    get,
-    get_with,
-    greater,
-    lanes,
-    plus,
-    put,
-    quotient,
-    splat,
-    take,
-)
+from .vectors import beats, either, equals, exceeds, greater, plus, quotient, splat
 
 FEW = 32  # taps of a window whose leaders stay in registers
 SOME = 8  # taps of a larger one that are gone through before leaders are put back

@@ -5,9 +5,9 @@ The last block begins where it still is full: planes in it that the block before
 
 from __future__ import annotations
 
+from .access import at
 from .compiling import compiled
 from .rows import transpose
-from .vectors import at
 
 
 @compiled

@@ -12,8 +12,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from .access import at, get, lanes, put, transpose4
 from .compiling import PART, inline
-from .vectors import BITS, Vector, at, combine, combined, evens, get, lanes, odds, put, transpose4
+from .vectors import BITS, Vector, combine, combined, evens, odds
 
 
 @intrinsic

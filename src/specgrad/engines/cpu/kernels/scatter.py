@@ -7,10 +7,10 @@ before it to reach memory, and neighbouring windows often share their winner: so
 
 from __future__ import annotations
 
+from .access import at
 from .compiling import compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import fill, place, widen, write_out
-from .vectors import at, take
 
 
 @compiled

@@ -10,26 +10,11 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
+from .access import at, get, lanes, put, put_end
 from .compiling import PART, compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import fill, fold2_here, fold3_here, is_plain
-from .vectors import (
-    at,
-    combine,
-    evens,
-    get,
-    is_watched,
-    lanes,
-    odds,
-    put,
-    put_end,
-    quotient,
-    splat,
-    take,
-    watch,
-    zipped_high,
-    zipped_low,
-)  # fmt: skip
+from .vectors import combine, evens, is_watched, odds, quotient, splat, watch, zipped_high, zipped_low
 
 
 def finish(folded, divisor, reciprocal, maximum):

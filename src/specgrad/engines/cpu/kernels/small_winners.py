@@ -8,23 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .access import at, get, get_with, lanes, put
 from .compiling import compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import copy, fill
-from .vectors import (
-    at,
-    beats,
-    either,
-    evens,
-    get,
-    get_with,
-    lanes,
-    odds,
-    plus,
-    put,
-    splat,
-    take,
-)  # fmt: skip
+from .vectors import beats, either, evens, odds, plus, splat
 
 
 @inline

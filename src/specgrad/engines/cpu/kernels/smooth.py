@@ -14,25 +14,11 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
+from .access import at, get, lanes, put
 from .compiling import PART, compiled, inline
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
-from .vectors import (
-    any_of,
-    at,
-    both,
-    differs,
-    either,
-    equals,
-    exceeds,
-    get,
-    greater,
-    lanes,
-    put,
-    splat,
-    zipped_high,
-    zipped_low,
-)
+from .vectors import any_of, both, differs, either, equals, exceeds, greater, splat, zipped_high, zipped_low
 
 
 @inline

@@ -7,8 +7,9 @@ counts, tangents and cotangents of tied cells go along the same chain as the max
 
 from __future__ import annotations
 
+from .access import at
 from .compiling import compiled, inline
-from .vectors import at, greater
+from .vectors import greater
 
 
 @inline

@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from .access import at, fetch, get, lanes, put
 from .compiling import compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import is_plain
 from .small import finish
 from .vectors import (
     any_of,
-    at,
     combine,
     either,
     equals,
     evens,
     exceeds,
-    fetch,
     first_cell,
-    get,
     greater,
     is_watched,
-    lanes,
     odds,
-    put,
     splat,
-    take,
     watch,
-)  # fmt: skip
+)
 
 AHEAD = 128  # cells that are asked for before they are needed, vectors of them
 

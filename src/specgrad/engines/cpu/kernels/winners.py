@@ -11,10 +11,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from .access import at, get, get_with, lanes, put
 from .compiling import PART, compiled, inline
-from .crew import disband, enlist, part_of
+from .crew import disband, enlist, part_of, take
 from .rows import copy, fill, lay_out, place, read, settle, transpose
-from .vectors import at, beats, either, get, get_with, lanes, plus, put, splat, take
+from .vectors import beats, either, plus, splat
 
 FEW = 7
 
