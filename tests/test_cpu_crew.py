@@ -85,10 +85,3 @@ def test_a_crew_that_is_dismissed_goes_and_its_callers_work_alone(met, monkeypat
     crew._crew.dismiss()
     assert not any(member.is_alive() for member in members)
     assert met(3)[0] == {0}
-
-
-def test_a_crew_is_one_layout():
-    from specgrad.engines.cpu.kernels import crew as inside
-
-    assert (inside.OVER, inside.WAKE, inside.DONE) == (crew.OVER, crew.WAKE, crew.DONE)
-    assert inside.OWNED + inside.LINE == crew.SIZE

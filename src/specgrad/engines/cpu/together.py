@@ -20,8 +20,8 @@ from ... import threads
 from ...memory import LINE
 from .cells import KEPT, Array
 from .compiled import kernel
+from .kernels.mailbox import DONE, OVER, SIZE, WAKE
 
-SIZE, OVER, WAKE, DONE = 40, 10, 16, 24  # integers of a crew, and where some of them are: as in kernels.crew
 NATIVE = sys.platform == "linux"
 _system = ctypes.CDLL(None) if NATIVE else None  # once: a forked child must not wait for the loader
 

@@ -5,7 +5,7 @@ code and of its arguments with the crew; each of the others that wakes runs the 
 the scratch. Each that comes wakes two more: many cores are reached soon, and short work wakes few. One call at a time has the crew; others
 that run meanwhile do their work alone.
 
-A crew is an array of integers, a cache line apart where different threads write them. Its gate counts in one integer who is present, how
+A crew is an array of integers (`mailbox`). Its gate counts in one integer who is present, how
 many places are left and whether it is open, so that nobody can come to a call that has ended, nor leave unseen.
 """
 
@@ -19,9 +19,8 @@ from numba.np.arrayobj import make_array
 
 from .access import at
 from .compiling import compiled, inline
+from .mailbox import CODE, DONE, GATE, OPERANDS, OVER, OWNED, WAKE
 
-LINE = 8  # integers of a cache line
-GATE, CODE, OPERANDS, OVER, WAKE, DONE, OWNED = 0, LINE, LINE + 1, LINE + 2, 2 * LINE, 3 * LINE, 4 * LINE
 PLACE, OPEN = 1 << 16, 1 << 32  # of the gate; below are those who are present
 
 _word, _byte = ir.IntType(64), ir.IntType(8).as_pointer()

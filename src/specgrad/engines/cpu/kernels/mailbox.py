@@ -1,0 +1,5 @@
+"""Where in a crew's array of integers each of them stands; a cache line apart where different threads write them."""
+
+LINE = 8  # integers of a cache line
+GATE, CODE, OPERANDS, OVER, WAKE, DONE, OWNED = 0, LINE, LINE + 1, LINE + 2, 2 * LINE, 3 * LINE, 4 * LINE
+SIZE = 5 * LINE
