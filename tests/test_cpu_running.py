@@ -100,12 +100,16 @@ def test_a_new_geometry_compiles_nothing():
         op = sg.MaxPool((k, k), stride=s, padding=p)
         op.vjp((x,), op(x))
         sg.avg_pool2d(x, k, stride=s, padding=p, count_include_pad=False)
+    sg.MaxPool((3, 3), stride=2).vjp(
+        (x[:, :8, :9],), np.ones((2, 3, 4), np.float32)
+    )  # fewer windows than a vector's cells
     names = (
         "fold.fold_windows",
         "small.fold_small",
         "winners.find_winners",
         "small_winners.find_small_winners",
         "scatter.scatter_winners",
+        "landing.land",
     )
     before = [len(kernel(name).signatures) for name in names]
     for k, s, d, size in ((2, 2, 1, 30), (5, 3, 2, 41), (11, 1, 1, 23), (13, 4, 1, 40), (4, 1, 3, 20), (3, 2, 1, 8)):

@@ -11,6 +11,7 @@ import numpy as np
 from ...memory import empty
 from ...memory import room as room_of
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
+from .landing import landing, scattering
 from .passes import Pass
 from .plan import Plan
 from .reads import offsets
@@ -237,9 +238,14 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
             flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[where] = 0
         walk_inside("inner.pull_inner", made, (arriving, codes, flat, found.zero), None)
         return gx
-    ints, size = made.scattering
+    ints, size = scattering(made)
     if made.is_sparse:
         together("scatter.sow_winners", (arriving, codes, flat, ints, *made.in_input), made.plane_tasks)
+        return gx
+    lands = landing(made)
+    if lands is not None:
+        room = ("places", lands.room, lands.terms.dtype)
+        together("landing.land", (arriving, codes, flat, *lands[:4]), made.plane_tasks, room)
         return gx
     told = (arriving, codes, flat, found.zero, ints, *made.in_input)
     together("scatter.scatter_winners", told, made.plane_tasks, ("cells", size, found.computed))

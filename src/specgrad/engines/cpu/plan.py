@@ -27,7 +27,6 @@ from .passes import (
 )
 from .reads import FEW, SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
 
-NEAR, FAR = 1 << 14, 1 << 17  # cells that fit in the nearest cache, and in the second
 SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
@@ -301,12 +300,16 @@ class Plan:
     @functools.cached_property
     def codes(self) -> int:
         """How many codes winners have; the next one stands for none."""
-        return math.prod(r.reach for r in self.reads[:-1]) * self.reads[-1].nominal
+        return math.prod(self.code_lengths)
+
+    @functools.cached_property
+    def code_lengths(self) -> Shape:
+        """How many values each digit of a code has: cells of an axis, but of the last one taps."""
+        return (*(r.reach for r in self.reads[:-1]), self.reads[-1].nominal)
 
     def places(self, step: Shape) -> tuple[Integers, Integers, Integers, Integers]:
         """Where winners lie, for spatial strides `step`: offsets by code, and bases of leading axes, rows and columns."""
-        lengths = (*(r.reach for r in self.reads[:-1]), self.reads[-1].nominal)
-        by_code = offsets(lengths, (*step[:-1], step[-1] * self.reads[-1].step))
+        by_code = offsets(self.code_lengths, (*step[:-1], step[-1] * self.reads[-1].step))
         *leading, rows, columns = [np.zeros(1, np.int64), *(r.start * s for r, s in zip(self.reads, step, strict=True))]
         heads = functools.reduce(lambda a, b: (a[:, None] + b).reshape(-1), leading or [SINGLE])
         return by_code, heads, rows, columns
@@ -315,21 +318,6 @@ class Plan:
     def in_input(self) -> tuple[Integers, Integers, Integers, Integers]:
         """`places` in one plane of an input that lies in the order seen."""
         return self.places(strides((*(axis.size for axis in self.axes), self.seen.inner))[:-1])
-
-    @functools.cached_property
-    def scattering(self) -> tuple[Integers, int]:
-        """The numbers of the kernel that scatters cotangents to winners, and its scratch.
-
-        It fills four planes at once where windows overlap, so that sums need not wait for one another, and what they write fits in the nearest
-        cache; else a plane is filled apart if it fits in the second: lines that were cleared may have left it before they are met again.
-        """
-        by_code, _, _, columns = self.in_input
-        reach = int(by_code[-1] + columns.max(initial=0)) + self.seen.inner
-        near = self.overlaps and 4 * reach <= NEAR
-        wide = self.seen.inner * columns.size >= math.prod(self.grid[1:])
-        apart = self.half > 0 or (not near and self.plane <= FAR and not wide)
-        numbers = [self.codes, self.seen.inner, self.plane, reach, self.half, bool(self.empty), near, apart]
-        return np.array(numbers), self.plane if apart else 0
 
     @functools.cached_property
     def is_sparse(self) -> bool:

@@ -1,14 +1,13 @@
 """What winners are for: tangents, cotangents and flat indices.
 
 A winner's cell is base(window) + offsets[code]; a table per axis gives the bases. Each input plane is filled, in the cache, by the
-windows that won there, in one fixed order whatever the number of threads; the code `none` has no cell. A sum must not wait for the one
-before it to reach memory, and neighbouring windows often share their winner: so several planes are filled side by side.
+windows that won there, in one fixed order whatever the number of threads; the code `none` has no cell. Most cotangents go another way (`landing`).
 """
 
 from __future__ import annotations
 
 from .access import at
-from .compiling import compiled, inline
+from .compiling import compiled
 from .crew import disband, enlist, part_of, take
 from .rows import fill, place, widen, write_out
 
@@ -37,90 +36,39 @@ def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases,
     disband(counter, crew, turn, False)
 
 
-@inline
-def clear(gx, planes, plane, cleared, edge):
-    """Let the planes be 0 up to an edge."""
-    for p in range(planes):
-        fill(at(gx, p * plane + cleared), edge - cleared, 0)
-
-
-@inline
-def scatter_row(base, arriving, codes, columns, column_bases, offsets, half, sample, checked, none):
-    """Add a row of cotangents to the cells that won; `checked`: some have none."""
-    for c in range(columns):
-        code = codes[c]
-        if not checked or code != none:
-            base[column_bases[c] + offsets[code]] += widen(arriving[c], half, sample)
-
-
-@inline
-def scatter_rows(base, arriving, codes, columns, column_bases, offsets, half, sample, checked, none, plane, cells):
-    """The same of four planes."""
-    base1, arriving1, codes1 = at(base, plane), at(arriving, cells), at(codes, cells)
-    base2, arriving2, codes2 = at(base1, plane), at(arriving1, cells), at(codes1, cells)
-    base3, arriving3, codes3 = at(base2, plane), at(arriving2, cells), at(codes2, cells)
-    for c in range(columns):
-        column, code, code1, code2, code3 = column_bases[c], codes[c], codes1[c], codes2[c], codes3[c]
-        if not checked or code != none:
-            base[column + offsets[code]] += widen(arriving[c], half, sample)
-        if not checked or code1 != none:
-            base1[column + offsets[code1]] += widen(arriving1[c], half, sample)
-        if not checked or code2 != none:
-            base2[column + offsets[code2]] += widen(arriving2[c], half, sample)
-        if not checked or code3 != none:
-            base3[column + offsets[code3]] += widen(arriving3[c], half, sample)
-
-
 @compiled
 def scatter_winners(
     gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, tasks, counter, rooms, crew, turn
 ):
-    """gx = at each cell the sum of the cotangents of the windows that it won; `near`: four planes at once, `apart`: one, in scratch."""
-    none, inner, plane, reach, half, checked = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] != 0
-    near, apart = ints[6] != 0, ints[7] != 0
+    """gx = at each cell the sum of the cotangents of the windows that it won; `apart`: a plane is filled in scratch first."""
+    none, inner, plane, reach, half, apart = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] != 0
     columns, scratch = column_bases.size, part_of(rooms, turn)
     cells = heads.size * row_bases.size * columns * inner
     t = enlist(counter, crew, turn)
     while t < len(tasks):
-        outer, stop = tasks[t, 0], tasks[t, 1]
-        while outer < stop:
-            together = 4 if near and inner == 1 and half == 0 and stop - outer >= 4 else 1
-            target = scratch if apart else place(gx, outer * plane, scratch)
-            cleared = 0
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            target, cleared = scratch if apart else place(gx, outer * plane, scratch), 0
             cell = outer * cells
             for head in heads:
                 for row in row_bases:
-                    edge = min(plane, head + row + reach)
-                    if edge > cleared:
-                        clear(target, together, plane, cleared, edge)
-                        cleared = edge
+                    edge = max(min(plane, head + row + reach), cleared)
+                    fill(at(target, cleared), edge - cleared, 0)
+                    cleared = edge
                     own, arriving, base = at(codes, cell), at(gy, cell), at(target, head + row)
-                    if together == 4:
-                        if checked:
-                            scatter_rows(
-                                base, arriving, own, columns, column_bases, offsets, half, sample, True, none, plane, cells
-                            )  # fmt: skip
-                        else:
-                            scatter_rows(
-                                base, arriving, own, columns, column_bases, offsets, half, sample, False, none, plane, cells
-                            )  # fmt: skip
-                    elif inner == 1:
-                        if checked:
-                            scatter_row(base, arriving, own, columns, column_bases, offsets, half, sample, True, none)
-                        else:
-                            scatter_row(base, arriving, own, columns, column_bases, offsets, half, sample, False, none)
+                    if inner == 1:
+                        for c in range(columns):
+                            if own[c] != none:
+                                base[column_bases[c] + offsets[own[c]]] += widen(arriving[c], half, sample)
                     else:
                         for c in range(columns):
-                            for i in range(inner):
-                                code = own[c * inner + i]
-                                if code != none:
-                                    won = column_bases[c] + offsets[code] + i
-                                    base[won] += widen(arriving[c * inner + i], half, sample)
+                            for i in range(c * inner, (c + 1) * inner):
+                                if own[i] != none:
+                                    won = column_bases[c] + offsets[own[i]] + i - c * inner
+                                    base[won] += widen(arriving[i], half, sample)
                     cell += columns * inner
-            clear(target, together, plane, cleared, plane)
+            fill(at(target, cleared), plane - cleared, 0)
             if apart:
                 write_out(target, plane, half, gx, outer * plane)
-            outer += together
         t = take(counter)
     disband(counter, crew, turn, False)
 

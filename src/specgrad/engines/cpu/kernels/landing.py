@@ -1,0 +1,139 @@
+"""Where cotangents land: the sum of each into the cell that won its window, in windows that may share their winners.
+
+The place of a winner is a sum over the digits of its code, which are the taps of the axes: place = base + code·a + Σ (code div d)·b, by vectors, a
+division being a product and a shift. Cells are then added one by one, so everything else is done before, to leave the time to that. A sum must
+not wait for the one before it to reach memory, and neighbouring windows often share their winner: so four planes are filled side by side
+where they fit in the nearest cache. The order is fixed, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .access import at, get, get_with, lanes, put
+from .compiling import compiled, inline
+from .crew import disband, enlist, part_of, take
+from .rows import fill
+from .vectors import Vector, splat
+
+
+@intrinsic
+def as_wide(typingctx, narrow, other):
+    """A vector of unsigned integers in the type of another's cells."""
+
+    def codegen(context, builder, signature, args):
+        kind = context.get_value_type(other)
+        return args[0] if args[0].type == kind else builder.zext(args[0], kind)
+
+    return Vector(other.dtype, narrow.lanes)(narrow, other), codegen
+
+
+@intrinsic
+def shifted(typingctx, vector, by):
+    """An unsigned vector divided by powers of two."""
+
+    def codegen(context, builder, signature, args):
+        return builder.lshr(*args)
+
+    return vector(vector, vector), codegen
+
+
+@intrinsic
+def four(typingctx, places, i):
+    """Four places from the i-th on, fetched by as few instructions as there are words of 64 bits."""
+    bits = places.dtype.bitwidth
+
+    def codegen(context, builder, signature, args):
+        word, found = ir.IntType(64), []
+        start = builder.bitcast(builder.gep(args[0], [args[1]]), word.as_pointer())
+        for turn in range(bits // 16):
+            loaded = builder.load(builder.gep(start, [word(turn)]))
+            loaded.align = bits // 8
+            for low in range(0, 64, bits):
+                found.append(builder.and_(builder.lshr(loaded, word(low)), word((1 << bits) - 1)))
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(types.intp, 4)(places, types.intp), codegen
+
+
+@inline
+def locate(places, codes, bases, n, terms):
+    """places = where winners lie, of n windows with these bases; n is a vector's worth at least."""
+    step = lanes(places)
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        place = get(bases, i)
+        code = as_wide(get_with(codes, i, place), place)
+        place = place + code * splat(terms[0], place)
+        for t in range(1, terms.size, 3):
+            digit = shifted(code * splat(terms[t], place), splat(terms[t + 1], place))
+            place = place + digit * splat(terms[t + 2], place)
+        put(places, i, place)
+
+
+@inline
+def add(target, places, arriving, n):
+    """target[places[i]] += arriving[i], one after the other."""
+    for i in range(0, n - 3, 4):
+        a, b, c, d = four(places, i)
+        to_a, to_b, to_c, to_d = arriving[i], arriving[i + 1], arriving[i + 2], arriving[i + 3]
+        target[a] += to_a
+        target[b] += to_b
+        target[c] += to_c
+        target[d] += to_d
+    for i in range(n - n % 4, n):
+        target[places[i]] += arriving[i]
+
+
+@inline
+def add_to_both(target, other, places, others_places, arriving, others, n):
+    """As `add`, of two planes: both are read before one is written, which for all that is known here could be any cell."""
+    for i in range(0, n - 3, 4):
+        at_target, at_other = four(places, i), four(others_places, i)
+        a0, a1, a2, a3 = arriving[i], arriving[i + 1], arriving[i + 2], arriving[i + 3]
+        b0, b1, b2, b3 = others[i], others[i + 1], others[i + 2], others[i + 3]
+        a0, b0 = target[at_target[0]] + a0, other[at_other[0]] + b0
+        target[at_target[0]], other[at_other[0]] = a0, b0
+        a1, b1 = target[at_target[1]] + a1, other[at_other[1]] + b1
+        target[at_target[1]], other[at_other[1]] = a1, b1
+        a2, b2 = target[at_target[2]] + a2, other[at_other[2]] + b2
+        target[at_target[2]], other[at_other[2]] = a2, b2
+        a3, b3 = target[at_target[3]] + a3, other[at_other[3]] + b3
+        target[at_target[3]], other[at_other[3]] = a3, b3
+    for i in range(n - n % 4, n):
+        target[places[i]] += arriving[i]
+        other[others_places[i]] += others[i]
+
+
+@compiled
+def land(gy, codes, gx, ints, terms, bases, chunks, tasks, counter, rooms, crew, turn):
+    """gx = at each cell the sum of the cotangents of the windows that it won.
+
+    A chunk is some neighbouring windows of a plane: the first, how many, the cell from which their places are counted, where their bases
+    begin, and up to which cell the plane is cleared before.
+    """
+    plane, cells, room, paired = ints[0], ints[1], ints[2], ints[3] != 0
+    places, others_places = part_of(rooms, turn), at(part_of(rooms, turn), room)
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        outer, stop = tasks[t, 0], tasks[t, 1]
+        while outer < stop:
+            both, cleared = paired and stop - outer > 1, 0
+            for chunk in range(len(chunks)):
+                first, n, edge = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 4]
+                own, target = at(bases, chunks[chunk, 3]), at(gx, outer * plane + chunks[chunk, 2])
+                here, arriving = at(codes, outer * cells + first), at(gy, outer * cells + first)
+                fill(at(gx, outer * plane + cleared), edge - cleared, 0)
+                locate(places, here, own, n, terms)
+                if both:
+                    fill(at(gx, (outer + 1) * plane + cleared), edge - cleared, 0)
+                    locate(others_places, at(here, cells), own, n, terms)
+                    add_to_both(target, at(target, plane), places, others_places, arriving, at(arriving, cells), n)
+                else:
+                    add(target, places, arriving, n)
+                cleared = edge
+            outer += 2 if both else 1
+        t = take(counter)
+    disband(counter, crew, turn, False)

@@ -1,0 +1,136 @@
+"""The numbers by which cotangents come to the cells that won: where the winner of each code lies, in which order, and in what scratch."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...geometry import Integers
+from .passes import VECTOR
+from .plan import Plan
+
+FAR = 1 << 17  # cells that fit in the second cache
+NEAR = 1 << 15  # cells of planes that are filled two at a time, or cleared at once
+TABLE = 1 << 16  # bases of windows that all differ, as those of adaptive ones may, at most
+CHUNK = 1024  # windows that are located together
+
+
+class Landing(NamedTuple):
+    """What the kernel `landing.land` is told."""
+
+    ints: Integers
+    terms: Integers
+    bases: Integers
+    chunks: Integers
+    room: int
+    """How many places it needs at hand."""
+
+
+@functools.lru_cache(maxsize=256)
+def scattering(made: Plan) -> tuple[Integers, int]:
+    """The numbers of the kernel that takes any windows in any layout, and its scratch. A plane is filled apart if it fits in the second cache: lines
+    that were cleared may have left the nearest before they are met again."""
+    by_code, _, _, columns = made.in_input
+    reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner
+    is_row = made.seen.inner * columns.size >= math.prod(made.grid[1:])
+    apart = made.half > 0 or (made.plane <= FAR and not is_row)
+    numbers = [made.codes, made.seen.inner, made.plane, reach, made.half, apart]
+    return np.array(numbers), made.plane if apart else 0
+
+
+@functools.lru_cache(maxsize=256)
+def landing(made: Plan) -> Landing | None:
+    """The numbers of the kernel for planes that lie whole, in which every window has a winner; None for others."""
+    by_code, heads, rows, columns = made.in_input
+    cells = heads.size * rows.size * columns.size
+    if made.seen.inner > 1 or made.half or made.empty or cells == 0:
+        return None
+    bases, chunks = chunked((heads[:, None] + rows).reshape(-1), columns)
+    if bases.size > TABLE:
+        return None
+    last = made.reads[-1]
+    paired = 2 * made.plane <= NEAR and last.taps >= 2 * last.stride
+    edges = np.maximum.accumulate(chunks[:, 4] + by_code[-1] + 1)
+    chunks[:, 4] = np.minimum(edges, made.plane) if made.plane > NEAR else made.plane
+    chunks[-1, 4] = made.plane
+    for width in (np.uint16, np.uint32):
+        terms = digits(by_code, made.code_lengths, width)
+        far = bases.max() + by_code[-1] > np.iinfo(width).max
+        if terms is not None and not far and (width is np.uint32 or made.codes <= 255):
+            lanes = VECTOR // np.dtype(width).itemsize
+            room = int(chunks[:, 1].max()) + lanes
+            numbers = np.array([made.plane, cells, room, paired])
+            return (
+                Landing(numbers, terms, bases.astype(width), chunks, 2 * room) if chunks[:, 1].min() >= lanes else None
+            )
+    return None
+
+
+def chunked(starts: Integers, columns: Integers) -> tuple[Integers, Integers]:
+    """Rows of windows in chunks, of some rows or of a part of one: the different bases that they have, counted from where a chunk starts; and
+    of each chunk the first window, how many, where it starts, where its bases begin, and the furthest of its windows."""
+    some = max(CHUNK // columns.size, 1)
+    # all groups of rows, and all parts of rows, are alike but the last, which has the rest
+    rows = [starts[a:b].reshape(-1, n) for a, b, n in parted(starts.size, some)]
+    parts = [columns[a:b].reshape(-1, n) for a, b, n in parted(columns.size, CHUNK)]
+    tables, chunks, size, first = [], [], 0, 0
+    for group in rows:
+        own, which = np.unique(group - group.min(axis=1, keepdims=True), axis=0, return_inverse=True)
+        before = first + np.arange(len(group)) * group.shape[1] * columns.size
+        passed = 0
+        for part in parts:
+            near, turn = np.unique(part - part[:, :1], axis=0, return_inverse=True)
+            tables.append((own[:, None, :, None] + near[:, None, :]).reshape(-1))
+            n = group.shape[1] * part.shape[1]
+            grid = np.broadcast_arrays(
+                before[:, None] + passed + np.arange(len(part)) * part.shape[1],
+                n,
+                group.min(axis=1, keepdims=True) + part[:, 0],
+                size + (which.reshape(-1, 1) * len(near) + turn.reshape(-1)) * n,
+                group.max(axis=1, keepdims=True) + part[:, -1],
+            )
+            chunks.append(np.stack(grid, axis=-1).reshape(-1, 5))
+            size, passed = size + tables[-1].size, passed + part.size
+        first += group.size * columns.size
+    found = np.concatenate(chunks)
+    return np.concatenate(tables), found[np.argsort(found[:, 0], kind="stable")]
+
+
+def parted(n: int, some: int) -> list[tuple[int, int, int]]:
+    """n things by so many at a time, the last ones with the rest: ranges, and how many of each go together."""
+    last = max((n // some - 1) * some, 0)
+    return [(a, b, size) for a, b, size in ((0, last, some), (last, n, n - last)) if a < b]
+
+
+def digits(by_code: Integers, lengths: tuple[int, ...], width: Any) -> Integers | None:
+    """a, and m, s, b of each further digit: by_code[code] = code·a + Σ (code·m >> s)·b, modulo 2^bits; None if `width` is too small.
+
+    With q = code div d, where d is the product of the lengths that follow an axis, its digit is q less its length times the q of the axis
+    before; so q is multiplied by the step of its own axis, less that of the next one times the next one's length.
+    """
+    bits, last = 8 * np.dtype(width).itemsize, len(lengths) - 1
+    found, plain, behind = [], 0, 0
+    for axis in range(last, -1, -1):
+        after = math.prod(lengths[axis + 1 :])
+        step = int(by_code[after]) if lengths[axis] > 1 else 0
+        factor, behind = step - behind, step * lengths[axis]
+        if after == 1:
+            plain += factor
+            continue
+        quotient = division(after, len(by_code), bits)
+        if quotient is None:
+            return None
+        found += [*quotient, factor]
+    return np.array([plain, *found], np.int64).astype(width)
+
+
+def division(by: int, numbers: int, bits: int) -> tuple[int, int] | None:
+    """m, s such that n div by = n·m >> s for every n below `numbers`, in so many bits; None if there are none."""
+    for shift in range(bits):
+        factor = -(-(1 << shift) // by)
+        if factor * (numbers - 1) < 1 << bits and (factor * by - (1 << shift)) * (numbers - 1) < 1 << shift:
+            return factor, shift
+    return None
