@@ -54,7 +54,7 @@ def integer(
 
 def is_sequence(value: Any) -> bool:
     """Lists, tuples and ranges; one-dimensional arrays count too."""
-    return isinstance(value, list | tuple | range) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return isinstance(value, (list, tuple, range)) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
 def one_per_axis(name: str, argument: str, value: Any, example: str) -> Any:
@@ -123,7 +123,9 @@ def choice(name: str, argument: str, value: Any, choices: tuple[str, ...]) -> st
 
 def flag(name: str, argument: str, value: Any) -> bool:
     """True or False, nothing that merely converts to them."""
-    if not isinstance(value, bool | np.bool_):
+    if value is True or value is False:
+        return value
+    if not isinstance(value, np.bool_):
         raise refusal(ArgumentError, name, argument, value, "must be a bool", "write True or False")
     return bool(value)
 

@@ -20,19 +20,19 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
     flat, gx = room_for_input(seen, out)
     arriving = canonical(seen.plan, gy, of_output=True).view(seen.kind.stored)
     made, found = seen.plan, seen.kind
-    by, over, columns = made.divisors
-    uniform = by.size == 1 and columns is None
+    over, rest, columns = made.divisors
+    uniform = over.size == 1 and columns is None
     if uniform and made.are_pairs and made.small_back is not None and not found.half:
         pairs, tasks, _ = made.small_back
-        together("apart.spread_pairs", (arriving, flat, found.zero, pairs, by[0], over[0]), tasks)
+        together("apart.spread_pairs", (arriving, flat, found.zero, pairs, over[0], rest[0]), tasks)
         return gx
     if uniform and made.apart_back is not None:
         ints, tasks = made.apart_back
-        together("apart.spread_apart", (arriving, flat, found.zero, ints, by[0], over[0]), tasks)
+        together("apart.spread_apart", (arriving, flat, found.zero, ints, over[0], rest[0]), tasks)
         return gx
     if uniform and made.small_back is not None and not found.half:
         ints, tasks, size = made.small_back
-        told = (arriving, flat, found.zero, ints, by[0], over[0])
+        told = (arriving, flat, found.zero, ints, over[0], rest[0])
         together("small.spread_small", told, tasks, ("cells", size, found.computed))
         return gx
     bins = made.bins_back

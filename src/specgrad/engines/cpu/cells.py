@@ -29,7 +29,8 @@ class Kind(NamedTuple):
     lowest: Array
     """The identity of a maximum, and a number that is no reason to look closer."""
     zero: Array
-    one: Any
+    one: tuple[Any, Any]
+    """What a sum that is not divided is divided by, as a reciprocal in two parts."""
     code: str
     """The computed type, as a plan is told."""
 
@@ -49,7 +50,7 @@ def kind(dtype: np.dtype[Any]) -> Kind | None:
         half,
         np.array([lowest, np.inf if computed.kind == "f" else 1], computed),
         np.zeros(2, computed),
-        computed.type(1),
+        (computed.type(1), computed.type(2.0**-60 if computed.kind == "f" else 0)),
         computed.str,
     )
 

@@ -65,8 +65,8 @@ def fold_planes(
 ) -> bool:
     """As `fold`, where each plane is one window; its winner too, where there is room for codes."""
     made, found = seen.plan, seen.kind
-    by, over = (made.divisors[0][0], made.divisors[1][0]) if divides else (found.one, found.one)
-    told = (x, y, codes, found.lowest if maximum else found.zero, maximum, made.whole, by, over)
+    over, rest = (made.divisors[0][0], made.divisors[1][0]) if divides else found.one
+    told = (x, y, codes, found.lowest if maximum else found.zero, maximum, made.whole, over, rest)
     return together("whole.fold_planes", told, made.plane_tasks)
 
 
@@ -74,15 +74,15 @@ def run_fold(
     one: Pass, found: Kind, x: Array, y: Array, bases: Array, divisors: Divisors, maximum: bool | None
 ) -> bool:
     """One pass of a fold, by the kernel for small windows if it will do; whether the order of folding may show."""
-    rows, reciprocals, columns = divisors
+    rows, rests, columns = divisors
     identity, room = found.lowest if maximum else found.zero, ("cells", one.scratch, found.computed)
     if one.small is not None and (rows is None or rows.size == 1) and columns is None and bases is one.bases:
-        by, over = (found.one, found.one) if rows is None or reciprocals is None else (rows[0], reciprocals[0])
-        return together("small.fold_small", (x, y, identity, maximum, one.small, by, over), one.tasks, room)
+        over, rest = found.one if rows is None or rests is None else (rows[0], rests[0])
+        return together("small.fold_small", (x, y, identity, maximum, one.small, over, rest), one.tasks, room)
     if one.block is not None and columns is None and bases is one.bases:
         one = one.block
         bases, room = one.bases, ("cells", one.scratch, found.computed)
-    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, rows, reciprocals, columns)
+    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, rows, rests, columns)
     return together("fold.fold_windows", told, one.tasks, room, *block_of(one, x, y))
 
 
@@ -126,9 +126,9 @@ def find_inside(seen: Seen, y: Array, codes: Array) -> None:
 def fold_inside(seen: Seen, y: Array, maximum: bool | None) -> None:
     """As `fold`, of planes that lie side by side, tap by tap in order."""
     made, found = seen.plan, seen.kind
-    by, over = (found.one, found.one) if maximum else (made.divisors[0][0], made.divisors[1][0])
+    over, rest = found.one if maximum else (made.divisors[0][0], made.divisors[1][0])
     identity = found.lowest if maximum else found.zero
-    walk_inside("inner.fold_inner", made, (seen.flat, y, identity, maximum, by, over), seen.origin)
+    walk_inside("inner.fold_inner", made, (seen.flat, y, identity, maximum, over, rest), seen.origin)
 
 
 def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | None, leaders: int = 0) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -112,11 +113,9 @@ class Plan:
         large = all(2 * axis.length <= axis.size and axis.size > 4 for axis in self.axes)
         if not large or any(a.step != 1 or a.count.max(initial=0) > 2 for a in axes):
             return None
-        by, _, columns = self.divisors
+        by, columns = self.counts
         length, width = (axis.length for axis in self.axes)
-        divisors = np.broadcast_to(
-            by[:, None] * (np.ones(width, by.dtype) if columns is None else columns), (length, width)
-        )
+        divisors = np.broadcast_to(by[:, None] * columns, (length, width)).astype(self.computed)
         rows, read = axes
         near = np.where(read.count > 0, read.first, width)
         far = np.where(read.count > 1, read.first + 1, width)
@@ -246,9 +245,9 @@ class Plan:
     @functools.cached_property
     def direct(self) -> tuple[bool, bool]:
         """Whether sums, and maxima, of planes that lie side by side are better folded tap by tap, in the operator's order, all axes at once."""
-        taps, (by, _, columns) = math.prod(r.most for r in self.reads), self.divisors
+        taps, (over, _, columns) = math.prod(r.most for r in self.reads), self.divisors
         return (
-            self.inside is not None and taps <= 9 and by.size == 1 and columns is None,
+            self.inside is not None and taps <= 9 and over.size == 1 and columns is None,
             self.inside is not None and taps <= (8 if len(self.reads) > 2 else 4) and self.is_row_major,
         )
 
@@ -279,9 +278,8 @@ class Plan:
         ]
 
     @functools.cached_property
-    def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """What sums are divided by: a factor per row or one for all, its reciprocal, and one per column where columns differ."""
-        dtype = np.dtype(self.computed)
+    def counts(self) -> tuple[Integers, Integers]:
+        """What sums are divided by: a factor per row or one for all, and one per column, or one for all."""
         override = getattr(self.op, "divisor_override", None)
         real = getattr(self.op, "count_include_pad", True) is False
         counts = [np.maximum(r.count if real else r.existing, 1) for r in (axis.ranges() for axis in self.axes)]
@@ -292,10 +290,19 @@ class Plan:
         rows = rows * (1 if override is None else override)
         alike = (columns == columns[:1]).all()
         if alike:
-            rows = rows * columns[:1].prod()
+            rows, columns = rows * columns[:1].prod(), SINGLE + 1
             rows = rows[:1] if (rows == rows[:1]).all() else rows
-        by = rows.astype(dtype)
-        return by, 1 / by, None if alike else np.repeat(columns, self.seen.inner).astype(dtype)
+        return rows, columns
+
+    @functools.cached_property
+    def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """What kernels divide by: the two parts of a reciprocal for each row, or for all; or a divisor for each row, twice, and one for each column."""
+        dtype, (rows, columns) = np.dtype(self.computed), self.counts
+        if columns.size > 1:
+            return rows.astype(dtype), rows.astype(dtype), np.repeat(columns, self.seen.inner).astype(dtype)
+        if dtype.kind != "f":
+            return rows, rows, None
+        return *reciprocal(rows, dtype), None
 
     @functools.cached_property
     def codes(self) -> int:
@@ -333,6 +340,21 @@ class Plan:
     def plane(self) -> int:
         """How many cells one outer plane of the input has."""
         return math.prod(axis.size for axis in self.axes) * self.seen.inner
+
+
+def reciprocal(numbers: Integers, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """1/n as the float nearest to it on the side of zero, and what is missing: neither is 0, so that infinity times either is infinite.
+
+    Nothing is missing from 1/n if n is a power of two; what then stands for it is too small to change a product.
+    """
+    distinct, which = np.unique(numbers, return_inverse=True)
+    over = (1 / distinct.astype(np.float64)).astype(dtype)
+    exact = [Fraction(1, int(n)) for n in distinct]
+    too_far = [abs(Fraction(float(o))) > abs(e) for o, e in zip(over, exact, strict=True)]
+    over = np.where(too_far, np.nextafter(over, dtype.type(0)), over)
+    missing = [float(e - Fraction(float(o))) for o, e in zip(over, exact, strict=True)]
+    rest = np.array([m or float(o) * 2.0**-60 for o, m in zip(over, missing, strict=True)], dtype)
+    return over[which], rest[which]
 
 
 @functools.lru_cache(maxsize=256)

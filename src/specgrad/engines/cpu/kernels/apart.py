@@ -94,12 +94,12 @@ def pull_runs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
 
 
 @compiled
-def spread_pairs(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
-    """gx = the cotangent of each cell's 2×2 window over `by`, whose reciprocal is `over`, and 0 where no window reads."""
+def spread_pairs(g, gx, zero, ints, over, rest, tasks, counter, crew, turn):
+    """gx = the cotangent of each cell's 2×2 window times `over` and `rest` (see `quotient`), and 0 where no window reads."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     step = lanes(g)
     like = get(at(g, 0), 0)
-    divisor, reciprocal = splat(by, like), splat(over, like)
+    overs, rests = splat(over, like), splat(rest, like)
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
@@ -111,7 +111,7 @@ def spread_pairs(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
                 arriving = at(g, (outer * height_out + row // 2) * width_out)
                 for start in range(0, width_out, step):
                     o = min(start, width_out - step)
-                    share = quotient(get(arriving, o), divisor, reciprocal)
+                    share = quotient(get(arriving, o), overs, rests)
                     put_pairs(target, o, share, share, width_out - start)
                 for i in range(2 * width_out, width):
                     target[i] = zero[0]
@@ -120,12 +120,12 @@ def spread_pairs(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
 
 
 @inline
-def spread_row(target, arriving, columns, across, by, over):
+def spread_row(target, arriving, columns, across, over, rest):
     """A row of cells from the shares of a row of windows."""
     step = lanes(target)
     for start in range(0, columns, step):
         o = min(start, columns - step)
-        share = quotient(get(arriving, o), by, over)
+        share = quotient(get(arriving, o), over, rest)
         if across == 2:
             put_pairs(target, o, share, share, columns - start)
         else:
@@ -133,8 +133,8 @@ def spread_row(target, arriving, columns, across, by, over):
 
 
 @compiled
-def spread_apart(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
-    """gx = the cotangent of each cell's window over `by`, whose reciprocal is `over`, and 0 where no window reads.
+def spread_apart(g, gx, zero, ints, over, rest, tasks, counter, crew, turn):
+    """gx = the cotangent of each cell's window times `over` and `rest` (see `quotient`), and 0 where no window reads.
 
     `ints` has, for three axes, how many cells they have, how many windows, and how many taps these have; tasks are ranges of slabs (all
     depths of all planes) and, of each, of rows of windows.
@@ -143,7 +143,7 @@ def spread_apart(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
     height, rows, down = ints[1, 0], ints[1, 1], ints[1, 2]
     width, columns, across = ints[2, 0], ints[2, 1], ints[2, 2]
     like = get(at(g, 0), 0)
-    divisor, reciprocal = splat(by, like), splat(over, like)
+    overs, rests = splat(over, like), splat(rest, like)
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for slab in range(tasks[t, 0], tasks[t, 1]):
@@ -156,9 +156,9 @@ def spread_apart(g, gx, zero, ints, by, over, tasks, counter, crew, turn):
                         fill(target, width, zero[0])
                         continue
                     if across == 2:
-                        spread_row(target, arriving, columns, 2, divisor, reciprocal)
+                        spread_row(target, arriving, columns, 2, overs, rests)
                     else:
-                        spread_row(target, arriving, columns, 4, divisor, reciprocal)
+                        spread_row(target, arriving, columns, 4, overs, rests)
                     fill(at(target, across * columns), width - across * columns, zero[0])
         t = take(counter)
     disband(counter, crew, turn, False)

@@ -148,8 +148,8 @@ def across_bins(
 
 
 @inline
-def divide(row, n, by, reciprocal, columns, first):
-    """row /= by * columns from the first on, or by `by` alone where there are no columns."""
+def divide(row, n, by, rest, columns, first):
+    """row /= by * columns from the first on; where there are no columns, it is multiplied by the two parts of a reciprocal."""
     if columns is not None:
         own = at(columns, first)
         for i in range(n):
@@ -158,13 +158,13 @@ def divide(row, n, by, reciprocal, columns, first):
     step = lanes(row)
     if n < step:
         for i in range(n):
-            row[i] = quotient(row[i], by, reciprocal)
+            row[i] = quotient(row[i], by, rest)
         return
     last = n - step
-    divisor, over = splat(by, get(row, 0)), splat(reciprocal, get(row, 0))
-    end = quotient(get(row, last), divisor, over)
+    over, rests = splat(by, get(row, 0)), splat(rest, get(row, 0))
+    end = quotient(get(row, last), over, rests)
     for i in range(0, last, step):
-        put(row, i, quotient(get(row, i), divisor, over))
+        put(row, i, quotient(get(row, i), over, rests))
     put(row, last, end)
 
 
@@ -200,7 +200,7 @@ def fold_windows(
     bin_first,
     bin_count,
     divisors,
-    reciprocals,
+    rests,
     column_divisor,
     tasks,
     counter,
@@ -302,8 +302,7 @@ def fold_windows(
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, kept, n)
                             if divisors is not None and divide_before:
                                 which = min(row, divisors.size - 1)
-                                by, over = divisors[which], reciprocals[which]
-                                divide(kept, n, by, over, column_divisor, first_cell * inner)
+                                divide(kept, n, divisors[which], rests[which], column_divisor, first_cell * inner)
                         staged_to = max(staged_to, last + 1)
                     if count <= 0:
                         fill(target, n, blank)
@@ -353,7 +352,7 @@ def fold_windows(
                         )  # fmt: skip
                     if divisors is not None and not divide_before:
                         which = min(r, divisors.size - 1)
-                        divide(folded, size, divisors[which], reciprocals[which], column_divisor, left * inner)
+                        divide(folded, size, divisors[which], rests[which], column_divisor, left * inner)
                     watch_row(eye, folded, size, maximum)
                     settle(folded, size, half, target_cells, where)
                 if is_watched(get(eye, 0), maximum):

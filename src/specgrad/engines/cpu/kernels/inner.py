@@ -9,8 +9,6 @@ where each lies and by how much its code is greater, both counted from the first
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .access import at, fetch, get, get_with, lanes, put
@@ -39,14 +37,14 @@ def list_taps(listed, ints, heads, rows, columns):
 
 @compiled
 def fold_inner(
-    x, y, identity, maximum, by, over, inner, ints, bases, heads, rows, columns, tasks, counter, lists, crew, turn
+    x, y, identity, maximum, over, rest, inner, ints, bases, heads, rows, columns, tasks, counter, lists, crew, turn
 ):
-    """y = the maximum, or where `maximum` is None the sum over `by`, whose reciprocal is `over`, of windows of few taps."""
+    """y = the maximum, or where `maximum` is None the sum times `over` and `rest` (see `quotient`), of windows of few taps."""
     head_first, head_count, _ = heads
     row_first, row_count, _ = rows
     first, count, _ = columns
     taps, n, across, down, deep = part_of(lists, turn), 0, 0, 0, 0
-    step, is_exact = lanes(x), math.frexp(by)[0] == 0.5  # then so is the product with its reciprocal
+    step = lanes(x)
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
@@ -72,10 +70,8 @@ def fold_inner(
                                     folded = folded + later
                                 else:
                                     folded = either(beats(later, folded), later, folded)
-                            if maximum is None and is_exact:
-                                folded = folded * splat(over, folded)
-                            elif maximum is None:
-                                folded = quotient(folded, splat(by, folded), splat(over, folded))
+                            if maximum is None:
+                                folded = quotient(folded, splat(over, folded), splat(rest, folded))
                             put(target, min(place, inner - step), folded)
         t = take(counter)
     disband(counter, crew, turn, False)

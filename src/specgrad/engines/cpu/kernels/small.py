@@ -17,16 +17,16 @@ from .rows import fill, fold2_here, fold3_here, is_plain
 from .vectors import combine, evens, is_watched, odds, quotient, splat, watch, zipped_high, zipped_low
 
 
-def finish(folded, divisor, reciprocal, maximum):
+def finish(folded, over, rest, maximum):
     """A folded window as its value: a maximum as it is, a sum divided."""
     raise NotImplementedError
 
 
 @overload(finish, strict=False, jit_options=PART)
-def _finish(folded, divisor, reciprocal, maximum):
+def _finish(folded, over, rest, maximum):
     if not isinstance(maximum, types.NoneType):
-        return lambda folded, divisor, reciprocal, maximum: folded
-    return lambda folded, divisor, reciprocal, maximum: quotient(folded, divisor, reciprocal)
+        return lambda folded, over, rest, maximum: folded
+    return lambda folded, over, rest, maximum: quotient(folded, over, rest)
 
 
 @inline
@@ -49,7 +49,7 @@ def fold_taps(line, o, taps, stride, step, maximum):
 
 
 @inline
-def fold_line(target, outputs, line, taps, stride, divisor, reciprocal, seen, maximum):
+def fold_line(target, outputs, line, taps, stride, over, rest, seen, maximum):
     """A row of outputs from the line that its rows were folded into; returns what was seen."""
     step = lanes(line)
     last = max(outputs - step, 0)
@@ -57,12 +57,12 @@ def fold_line(target, outputs, line, taps, stride, divisor, reciprocal, seen, ma
         o = min(start, last)
         folded = fold_taps(line, o, taps, stride, step, maximum)
         seen = watch(seen, folded, maximum)
-        put(target, o, finish(folded, divisor, reciprocal, maximum))
+        put(target, o, finish(folded, over, rest, maximum))
     return seen
 
 
 @inline
-def fold_pairs_of_rows(target, outputs, a, b, divisor, reciprocal, seen, maximum):
+def fold_pairs_of_rows(target, outputs, a, b, over, rest, seen, maximum):
     """As fold_line, of 2×2 windows that do not overlap, from their two rows."""
     step = lanes(a)
     for start in range(0, outputs, step):
@@ -71,12 +71,12 @@ def fold_pairs_of_rows(target, outputs, a, b, divisor, reciprocal, seen, maximum
         far = combine(get(a, 2 * o + step), get(b, 2 * o + step), maximum)
         folded = combine(evens(near, far), odds(near, far), maximum)
         seen = watch(seen, folded, maximum)
-        put_end(target, o, finish(folded, divisor, reciprocal, maximum), outputs - start)
+        put_end(target, o, finish(folded, over, rest, maximum), outputs - start)
     return seen
 
 
 @compiled
-def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, rooms, crew, turn):
+def fold_small(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms, crew, turn):
     """y = fold of the windows of the tasks it takes. Returns whether the order of folding may show in a maximum."""
     shows = False
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
@@ -89,19 +89,19 @@ def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, rooms, c
     fill(line, 2 * (span + 3 * step), identity[0])
     short = width_out < step
     pairs = stride == 2 and taps == 2 and rows == 2 and before == 0 and 2 * width_out <= width and not short
-    divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
+    overs, rests = splat(over, get(line, 0)), splat(rest, get(line, 0))
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * height * width)
-            seen = splat(identity[1], divisor)
+            seen = splat(identity[1], overs)
             for r in range(tasks[t, 2], tasks[t, 3]):
                 top = r * row_stride - above
                 a = at(plane, top * width) if 0 <= top < height else padding
                 b = at(plane, (top + 1) * width) if 0 <= top + 1 < height and rows > 1 else padding
                 target = at(y, (outer * height_out + r) * width_out)
                 if pairs:
-                    seen = fold_pairs_of_rows(target, width_out, a, b, divisor, reciprocal, seen, maximum)
+                    seen = fold_pairs_of_rows(target, width_out, a, b, overs, rests, seen, maximum)
                     continue
                 if rows > 2:
                     c = at(plane, (top + 2) * width) if 0 <= top + 2 < height else padding
@@ -111,14 +111,14 @@ def fold_small(x, y, identity, maximum, ints, by, over, tasks, counter, rooms, c
                 row = apart if short else target
                 if stride == 1:
                     if taps == 3:
-                        seen = fold_line(row, width_out, line, 3, 1, divisor, reciprocal, seen, maximum)
+                        seen = fold_line(row, width_out, line, 3, 1, overs, rests, seen, maximum)
                     else:
-                        seen = fold_line(row, width_out, line, taps, 1, divisor, reciprocal, seen, maximum)
+                        seen = fold_line(row, width_out, line, taps, 1, overs, rests, seen, maximum)
                 else:
                     if taps == 3:
-                        seen = fold_line(row, width_out, line, 3, 2, divisor, reciprocal, seen, maximum)
+                        seen = fold_line(row, width_out, line, 3, 2, overs, rests, seen, maximum)
                     else:
-                        seen = fold_line(row, width_out, line, taps, 2, divisor, reciprocal, seen, maximum)
+                        seen = fold_line(row, width_out, line, taps, 2, overs, rests, seen, maximum)
                 if short:
                     for o in range(width_out):
                         target[o] = apart[o]
@@ -169,7 +169,7 @@ def spread_line(target, width, line, taps, stride, before, lead):
 
 
 @compiled
-def spread_small(g, gx, zero, ints, by, over, tasks, counter, rooms, crew, turn):
+def spread_small(g, gx, zero, ints, over, rest, tasks, counter, rooms, crew, turn):
     """gx = each cell's sum of g/divisor over the windows that read it: the adjoint of `fold_small`'s sum."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
@@ -179,7 +179,7 @@ def spread_small(g, gx, zero, ints, by, over, tasks, counter, rooms, crew, turn)
     shares = at(scratch, step)
     line, padding = at(shares, -lead), at(shares, room)
     fill(line, lead + 2 * room, zero[0])
-    divisor, reciprocal = splat(by, get(line, 0)), splat(over, get(line, 0))
+    overs, rests = splat(over, get(line, 0)), splat(rest, get(line, 0))
     short = width_out < step  # the last rows of an array are not read beyond their end
     t = enlist(counter, crew, turn)
     while t < len(tasks):
@@ -194,15 +194,15 @@ def spread_small(g, gx, zero, ints, by, over, tasks, counter, rooms, crew, turn)
                 c = at(plane, (first + 2) * width_out) if first + 2 <= last else padding
                 if short:
                     for i in range(width_out):
-                        shares[i] = quotient(a[i] + b[i] + c[i], by, over)
+                        shares[i] = quotient(a[i] + b[i] + c[i], over, rest)
                 elif first + 2 <= last:
                     for start in range(0, width_out, step):
                         i = min(start, width_out - step)
-                        put(shares, i, quotient(get(a, i) + get(b, i) + get(c, i), divisor, reciprocal))
+                        put(shares, i, quotient(get(a, i) + get(b, i) + get(c, i), overs, rests))
                 else:
                     for start in range(0, width_out, step):
                         i = min(start, width_out - step)
-                        put(shares, i, quotient(get(a, i) + get(b, i), divisor, reciprocal))
+                        put(shares, i, quotient(get(a, i) + get(b, i), overs, rests))
                 target = at(gx, (outer * height + row) * width)
                 if stride == 1:
                     spread_line(target, width, line, taps, 1, before, lead)

@@ -330,18 +330,16 @@ def multiply_add(typingctx, a, b, c):
 
 
 @intrinsic
-def quotient(typingctx, a, b, reciprocal):
-    """a / b, rounded once, given 1/b rounded: a product and two corrections are far quicker than a division.
+def quotient(typingctx, a, over, rest):
+    """a / b = a·over + a·rest, where 1/b is given in two parts (`plan.reciprocal`): far quicker than a division.
 
-    Integers, which have maxima only, are never divided.
+    It is rounded once if b is a whole number below 2^22 (2^51 for float64) and a / b no tiny number: no such quotient is closer than 1/2b of its last place
+    to the middle of two floats, and a·rest is wrong by less. Integers, which have maxima only, are never divided.
     """
 
     def codegen(context, builder, signature, args):
         if not isinstance(cell_of(a), types.Float):
             return args[0]
-        rough = builder.fmul(args[0], args[2])
-        error = call(builder, "fma", a, [builder.fneg(rough), args[1], args[0]])
-        finite = builder.fcmp_ordered("ord", error, error)  # an infinite quotient needs no correction
-        return builder.select(finite, call(builder, "fma", a, [error, args[2], rough]), rough)
+        return call(builder, "fma", a, [args[0], args[1], builder.fmul(args[0], args[2])])
 
     return a(a, a, a), codegen

@@ -72,7 +72,7 @@ def fold_row(cells, n, maximum):
 
 
 @compiled
-def fold_planes(x, y, codes, identity, maximum, n, by, over, tasks, counter, crew, turn):
+def fold_planes(x, y, codes, identity, maximum, n, over, rest, tasks, counter, crew, turn):
     """y = the fold of each plane of n cells, codes (unless None) = its first cell that equals a maximum. Returns whether order may show."""
     shows = False
     t = enlist(counter, crew, turn)
@@ -80,7 +80,7 @@ def fold_planes(x, y, codes, identity, maximum, n, by, over, tasks, counter, cre
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * n)
             folded = fold_row(plane, n, maximum)
-            y[outer] = finish(folded, by, over, maximum)
+            y[outer] = finish(folded, over, rest, maximum)
             if is_watched(watch(identity[1], folded, maximum), maximum) and not is_plain(plane, n):
                 shows = True
             elif codes is not None:
