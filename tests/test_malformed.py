@@ -230,6 +230,18 @@ def test_a_number_that_an_array_does_not_hold_is_refused_and_never_rounded(call)
         call()
 
 
+def test_arguments_of_equal_bytes_are_told_apart():
+    """What is remembered of an earlier call must not answer for another type of number with the same memory."""
+    x = np.arange(8.0)
+    assert sg.max_pool(x, np.array([2]), ceil_mode=np.True_).tolist() == [1, 3, 5, 7]
+    for kernel_size in (np.array([2, 0], np.int32), np.array(2), (np.array([2]),), np.array([1e-323])):
+        with pytest.raises(sg.ArgumentError):
+            sg.max_pool(x, kernel_size, ceil_mode=np.True_)
+    for flag in (np.int8(1), np.array(True)):
+        with pytest.raises(sg.ArgumentError):
+            sg.max_pool(x, np.array([2]), ceil_mode=flag)
+
+
 DIRECTIONS = st.none() | ARRAYS | st.tuples(ARRAYS) | st.tuples(ARRAYS, ARRAYS)
 
 

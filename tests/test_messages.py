@@ -42,6 +42,9 @@ MESSAGES = [
     (lambda: sg.max_pool(X, (2,), ties="last"), ArgumentError, "max_pool: ties='last': is not one of the choices; choose from 'first', 'all', 'split'"),
     (lambda: sg.max_pool(X, (2,), ceil_mode=1), ArgumentError, "max_pool: ceil_mode=1: must be a bool; write True or False"),
     (lambda: sg.smooth_max_pool(X, (2,), beta=0), ArgumentError, "smooth_max_pool: beta=0: must be a finite real number other than 0; write a positive number for a smooth maximum, a negative one for a smooth minimum"),
+    (lambda: sg.smooth_max_pool(X, (2,), beta="2"), ArgumentError, "smooth_max_pool: beta='2': must be a finite real number other than 0, got str; write a positive number for a smooth maximum, a negative one for a smooth minimum"),
+    (lambda: sg.scale(X, [2.0]), ArgumentError, "scale: factor=[2.0]: must be a finite real number, got list; write a number, or multiply by an array with mul"),
+    (lambda: sg.max_pool(X, (np.zeros(2),)), ArgumentError, "max_pool: kernel_size=(float64 array of shape (2,),) on axis 0: must be an integer, got ndarray; write whole numbers"),
     (lambda: sg.smooth_max_pool(X, (2,), beta=1, pad="edge"), ArgumentError, "smooth_max_pool: pad='edge': is not one of the choices; choose from 'zero', 'skip'"),
     (lambda: sg.avg_pool(X, (2,), divisor_override=0), ArgumentError, "avg_pool: divisor_override=0: must not be 0; write another integer, or None"),
     (lambda: sg.adaptive_avg_pool(X, 2), ArgumentError, "adaptive_avg_pool: output_size=2: must be a tuple with one entry per spatial axis, got int; write e.g. (7, 7), or use adaptive_avg_pool2d for one int"),
@@ -82,6 +85,7 @@ MESSAGES = [
     (lambda: sg.max_pool(np.array([1j]), (1,)), ScalarError, "max_pool: x=complex128 array of shape (1,): complex numbers have no order; pool the real and imaginary parts apart"),
     (lambda: sg.avg_pool(np.array([1, 2]), (1,)), ScalarError, "avg_pool: x=int64 array of shape (2,): integers do not divide; cast first, e.g. x.astype(np.float64)"),
     (lambda: sg.avg_pool(np.array([1, 2], dtype=object), (1,)), ScalarError, "avg_pool: x=object array of shape (2,): integers do not divide; use Fraction elements instead: x * Fraction(1)"),
+    (lambda: sg.smooth_max_pool(np.array([1, 2], dtype=object), (1,), beta=1), ScalarError, "smooth_max_pool: x=object array of shape (2,): integers have no exp and no log; use float, Decimal, mpmath.mpf or flint.arb elements instead"),
     (lambda: sg.smooth_max_pool(OBJECTS, (1,), beta=1), ScalarError, "smooth_max_pool: x=object array of shape (2,): Fraction has no exp and no log; use float, Decimal, mpmath.mpf or flint.arb elements instead"),
     (lambda: sg.max_pool(np.array([Fraction(1), 0.5], dtype=object), (1,)), ScalarError, "max_pool: x=object array of shape (2,): float does not mix with Fraction; convert all operands to one scalar type first"),
     (lambda: sg.conv(X, W.astype(np.float32)), ScalarError, "conv: weight=float32 array of shape (2, 3, 2): float32 does not mix with float64; convert all operands to one scalar type first"),
@@ -129,6 +133,12 @@ def test_message(call, kind, text):
 def test_geometry_is_checked_for_empty_batches_too():
     with pytest.raises(ShapeError, match="the kernel spans 5 cells"):
         sg.max_pool(np.zeros((0, 4)), (5,))
+
+
+def test_numbers_are_kept_exactly_however_they_are_written():
+    assert sg.SmoothMaxPool((2,), beta=decimal.Decimal("0.1")).beta == Fraction(1, 10)
+    assert sg.SmoothMaxPool((2,), beta=np.array(0.1)).beta == sg.SmoothMaxPool((2,), beta=np.float64(0.1)).beta == 0.1
+    assert sg.Scale(np.array(3)).factor == 3
 
 
 @pytest.mark.parametrize("beta", [float("nan"), float("inf"), float("-inf"), 0.0, None, "1", True, 1j])

@@ -233,6 +233,23 @@ def test_out_is_written_and_returned():
     assert specgrad.avg_pool(x, (1, 1), out=x) is x
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 8, 9), (1, 2, 5, 6, 7)], ids=["planes", "volumes"])
+def test_out_may_lie_over_the_operand(shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    window = {"kernel_size": (3,) * (len(shape) - 2), "stride": 1, "padding": 1}
+    shifted = np.zeros(x.size + 1)
+    for op in (MaxPool(**window), AvgPool(**window), SmoothMaxPool(**window, beta=1.0)):
+        for name in ("cpu", "reference"):
+            with specgrad.engine(name):
+                y, over = op(x), shifted[1:].reshape(shape)
+                over[...] = x
+                assert op(over, out=over) is over
+                assert np.array_equal(over, y)
+                over[...] = x
+                beside = op(over, out=shifted[:-1].reshape(shape))
+                assert np.array_equal(beside, y)
+
+
 def test_inputs_are_not_modified_and_strides_do_not_matter():
     base = np.random.default_rng(1).normal(size=(6, 8, 10))
     view = base[::2, ::-1, 1::3].transpose(2, 0, 1)

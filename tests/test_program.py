@@ -1,5 +1,7 @@
 """Compiled programs: their plan, their memory, threads, and what is refused."""
 
+import copy
+import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -34,39 +36,43 @@ def test_a_chain_of_pointwise_operators_runs_in_one_buffer():
 @given(networks(exact=False))
 @settings(max_examples=60)
 def test_programs_have_the_bits_of_the_eager_calls_and_need_no_more_memory(net):
-    arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
-    kept = [a.copy() for a in arrays]
-    program = sg.trace(net, *arrays).compile(np.float64, engine="reference")
+    arrays, along = net.fill(lambda n: n / 16 + n % 3 * 1e-3), net.fill(lambda n: n / 40, seed=1)
+    kept = [a.copy() for a in (*arrays, *along)]
+    graph = sg.trace(net, *arrays)
+    program, pushing = (g.compile(np.float64, engine="reference") for g in (graph, transform.jvp(graph)))
     with sg.engine("reference"):
         value, gradients = sg.value_and_grad(net, tuple(range(len(arrays))))(*arrays)
+        moved = graph.jvp(arrays, along)
     for _ in range(2):  # the second call finds a used workspace
         got, found = program.value_and_grad(*arrays)
         assert got == value == program(*arrays)
         assert all(np.array_equal(a, b) for a, b in zip(found, gradients, strict=True))
-    for plan in (program.plan, program.gradient.plan):
+        assert moved == pushing(*arrays, *along)
+    for plan in (program.plan, program.gradient.plan, pushing.plan):
         assert plan.peak_bytes <= plan.total_bytes
-    assert all(np.array_equal(a, b) for a, b in zip(arrays, kept, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip((*arrays, *along), kept, strict=True))
 
 
 @given(networks(exact=False))
 @settings(max_examples=40)
 def test_no_buffer_holds_two_living_values(net):
     """The plan is checked against the steps by itself: a value must still be the last written to its buffer when it is read."""
-    program = sg.trace(net, *net.sizes).compile(np.float64, engine="reference").gradient
-    holder = {}
-    for step in program._steps:
-        use = step.use()
-        for place in use.reads:
-            buffer = program.plan.buffer_of.get(place)
-            if buffer is not None:
-                assert place in holder[buffer]
-        for place in use.writes:
-            buffer = program.plan.buffer_of.get(place)
-            if buffer is not None:
-                shared = holder.get(buffer, set()) if use.alias is not None else set()
-                holder[buffer] = {*shared, place}
-                cells = int(np.prod(program.graph.nodes[place].shape))
-                assert program.plan.buffers[buffer] >= cells
+    graph = sg.trace(net, *net.sizes)
+    for derived in (transform.value_and_grad(graph), transform.jvp(graph)):
+        program, holder = derived.compile(np.float64, engine="reference"), {}
+        for step in program._steps:
+            use = step.use()
+            for place in use.reads:
+                buffer = program.plan.buffer_of.get(place)
+                if buffer is not None:
+                    assert place in holder[buffer]
+            for place in use.writes:
+                buffer = program.plan.buffer_of.get(place)
+                if buffer is not None:
+                    shared = holder.get(buffer, set()) if use.alias is not None else set()
+                    holder[buffer] = {*shared, place}
+                    cells = int(np.prod(program.graph.nodes[place].shape))
+                    assert program.plan.buffers[buffer] >= cells
 
 
 def test_the_gradient_shares_what_the_forward_kept():
@@ -222,8 +228,20 @@ def test_dtypes_and_scalars():
     value, (gradient,) = program.value_and_grad(np.array([Fraction(n, 3) for n in range(4)]))
     assert (value, gradient.tolist()) == (Fraction(1, 2), [Fraction(1, 4)] * 4)
     assert all(isinstance(g, Fraction) for g in gradient)
+    for order in ("<f8", ">f8"):
+        assert graph.compile(order)(np.arange(4).astype(">f8")) == 1.5
     whole = sg.trace(lambda x: sg.max_pool(x, (2,)) * 3, (4,)).compile(np.int32, engine="reference")
     assert whole(np.array([1, 5, 2, 3], np.int32)).tolist() == [15, 9]
+
+
+def test_a_program_travels_to_another_process_and_is_copied():
+    with sg.engine("reference"):
+        program = sg.trace(lambda x: sg.sum(sg.max_pool(x, (2,))), (4,)).compile(np.float32)
+    x = np.array([1, 3, 2, 0], np.float32)
+    for other in (pickle.loads(pickle.dumps(program)), copy.deepcopy(program)):
+        assert (str(other), repr(other)) == (str(program), repr(program))
+        assert (other.dtype, other.engine, other.alone) == (np.float32, "reference", True)
+        assert other.value_and_grad(x)[1][0].tolist() == [0, 1, 1, 0]
 
 
 def test_second_derivatives_compile():
@@ -271,14 +289,15 @@ def refusals():
     w = np.ones(3)
     return program, out, [
         (lambda: graph.compile(engine="abacus"), ArgumentError, "compile: engine='abacus': is not an engine; choose from " + ", ".join(dispatch.ENGINES)),
+        (lambda: graph.compile("float33"), ArgumentError, "compile: dtype='float33': is not a dtype of NumPy; write e.g. np.float32, or object for exact scalars"),
         (lambda: graph.compile(np.int64), ScalarError, "node cross_entropy_2: cross_entropy: logits=int64 array of shape (2, 3): integers do not divide; cast first, e.g. x.astype(np.float64)"),
         (lambda: graph.compile(bool), ScalarError, "node cross_entropy_2: cross_entropy: logits=bool array of shape (2, 3): bool is not a scalar specgrad takes; cast to a number first, e.g. x.astype(np.float64)"),
         (lambda: program(x.astype(np.float32), y, out=out), ScalarError, "program: input a=float32 array of shape (2, 3): this program takes float64; cast it, or compile the graph for float32"),
-        (lambda: program(sg.Dual(x, x), y, out=out), ScalarError, "program: input a=Dual of shape (2, 3): this program takes float64; cast it, or compile the graph for Dual"),
-        (lambda: program(sg.Tape().leaf(x, "v"), y, out=out), ScalarError, "program: input a=Var 'v' of shape (2, 3): this program takes float64; cast it, or compile the graph for TapeVar"),
+        (lambda: program(sg.Dual(x, x), y, out=out), ScalarError, "program: input a=Dual of shape (2, 3): this program takes float64; give a NumPy array"),
+        (lambda: program(sg.Tape().leaf(x, "v"), y, out=out), ScalarError, "program: input a=Var 'v' of shape (2, 3): this program takes float64; give a NumPy array"),
         (lambda: program(x, y * 1.0, out=out), ScalarError, "program: input labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
         (lambda: program(x, y - 1, out=out), ArgumentError, "cross_entropy: labels=-1: is not one of 3 classes; write labels from 0 to 2"),
-        (lambda: program(x, out=out), ShapeError, "program: inputs=1: 2 are needed: a, labels; give one for each"),
+        (lambda: program(x, out=out), ShapeError, "program: inputs=1: 2 are needed: a, labels; give one array for each (a list is a nest)"),
         (lambda: program(x[:, :2], y, out=out), ShapeError, "program: input a=float64 array of shape (2, 2): must have shape (2, 3); reshape or broadcast it first"),
         (lambda: program(x, y, out=(out, out)), ShapeError, "program: out=2: the program has 1 outputs; give one array for each"),
         (lambda: program(x, y, out=np.zeros(2)), ArgumentError, "program: out=float64 array of shape (2,): must be a writable float64 array of shape (); allocate it with np.empty(shape, dtype)"),

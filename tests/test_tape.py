@@ -115,6 +115,7 @@ def refusals():
         (lambda: tape.leaf(x), ArgumentError, "leaf: value=Var 'x' of shape (3,): is on this tape already; use the Var itself, or detach it"),
         (lambda: tape.leaf(y), ArgumentError, "leaf: value=Var 'y' of shape (3,): is of another tape than the tape that is recording; use Vars of one tape, and arrays"),
         (lambda: tape.leaf("abc"), ScalarError, "leaf: value='abc': str is not an array specgrad takes; give a NumPy array"),
+        (lambda: tape.leaf(np.ones(2), name=3), ArgumentError, "leaf: name=3: is not a word; write a string, or leave it out"),
         (lambda: tape.leaf(np.ones(2), requires_grad="yes"), ArgumentError, "leaf: requires_grad='yes': must be a bool; write True or False"),
         (lambda: x * np.ones(4), ShapeError, "mul: y=array of shape (4,): does not broadcast with x of shape (3,); make each pair of lengths, counted from the last axis, equal or 1"),
         (lambda: x * fraction, ScalarError, "mul: y=object array of shape (3,): Fraction does not mix with float64; convert all operands to one scalar type first"),
@@ -144,3 +145,6 @@ def test_numpy_does_not_take_a_var_apart():
         np.exp(x)
     with pytest.raises(TypeError):
         list(x)
+    assert len(x) == 3
+    with pytest.raises(TypeError, match="without an axis"):
+        len(sg.sum(x))

@@ -171,14 +171,19 @@ REFUSED = [
     (lambda: LEAKED[0] * 2, ArgumentError, "mul: x=Var 'input_0' of shape (2,): was made inside a transform that has returned; return the value from the function instead"),
     (lambda: sg.grad(lambda z: sg.sum(z * LEAKED[0]))(X), ArgumentError, "mul: y=Var 'input_0' of shape (2,): was made inside a transform that has returned; return the value from the function instead"),
     (lambda: sg.grad(sg.relu)(X), ShapeError, "grad: output=float64 array of shape (2,): is not one cell, so it needs a seed; give a seed of that shape, or sum the cells"),
-    (lambda: sg.grad(lambda z: (z, z))(X), ShapeError, "grad: output=(array([1., 1.]), array([1., 1.])): must be one array; return the loss alone, or use vjp"),
-    (lambda: sg.grad(sg.sum, argnums=3)(X), ArgumentError, "grad: argnums=3: is not one of 1 arguments; name arguments that are given"),
+    (lambda: sg.grad(lambda z: (z, z))(X), ShapeError, "grad: output=(float64 array of shape (2,), float64 array of shape (2,)): must be one array; return the loss alone, or use vjp"),
+    (lambda: sg.grad(sg.sum, argnums=3)(X), ArgumentError, "grad: argnums=3: is not one of 1 arguments given by position; name arguments that are given"),
+    (lambda: sg.grad(lambda a, b: sg.sum(a * b), (0, -2))(X, X), ArgumentError, "grad: argnums=(0, -2): names an argument twice; name each argument once"),
+    (lambda: sg.grad(sg.sum, True)(X), ArgumentError, "grad: argnums=True: must be an integer, got bool; write whole numbers"),
+    (lambda: sg.grad(sg.sum, "a")(X), ArgumentError, "grad: argnums='a': must be an integer, got str; write whole numbers"),
+    (lambda: sg.grad(sg.sum)([X, X]), ScalarError, "sum: x=object array of shape (2,): is a list of recorded values, not one; give one array where the list was: np.array(x)"),
+    (lambda: sg.jvp(sg.relu, X[None], X[None]), ShapeError, "jvp: primals=float64 array of shape (1, 2): must be a tuple with one entry per operand, got ndarray; write (x,) for a single one"),
     (lambda: sg.jvp(sg.relu, (X,), (np.ones(3),)), ShapeError, "jvp: tangents=float64 array of shape (3,): must have shape (2,); reshape or broadcast it first"),
-    (lambda: sg.jvp(sg.relu, (X,), (X, X)), ShapeError, "jvp: tangents=(array([1., 1.]), array([1., 1.])): is not the same nest: 1 leaves are needed, 2 given, and they differ at [1]; give one leaf for each"),
-    (lambda: sg.jvp(lambda p: p["a"], ({"a": X},), ({"b": X},)), ShapeError, "jvp: tangents=({'b': array([1., 1.])},): is not the same nest: 1 leaves are needed, 1 given, and they differ at [0]['a']; give one leaf for each"),
+    (lambda: sg.jvp(sg.relu, (X,), (X, X)), ShapeError, "jvp: tangents=(float64 array of shape (2,), float64 array of shape (2,)): is not the same nest: 1 leaves are needed, 2 given, and they differ at [1]; give one leaf for each"),
+    (lambda: sg.jvp(lambda p: p["a"], ({"a": X},), ({"b": X},)), ShapeError, "jvp: tangents=({'b': float64 array of shape (2,)},): is not the same nest: 1 leaves are needed, 1 given, and they differ at [0]['a']; give one leaf for each"),
     (lambda: sg.jvp(sg.relu, (X,), (np.array([Fraction(1)] * 2),)), ScalarError, "jvp: tangents=object array of shape (2,): Fraction does not mix with float64; convert all operands to one scalar type first"),
     (lambda: sg.vjp(sg.relu, X)[1](np.ones(3)), ShapeError, "pullback: cotangent=float64 array of shape (3,): must have shape (2,); reshape or broadcast it first"),
-    (lambda: sg.vjp(sg.relu, X)[1]((X, X)), ShapeError, "pullback: cotangent=(array([1., 1.]), array([1., 1.])): is not the same nest: 1 leaves are needed, 2 given, and they differ at the top; give one leaf for each"),
+    (lambda: sg.vjp(sg.relu, X)[1]((X, X)), ShapeError, "pullback: cotangent=(float64 array of shape (2,), float64 array of shape (2,)): is not the same nest: 1 leaves are needed, 2 given, and they differ at the top; give one leaf for each"),
 ]  # fmt: skip
 
 
@@ -187,6 +192,14 @@ def test_bad_calls_say_so(call, kind, text):
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value) == text
+
+
+def test_arguments_are_chosen_by_integers_of_any_kind_and_keywords_go_to_the_function():
+    def loss(a, b, factor=1):
+        return sg.sum(sg.scale(a * b, factor))
+
+    assert sg.grad(loss, np.int64(1))(2 * X, X, factor=3).tolist() == [6, 6]
+    assert [g.tolist() for g in sg.grad(loss, np.array([-1, 0]))(2 * X, X)] == [[2, 2], [1, 1]]
 
 
 def test_a_function_that_raises_closes_its_level():

@@ -10,12 +10,13 @@ import math
 import numbers
 import operator
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError, refusal
+from .errors import ArgumentError, ShapeError, refusal
 
 Ints = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
@@ -132,6 +133,10 @@ def flag(name: str, argument: str, value: Any) -> bool:
 
 def real(value: Any) -> int | float | Fraction | None:
     """A finite real number, kept exactly; None if `value` is not one."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, Decimal) and value.is_finite():
+        value = Fraction(value)
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         return None
     if isinstance(value, numbers.Integral):
@@ -147,14 +152,18 @@ def temperature(name: str, value: Any) -> int | float | Fraction:
     if exact:
         return exact
     remedy = "write a positive number for a smooth maximum, a negative one for a smooth minimum"
-    raise refusal(ArgumentError, name, "beta", value, "must be a finite real number other than 0", remedy)
+    raise refusal(ArgumentError, name, "beta", value, f"must be a finite real number other than 0{_got(value)}", remedy)
+
+
+def _got(value: Any) -> str:
+    return "" if isinstance(value, numbers.Number) else f", got {type(value).__name__}"
 
 
 def factor(name: str, value: Any) -> int | float | Fraction:
     """`factor`: any finite real number, kept exactly."""
     exact = real(value)
     if exact is None:
-        rule, remedy = "must be a finite real number", "write a number, or multiply by an array with mul"
+        rule, remedy = f"must be a finite real number{_got(value)}", "write a number, or multiply by an array with mul"
         raise refusal(ArgumentError, name, "factor", value, rule, remedy)
     return exact
 
@@ -168,13 +177,24 @@ def shape(name: str, value: Any) -> tuple[int, ...]:
     return lengths
 
 
+def several(name: str, argument: str, value: Any) -> tuple[int, ...]:
+    """An integer, or several."""
+    if not is_sequence(value):
+        return (integer(name, argument, value, None),)
+    return tuple(integer(name, argument, v, None, place, value) for place, v in enumerate(value))
+
+
 def reduced(name: str, value: Any) -> tuple[int, ...] | None:
     """`axis`: None for all axes, an integer, or several."""
-    if value is None:
-        return None
-    if not is_sequence(value):
-        return (integer(name, "axis", value, None),)
-    return tuple(integer(name, "axis", v, None, axis, value) for axis, v in enumerate(value))
+    return None if value is None else several(name, "axis", value)
+
+
+def one_each(name: str, argument: str, given: Any) -> tuple[Any, ...]:
+    """A tuple with one entry per operand; an array alone is not taken apart into its rows."""
+    if not isinstance(given, list | tuple):
+        rule = f"must be a tuple with one entry per operand, got {type(given).__name__}"
+        raise refusal(ShapeError, name, argument, given, rule, "write (x,) for a single one")
+    return tuple(given)
 
 
 def axes(name: str, value: Any, rank: int) -> tuple[int, ...] | None:

@@ -162,7 +162,9 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
         return var.__specgrad__(op, operands)
     if hasattr(op, "evaluate"):  # a derivative is run by whoever runs its operator
         return write(op.name, op.evaluate(operands), out)
-    return choose(op, operands).forward(op, operands, out)
+    apart = None if overlaps(out, operands) else out
+    value = choose(op, operands).forward(op, operands, apart)
+    return value if apart is out else write(op.name, value, out)
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
@@ -172,8 +174,9 @@ def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[A
     if recorder(operands) is not None:
         found = with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
         return forward(op, operands, out), found
-    value, places = choose(op, operands).indices(op, operands, out)
-    return value, places
+    apart = None if overlaps(out, operands) else out
+    value, places = choose(op, operands).indices(op, operands, apart)
+    return value if apart is out else write(op.name, value, out), places
 
 
 def bare(name: str, operand: Any) -> Any:
@@ -276,6 +279,13 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
     return tuple(
         like(operand, 0, operand.shape) if p is None and slot.differentiable else p
         for slot, operand, p in zip(op.slots, operands, pulled, strict=False)
+    )
+
+
+def overlaps(out: Any, operands: Sequence[Any]) -> bool:
+    """Whether writing into `out` could change an operand that is still to be read."""
+    return isinstance(out, np.ndarray) and any(
+        np.may_share_memory(out, x) for x in operands if isinstance(x, np.ndarray)
     )
 
 

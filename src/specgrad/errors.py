@@ -30,7 +30,14 @@ class SlowPathWarning(UserWarning):
     """A large float array fell to the reference engine; the message says why and what to do."""
 
 
-_short = reprlib.Repr()
+class _Short(reprlib.Repr):
+    """Reprs of bounded length, in which the arrays of a nest are described and not printed."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        return describe(x) if getattr(x, "shape", ()) else super().repr1(x, level)
+
+
+_short = _Short()
 _short.maxtuple = _short.maxlist = 8
 _short.maxstring = _short.maxother = 80
 _short.maxlong = 40
@@ -45,7 +52,7 @@ def describe(value: Any) -> str:
         return _short.repr(value.item() if hasattr(value, "item") else value)
     dtype = getattr(value, "dtype", None)
     kind = type(value).__name__ if dtype is None else f"{dtype} array"
-    return f"{kind} of shape {shape}"
+    return f"{kind} of shape {tuple(shape)}"
 
 
 def refusal(

@@ -54,10 +54,17 @@ def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
         return kind(*given, **options)
     found: _T | None = _made.get(key)
     if found is None:
-        if len(_made) > 1000:
-            _made.clear()
-        found = _made[key] = kind(*given, **options)
+        found = kind(*given, **options)
+        if _is_plain((given, *options.values())):
+            if len(_made) > 1000:
+                _made.clear()
+            _made[key] = found
     return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether nothing in it is NumPy's, of which marshal writes the bytes alone: np.True_ and np.int8(1) are the same to it."""
+    return all(map(_is_plain, value)) if isinstance(value, list | tuple) else not hasattr(value, "dtype")
 
 
 def _maximum(op: Maximum, x: Array, return_indices: bool, out: Array | None) -> Any:

@@ -13,9 +13,10 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from .arithmetic import Arithmetic
+from .arithmetic import Arithmetic, like
 from .dispatch import is_var
 from .errors import ArgumentError, refusal
+from .operator import shape_of
 
 _serials = itertools.count()
 _running: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("specgrad_levels", default=())
@@ -47,9 +48,27 @@ class Var(Arithmetic):
         )
 
     def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a recorded value without an axis")
         return self.shape[0]
 
     __iter__ = None  # NumPy and tuple() must not take a Var apart
+
+
+class Valued(Var):
+    """A Var whose numbers are known while it is recorded: `value`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, level: Any, name: str, value: Any) -> None:
+        super().__init__(level, name, shape_of(level.called, "value", value))
+        self.value = value
+
+    def filled(self, number: Any, shape: tuple[int, ...]) -> Any:
+        return like(self.value, number, shape)
+
+    def __repr__(self) -> str:
+        return f"Var({self.name!r}, {self.value!r})"
 
 
 class Level:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from . import dispatch
-from .arguments import LONGEST, integer
+from .arguments import LONGEST, integer, one_each
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
 from .scalars import as_operand
@@ -167,7 +167,7 @@ class Operator(ABC):
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is zero."""
-        given, moved = self._given(operands), self._tuple("tangents", tangents)
+        given, moved = self._given(operands), one_each(self.name, "tangents", tangents)
         if len(moved) not in (len(given), len(operands)) or any(t is not None for t in moved[len(given) :]):
             rule = f"{len(given)} operands need as many tangents"
             raise refusal(ShapeError, self.name, "tangents", len(moved), rule, "give one per operand, None for zero")
@@ -186,7 +186,7 @@ class Operator(ABC):
 
     def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The operands, without the optional ones that are None."""
-        given = operands if type(operands) is tuple else self._tuple("operands", operands)
+        given = operands if type(operands) is tuple else one_each(self.name, "operands", operands)
         if len(given) == len(self.slots) and given[-1] is not None:
             return given
         required = sum(not slot.optional for slot in self.slots)
@@ -196,12 +196,6 @@ class Operator(ABC):
             names = ", ".join(slot.name + ("=None" if slot.optional else "") for slot in self.slots)
             raise refusal(ShapeError, self.name, "operands", len(given), f"takes ({names})", "give these operands")
         return given
-
-    def _tuple(self, argument: str, given: Any) -> tuple[Any, ...]:
-        if not isinstance(given, list | tuple):
-            rule = f"must be a tuple with one entry per operand, got {type(given).__name__}"
-            raise refusal(ShapeError, self.name, argument, given, rule, "write (x,) for a single one")
-        return tuple(given)
 
     def _fits(self, argument: str, given: Any, shape: Shape) -> None:
         if shape_of(self.name, argument, given) != shape:

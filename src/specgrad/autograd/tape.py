@@ -13,27 +13,20 @@ from typing import Any, NamedTuple
 from .. import arguments, dispatch
 from ..arithmetic import like, total
 from ..errors import ArgumentError, ShapeError, refusal
-from ..levels import Level, Var
+from ..levels import Level, Valued
 from ..operator import shape_of
 from ..scalars import as_operand, find_family
 
 
-class TapeVar(Var):
+class TapeVar(Valued):
     """A value on a tape: `value`, `shape`, `name`, `requires_grad`."""
 
-    __slots__ = ("place", "requires_grad", "value")
+    __slots__ = ("place", "requires_grad")
 
     def __init__(self, tape: Tape, place: int, value: Any, name: str, requires_grad: bool) -> None:
-        super().__init__(tape, name, shape_of("leaf", "value", value))
+        super().__init__(tape, name, value)
         self.place = place
-        self.value = value
         self.requires_grad = requires_grad
-
-    def filled(self, number: Any, shape: tuple[int, ...]) -> Any:
-        return like(self.value, number, shape)
-
-    def __repr__(self) -> str:
-        return f"Var({self.name!r}, {self.value!r})"
 
 
 class Node(NamedTuple):
@@ -72,6 +65,8 @@ class Tape(Level):
                 raise refusal(ArgumentError, "leaf", "value", value, rule, remedy)
         else:
             value = as_operand("leaf", "value", value)
+        if not (name is None or isinstance(name, str)):
+            raise refusal(ArgumentError, "leaf", "name", name, "is not a word", "write a string, or leave it out")
         tracked = arguments.flag("leaf", "requires_grad", requires_grad)
         return self._append(value, name or f"leaf_{len(self.nodes)}", tracked)
 

@@ -10,30 +10,23 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import dispatch, tree
+from .. import arguments, dispatch, tree
 from ..arithmetic import like
 from ..errors import ArgumentError, ShapeError, refusal
-from ..levels import Level, Var
+from ..levels import Level, Valued
 from ..operator import shape_of
 from ..scalars import as_operand
 from .tape import Tape, TapeVar, checked_seed, fitted
 
 
-class Moving(Var):
+class Moving(Valued):
     """A value and its tangent (None: zero), pushed along together."""
 
-    __slots__ = ("tangent", "value")
+    __slots__ = ("tangent",)
 
     def __init__(self, level: Pushing, value: Any, tangent: Any, name: str) -> None:
-        super().__init__(level, name, shape_of("jvp", "value", value))
-        self.value = value
+        super().__init__(level, name, value)
         self.tangent = tangent
-
-    def filled(self, number: Any, shape: tuple[int, ...]) -> Any:
-        return like(self.value, number, shape)
-
-    def __repr__(self) -> str:
-        return f"Var({self.name!r}, {self.value!r})"
 
 
 class Pushing(Level):
@@ -58,7 +51,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> jvp(lambda x: sg.sum(x * x), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
     (array(5.), array(2.))
     """
-    primals, tangents = tuple(primals), tuple(tangents)
+    primals, tangents = (
+        arguments.one_each("jvp", name, given) for name, given in (("primals", primals), ("tangents", tangents))
+    )
     given = [_operand("jvp", path, leaf) for path, leaf in tree.leaves(primals)]
     moved = [
         fitted("jvp", "tangents", t, x)
@@ -120,32 +115,41 @@ def _is_on(tape: Tape, leaf: Any) -> bool:
 def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
     """The function that gives f's value, of one cell, and its gradient in the argument `argnums` (or several), nests included.
 
+    Arguments that are given by keyword are handed to f as they are.
+
     >>> import numpy as np, specgrad as sg
     >>> value_and_grad(lambda p: sg.sum(p["a"] * p["a"]))({"a": np.array([1.0, 2.0])})
     (array(5.), {'a': array([2., 4.])})
     """
-    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    places = arguments.several("grad", "argnums", argnums)
+    several = arguments.is_sequence(argnums)
 
     @functools.wraps(f)
-    def differentiated(*arguments: Any) -> tuple[Any, Any]:
+    def differentiated(*given: Any, **options: Any) -> tuple[Any, Any]:
         for place in places:
-            if not -len(arguments) <= place < len(arguments):
-                rule, remedy = f"is not one of {len(arguments)} arguments", "name arguments that are given"
+            if not -len(given) <= place < len(given):
+                rule, remedy = (
+                    f"is not one of {len(given)} arguments given by position",
+                    "name arguments that are given",
+                )
                 raise refusal(ArgumentError, "grad", "argnums", argnums, rule, remedy)
-        at = [place % len(arguments) for place in places]
+        at = [place % len(given) for place in places]
+        if len(set(at)) < len(at):
+            rule, remedy = "names an argument twice", "name each argument once"
+            raise refusal(ArgumentError, "grad", "argnums", argnums, rule, remedy)
 
         def of_those(*chosen: Any) -> Any:
-            filled = list(arguments)
+            filled = list(given)
             for place, argument in zip(at, chosen, strict=True):
                 filled[place] = argument
-            return f(*filled)
+            return f(*filled, **options)
 
-        value, pullback = vjp(of_those, *(arguments[place] for place in at))
+        value, pullback = vjp(of_those, *(given[place] for place in at))
         if isinstance(value, list | tuple | dict) or value is None:
             rule, remedy = "must be one array", "return the loss alone, or use vjp"
             raise refusal(ShapeError, "grad", "output", value, rule, remedy)
         gradients = pullback(checked_seed("grad", value, None))
-        return value, gradients[0] if isinstance(argnums, int) else gradients
+        return value, gradients if several else gradients[0]
 
     return differentiated
 
@@ -160,7 +164,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..
     both = value_and_grad(f, argnums)
 
     @functools.wraps(f)
-    def differentiated(*arguments: Any) -> Any:
-        return both(*arguments)[1]
+    def differentiated(*given: Any, **options: Any) -> Any:
+        return both(*given, **options)[1]
 
     return differentiated

@@ -93,21 +93,30 @@ class Graph(Level):
         if not isinstance(name, str) or not name or unused(self, name) != name:
             rule, remedy = "is not a name of its own", "give every input another name, in letters"
             raise refusal(ArgumentError, "input", "name", name, rule, remedy)
-        lengths = arguments.shape("input", shape)
-        if -1 in lengths:
-            raise refusal(ArgumentError, "input", "shape", shape, "has an open length", "write every length")
+        lengths = self._lengths("input", shape)
         return self._add(name, lengths, differentiable=arguments.flag("input", "differentiable", differentiable))
 
     def constant(self, value: Any, shape: Sequence[int] = ()) -> GraphVar:
         """An array that is part of the graph, or a number that fills `shape` in the scalar of the inputs."""
         name = unused(self, f"constant_{len(self.nodes)}")
+        lengths = self._lengths("constant", shape)
         if is_number(value):
-            return self._add(name, tuple(shape), constant=value)
+            return self._add(name, lengths, constant=value)
         if dispatch.is_var(value):
             rule, remedy = "a graph's constants are arrays, known before it runs", "make it an input of the graph"
             raise refusal(ArgumentError, "constant", "value", value, rule, remedy)
         array = as_operand("constant", "value", value)
+        if lengths not in ((), tuple(array.shape)):
+            rule, remedy = "an array has a shape of its own", "leave it out, or give a number"
+            raise refusal(ArgumentError, "constant", "shape", shape, rule, remedy)
         return self._add(name, tuple(array.shape), constant=array)
+
+    @staticmethod
+    def _lengths(name: str, shape: Any) -> Shape:
+        lengths = arguments.shape(name, shape)
+        if -1 in lengths:
+            raise refusal(ArgumentError, name, "shape", shape, "has an open length", "write every length")
+        return lengths
 
     def output(self, *values: Any) -> Graph:
         """Add outputs, in order."""
@@ -187,6 +196,10 @@ class Graph(Level):
             if not 0 <= place < len(self.nodes):
                 raise refusal(ArgumentError, "graph", "output", place, "is not a node", "give a Var of this graph")
 
+    def __repr__(self) -> str:
+        names = [", ".join(node.name for node in part) for part in (self.inputs, [self.nodes[p] for p in self.outputs])]
+        return f"<Graph of {len(self.nodes)} values: ({names[0]}) to ({names[1]})>"
+
     def __str__(self) -> str:
         lines = []
         for node in self.nodes:
@@ -213,6 +226,7 @@ class Graph(Level):
         from .transform import jvp
 
         self.validate()
+        xs, dxs = (arguments.one_each("jvp", name, given) for name, given in (("inputs", xs), ("tangents", dxs)))
         given = given_inputs("jvp", "input", self.inputs, self.indices, xs)
         moved = given_inputs("jvp", "tangent", [node for node in self.inputs if node.differentiable], set(), dxs)
         both = interpret(jvp(self), [*given, *moved])
@@ -224,7 +238,7 @@ class Graph(Level):
         from .transform import vjp
 
         self.validate()
-        given = given_inputs("vjp", "input", self.inputs, self.indices, xs)
+        given = given_inputs("vjp", "input", self.inputs, self.indices, arguments.one_each("vjp", "inputs", xs))
         ends = [self.nodes[place] for place in self.outputs]
         arriving = given_inputs("vjp", "cotangent", ends, set(), gys if isinstance(gys, list | tuple) else (gys,))
         return tuple(interpret(vjp(self), [*given, *arriving]))
@@ -253,7 +267,7 @@ def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int]
     flat = [leaf for _, leaf in tree.leaves(tuple(xs))]
     if len(flat) != len(wanted):
         rule = f"{len(wanted)} are needed: " + ", ".join(node.name for node in wanted)
-        raise refusal(ShapeError, name, f"{what}s", len(flat), rule, "give one for each")
+        raise refusal(ShapeError, name, f"{what}s", len(flat), rule, "give one array for each (a list is a nest)")
     found = []
     for node, value in zip(wanted, flat, strict=True):
         argument = f"{what} {node.name}"

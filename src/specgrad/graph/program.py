@@ -47,7 +47,7 @@ class Program:
         self.source = graph
         self.engine = forced or engine
         self.alone = forced is not None
-        self.dtype = np.dtype(dtype)
+        self.dtype = _native(dtype)
         self.graph = simplified(graph)
         nodes = self.graph.nodes
         self._indices = self.graph.indices
@@ -64,6 +64,12 @@ class Program:
         self.plan: Plan = planned([step.use() for step in self._steps], shapes, outside, self.dtype.itemsize)
         self._constants = {n.place: self._constant(n) for n in nodes if n.op is None and not n.is_input}
         self._free: collections.deque[tuple[list[Any], list[Reserve]]] = collections.deque()
+
+    def __reduce__(self) -> Any:
+        return Program, (self.source, self.dtype, self.engine, self.alone)
+
+    def __repr__(self) -> str:
+        return f"Program({self.source!r}, {self.dtype}, {self.engine!r})"
 
     def _assign(self, step: Step, candidates: Sequence[str]) -> None:
         """Choose the first engine that takes a step, or refuse what none takes."""
@@ -152,10 +158,14 @@ class Program:
     def _given(self, xs: Sequence[Any]) -> list[Any]:
         """The inputs, once all fit: checked before anything runs, so that a refused call changes nothing."""
         given = given_inputs("program", "input", self.graph.inputs, self._indices, xs)
+        given = [x.astype(_native(x.dtype)) if isinstance(x, np.ndarray) and not x.dtype.isnative else x for x in given]
         for node, x in zip(self.graph.inputs, given, strict=True):
-            if node.place not in self._indices and not (isinstance(x, np.ndarray) and x.dtype == self.dtype):
-                rule, remedy = f"this program takes {self.dtype}", f"cast it, or compile the graph for {_dtype(x)}"
-                raise refusal(ScalarError, "program", f"input {node.name}", x, rule, remedy)
+            if node.place in self._indices or (isinstance(x, np.ndarray) and x.dtype == self.dtype):
+                continue
+            is_array = isinstance(x, np.ndarray)
+            remedy = f"cast it, or compile the graph for {x.dtype}" if is_array else "give a NumPy array"
+            rule = f"this program takes {self.dtype}"
+            raise refusal(ScalarError, "program", f"input {node.name}", x, rule, remedy)
         by_place = {node.place: x for node, x in zip(self.graph.inputs, given, strict=True)}
         for step in self._steps:
             if any(slot.integer for slot in step.op.slots) and not hasattr(step.op, "evaluate"):
@@ -198,8 +208,14 @@ class Program:
         return "\n".join([*lines, "return " + ", ".join(names[place].name for place in self.graph.outputs)])
 
 
-def _dtype(x: Any) -> Any:
-    return getattr(x, "dtype", type(x).__name__)
+def _native(dtype: Any) -> np.dtype[Any]:
+    """A dtype as NumPy reads the word, in the byte order of this machine."""
+    try:
+        found: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+    except TypeError:
+        rule, remedy = "is not a dtype of NumPy", "write e.g. np.float32, or object for exact scalars"
+        raise refusal(ArgumentError, "compile", "dtype", dtype, rule, remedy) from None
+    return found
 
 
 def _candidates(name: str) -> list[str]:

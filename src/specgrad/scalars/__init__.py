@@ -112,8 +112,13 @@ def _kinds(name: str, argument: str, operand: Any) -> list[Any]:
     for kind in dict.fromkeys(type(element) for element in operand.flat):
         spoken = int if _is_integer(kind) else _spoken(kind)
         if spoken is None:
-            rule = f"an element is a {kind.__qualname__}, which is not a scalar specgrad takes"
-            raise refusal(ScalarError, name, argument, operand, rule, "use one scalar type, in rows of equal length")
+            rule, remedy = (
+                f"an element is a {kind.__qualname__}, which is not a scalar specgrad takes",
+                "use one scalar type, in rows of equal length",
+            )
+            if hasattr(kind, "__specgrad__"):
+                rule, remedy = "is a list of recorded values, not one", "give one array where the list was: np.array(x)"
+            raise refusal(ScalarError, name, argument, operand, rule, remedy)
         found.append(spoken)
     return found
 

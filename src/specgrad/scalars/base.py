@@ -36,8 +36,8 @@ class Family:
     """Whether comparisons are plain booleans."""
 
     def require(self, name: str, argument: str, operand: Any, needs: Sequence[str]) -> None:
-        """Refuse an operator that needs what this scalar lacks."""
-        for need in needs:
+        """Refuse an operator that needs what this scalar lacks; the last, which is the rarest, is named."""
+        for need in reversed(needs):
             if need in self.lacks:
                 raise refusal(ScalarError, name, argument, operand, *self.lacks[need])
 

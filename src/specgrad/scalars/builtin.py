@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from .base import Elements, Family
 from .floats import ObjectFloats
+from .fraction import NO_EXP
 
 
 class Integers(Elements):
     """Python integers: a ring, so convolutions and maxima are exact; there is no division."""
 
-    lacks = {"division": ("integers do not divide", "use Fraction elements instead: x * Fraction(1)")}
+    lacks = {
+        "division": ("integers do not divide", "use Fraction elements instead: x * Fraction(1)"),
+        "exp": ("integers have no exp and no log", NO_EXP),
+    }
 
 
 def normal(kind: type) -> type | None:

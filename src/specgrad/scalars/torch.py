@@ -17,6 +17,7 @@ from .base import Cells, Family, Mask, Number, unlike
 from .floats import LACKS
 
 _HALVES = (torch.float16, torch.bfloat16)
+_INTEGERS = {"division": (LACKS["i"]["division"][0], "cast first, e.g. x.double()")}
 
 
 class Tensors(Family):
@@ -25,7 +26,7 @@ class Tensors(Family):
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self.dtype, self.device = dtype, device
         self.computed = torch.float32 if dtype in _HALVES else dtype
-        self.lacks = LACKS["c" if dtype.is_complex else "f" if dtype.is_floating_point else "i"]
+        self.lacks = LACKS["c"] if dtype.is_complex else {} if dtype.is_floating_point else _INTEGERS
 
     def computing(self) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
@@ -41,6 +42,9 @@ class Tensors(Family):
         if not isinstance(array, torch.Tensor) or (array.dtype, array.device) != (self.dtype, self.device):
             other = f"{array.dtype} on {array.device}" if isinstance(array, torch.Tensor) else type(array).__name__
             raise refusal(ScalarError, name, argument, array, *unlike(other, f"{self.dtype} on {self.device}"))
+        if array.layout is not torch.strided:
+            rule = f"the layout {array.layout} is not taken"
+            raise refusal(ScalarError, name, argument, array, rule, "make it dense first: x.to_dense()")
         return array.to(self.computed).reshape(-1)
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
@@ -112,7 +116,7 @@ class Tensors(Family):
 def family_of(name: str, arguments: Sequence[str], operands: Sequence[Any]) -> Family:
     """The family of the first tensor among these operands; the others must fit it."""
     first = next(operand for operand in operands if isinstance(operand, torch.Tensor))
-    if first.dtype is torch.bool:
-        rule, remedy = "torch.bool is not a scalar specgrad takes", "cast to a number first, e.g. x.float()"
+    if first.dtype is torch.bool or first.is_quantized or (first.is_floating_point() and first.dtype.itemsize < 2):
+        rule, remedy = f"{first.dtype} is not a scalar specgrad takes", "cast to a number first, e.g. x.float()"
         raise refusal(ScalarError, name, arguments[0], first, rule, remedy)
     return Tensors(first.dtype, first.device)

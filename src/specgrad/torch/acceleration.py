@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812 - its customary name
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ..errors import ArgumentError, refusal
 from . import functional
 from .modules import REPLACES
 
@@ -57,6 +58,9 @@ class Acceleration:
     """What `accelerate` did. Print it, `undo` it, or use it in a ``with`` block, at whose end it is undone."""
 
     def __init__(self, model: nn.Module | None) -> None:
+        if not (model is None or isinstance(model, nn.Module)):
+            rule, remedy = "must be a module of torch", "give the model, or nothing to change functional calls alone"
+            raise refusal(ArgumentError, "accelerate", "model", model, rule, remedy)
         self.model = model
         self.changed: dict[str, nn.Module] = {}
         self._calls = _Calls()

@@ -17,11 +17,12 @@ from torch import Tensor
 
 from .. import dispatch, ops
 from ..engines import reference
-from ..errors import ArgumentError, refusal
+from ..errors import ArgumentError, ScalarError, refusal
 from ..ops.conv import Bilinear
 from ..ops.pool import Average, Maximum, Pool
+from ..scalars import find_family
 from . import kernels
-from .direct import pooled
+from .direct import is_plain, pooled
 from .operators import FAMILIES, HALVES, encoded
 
 Operands = tuple[Any, ...]
@@ -103,6 +104,7 @@ def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
 def _by_aten(op: Any, *operands: Any) -> Any:
     if not torch.compiler.is_compiling():  # there the shapes may be symbols, and were checked before
         op.output_shape(*(tuple(x.shape) for x in operands))
+        _check(op, operands)
     if isinstance(op, Bilinear):
         x = operands[0]
         if not x.is_floating_point() and not x.is_complex():
@@ -110,6 +112,17 @@ def _by_aten(op: Any, *operands: Any) -> Any:
         if x.dtype in HALVES and x.device.type == "cpu":  # where aten rounds between the sum and the bias
             return BY_ATEN[type(op)](op, *(t.float() for t in operands)).to(x.dtype)
     return BY_ATEN[type(op)](op, *operands)
+
+
+def _check(op: Any, operands: Operands) -> None:
+    """Refuse tensors whose numbers the operator does not take, with the words of every other engine."""
+    for slot, x in zip(op.slots, operands, strict=False):
+        if not slot.integer:
+            find_family(op.name, [slot.name], [x]).require(op.name, slot.name, x, op.needs)
+        elif x.is_floating_point() or x.is_complex() or x.dtype is torch.bool:
+            raise refusal(ScalarError, op.name, slot.name, x, "must hold integers", "cast first, e.g. x.long()")
+        elif is_plain(x) and x.device.type == "cpu":  # elsewhere torch itself looks, when the kernel runs
+            op.check(operands)
 
 
 def _factor(op: Any, x: Tensor) -> Any:
@@ -131,7 +144,8 @@ def _mean(op: Any, x: Tensor) -> Tensor:
 
 
 def _cross_entropy(op: Any, logits: Tensor, labels: Tensor) -> Tensor:
-    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long())
+    rows, none = logits.reshape(-1, logits.shape[-1]), torch.iinfo(torch.int64).min  # no label is ignored
+    return F.cross_entropy(rows, labels.reshape(-1).long(), ignore_index=none)
 
 
 def _conv(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -66,6 +66,8 @@ _code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are num
 
 def engine(op: Any, x: Tensor) -> Any:
     """Who runs this operator on tensors like this one."""
+    if x.layout is not torch.strided:
+        return Composed
     if x.device.type == "cpu":
         return Arrays if x.dtype in NUMPY or (x.dtype is torch.bfloat16 and BFLOAT16 is not None) else Composed
     if x.is_cuda and gpu() is not None and gpu().refuses(op, (x,)) is None:
