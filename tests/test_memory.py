@@ -60,3 +60,8 @@ def test_results_that_live_share_no_memory_whatever_the_threads():
 
     with ThreadPoolExecutor(4) as callers:
         list(callers.map(call, range(4)))
+
+
+def test_memory_that_is_not_there_is_one_error_and_no_other():
+    with pytest.raises(MemoryError):
+        memory.empty((1 << 62,), np.uint8)

@@ -291,7 +291,8 @@ def overlaps(out: Any, operands: Sequence[Any]) -> bool:
 
 def check_out(name: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
     """Refuse an `out` that a value of this shape and dtype cannot be written into."""
-    fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == dtype and out.flags.writeable
+    is_array = isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray)
+    fits = is_array and out.shape == shape and out.dtype == dtype and out.flags.writeable
     if not fits or dtype is None:
         rule = (
             f"must be a writable {dtype} array of shape {shape}" if dtype else "takes the values of plain arrays only"

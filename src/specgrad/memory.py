@@ -33,8 +33,8 @@ class Block:
 
     __slots__ = ("__array_interface__", "memory")
 
-    def __init__(self, size: int) -> None:
-        self.memory = _taken(size)
+    def __init__(self, memory: tuple[int, int, Array], size: int) -> None:
+        self.memory = memory
         self.__array_interface__ = {"data": (self.memory[1], False), "shape": (size,), "typestr": "|u1", "version": 3}
 
     def __del__(self, spare: Any = _spare, most: int = KEPT) -> None:  # what it needs when the module is gone already
@@ -68,7 +68,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or dtype.hasobject:
         return np.empty(shape, dtype)
-    found: Array = np.asarray(Block(size)).view(dtype).reshape(shape)
+    found: Array = np.asarray(Block(_taken(size), size)).view(dtype).reshape(shape)
     return found
 
 

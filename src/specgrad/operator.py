@@ -19,7 +19,7 @@ from . import dispatch
 from .arguments import LONGEST, integer, one_each
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
-from .scalars import as_operand
+from .scalars import as_operand, refuse_masked
 from .scalars.base import Cells, Family, Mask
 
 RULES: dict[str, Any] = {}
@@ -198,6 +198,7 @@ class Operator(ABC):
         return given
 
     def _fits(self, argument: str, given: Any, shape: Shape) -> None:
+        refuse_masked(self.name, argument, given)
         if shape_of(self.name, argument, given) != shape:
             raise refusal(
                 ShapeError, self.name, argument, given, f"must have shape {shape}", "reshape or broadcast it first"

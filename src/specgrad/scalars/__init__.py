@@ -32,7 +32,7 @@ HOMES = {  # the top-level module that defines the scalar's type -> the file tha
     "torch": "torch",
 }
 
-__all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_tensor"]
+__all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_tensor", "refuse_masked"]
 
 
 def is_tensor(value: Any) -> bool:
@@ -49,10 +49,7 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
         return Still(as_operand(name, argument, value.primal))
     if isinstance(value, Dual):
         return Dual(as_operand(name, argument, value.primal), as_operand(name, argument, value.tangent))
-    if isinstance(value, np.ma.MaskedArray):
-        raise refusal(
-            ScalarError, name, argument, value, "masked arrays are not taken", "fill the mask first: x.filled(0)"
-        )
+    refuse_masked(name, argument, value)
     if not isinstance(value, np.ndarray | np.generic | list | tuple | numbers.Number) and not _spoken(type(value)):
         rule = f"{type(value).__name__} is not an array specgrad takes"
         raise refusal(ScalarError, name, argument, value, rule, "give a NumPy array")
@@ -60,6 +57,13 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
         return gathered(np.asarray(value))
     except ValueError:
         raise refusal(ShapeError, name, argument, value, "is ragged", "give rows of equal length") from None
+
+
+def refuse_masked(name: str, argument: str, value: Any) -> None:
+    """Masked cells are not absent here, and must not pass for numbers."""
+    if isinstance(value, np.ma.MaskedArray):
+        rule, remedy = "masked arrays are not taken", "fill the mask first: x.filled(0)"
+        raise refusal(ScalarError, name, argument, value, rule, remedy)
 
 
 def as_indices(name: str, argument: str, value: Any) -> Any:
