@@ -27,6 +27,7 @@ ARRAYS = st.sampled_from(
         np.array([[Fraction(1, 2), 3], [1, 2]], dtype=object), np.array([[1], [1, 2]], dtype=object), np.array([None, 1.0]),
         np.array([np.nan, np.inf, -np.inf, 0.0]), np.datetime64("2020-01-01"), np.array([1.0, "a"], dtype=object), None, "abc", 5, {},
         np.zeros((2, 2), dtype=[("a", float)]), np.ones((3, 3), np.float16), np.asfortranarray(np.ones((4, 4))), object(),
+        np.arange(12.0).reshape(3, 4).astype(">f8"), np.ma.masked_array([1.0, 2.0], [True, False]), np.broadcast_to(2.0, (3, 4)),
     ]
 )  # fmt: skip
 WORDS = {
