@@ -34,7 +34,8 @@ class _Short(reprlib.Repr):
     """Reprs of bounded length, in which the arrays of a nest are described and not printed."""
 
     def repr1(self, x: Any, level: int) -> str:
-        return describe(x) if getattr(x, "shape", ()) else super().repr1(x, level)
+        shape = getattr(x, "shape", None)
+        return describe(x) if isinstance(shape, tuple) and shape else super().repr1(x, level)
 
 
 _short = _Short()
