@@ -81,7 +81,7 @@ def like(
 
     A refusal names the operator that met both, the operand's argument and the number's.
     """
-    if hasattr(operand, "filled"):
+    if hasattr(operand, "__specgrad__"):
         return operand.filled(number, shape)
     S = find_family(name, [argument], [as_operand(name, argument, operand)])
     size = 1
