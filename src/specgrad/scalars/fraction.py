@@ -16,8 +16,9 @@ class Fractions(Elements):
     lacks = {"exp": ("Fraction has no exp and no log", NO_EXP)}
 
     def lift(self, number: Any) -> Fraction:  # a Fraction of NumPy integers would wrap round
-        exact = Fraction(number)
-        return Fraction(int(exact.numerator), int(exact.denominator))
+        exact = number if type(number) is Fraction else Fraction(number)
+        top, bottom = exact.numerator, exact.denominator
+        return exact if type(top) is type(bottom) is int else Fraction(int(top), int(bottom))
 
 
 def normal(kind: type) -> Any:
