@@ -108,6 +108,15 @@ def test_half_floats_are_computed_in_float32_and_rounded_once(kind):
     check()
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_half_float_overflows_to_infinity_without_a_word():
+    x, w = np.full((1, 4, 4), 6e4, np.float16), np.full((1, 1, 2, 2), 2, np.float16)
+    op = sg.Conv((2, 2))
+    assert np.isposinf(op(x, w)).all()
+    assert np.isposinf(op.jvp((x, w), (x, None))[1]).all()
+    assert np.isposinf(op.vjp((x, w), np.full((1, 3, 3), 6e4, np.float16))[0][0, 1:-1, 1:-1]).all()
+
+
 @pytest.mark.parametrize("images", [2, 17])
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups, images):

@@ -234,6 +234,24 @@ def test_out_is_written_in_place_and_layouts_are_kept():
     assert sg.max_pool2d(last.transpose(0, 3, 1, 2), 2).transpose(0, 2, 3, 1).flags.c_contiguous
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        sg.MaxPool((2, 2), stride=1, ties="split"),
+        sg.AvgPool((2, 2), stride=1),
+        sg.SmoothMaxPool((2, 2), beta=1.0),
+        sg.GlobalMaxPool(2),
+    ],
+)
+def test_bytes_in_foreign_order_are_numbers_too(op):
+    x = np.random.default_rng(9).normal(size=(2, 5, 6)).astype(np.float32)
+    foreign = x.astype(x.dtype.newbyteorder())
+    y = op(x)
+    assert np.array_equal(op(foreign), y)
+    assert np.array_equal(op.vjp((foreign,), y.astype(foreign.dtype))[0], op.vjp((x,), y)[0])
+    assert np.array_equal(op.jvp((foreign,), (foreign,))[1], op.jvp((x,), (x,))[1])
+
+
 def test_a_large_float_array_on_the_reference_engine_is_a_warning(monkeypatch):
     monkeypatch.setattr(dispatch, "LARGE", 1000)
     x = np.ones((110, 10), np.longdouble)

@@ -164,6 +164,11 @@ def handed_over(result: Array, out: Array | None) -> Array:
     return out
 
 
+def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
+    """The result in this dtype: the array itself, or a copy of halves."""
+    return result if result.dtype == dtype else handed_over(result, empty(result.shape, dtype))
+
+
 def wide(array: Any, dtype: np.dtype[Any]) -> Array:
     """Cells of this dtype in the type that they are computed in: halves in float32, everything else as it is."""
     if dtype.itemsize > 2:

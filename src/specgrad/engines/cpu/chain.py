@@ -43,7 +43,7 @@ class Links(NamedTuple):
 def widened(made: Plan, found: Kind, array: Array, of_output: bool) -> Array:
     """A flat array in the order of the plan, in the type in which it is computed."""
     flat = canonical(made, array, of_output)
-    return wide(flat, found.dtype) if found.half else flat
+    return wide(flat, found.dtype) if found.half else np.asarray(flat, found.dtype)
 
 
 def leave(made: Plan, found: Kind, flat: Array, of_output: bool) -> Array:

@@ -22,7 +22,7 @@ from ...scalars.floats import admitted
 from .. import reference
 from .bilinear import plan
 from .blas import one_thread_each
-from .cells import handed_over, is_float, is_plain_array, wide
+from .cells import handed_over, is_float, is_plain_array, rounded, wide
 from .compiled import kernel
 from .products import narrow_of, weight_of, wide_of
 
@@ -114,7 +114,7 @@ def forward(op: Bilinear, operands: tuple[Any, ...], out: Any = None) -> Any:
     target = target_for(out, shape, given[0].dtype, operands)
     if target.size:
         Call(op, given[0], given[1]).value(target, *given[2:])
-    return handed_over(target if out is not None else target.astype(dtype, copy=False), out)
+    return rounded(target, dtype) if out is None else handed_over(target, out)
 
 
 def target_for(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], read: tuple[Array, ...]) -> Array:
@@ -153,7 +153,7 @@ def push(op: Bilinear, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
             total += call.value(part, weight=moved[1])
         if len(moved) == 3 and moved[2] is not None:
             total += moved[2].reshape(-1, *[1] * len(op.weight_kernel()[0]))
-    return write(op.name, total.astype(dtype, copy=False), out)
+    return write(op.name, rounded(total, dtype), out)
 
 
 def pull(
@@ -184,5 +184,5 @@ def pull(
                 (call.pull, call.pull_weight, call.pull_bias)[slot](arriving, part)
             else:
                 part[...] = 0
-            pulled.append(part.astype(dtype, copy=False) if target is None else handed_over(part, target))
+            pulled.append(rounded(part, dtype) if target is None else handed_over(part, target))
     return tuple(pulled)
