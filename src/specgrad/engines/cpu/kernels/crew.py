@@ -3,13 +3,16 @@
 A kernel that takes tasks from a counter begins with `enlist` and ends with `disband`. The caller, whose `turn` is 0, leaves the address of its own
 code and of its arguments with the crew; each of the others that wakes runs the same kernel with a turn of its own, which tells its part of
 the scratch. Each that comes wakes two more: many cores are reached soon, and short work wakes few. One call at a time has the crew; others
-that run meanwhile do their work alone.
+that run meanwhile do their work alone. To wake a thread takes longer than a small pooling, and calls often follow one another: so whoever waits
+looks out for a moment before going to sleep, and only those who sleep are woken.
 
 A crew is an array of integers (`mailbox`). Its gate counts in one integer who is present, how
 many places are left and whether it is open, so that nobody can come to a call that has ended, nor leave unseen.
 """
 
 from __future__ import annotations
+
+import platform
 
 from llvmlite import ir
 from numba import types
@@ -19,9 +22,15 @@ from numba.np.arrayobj import make_array
 
 from .access import at
 from .compiling import compiled, inline
-from .mailbox import CODE, DONE, GATE, OPERANDS, OVER, OWNED, WAKE
+from .mailbox import ASLEEP, CODE, DONE, GATE, OPERANDS, OVER, OWNED, WAKE
 
 PLACE, OPEN = 1 << 16, 1 << 32  # of the gate; below are those who are present
+
+LOOKS, YIELDS = 4096, 64  # of some 20 nanoseconds each; and after how many of them whoever has work may have the core
+PAUSES = {
+    "x86_64": ("llvm.x86.sse2.pause",),
+    "aarch64": ("llvm.aarch64.isb", 15),
+}  # names and numbers that they are told
 
 _word, _byte = ir.IntType(64), ir.IntType(8).as_pointer()
 _again = ir.FunctionType(ir.VoidType(), [_byte, _word])
@@ -48,6 +57,51 @@ def _wait(builder, cell):
     over = builder.append_basic_block("over")
     builder.cbranch(failed, waiting, over)
     builder.position_at_end(over)
+
+
+def _pause(builder):
+    """Let the core do something else for a moment."""
+    if platform.machine() in PAUSES:
+        name, *told = PAUSES[platform.machine()]
+        numbers = [ir.IntType(32)(number) for number in told]
+        kind = ir.FunctionType(ir.VoidType(), [number.type for number in numbers])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), numbers)
+
+
+def _look_out(builder, gate, is_met):
+    """Look at the gate until what it says `is_met`, for a moment; whether it was."""
+    looking, waiting, seen = (builder.append_basic_block(name) for name in ("look", "pause", "seen"))
+    before = builder.block
+    builder.branch(looking)
+    builder.position_at_end(looking)
+    left = builder.phi(_word)
+    left.add_incoming(_word(LOOKS), before)
+    met = is_met(builder.load_atomic(gate, "acquire", 8))
+    builder.cbranch(builder.or_(met, builder.icmp_signed("==", left, _word(0))), seen, waiting)
+    builder.position_at_end(waiting)
+    _pause(builder)
+    with builder.if_then(builder.icmp_signed("==", builder.and_(left, _word(YIELDS - 1)), _word(0))):
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+    after = builder.block
+    left.add_incoming(builder.sub(left, _word(1)), after)
+    builder.branch(looking)
+    builder.position_at_end(seen)
+    return met
+
+
+def _has_place(builder, gate):
+    """Whether somebody may come: the gate is open, and there are places; and how many."""
+    places = builder.and_(builder.lshr(gate, _word(16)), _word(PLACE - 1))
+    is_open = builder.icmp_unsigned(">=", gate, _word(OPEN))
+    return builder.and_(is_open, builder.icmp_signed(">", places, _word(0))), places
+
+
+def _wake_one(builder, mates):
+    """Wake one of those who sleep, if any does."""
+    asleep = builder.load_atomic(mates(ASLEEP), "seq_cst", 8)
+    with builder.if_then(builder.icmp_signed(">", asleep, _word(0))):
+        _semaphore(builder, "sem_post", mates(WAKE))
 
 
 def _counted(given):
@@ -112,8 +166,8 @@ def enlist(typingctx, counter, crew, turn):
                         (OPERANDS, builder.ptrtoint(memory, _word)),
                         (GATE, builder.add(places, _word(OPEN))),
                     ):
-                        builder.store_atomic(number, mates(place), "release", 8)
-                    _semaphore(builder, "sem_post", mates(WAKE))
+                        builder.store_atomic(number, mates(place), "seq_cst", 8)
+                    _wake_one(builder, mates)
                 with taken:
                     builder.store(_word(0), tasks(1))
         return builder.atomic_rmw("add", tasks(0), _word(1), "monotonic")
@@ -136,6 +190,7 @@ def disband(typingctx, counter, crew, turn, says):
                 builder.atomic_rmw("and", mates(GATE), _word(PLACE - 1), "acq_rel"), _word(PLACE - 1)
             )
             with builder.if_then(builder.icmp_signed(">", present, _word(0))):
+                _look_out(builder, mates(GATE), lambda gate: builder.icmp_signed("==", gate, _word(0)))
                 _wait(builder, mates(DONE))
             builder.store_atomic(_word(0), mates(OWNED), "release", 8)
         return builder.icmp_signed("!=", builder.load(tasks(2)), _word(0))
@@ -166,14 +221,19 @@ def attend(typingctx, crew):
 
     def codegen(context, builder, signature, args):
         mates = _cells(context, builder, signature.args[0], args[0])
-        _wait(builder, mates(WAKE))
+        called = _look_out(builder, mates(GATE), lambda gate: _has_place(builder, gate)[0])
+        with builder.if_then(builder.not_(called)):
+            builder.atomic_rmw("add", mates(ASLEEP), _word(1), "seq_cst")
+            late = _has_place(builder, builder.load_atomic(mates(GATE), "seq_cst", 8))[0]
+            with builder.if_then(builder.not_(late)):
+                _wait(builder, mates(WAKE))
+            builder.atomic_rmw("sub", mates(ASLEEP), _word(1), "seq_cst")
         trying, going, coming, leaving = (builder.append_basic_block(name) for name in ("try", "go", "come", "leave"))
         builder.branch(trying)
         builder.position_at_end(trying)
         gate = builder.load_atomic(mates(GATE), "acquire", 8)
-        turn = builder.and_(builder.lshr(gate, _word(16)), _word(PLACE - 1))
-        is_open = builder.icmp_unsigned(">=", gate, _word(OPEN))
-        builder.cbranch(builder.and_(is_open, builder.icmp_signed(">", turn, _word(0))), going, leaving)
+        is_called, turn = _has_place(builder, gate)
+        builder.cbranch(is_called, going, leaving)
         builder.position_at_end(going)
         fewer = builder.add(gate, _word(1 - PLACE))
         came = builder.extract_value(builder.cmpxchg(mates(GATE), gate, fewer, "acq_rel", "acquire"), 1)
@@ -181,7 +241,7 @@ def attend(typingctx, crew):
         builder.position_at_end(coming)
         for places in (1, 2):
             with builder.if_then(builder.icmp_signed(">", turn, _word(places))):
-                _semaphore(builder, "sem_post", mates(WAKE))
+                _wake_one(builder, mates)
         code, operands = (builder.load_atomic(mates(place), "acquire", 8) for place in (CODE, OPERANDS))
         builder.call(builder.inttoptr(code, _again.as_pointer()), [builder.inttoptr(operands, _byte), turn])
         before = builder.atomic_rmw("sub", mates(GATE), _word(1), "acq_rel")
