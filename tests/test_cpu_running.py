@@ -125,7 +125,7 @@ def test_kernels_that_several_threads_ask_for_at_once_are_kept_where_they_belong
     code = """
 import threading
 from specgrad.engines.cpu import compiled
-names = ["small.fold_small", "fold.fold_windows", "smooth.smooth_value", "planes.side_by_side", "bins.spread_bins", "inner.find_inner"]
+names = ["small.fold_small", "fold.fold_windows", "chains.fold_chain", "planes.side_by_side", "bins.spread_bins", "inner.find_inner"]
 ready = threading.Barrier(len(names))
 def ask(name):
     ready.wait()

@@ -13,32 +13,37 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...memory import room
-from .cells import Array, Kind, scratch, see
-from .chain import each, leave, stations, widened
-from .compiled import kernel
+from .cells import Array, Kind, see
+from .chain import leave, stations, widened
+from .kernels.stations import CELLS, EXTREMES, SUMS, WIDTH, WINDOWS, ZEROS
 from .passes import VECTOR
 from .plan import Plan
 from .reads import adjoint_reads
+from .together import Room, together
+
+INDEX = np.dtype(np.int64)
 
 
-class Station(NamedTuple):
-    """One pass, of one plane: `lines` of (n, inner) cells are folded to (m, inner)."""
+class Chain(NamedTuple):
+    """The passes of a plan, as the kernels of `chains` are told them."""
 
-    lines: int
-    cells: int
-    windows: int
-    ints: Array
+    tasks: Array
+    sizes: Array
+    passes: Array
+    lines: bool | None
+    """Whether the first pass is over lines, and how many planes are walked `together`, or None; kernels are compiled apart for either."""
+    together: int | None
     zeros: Array
     """How many taps of each window are padding that counts as zeros, and `mass`, what each of these weighs."""
     mass: Array
-    empty: Array
-    """The windows without any tap, which weigh something all the same, so that no weight is 0/0."""
     read: Array
     """Which lines the passes that follow read at all."""
-    scratch: int
-    """How many cells a pass needs at hand: lines of them."""
-    taps: int
-    inner: int
+    starts: Array
+    empty: Array | None
+    """The windows without any tap, of each pass from its `starts` on."""
+    rooms: tuple[Room, Room]
+    is_narrow: bool
+    """Whether rows are read a vector beyond their end."""
 
 
 class Pairs(NamedTuple):
@@ -57,51 +62,74 @@ def numbers(op: Any, found: Kind) -> Array:
 
 
 @functools.lru_cache(maxsize=256)
-def stops(made: Plan) -> tuple[Station, ...]:
+def chain(made: Plan) -> Chain:
     """The passes of a plan."""
-    found, mass = [], np.ones(made.seen.inner, made.computed)
-    for axis, outer, inner in stations(made):
-        reads, existing = made.reads[axis], made.axes[axis].ranges().existing
-        counts = made.op.pad == "zero"
-        zeros = (existing - reads.count if counts else np.zeros(reads.length)).astype(made.computed)
-        lines = outer // max(made.seen.planes, 1)
+    way = made.side_by_side or made
+    counts, mass = way.op.pad == "zero", np.ones(way.seen.inner, way.computed)
+    rows: list[list[int]] = []
+    columns: tuple[list[Array], ...] = ([], [], [], [])
+    for axis, outer, inner in stations(way):
+        reads, existing = way.reads[axis], way.axes[axis].ranges().existing
+        lines = outer // max(way.seen.planes, 1)
         # lines that are laid out by rests of the stride have `room` cells, the first of which stands `left` of its beginning
         left = max(reads.offset, reads.taps * reads.dilation) // reads.stride + 2
         room = 2 * left + max(reads.length, reads.size // reads.stride + 1) + 4 * VECTOR
-        ints = [reads.size, reads.length, inner, reads.taps, reads.stride, reads.offset, reads.dilation, room, left]
-        scratch = 4 * (max(reads.length, inner) + 4 * VECTOR) + (5 * reads.stride + 4) * room
-        found.append(
-            Station(
-                lines,
-                lines * reads.size * inner,
-                lines * reads.length * inner,
-                np.array(ints),
-                beyond(zeros),
-                beyond(mass),
-                np.flatnonzero((existing if counts else reads.count) <= 0),
-                lines_read(made, axis),
-                scratch,
-                reads.taps,
-                inner,
-            )
-        )
-        mass = (existing.astype(made.computed)[:, None] * mass).reshape(-1)
-    return tuple(found)
+        read = lines_read(way, axis)
+        ints = (reads.size, reads.length, inner, reads.taps, reads.stride, reads.offset, reads.dilation, room, left)
+        rows.append([*ints, read.size, lines, lines * reads.size * inner, lines * reads.length * inner])
+        zeros = (existing - reads.count if counts else np.zeros(reads.length)).astype(way.computed)
+        empty = np.flatnonzero((existing if counts else reads.count) <= 0)
+        for column, part in zip(columns, (beyond(zeros), beyond(mass), read, empty), strict=True):
+            column.append(part)
+        mass = (existing.astype(way.computed)[:, None] * mass).reshape(-1)
+    *begins, starts = (np.cumsum([0, *(part.size for part in column)]) for column in columns)
+    passes = np.zeros((len(rows), WIDTH), np.int64)
+    passes[:, :ZEROS], passes[:, ZEROS:EXTREMES] = rows, np.stack([begin[:-1] for begin in begins], axis=1)
+    # of every thread, and each with a vector beyond: the pairs of each pass, two rooms for planes that are walked together, and a pass's lines
+    tasks, together = way.plane_tasks, None if way is made else way.seen.inner
+    some = int((tasks[:, 1] - tasks[:, 0]).max(initial=0))
+    blocks = some * max(way.plane, math.prod(way.grid[1:])) if together else 0
+    # extremes, or what is moved, which may be cells; and totals
+    most = np.stack([passes[:, [CELLS, WINDOWS]].max(axis=1), passes[:, WINDOWS]], axis=1)
+    held = (some * most + VECTOR).reshape(-1)
+    begin = np.cumsum([0, *held, blocks + VECTOR, blocks + VECTOR])
+    passes[:, EXTREMES], passes[:, SUMS] = begin[: len(held) : 2], begin[1 : len(held) : 2]
+    at_hand = 4 * (passes[:, 1:3].max(axis=1) + 4 * VECTOR) + (5 * passes[:, 4] + 4) * passes[:, 7]
+    rooms = (
+        ("chain", int(begin[-1] + at_hand.max()), np.dtype(way.computed)),
+        ("places", int(passes[:, 3].max()), INDEX),
+    )
+    inner_cells = passes[:, 2]
+    zeros, mass, read, empty = (np.concatenate(column) for column in columns)
+    return Chain(
+        tasks,
+        np.array([made.seen.planes, made.plane, math.prod(made.grid[1:]), *begin[-3:]]),
+        passes.reshape(-1),
+        True if inner_cells[0] == 1 else None,
+        together,
+        zeros,
+        mass,
+        read,
+        starts,
+        empty if empty.size else None,
+        rooms,
+        bool((inner_cells[1:] < way.lanes).any() or 1 < inner_cells[0] < way.lanes),
+    )
 
 
 def lines_read(made: Plan, axis: int) -> Array:
     """For every line along `axis` in a plane, whether any window of the axes before reads it."""
-    lines = np.ones(1, np.bool_)
+    lines = np.ones(1, np.uint8)
     for before in made.axes[:axis]:
         lines = (lines[:, None] & (adjoint_reads(before).count > 0)).reshape(-1)
     return lines
 
 
 def beyond(array: Array) -> Array:
-    """An array with cells that can be read beyond its end, and are 0."""
+    """An array and after it cells that are 0."""
     longer = np.zeros(array.size + VECTOR, array.dtype)
     longer[: array.size] = array
-    return longer[: array.size]
+    return longer
 
 
 def roomy(cells: int, found: Kind) -> Array:
@@ -109,36 +137,9 @@ def roomy(cells: int, found: Kind) -> Array:
     return room((cells + VECTOR,), found.computed)[:cells]
 
 
-def at_hand(one: Station, found: Kind) -> tuple[Array, Array]:
-    """Scratch for a pass: lines of cells, and the places of taps."""
-    return scratch("cells", one.scratch, found.computed), scratch("places", one.taps, np.dtype(np.int64))
-
-
-def planes_of(made: Plan, way: Plan, array: Array, start: int, stop: int, purpose: str) -> Array:
-    """Some planes of a flat array as the passes walk it: its own cells, or a copy where planes are walked together."""
-    each_plane = array.size // max(made.seen.planes, 1)
-    if way is made:
-        return array[start * each_plane : stop * each_plane]
-    together = way.seen.inner
-    cells = scratch(purpose, (stop - start) * together * each_plane + VECTOR, array.dtype)
-    kernel("planes.side_by_side")(array, cells, made.seen.planes, each_plane, together, start, stop)
-    return cells[: (stop - start) * together * each_plane]
-
-
-def room_of(made: Plan, way: Plan, result: Array, start: int, stop: int) -> Array:
-    """Where the planes of a result that `hand_back` takes are to be written."""
-    each_plane = result.size // max(made.seen.planes, 1)
-    if way is made:
-        return result[start * each_plane : stop * each_plane]
-    size = (stop - start) * way.seen.inner * each_plane
-    return scratch("planes to hand back", size + VECTOR, result.dtype)[:size]
-
-
-def hand_back(made: Plan, way: Plan, cells: Array, result: Array, start: int, stop: int) -> None:
-    """What `planes_of` undoes."""
-    if way is not made:
-        each_plane = result.size // max(made.seen.planes, 1)
-        kernel("planes.one_by_one")(cells, result, made.seen.planes, each_plane, way.seen.inner, start, stop)
+def addresses(pairs: list[tuple[Array, Array]]) -> Array:
+    """Where pairs begin in memory."""
+    return np.array([[array.ctypes.data for array in pair] for pair in pairs], np.int64).reshape(-1)
 
 
 def value(op: Any, x: Array) -> Array:
@@ -152,42 +153,17 @@ def pairs(op: Any, x: Array) -> Pairs:
 def fold(op: Any, x: Array, values: bool, keeps: bool) -> tuple[Array, Pairs]:
     """The value, if `values` are asked for, and the pairs along the chain, if it `keeps` them."""
     made, found, _, _ = see(op, x)
-    way = made.side_by_side or made
-    z, known, passes = widened(made, found, x, of_output=False), numbers(op, found), stops(way)
+    z, known, how = widened(made, found, x, of_output=False), numbers(op, found), chain(made)
     if known[1] < 0:
         z = -z
-    if 1 < made.seen.inner < made.lanes:
-        z = beyond(z)
-    planes = way.seen.planes
-    kept = [tuple(roomy(planes * one.windows, found) for _ in range(2)) for one in passes] if keeps else []
+    if how.is_narrow:
+        z = beyond(z)[: z.size]
+    sizes = [way_planes(how) * int(n) for n in how.passes[WINDOWS::WIDTH]] if keeps else []
+    kept = [(roomy(size, found), roomy(size, found)) for size in sizes]
     y = room((math.prod(made.grid) if values else 0,), found.computed)
-
-    def work(start: int, stop: int) -> None:
-        cells, totals = planes_of(made, way, z, start, stop, "planes"), None
-        for turn, one in enumerate(passes):
-            size = (stop - start) * one.windows
-            extremes, sums = (
-                (array[start * one.windows : stop * one.windows] for array in kept[turn])
-                if keeps
-                else (scratch(f"{name} {turn}", size + VECTOR, found.computed)[:size] for name in ("extreme", "sum"))
-            )
-            kernel("smooth.fold_lines" if one.inner == 1 else "smooth.fold_rows")(
-                cells, totals, extremes, sums, known, one.ints, one.zeros, one.mass, 0, (stop - start) * one.lines,
-                *at_hand(one, found),
-            )  # fmt: skip
-            if one.empty.size:
-                shape = ((stop - start) * one.lines, int(one.ints[1]), one.inner)
-                extremes.reshape(shape)[:, one.empty] = 0
-                sums.reshape(shape)[:, one.empty] = 1
-            cells, totals = extremes, sums
-        if not values:
-            return
-        own = room_of(made, way, y, start, stop)
-        kernel("smooth.smooth_value")(cells, totals, own, known, 0, own.size)
-        hand_back(made, way, own, y, start, stop)
-
-    each(planes, way.plane, work)
-    chained = Pairs(made, found, z, kept)  # type: ignore[arg-type]
+    told = (z, y, addresses(kept), how.lines, how.together, known, how.sizes, how.passes)
+    together("chains.fold_chain", (*told, how.zeros, how.mass, how.starts, how.empty), how.tasks, *how.rooms)
+    chained = Pairs(made, found, z, kept)
     if not values:
         return y, chained
     if op.pad == "skip":
@@ -196,41 +172,21 @@ def fold(op: Any, x: Array, values: bool, keeps: bool) -> tuple[Array, Pairs]:
     return leave(made, found, y, of_output=True).reshape(made.shape), chained
 
 
+def way_planes(how: Chain) -> int:
+    """How many planes, or blocks of planes, a chain goes over."""
+    return int(how.tasks[:, 1].max(initial=0))
+
+
 def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
     """Tangents forwards or cotangents backwards, times the weights along the chain."""
     made, found, z, pairs = kept
-    way = made.side_by_side or made
-    known, passes = numbers(made.op, found), stops(way)
-    last = len(passes) - 1
-    turns = range(last, -1, -1) if pulls else range(last + 1)
-    # kept arrays may have come another way than from `fold`
-    if way is made and any(1 < one.inner < made.lanes for one in passes):
+    how = chain(made)
+    if how.is_narrow:  # what is kept may have come another way than from `fold`
         z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
     result = roomy(math.prod(made.given) if pulls else math.prod(made.grid), found)
-
-    def work(start: int, stop: int) -> None:
-        arriving = planes_of(made, way, moved, start, stop, "moved planes")
-        for turn in turns:
-            one, size = passes[turn], (stop - start) * (passes[turn].cells if pulls else passes[turn].windows)
-            own = slice(start * one.cells, stop * one.cells)
-            before = (
-                (planes_of(made, way, z, start, stop, "planes"), None)
-                if turn == 0
-                else tuple(array[own] for array in pairs[turn - 1])
-            )
-            extremes, sums = (array[start * one.windows : stop * one.windows] for array in pairs[turn])
-            if turn == turns[-1]:
-                target = room_of(made, way, result, start, stop)
-            else:
-                target = scratch(f"moved {turn}", size + VECTOR, found.computed)[:size]
-            kernel("smooth.move_lines" if one.inner == 1 else "smooth.move_rows")(
-                *before, extremes, sums, arriving, target, None if pulls else True, turn == last, one.read, known, one.ints, 0,
-                (stop - start) * one.lines, *at_hand(one, found),
-            )  # fmt: skip
-            arriving = target
-        hand_back(made, way, arriving, result, start, stop)
-
-    each(way.seen.planes, way.plane, work)
+    ways = (None if pulls else True, how.lines, how.together)
+    told = (z, moved, result, addresses(pairs), *ways, numbers(made.op, found), how.sizes, how.passes, how.read)
+    together("chains.move_chain", told, how.tasks, *how.rooms)
     return result
 
 

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import overload
 
 from .access import at, get, lanes, put
-from .compiling import PART, compiled, inline
+from .compiling import PART, inline
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
 from .vectors import any_of, both, differs, either, equals, exceeds, greater, splat, zipped_high, zipped_low
@@ -128,8 +128,8 @@ def windows_of(row, n, m, taps, stride, before, dilation, inner, places):
     return count
 
 
-@compiled
-def fold_lines(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop, scratch, places):
+@inline
+def fold_lines(z, totals, extremes, sums, numbers, ints, zeros, mass, count, scratch, places):
     """extremes, sums = the pair of each window of lines that have one inner cell."""
     n, m, taps, stride, before, dilation, room, left = (
         ints[0],
@@ -153,17 +153,17 @@ def fold_lines(z, totals, extremes, sums, numbers, ints, zeros, mass, start, sto
     for j in range(taps):
         cell = j * dilation - before
         places[j] = cell % stride * room + left + cell // stride
-    for outer in range(start, stop):
+    for outer in range(count):
         lay_out(line, room, left, at(z, outer * n), n, stride)
         if totals is not None:
             lay_out(known, room, left, at(totals, outer * n), n, stride)
-        fold_cells(most, total, m + -m % step, line, known, places, taps, at(zeros, 0), steady, beta, blank)
+        fold_cells(most, total, m + -m % step, line, known, places, taps, zeros, steady, beta, blank)
         copy(at(extremes, outer * m), m, most)
         copy(at(sums, outer * m), m, total)
 
 
-@compiled
-def fold_rows(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop, scratch, places):
+@inline
+def fold_rows(z, totals, extremes, sums, numbers, ints, zeros, mass, count, scratch, places):
     """extremes, sums = the pair of each window of rows of inner cells. All arrays can be read a vector beyond their end."""
     n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
     beta, blank = numbers[0], numbers[2]
@@ -171,32 +171,31 @@ def fold_rows(z, totals, extremes, sums, numbers, ints, zeros, mass, start, stop
     size = inner + 2 * step
     most, total, steady = at(scratch, 0), at(scratch, size), at(scratch, 2 * size)
     apart = inner < step
-    for outer in range(start, stop):
+    for outer in range(count):
         own = outer * n * inner
         held = held_at(totals, totals, own)
         for o in range(m):
             here = (outer * m + o) * inner
-            count = cells_of(o, n, taps, stride, before, dilation, inner, places)
+            taken = cells_of(o, n, taps, stride, before, dilation, inner, places)
             to_most, to_sums = most if apart else at(extremes, here), total if apart else at(sums, here)
             fill(steady, size, zeros[o])
-            fold_cells(to_most, to_sums, inner, at(z, own), held, places, count, steady, at(mass, 0), beta, blank)
+            fold_cells(to_most, to_sums, inner, at(z, own), held, places, taken, steady, mass, beta, blank)
             if apart:
                 for i in range(inner):
                     extremes[here + i], sums[here + i] = most[i], total[i]
 
 
-@compiled
-def smooth_value(extremes, sums, y, numbers, start, stop):
-    """y = pivot + log(total)/β, negated if β is negative."""
+@inline
+def smooth_value(extremes, sums, y, numbers, n):
+    """y = pivot + log(total)/β of n pairs, negated if β is negative."""
     beta, sign = numbers[0], numbers[1]
-    step, done = lanes(y), start
-    most, total, target = at(extremes, 0), at(sums, 0), at(y, 0)
-    while done + step <= stop:
-        extreme = get(most, done)
-        value = pivot(extreme) + logarithm(get(total, done)) / splat(beta, extreme)
-        put(target, done, value * splat(sign, extreme))
+    step, done = lanes(y), 0
+    while done + step <= n:
+        extreme = get(extremes, done)
+        value = pivot(extreme) + logarithm(get(sums, done)) / splat(beta, extreme)
+        put(y, done, value * splat(sign, extreme))
         done += step
-    for i in range(done, stop):
+    for i in range(done, n):
         y[i] = sign * (pivot(extremes[i]) + logarithm(sums[i]) / beta)
 
 
@@ -221,34 +220,32 @@ def move_cells(target, n, cells, totals, extremes, sums, moved, places, count, p
         put(target, i, result)
 
 
-@compiled
-def move_rows(
-    z, totals, extremes, sums, moved, result, pushes, last, read, numbers, ints, start, stop, scratch, places
-):
+@inline
+def move_rows(z, totals, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places):
     """result[i] = Σ weight·moved[o], or if it `pushes` (not None) result[o] = Σ weight·moved[i], of rows of inner cells; `last`: no pass
     follows this one; `read`: which lines the passes that follow read at all."""
     n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
     step, zero = lanes(scratch), numbers[3]
     own = at(scratch, 0)
     length = n if pushes is None else m
-    for outer in range(start, stop):
+    for outer in range(count):
         whole = at(result, outer * length * inner)
-        if not read[outer % read.size]:
+        if read[outer % ints[9]] == 0:
             fill(whole, length * inner, zero)
             continue
         for row in range(length):
             if pushes is None:
-                count = windows_of(row, n, m, taps, stride, before, dilation, inner, places)
+                taken = windows_of(row, n, m, taps, stride, before, dilation, inner, places)
                 cells, windows = (outer * n + row) * inner, outer * m * inner
                 arriving = at(moved, windows)
             else:
-                count = cells_of(row, n, taps, stride, before, dilation, inner, places)
+                taken = cells_of(row, n, taps, stride, before, dilation, inner, places)
                 cells, windows = outer * n * inner, (outer * m + row) * inner
                 arriving = at(moved, cells)
             held = held_at(totals, totals, cells)
             target = own if inner < step else at(whole, row * inner)
             move_cells(
-                target, inner, at(z, cells), held, at(extremes, windows), at(sums, windows), arriving, places, count,
+                target, inner, at(z, cells), held, at(extremes, windows), at(sums, windows), arriving, places, taken,
                 pushes, numbers, last,
             )  # fmt: skip
             if inner < step:
@@ -256,8 +253,8 @@ def move_rows(
                     whole[row * inner + i] = own[i]
 
 
-@compiled
-def move_lines(z, totals, extremes, sums, moved, result, pushes, last, read, numbers, ints, start, stop, scratch, places):  # fmt: skip
+@inline
+def move_lines(z, totals, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places):
     """As `move_rows`, of lines that have one inner cell."""
     n, m, taps, stride, before, dilation, room, left = (
         ints[0],
@@ -281,8 +278,8 @@ def move_lines(z, totals, extremes, sums, moved, result, pushes, last, read, num
     fill(most, 3 * room, zero)
     fill(total, room, zero - one)
     fill(at(own, (stride + 3) * room), stride * room, zero)
-    for outer in range(start, stop):
-        if not read[outer % read.size]:
+    for outer in range(count):
+        if read[outer % ints[9]] == 0:
             fill(at(result, outer * length), length, zero)
             continue
         lay_out(line, room, left, at(z, outer * n), n, stride)
@@ -293,16 +290,16 @@ def move_lines(z, totals, extremes, sums, moved, result, pushes, last, read, num
         if pushes is None:
             lay_out(arriving, room, left, at(moved, outer * m), m, 1)
             for q in range(stride):
-                count = 0
+                taken = 0
                 for j in range(taps):
                     if (q - j * dilation + before) % stride == 0:
-                        places[count] = (q - j * dilation + before) // stride
-                        count += 1
+                        places[taken] = (q - j * dilation + before) // stride
+                        taken += 1
                 cells = (n - q + stride - 1) // stride
                 move_cells(
                     at(own, q * room), cells + -cells % step, at(line, q * room + left),
                     held_at(totals, known, q * room + left), at(most, left), at(total, left), at(arriving, left), places,
-                    count, pushes, numbers, last,
+                    taken, pushes, numbers, last,
                 )  # fmt: skip
             take_up(at(result, outer * n), n, stride, own, room)
         else:
