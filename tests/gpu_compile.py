@@ -75,6 +75,8 @@ def calls():
     yield sg.MaxPool((4, 5), stride=1, padding=2), (2, 7, 13), half
     yield sg.AvgPool((4, 4), stride=1, padding=1), (2, 7, 7), double
     yield sg.AvgPool((5, 5), stride=1, padding=2), (2, 13, 13), half
+    yield sg.MaxPool((17, 4), stride=1, padding=(8, 2)), (2, 18, 24), half
+    yield sg.MaxPool((7, 7), stride=1, padding=3), (2, 7, 24), single
 
 
 def main():

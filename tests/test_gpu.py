@@ -1,6 +1,6 @@
 """The GPU engine without a GPU: Triton's interpreter against the specification, and its compiler for sm_90.
 
-`gpu_cases.py` and `gpu_compile.py` run in processes of their own, because Triton decides on its import whether it interprets. On a machine
+`gpu_cases.py`, `gpu_faults.py` and `gpu_compile.py` run in processes of their own, because Triton decides on its import whether it interprets. On a machine
 with a CUDA device run `python tests/gpu_cases.py` itself, part by part: it takes the device, and has parts of its own for it.
 """
 
@@ -32,6 +32,7 @@ def run(script, *words, **environment):
 
 PARTS = {
     "claims": (
+        "gpu_cases.py",
         "--part",
         "claims",
         "--every",
@@ -42,15 +43,15 @@ PARTS = {
         "SmoothMaxPool",
         "AdaptiveAvgPool",
     ),
-    "windows": ("--part", "windows", "--every", "8"),
-    "other windows": ("--part", "windows", "--every", "8", "--first", "4"),
-    "planted faults": ("--part", "faults"),
+    "windows": ("gpu_cases.py", "--part", "windows", "--every", "8"),
+    "other windows": ("gpu_cases.py", "--part", "windows", "--every", "8", "--first", "4"),
+    "planted faults": ("gpu_faults.py",),
 }
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_agrees_with_the_specification(part):
-    code, words = run("gpu_cases.py", *PARTS[part], TRITON_INTERPRET="1")
+    code, words = run(*PARTS[part], TRITON_INTERPRET="1")
     assert code == 0, words
     assert "differences: 0" in words
 

@@ -18,11 +18,13 @@ from .tiles import (
     block_of,
     columns_backward,
     columns_forward,
+    crossing,
     divisor,
     half_winners,
     lanes_of,
     packs,
     registers_for,
+    rises,
     rows_backward,
     scale,
     segments,
@@ -235,6 +237,8 @@ def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int
     wide = columns_backward(made, kind, gx.element_size())[0]
     if kind == "first" and not made.depth and rows.kernel > 1 and rows.stride == 1 and wide % columns.stride == 0:
         return trail_call(made, gy, gx, low, low_taps)
+    if kind == "first" and low is None and rises(made):
+        return rise_call(made, gy, gx)
     return rows_call(made, kind, gy, gx, low, low_taps)
 
 
@@ -243,21 +247,77 @@ def trail_call(made: Plan, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, "first", gx.element_size())
+    crossed = crossing(made, wide)
+    if crossed is not None:
+        return cross_call(made, gy, wide, together, crossed)
     candidates = -(-columns.kernel // columns.stride)
     groups = -(-columns.size // wide)
     lanes = made.outer * groups * made.inner
     block, warps = block_of(lanes, lanes_of(made, rows.size))
     per, blocks = segments(made, rows.size)
+    most = TUNE["matches" if low is None else "matches ahead"]
     words = {
         **common_words(made, gy.dtype, lanes, block, warps),
         **lane_words(made, wide, together, columns.before // columns.stride - candidates + 1, columns.size, low, low_taps),
-        "STEP": max(min(TUNE["step"], TUNE["matches"] // (rows.kernel * candidates * wide)), 1),
+        "STEP": max(min(TUNE["step"], most // (rows.kernel * candidates * wide)), 1),
         "COLUMN_READERS": candidates,
+        "AHEAD": low is not None,
+        **dict.fromkeys(("CROSS_TAPS", "CROSS_BEFORE", "LEFT", "RIGHT"), 0),
     }  # fmt: skip
     numbers = (
         lanes, made.inner, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per,
     )  # fmt: skip
     return Call(stream_kernels.trail, -(-lanes // block) * blocks, numbers, words)
+
+
+def cross_call(made: Plan, gy: Any, wide: int, together: int, crossed: tuple[int, int]) -> Call:
+    """Winners of windows that move by one cell, first along rows and then columns: by programs of one warp, whose lanes tell each other."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    groups = -(-max(columns.size, columns.length) // wide)
+    lanes, block = made.outer * groups, 32
+    per, blocks = segments(made, rows.size)
+    words = {
+        **common_words(made, gy.dtype, lanes, block, 1),
+        **lane_words(made, wide, together, 0, columns.size, gy, columns.kernel),
+        "COLUMN_TAPS": 1,
+        "COLUMN_READERS": 1,
+        "COLUMN_BEFORE": 0,
+        "DENSE": wide > 1 and columns.size == groups * wide,
+        "STEP": TUNE["step cross"],
+        "AHEAD": True,
+        "CROSS_TAPS": columns.kernel,
+        "CROSS_BEFORE": columns.before,
+        "LEFT": crossed[0],
+        "RIGHT": crossed[1],
+    }
+    numbers = (lanes, 1, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per)
+    return Call(stream_kernels.trail, -(-lanes // (block - sum(crossed))) * blocks, numbers, words)
+
+
+def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
+    """Winners of windows of three axes that move by one cell."""
+    depth: Any = made.depth[0]
+    rows: Any = made.rows
+    columns: Any = made.columns
+    wide, together = columns_backward(made, "first", gx.element_size())
+    groups = -(-columns.size // wide)
+    lanes = made.outer * groups * made.inner
+    block, warps = block_of(lanes)
+    per_rows, blocks = shared_evenly(rows.size, max(TUNE["sums rise"] // (wide * depth.kernel), 1))
+    per, segments_deep = shared_evenly(depth.size, TUNE["segment rise"] * depth.kernel)
+    words = {
+        **common_words(made, gy.dtype, lanes, block, warps, even=True),
+        **lane_words(made, wide, together, columns.before - columns.kernel + 1, columns.size, None, 0),
+        "ROWS": per_rows,
+        "DEPTH_TAPS": depth.kernel,
+        "COLUMN_READERS": columns.kernel,
+    }
+    numbers = (
+        lanes, made.inner, depth.size, depth.length, depth.before, segments_deep, per,
+        rows.size, rows.length, rows.before, blocks, columns.size, columns.length, groups,
+    )  # fmt: skip
+    return Call(volume_kernels.rise, -(-lanes // block) * blocks * segments_deep, numbers, words)
 
 
 def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:

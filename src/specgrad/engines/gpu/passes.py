@@ -23,7 +23,9 @@ TOGETHER = 2
 
 
 def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -> Plan:
-    """A plan of rows and columns over a dense array."""
+    """A plan of rows and columns over a dense array; columns along which nothing is folded take the inner batch in."""
+    if columns.kernel == columns.stride == 1 and columns.length == columns.size:
+        columns, inner = still(columns.size * inner), 1
     steps = (rows.size * columns.size * inner, 0, 1, columns.size * inner, inner, 1)
     return replace(
         made, copies=False, outer=outer, groups=1, inner=inner, steps=steps, depth=(), rows=rows, columns=columns,
@@ -180,7 +182,12 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
         spread_maximum(flat, gy, gx, codes)
         return
     many = flat_readers > tiles.TUNE["matches flat"] and not made.depth
-    if many and tiles.whole_planes(made, "first", gy.element_size()) is None:
+    held = tiles.whole_planes(made, "first", gy.element_size())
+    if (
+        many
+        and held is None
+        and tiles.crossing(made, tiles.columns_backward(made, "first", gx.element_size())[0]) is None
+    ):
         if "axes" not in made.made:
             made.made["axes"] = (
                 dense(made, made.outer, rows, still(columns.length), made.inner),

@@ -67,13 +67,19 @@ TUNE = {
     "rows sink sum": 64,
     "segment sink": 13,  # planes of a program, as a multiple of the window's
     "segment sink sum": 6,
+    "sums rise": 24,  # that a lane carries which streams down the depth, backwards
+    "segment rise": 11,
     "cells smooth": 48,  # cells of four bytes in registers
     "back small": 4,  # rows of cells per program
-    "back inner": 2,
+    "back inner": 1,
     "back weights": 8,
     "matches": 512,  # of cells with windows, in one step
     "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
     "matches deep": 27,
+    "matches cross": 100,  # and, from `matches flat` on, in one call along rows and then columns
+    "lanes cross": 8,  # of a warp that only tell the others what they know, at most
+    "step cross": 2,
+    "matches ahead": 160,  # where the next step's rows are read before this step's are met
     "plane": 16,  # rows and columns up to which whole planes are held
     "plane taps": 4,  # rows of a window from which that pays for values of any plane, and any type
     "lanes planes": 32,  # of a program that has whole planes: one warp, in which numbers change threads without waiting
@@ -284,6 +290,19 @@ def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | Non
     return TUNE["lanes planes"] // max(high, across), high, across
 
 
+def crossing(made: Plan, wide: int) -> tuple[int, int] | None:
+    """How many lanes to its left and right a lane of so many columns hears from, where cotangents go along rows and then columns in one
+    call; None if they do not."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    moves = not made.depth and made.inner == rows.stride == columns.stride == 1 and columns.before < columns.kernel
+    if not moves or not TUNE["matches flat"] <= rows.kernel * columns.kernel <= TUNE["matches cross"]:
+        return None
+    lanes = -(-(columns.kernel - 1 - columns.before) // wide), -(-columns.before // wide)
+    known = wide <= 4 and rows.kernel > 1 and columns.kernel > 1  # what is known of a column fits into a byte of four
+    return lanes if known and sum(lanes) <= TUNE["lanes cross"] else None
+
+
 def one_depth(made: Plan) -> Sliding | None:
     """The depth, if it is one sliding axis that can be held in registers."""
     axis = made.depth[0] if len(made.depth) == 1 else None
@@ -300,6 +319,14 @@ def sinks(made: Plan, kind: str) -> bool:
     if axis is None or axis.stride > 1 or rows.stride > 1:
         return False
     return bool(2 < axis.kernel <= most and max(rows.kernel, columns.kernel) <= most)
+
+
+def rises(made: Plan) -> bool:
+    """Whether cotangents of winners in windows of three axes are found in one call that streams down the depth."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    axis = one_depth(made)
+    return bool(axis is not None and axis.kernel > 1 and axis.stride == rows.stride == columns.stride == 1)
 
 
 def step_down(made: Plan, kind: str, together: int) -> int:

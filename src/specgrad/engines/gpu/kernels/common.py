@@ -9,22 +9,27 @@ import triton.language as tl
 
 
 @triton.jit
-def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr = False):
+def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr = False, LEFT: tl.constexpr = 0, RIGHT: tl.constexpr = 0):  # fmt: skip
     """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these lanes this one is).
 
     EVEN: all lanes exist; then the compiler sees that neighbours are neighbours.
+    LEFT, RIGHT: lanes at either end that are the neighbour program's, here for what they know.
     """
     program = tl.program_id(0)
     block = program // blocks
     rest = program - block * blocks
     if WIDE:
         block = block.to(tl.int64)
-    at = block * BLOCK + tl.arange(0, BLOCK)
+    at = block * (BLOCK - LEFT - RIGHT) - LEFT + tl.arange(0, BLOCK)
     if EVEN:
         inside = tl.full((BLOCK,), True, tl.int1)
     else:
         inside = at < lanes
         at = tl.minimum(at, lanes - 1)  # lanes that do not exist read what the last one reads, and write nothing
+        if LEFT + RIGHT > 0:
+            own = tl.arange(0, BLOCK)
+            inside = inside & (own >= LEFT) & (own < BLOCK - RIGHT)
+            at = tl.maximum(at, 0)
     column = at // inner
     outer = column // columns
     return outer, column - outer * columns, at - column * inner, inside, rest

@@ -7,9 +7,10 @@ windows share are read by every program that has some of them: this is for kerne
 import triton
 import triton.language as tl
 
-from .common import both, clamped, edges, lane, outer_offset, tap_range
-from .folds import doubtful, lowest, note_values, slide_lead, slide_sum, unnoted
+from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, tap_range, write_line
+from .folds import doubtful, filled, lowest, note_values, slide_lead, slide_sum, unnoted
 from .rows import finish, fold_columns, reach, retrace
+from .spread import match_cell
 from .stream import advance
 
 
@@ -111,3 +112,76 @@ def sink(
             for o in range(per):
                 exists = inside & (depth_out + o < depths_out)
                 retrace(x, low, y, kept, depths_table, base, place + o * rows_out * step_out, step_out, column, inner, exists, tl.minimum(depth_out + o, depths_out - 1), row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, True, LOW, ACC, BLOCK)  # fmt: skip
+
+
+@triton.jit
+def rise(
+    gy, codes, gx, low, depth_readers, scale,
+    lanes, inner, depths, depths_out, depths_before, depth_blocks, per, rows, rows_out, rows_before, row_blocks, columns, columns_out, column_groups,
+    LOW_TAPS: tl.constexpr, ROWS: tl.constexpr, DEPTH_TAPS: tl.constexpr, TAPS: tl.constexpr,
+    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
+    COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
+    LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Cotangents of winners: ROWS rows of `per` planes of cells, whose sums are carried from one plane of windows to the next."""
+    N: tl.constexpr = ROWS + TAPS - 1
+    PLANE: tl.constexpr = ROWS * V
+    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
+    FIRST: tl.constexpr = COLUMN_BEFORE - COLUMN_TAPS + 1
+    WINDOWS: tl.constexpr = V + COLUMN_TAPS - 1
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE, EVEN)  # fmt: skip
+    segment = program // row_blocks
+    row = (program - segment * row_blocks) * ROWS
+    depth = segment * per
+    column = group * V
+    begin = column + (FIRST - LEAD)
+    real_columns = edges(begin, columns_out, LEAD, WINDOWS, W)
+    first_line = row + rows_before - (TAPS - 1)
+    first_plane = depth + depths_before - (DEPTH_TAPS - 1)
+    base = (outer * depths_out + first_plane) * rows_out + first_line
+    origin = (outer * depths + depth - (DEPTH_TAPS - 1)) * rows + row
+    step = columns_out * inner
+    if W > 1:
+        step = columns_out // W
+        base = base * step + group * (V // W) + (FIRST - LEAD) // W
+    else:
+        base = base * step + begin * inner + within
+    if DENSE:
+        step_out = column_groups
+        origin = origin * step_out + group
+    else:
+        step_out = columns * inner
+        origin = origin * step_out + column * inner + within
+    sums = filled(0, DEPTH_TAPS * PLANE, BLOCK, ACC)
+    for d in range(per + DEPTH_TAPS - 1):
+        real = (first_plane + d >= 0) & (first_plane + d < depths_out)
+        for n in tl.static_range(N):
+            allowed = (first_line + n >= 0) & (first_line + n < rows_out) & real
+            source = base + (d * rows_out + n) * step
+            if W > 1:
+                source = source * W
+            arriving = read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
+            won = read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
+            added = ()
+            for i in tl.static_range(DEPTH_TAPS):
+                for r in tl.static_range(ROWS):
+                    for v in tl.static_range(V):
+                        total = sums[i * PLANE + r * V + v]
+                        if n >= r and n < r + TAPS:
+                            total, _ = match_cell(total, 0, arriving, won, v, i * TAPS + r - n + TAPS - 1, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, True, LOW)  # fmt: skip
+                        added = added + (total,)
+            sums = added
+        o = d - (DEPTH_TAPS - 1)
+        for r in tl.static_range(ROWS):
+            parts = ()
+            for v in tl.static_range(V):
+                parts = parts + (sums[r * V + v],)
+            present = both(inside, (o >= 0) & (depth + o < depths) & (row + r < rows))
+            target = origin + (d * rows + r) * step_out
+            if DENSE:
+                target = target * V
+            write_line(gx + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
+        rest = ()
+        for i in tl.static_range(PLANE, DEPTH_TAPS * PLANE):
+            rest = rest + (sums[i],)
+        sums = rest + filled(0, PLANE, BLOCK, ACC)

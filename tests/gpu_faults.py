@@ -1,0 +1,135 @@
+"""Planted faults: wrong kernels must be found, and right ones not. In Triton's interpreter, where a kernel's helper can be exchanged.
+
+    TRITON_INTERPRET=1 python tests/gpu_faults.py
+
+Prints what is judged wrongly, and exits with 1.
+"""
+
+import sys
+import warnings
+
+import numpy as np
+import triton
+import triton.language as tl
+from gpu_cases import differences, numbers
+
+import specgrad as sg
+from specgrad.engines.gpu.kernels import common, folds, planes, rows, spread, stream, volume
+
+
+@triton.jit
+def later_equal(old, new):
+    return (new >= old) | (new != new)
+
+
+@triton.jit
+def first_nan(old, new):
+    return (new > old) | ((new != new) & (old == old))
+
+
+@triton.jit
+def later_lead(best, code, other, other_code, KIND: tl.constexpr):
+    better = other >= best
+    return tl.where(better, other, best), tl.where(better, other_code, code)
+
+
+@triton.jit
+def one_before(key):
+    number, code = unpacked(key)
+    return number, tl.maximum(code - 1, 0)
+
+
+@triton.jit
+def one_less(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr):
+    real = ()
+    for n in tl.static_range((LEAD + CELLS + W - 1) // W):
+        real = real + ((at + n * W >= 0) & (at + n * W < columns - W),)  # noqa: RUF005 - Triton has no other
+    return real
+
+
+@triton.jit
+def later_row(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.constexpr, KIND: tl.constexpr):
+    _ends, _won, next_carried, next_codes = advance(carried, carried_codes, new, codes, TAPS, STEP, KIND)
+    return new, codes, next_carried, next_codes
+
+
+@triton.jit
+def cell_before(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, LOW: tl.constexpr):  # fmt: skip
+    return match(arriving, taps, lows, i, LENGTH, TAPS, BEFORE + 1, LOW)
+
+
+@triton.jit
+def window_before(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
+    return window(levels, level_codes, o, SIZE, TAPS, max(BEFORE, 1) - 1, KIND)
+
+
+@triton.jit
+def column_before(sums, lows, group, groups, NOBODY: tl.constexpr, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    return cross(sums, lows, group, groups, NOBODY, V, TAPS, BEFORE - 1, BLOCK)
+
+
+@triton.jit
+def no_neighbour(sums, lows, group, groups, NOBODY: tl.constexpr, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    return cross(sums, lows, group, group + 1, NOBODY, V, TAPS, BEFORE, BLOCK)
+
+
+@triton.jit
+def tap_before(
+    total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, LOW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr,
+    COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr, COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LOW: tl.constexpr,
+):  # fmt: skip
+    return match_cell(total, known, arriving, codes, v, TAP - 1, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
+
+
+advance, cross, unpacked = stream.advance, stream.cross, folds.unpacked
+match, window, match_cell = planes.match, planes.window, spread.match_cell
+
+
+def faults():
+    """How many kernels are judged wrongly."""
+    missed = 0
+    small, tall, held, large, deep = (
+        (sg.MaxPool((2, 3), stride=1, padding=1), (2, 6, 20)),
+        (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 17)),
+        (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
+        (sg.MaxPool((7, 7), stride=1, padding=3), (1, 3, 20)),
+        (sg.MaxPool((2, 2, 2), stride=1), (2, 3, 4, 17)),
+    )
+    for home, name, helper, (op, shape) in (
+        (folds, "lead", later_lead, small),
+        (rows, "unpacked", one_before, tall),
+        (rows, "leads", later_equal, small),
+        (rows, "leads", first_nan, small),
+        (rows, "edges", one_less, small),
+        (stream, "advance", later_row, tall),
+        (stream, "edges", one_less, tall),
+        (planes, "match", cell_before, held),
+        (planes, "window", window_before, held),
+        (stream, "cross", column_before, large),
+        (stream, "cross", no_neighbour, large),
+        (volume, "match_cell", tap_before, deep),
+        (rows, "leads", common.leads, small),
+        (rows, "unpacked", unpacked, tall),
+        (stream, "advance", advance, tall),
+        (planes, "match", match, held),
+        (planes, "window", window, held),
+        (stream, "cross", cross, large),
+        (volume, "match_cell", match_cell, deep),
+    ):
+        right = getattr(home, name)
+        setattr(home, name, helper)
+        rng = np.random.default_rng(1)
+        dtype = np.float16 if name == "unpacked" else np.float32
+        found = next((w for awkward in (0, 1) for w in differences(op, shape, dtype, "contiguous", numbers(rng, op, shape, dtype, awkward), rng)), "")  # fmt: skip
+        setattr(home, name, right)
+        if bool(found) == (helper is right):
+            missed += 1
+            print(helper.fn.__name__, "in", home.__name__, "is judged wrongly:", found)
+    return missed
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    missed = faults()
+    print("differences:", missed)
+    sys.exit(bool(missed))
