@@ -29,6 +29,7 @@ import torch
 import torch._functorch.config as functorch_config
 import torch.nn.functional as F  # noqa: N812 - its customary name
 import triton
+from gpu_networks import NETWORKS
 
 import specgrad as sg
 from specgrad.engines import gpu
@@ -234,47 +235,6 @@ def small_calls():
     return found
 
 
-def networks():
-    """Small networks whose pooling takes part: before and after specgrad.torch.accelerate."""
-    nn = torch.nn
-
-    def conv(a, b, k=3):
-        return nn.Sequential(nn.Conv2d(a, b, k, padding=k // 2), nn.ReLU())
-
-    class Inception(nn.Module):
-        def __init__(self, a):
-            super().__init__()
-            self.one, self.three, self.pool = conv(a, 64, 1), conv(a, 96, 3), nn.MaxPool2d(3, 1, 1)
-            self.last = conv(a, 32, 1)
-
-        def forward(self, x):
-            return torch.cat([self.one(x), self.three(x), self.last(self.pool(x))], 1)
-
-    class Pyramid(nn.Module):
-        def __init__(self, a):
-            super().__init__()
-            self.begin, self.pool, self.end = conv(a, a // 2, 1), nn.MaxPool2d(5, 1, 2), conv(a * 2, a, 1)
-
-        def forward(self, x):
-            parts = [self.begin(x)]
-            for _ in range(3):
-                parts.append(self.pool(parts[-1]))
-            return self.end(torch.cat(parts, 1))
-
-    def head(a):
-        return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(a, 10)]
-
-    return {
-        "VGG-like": lambda: nn.Sequential(
-            conv(3, 64), conv(64, 64), nn.MaxPool2d(2), conv(64, 128), nn.MaxPool2d(2), conv(128, 256), nn.MaxPool2d(2), *head(256)
-        ),
-        "GoogLeNet-like": lambda: nn.Sequential(
-            conv(3, 64), nn.MaxPool2d(3, 2, 1), Inception(64), Inception(192), nn.MaxPool2d(3, 2, 1), Inception(192), *head(192)
-        ),
-        "SPPF-like": lambda: nn.Sequential(conv(3, 64), nn.MaxPool2d(2), conv(64, 128), nn.MaxPool2d(2), Pyramid(128), *head(128)),
-    }  # fmt: skip
-
-
 def end_to_end():
     """Milliseconds of inference and training steps, before and after `accelerate`."""
     if importlib.util.find_spec("specgrad.torch") is None:
@@ -283,7 +243,7 @@ def end_to_end():
     from specgrad.torch import accelerate
 
     found = []
-    for name, make in networks().items():
+    for name, make in NETWORKS.items():
         for dtype in (torch.float32, torch.bfloat16):
             torch.manual_seed(0)
             net = make().cuda().to(dtype)
