@@ -149,6 +149,13 @@ def fill(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...])
     call(gy, gx if x is None else x, gx, one, other, scale(whole, kind, gy))
 
 
+def cells_words(made: Plan, kind: str, dtype: Any, rows: int, block: int, warps: int) -> dict[str, Any]:
+    """What kernels are compiled for that gather so many rows of cells."""
+    counted = divisor(made)[0] if kind == "sum" else "all"
+    acc = accumulator(dtype)
+    return {"KIND": kind, "COUNTED": counted, "ROWS": rows, "WIDE": made.wide, "ACC": acc, "BLOCK": block, "num_warps": warps}  # fmt: skip
+
+
 def bins(made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
     """Cotangents of adaptive windows, whose rows of cells meet few rows of windows."""
     given = tables(made, gy.device, "row_spans", "column_readers", "rows", "columns")
@@ -161,15 +168,7 @@ def bins(made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None
         numbers = (
             lanes, made.inner, rows.size, columns.size, rows.length, columns.length, int(given[1].shape[1]), taps_of(columns), blocks,
         )  # fmt: skip
-        words = {
-            "KIND": kind,
-            "COUNTED": divisor(made)[0] if kind == "sum" else "all",
-            "ROWS": per,
-            "WIDE": made.wide,
-            "ACC": accumulator(gy.dtype),
-            "BLOCK": block,
-            "num_warps": warps,
-        }
+        words = cells_words(made, kind, gy.dtype, per, block, warps)
         return Call(tables_kernels.bins, -(-lanes // block) * blocks, numbers, words)
 
     call = made.once(("bins", kind, gy.dtype), make)
@@ -198,15 +197,7 @@ def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ..
             made.depths[0], rows.size, columns.size, made.depths[1], rows.length, columns.length,
             *(int(table.shape[1]) for table in readers), made.depths[2], taps_of(rows), taps_of(columns), blocks,
         )  # fmt: skip
-        words = {
-            "KIND": kind,
-            "COUNTED": divisor(made)[0] if kind == "sum" else "all",
-            "ROWS": per,
-            "WIDE": made.wide,
-            "ACC": accumulator(gy.dtype),
-            "BLOCK": block,
-            "num_warps": warps,
-        }
+        words = cells_words(made, kind, gy.dtype, per, block, warps)
         return Call(tables_kernels.collect, -(-lanes // block) * blocks * made.depths[0], numbers, words)
 
     one, other = (*kept, gy, gy)[:2]
