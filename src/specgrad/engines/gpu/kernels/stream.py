@@ -2,7 +2,8 @@
 
 Windows of 2, 4, 8 … rows that end at a row are made of two windows half as high, the older of which was carried: as many rows are
 carried as a window has, less one, and a cell costs the logarithm of the window's height. Going back, the sums of the rows that
-have not met all their windows are carried. A step reads STEP rows before it writes any, so that many reads are under way.
+have not met all their windows are carried; what is done goes on across the columns at once where neighbouring lanes can tell each other
+what they know. A step reads STEP rows before it writes any, so that many reads are under way.
 """
 
 import triton

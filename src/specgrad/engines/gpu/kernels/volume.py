@@ -1,7 +1,8 @@
 """Windows of three axes that move one cell at a time along depth, in one call: a program walks down the depth of some rows of its lanes.
 
 It folds the rows and columns of each plane as `rows` does, and carries what the next planes need as `stream` does with rows. Rows that
-windows share are read by every program that has some of them: this is for kernels of few rows.
+windows share are read by every program that has some of them: this is for kernels of few rows. Going back, the sums of the planes
+that have not met all their windows are carried.
 """
 
 import triton
