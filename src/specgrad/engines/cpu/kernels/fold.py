@@ -13,23 +13,8 @@ from numba.extending import overload
 from .access import at, get, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
-from .rows import (
-    copy,
-    fill,
-    fold2,
-    fold3,
-    fold_pairs,
-    fold_rows,
-    into2,
-    into3,
-    is_plain,
-    place,
-    read,
-    row_at,
-    settle,
-    slide,
-    transpose,
-)
+from .halves import place, read, settle
+from .rows import copy, fill, fold2, fold3, fold_pairs, fold_rows, into2, into3, is_plain, row_at, slide, transpose
 from .vectors import combine, evens, is_watched, odds, quotient, splat, watch
 
 FEW = 7  # windows of up to so many rows are folded directly

@@ -9,7 +9,8 @@ from __future__ import annotations
 from .access import at
 from .compiling import compiled
 from .crew import disband, enlist, part_of, take
-from .rows import fill, place, widen, write_out
+from .halves import place, widen, write_out
+from .rows import fill
 
 
 @compiled

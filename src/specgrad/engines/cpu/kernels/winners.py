@@ -14,7 +14,8 @@ from numba.extending import overload
 from .access import at, get, get_with, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
-from .rows import copy, fill, lay_out, place, read, settle, transpose
+from .halves import place, read, settle
+from .rows import copy, fill, lay_out, transpose
 from .vectors import beats, either, plus, splat
 
 FEW = 7
