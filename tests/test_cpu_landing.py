@@ -14,7 +14,7 @@ from specgrad.engines.cpu.reads import offsets
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 300)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.sampled_from([1, 2, 3, 5, 7, 9, 32]), st.integers(0, 300)), min_size=1, max_size=4),
     st.sampled_from([np.uint16, np.uint32]),
 )
 def test_places_are_sums_over_the_digits_of_codes(axes, width):
@@ -27,8 +27,8 @@ def test_places_are_sums_over_the_digits_of_codes(axes, width):
         return
     code = np.arange(by_code.size).astype(width)
     place = code * terms[0]
-    for m, s, b in terms[1:].reshape(-1, 3):
-        place = place + (code * m >> s) * b
+    for m, b in terms[1:].reshape(-1, 2):
+        place = place + (code.astype(np.uint64) * m >> np.uint64(8 * terms.itemsize)).astype(width) * b
     assert np.array_equal(place, by_code.astype(width))
 
 
@@ -39,7 +39,7 @@ def test_places_are_sums_over_the_digits_of_codes(axes, width):
         (sg.MaxPool((3, 2), stride=(1, 3), dilation=(2, 1)), (2, 9, 7001), np.uint16),  # and of parts of rows
         (sg.MaxPool((3, 3), stride=2, ceil_mode=True), (1, 200, 201), np.uint16),  # cleared by and by
         (sg.MaxPool((2, 3, 3), stride=1, padding=1), (2, 12, 13, 14), np.uint16),
-        (sg.MaxPool((3, 18, 5), stride=1), (2, 9, 40, 30), np.uint32),  # too many taps for a byte
+        (sg.MaxPool((3, 18, 5), stride=1), (2, 9, 40, 30), np.uint16),  # too many taps for a byte
         (sg.MaxPool((2, 3), stride=1), (1, 3, 70_000), np.uint32),  # too far for 16 bits
         (sg.AdaptiveMaxPool((23, 31)), (2, 77, 90), np.uint16),  # bases that differ
         (sg.AdaptiveMaxPool((16, 9, 19)), (3, 2, 2, 7), np.uint16),  # a row that begins before the one before it

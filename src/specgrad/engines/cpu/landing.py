@@ -58,8 +58,7 @@ def landing(made: Plan) -> Landing | None:
     chunks[-1, 4] = made.plane
     for width in (np.uint16, np.uint32):
         terms = digits(by_code, made.code_lengths, width)
-        far = bases.max() + by_code[-1] > np.iinfo(width).max
-        if terms is not None and not far and (width is np.uint32 or made.codes <= 255):
+        if terms is not None and bases.max() + by_code[-1] <= np.iinfo(width).max:
             lanes = VECTOR // np.dtype(width).itemsize
             room = int(chunks[:, 1].max()) + lanes
             numbers = np.array([made.plane, cells, room, paired])
@@ -106,13 +105,15 @@ def parted(n: int, some: int) -> list[tuple[int, int, int]]:
 
 
 def digits(by_code: Integers, lengths: tuple[int, ...], width: Any) -> Integers | None:
-    """a, and m, s, b of each further digit: by_code[code] = code·a + Σ (code·m >> s)·b, modulo 2^bits; None if `width` is too small.
+    """a, and m, b of each further digit: by_code[code] = code·a + Σ (code·m div 2^bits)·b, modulo 2^bits; None if `width` has too few.
 
     With q = code div d, where d is the product of the lengths that follow an axis, its digit is q less its length times the q of the axis
     before; so q is multiplied by the step of its own axis, less that of the next one times the next one's length.
     """
     bits, last = 8 * np.dtype(width).itemsize, len(lengths) - 1
     found, plain, behind = [], 0, 0
+    if len(by_code) > 1 << bits:
+        return None
     for axis in range(last, -1, -1):
         after = math.prod(lengths[axis + 1 :])
         step = int(by_code[after]) if lengths[axis] > 1 else 0
@@ -120,17 +121,9 @@ def digits(by_code: Integers, lengths: tuple[int, ...], width: Any) -> Integers 
         if after == 1:
             plain += factor
             continue
-        quotient = division(after, len(by_code), bits)
-        if quotient is None:
+        # code·m is code·2^bits/after and a little more: not so much that its upper half is greater
+        m = -((-1 << bits) // after)
+        if (m * after - (1 << bits)) * (len(by_code) - 1) >= 1 << bits:
             return None
-        found += [*quotient, factor]
+        found += [m, factor]
     return np.array([plain, *found], np.int64).astype(width)
-
-
-def division(by: int, numbers: int, bits: int) -> tuple[int, int] | None:
-    """m, s such that n div by = n·m >> s for every n below `numbers`, in so many bits; None if there are none."""
-    for shift in range(bits):
-        factor = -(-(1 << shift) // by)
-        if factor * (numbers - 1) < 1 << bits and (factor * by - (1 << shift)) * (numbers - 1) < 1 << shift:
-            return factor, shift
-    return None

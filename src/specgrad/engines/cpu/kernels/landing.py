@@ -1,7 +1,7 @@
 """Where cotangents land: the sum of each into the cell that won its window, in windows that may share their winners.
 
 The place of a winner is a sum over the digits of its code, which are the taps of the axes: place = base + code·a + Σ (code div d)·b, by vectors, a
-division being a product and a shift. Cells are then added one by one, so everything else is done before, to leave the time to that. A sum must
+division being the upper half of a product. Cells are then added one by one, so everything else is done before, to leave the time to that. A sum must
 not wait for the one before it to reach memory, and neighbouring windows often share their winner: so four planes are filled side by side
 where they fit in the nearest cache. The order is fixed, whatever the number of threads.
 """
@@ -20,24 +20,28 @@ from .vectors import Vector, splat
 
 
 @intrinsic
-def as_wide(typingctx, narrow, other):
-    """A vector of unsigned integers in the type of another's cells."""
+def as_those(typingctx, numbers, other):
+    """A vector of small unsigned integers in the type of another's cells."""
 
     def codegen(context, builder, signature, args):
         kind = context.get_value_type(other)
-        return args[0] if args[0].type == kind else builder.zext(args[0], kind)
+        size, wanted = args[0].type.element.width, kind.element.width
+        return args[0] if size == wanted else (builder.zext if size < wanted else builder.trunc)(args[0], kind)
 
-    return Vector(other.dtype, narrow.lanes)(narrow, other), codegen
+    return Vector(other.dtype, numbers.lanes)(numbers, other), codegen
 
 
 @intrinsic
-def shifted(typingctx, vector, by):
-    """An unsigned vector divided by powers of two."""
+def upper_half(typingctx, a, b):
+    """The upper halves of the products of unsigned integers."""
 
     def codegen(context, builder, signature, args):
-        return builder.lshr(*args)
+        bits, lanes = a.dtype.bitwidth, a.lanes
+        whole = ir.VectorType(ir.IntType(2 * bits), lanes)
+        product = builder.mul(*(builder.zext(arg, whole) for arg in args))
+        return builder.trunc(builder.lshr(product, ir.Constant(whole, [bits] * lanes)), args[0].type)
 
-    return vector(vector, vector), codegen
+    return a(a, a), codegen
 
 
 @intrinsic
@@ -65,11 +69,10 @@ def locate(places, codes, bases, n, terms):
     for start in range(0, n, step):
         i = min(start, n - step)
         place = get(bases, i)
-        code = as_wide(get_with(codes, i, place), place)
+        code = as_those(get_with(codes, i, place), place)
         place = place + code * splat(terms[0], place)
-        for t in range(1, terms.size, 3):
-            digit = shifted(code * splat(terms[t], place), splat(terms[t + 1], place))
-            place = place + digit * splat(terms[t + 2], place)
+        for t in range(1, terms.size, 2):
+            place = place + upper_half(code, splat(terms[t], place)) * splat(terms[t + 1], place)
         put(places, i, place)
 
 
