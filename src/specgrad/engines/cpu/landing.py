@@ -48,9 +48,10 @@ def landing(made: Plan) -> Landing | None:
     cells = heads.size * rows.size * columns.size
     if made.seen.inner > 1 or made.half or made.empty or cells == 0:
         return None
-    bases, chunks = chunked((heads[:, None] + rows).reshape(-1), columns)
-    if bases.size > TABLE:
+    found = chunked((heads[:, None] + rows).reshape(-1), columns)
+    if found is None:
         return None
+    bases, chunks = found
     last = made.reads[-1]
     paired = 2 * made.plane <= NEAR and last.taps >= 2 * last.stride
     edges = np.maximum.accumulate(chunks[:, 4] + by_code[-1] + 1)
@@ -68,9 +69,9 @@ def landing(made: Plan) -> Landing | None:
     return None
 
 
-def chunked(starts: Integers, columns: Integers) -> tuple[Integers, Integers]:
+def chunked(starts: Integers, columns: Integers) -> tuple[Integers, Integers] | None:
     """Rows of windows in chunks, of some rows or of a part of one: the different bases that they have, counted from where a chunk starts; and
-    of each chunk the first window, how many, where it starts, where its bases begin, and the furthest of its windows."""
+    of each chunk the first window, how many, where it starts, where its bases begin, and the furthest of its windows. None if too many differ."""
     some = max(CHUNK // columns.size, 1)
     # all groups of rows, and all parts of rows, are alike but the last, which has the rest
     rows = [starts[a:b].reshape(-1, n) for a, b, n in parted(starts.size, some)]
@@ -82,8 +83,10 @@ def chunked(starts: Integers, columns: Integers) -> tuple[Integers, Integers]:
         passed = 0
         for part in parts:
             near, turn = np.unique(part - part[:, :1], axis=0, return_inverse=True)
-            tables.append((own[:, None, :, None] + near[:, None, :]).reshape(-1))
             n = group.shape[1] * part.shape[1]
+            if size + len(own) * len(near) * n > TABLE:
+                return None
+            tables.append((own[:, None, :, None] + near[:, None, :]).reshape(-1))
             grid = np.broadcast_arrays(
                 before[:, None] + passed + np.arange(len(part)) * part.shape[1],
                 n,

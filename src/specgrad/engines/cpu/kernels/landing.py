@@ -2,8 +2,8 @@
 
 The place of a winner is a sum over the digits of its code, which are the taps of the axes: place = base + code·a + Σ (code div d)·b, by vectors, a
 division being the upper half of a product. Cells are then added one by one, so everything else is done before, to leave the time to that. A sum must
-not wait for the one before it to reach memory, and neighbouring windows often share their winner: so four planes are filled side by side
-where they fit in the nearest cache. The order is fixed, whatever the number of threads.
+not wait for the one before it to reach memory, and neighbouring windows often share their winner: so two planes are filled side by side
+where they are small. The order is fixed, whatever the number of threads.
 """
 
 from __future__ import annotations
