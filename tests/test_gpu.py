@@ -36,15 +36,15 @@ PARTS = {
         "--part",
         "claims",
         "--every",
-        "40",
+        "60",
         "--kinds",
         "MaxPool",
         "AvgPool",
         "SmoothMaxPool",
         "AdaptiveAvgPool",
     ),
-    "windows": ("gpu_cases.py", "--part", "windows", "--every", "8"),
-    "other windows": ("gpu_cases.py", "--part", "windows", "--every", "8", "--first", "4"),
+    "windows": ("gpu_cases.py", "--part", "windows", "--every", "12"),
+    "other windows": ("gpu_cases.py", "--part", "windows", "--every", "12", "--first", "6"),
     "planted faults": ("gpu_faults.py",),
 }
 
