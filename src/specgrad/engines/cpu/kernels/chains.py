@@ -13,7 +13,7 @@ from numba.extending import intrinsic, overload
 from .access import at
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
-from .rows import transpose
+from .planes import bring_together, take_apart
 from .smooth import fold_lines, fold_rows, move_lines, move_rows, smooth_value
 from .stations import CELLS, EXTREMES, LINES, MASS, READ, SUMS, WIDTH, WINDOWS, ZEROS
 
@@ -26,22 +26,6 @@ def cells_from(typingctx, address, like):
         return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
 
     return types.CPointer(like.dtype)(types.intp, like), codegen
-
-
-@inline
-def bring_together(array, blocks, start, stop, planes, cells, together):
-    """Planes cell by cell, so many `together` in a block; the last block begins where it still is full."""
-    for block in range(start, stop):
-        first = min(block * together, planes - together)
-        transpose(at(array, first * cells), together, cells, at(blocks, (block - start) * together * cells))
-
-
-@inline
-def take_apart(blocks, array, start, stop, planes, cells, together):
-    """What `bring_together` undoes."""
-    for block in range(start, stop):
-        first = min(block * together, planes - together)
-        transpose(at(blocks, (block - start) * together * cells), cells, together, at(array, first * cells))
 
 
 @inline

@@ -6,21 +6,33 @@ The last block begins where it still is full: planes in it that the block before
 from __future__ import annotations
 
 from .access import at
-from .compiling import compiled
+from .compiling import compiled, inline
 from .rows import transpose
+
+
+@inline
+def bring_together(array, blocks, start, stop, planes, cells, together):
+    """The blocks from `start` to `stop` of planes that have so many cells each."""
+    for block in range(start, stop):
+        first = min(block * together, planes - together)
+        transpose(at(array, first * cells), together, cells, at(blocks, (block - start) * together * cells))
+
+
+@inline
+def take_apart(blocks, array, start, stop, planes, cells, together):
+    """What `bring_together` undoes."""
+    for block in range(start, stop):
+        first = min(block * together, planes - together)
+        transpose(at(blocks, (block - start) * together * cells), cells, together, at(array, first * cells))
 
 
 @compiled
 def side_by_side(source, target, planes, cells, together, start, stop):
-    """target = the blocks from `start` to `stop` of planes that have so many cells each."""
-    for block in range(start, stop):
-        first = min(block * together, planes - together)
-        transpose(at(source, first * cells), together, cells, at(target, (block - start) * together * cells))
+    """target = the blocks of the source's planes."""
+    bring_together(source, target, start, stop, planes, cells, together)
 
 
 @compiled
 def one_by_one(source, target, planes, cells, together, start, stop):
     """What `side_by_side` undoes."""
-    for block in range(start, stop):
-        first = min(block * together, planes - together)
-        transpose(at(source, (block - start) * together * cells), cells, together, at(target, first * cells))
+    take_apart(source, target, start, stop, planes, cells, together)
