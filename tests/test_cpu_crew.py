@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -49,6 +50,15 @@ def test_others_come_and_are_waited_for(met, native, monkeypatch):
     assert all(turns <= {0, 1, 2} for turns in calls)  # and none is unfinished
     assert any(len(turns) > 1 for turns in calls)
     assert met(1, pause=2)[0] == {0}
+
+
+def test_those_who_went_to_sleep_are_woken(met):
+    met(3)
+    calls = []
+    for _ in range(10):
+        time.sleep(0.02)  # longer than they look out for a call
+        calls.append(met(3)[0])
+    assert any(len(turns) > 1 for turns in calls)
 
 
 @pytest.mark.parametrize("native", [crew.NATIVE, False])
