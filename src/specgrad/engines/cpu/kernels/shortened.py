@@ -2,16 +2,19 @@
 
 Numba makes a library of every function, optimises it, makes machine code of it, links it into the libraries of its callers and optimises
 those. Of the small functions that kernels are made of nobody calls the machine code, and they are inlined before the kernel is optimised:
-they are linked as they are. Nor are there closures, array expressions, or literals to unroll in a kernel.
+they are linked as they are. Nor are there closures, array expressions, or literals to unroll in a kernel. And what a function gives for operands of
+some types, which Numba finds by trying every rule that was ever written for it, is found once.
 
 This overrides what Numba does not promise to keep: `compiling` imports it for the versions it was tried with, and no other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
+from typing import Any
 
-from numba.core import typed_passes, untyped_passes
+from numba.core import compiler, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -47,17 +50,64 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
         pass
 
 
+class Flags(compiler.Flags):  # type: ignore[misc]
+    """Numba's flags, which are part of the key of everything it looks up, and which it compares one by one."""
+
+    ALIKE = hash(compiler.Flags())  # of all flags, whatever they say
+
+    def __hash__(self):
+        return self.ALIKE
+
+    def __eq__(self, other):
+        return self._values == other._values or super().__eq__(other)
+
+
+_known: dict[Any, Any] = {}
+
+
+@contextlib.contextmanager
+def remembering(typing):
+    """Let the type of what a function gives be found once for operands of the same types. Numba compiles for one thread at a time."""
+    if "resolve_function_type" in vars(typing):
+        yield
+        return
+    find = typing.resolve_function_type
+
+    def found(function, operands, words):
+        if words:
+            return find(function, operands, words)
+        key = function, tuple(operands)
+        signature = _known.get(key) or find(function, operands, words)
+        if signature is not None:
+            _known[key] = signature
+        return signature
+
+    typing.resolve_function_type = found
+    try:
+        yield
+    finally:
+        del typing.resolve_function_type
+
+
+@contextlib.contextmanager
+def no_collection():
+    """What is compiled is kept: nobody looks through it for garbage meanwhile."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 class KernelCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler, with fewer passes. What it makes is kept: nobody looks through it for garbage meanwhile."""
+    """Numba's compiler, with fewer passes."""
 
     def compile_extra(self, func):
-        collects = gc.isenabled()
-        gc.disable()
-        try:
+        self.state.flags = Flags(self.state.flags)
+        with no_collection(), remembering(self.state.typingctx):
             return super().compile_extra(func)
-        finally:
-            if collects:
-                gc.enable()
 
     def define_pipelines(self):
         (passes,) = super().define_pipelines()
