@@ -9,7 +9,7 @@ check: .venv/core
 	$(BIN)/specgrad check
 
 test: .venv/full
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/full
 	$(BIN)/ruff check .

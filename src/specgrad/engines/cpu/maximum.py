@@ -82,7 +82,8 @@ def run_fold(
     if one.block is not None and columns is None and bases is one.bases:
         one = one.block
         bases, room = one.bases, ("cells", one.scratch, found.computed)
-    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, rows, rests, columns)
+    given = divisors if maximum else (found.zero[:0] if some is None else some for some in divisors)
+    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, *given)
     return together("fold.fold_windows", told, one.tasks, room, *block_of(one, x, y))
 
 

@@ -39,7 +39,7 @@ class Chain(NamedTuple):
     read: Array
     """Which lines the passes that follow read at all."""
     starts: Array
-    empty: Array | None
+    empty: Array
     """The windows without any tap, of each pass from its `starts` on."""
     rooms: tuple[Room, Room]
     is_narrow: bool
@@ -111,7 +111,7 @@ def chain(made: Plan) -> Chain:
         mass,
         read,
         starts,
-        empty if empty.size else None,
+        empty,
         rooms,
         bool((inner_cells[1:] < way.lanes).any() or 1 < inner_cells[0] < way.lanes),
     )

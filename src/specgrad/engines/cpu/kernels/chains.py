@@ -76,7 +76,7 @@ def fold_chain(
     """y = the smooth maxima, if it has cells; the pairs after each pass go to where `kept` says, or if it is empty nowhere.
 
     `together`: how many planes are walked as one block, or None; `sizes`: how many planes there are, with how many cells and windows, and where in the scratch
-    blocks of cells, blocks that are moved, and the lines of a pass are; `empty`: the windows without a tap, of each pass from its `starts` on, or None.
+    blocks of cells, blocks that are moved, and the lines of a pass are; `empty`: the windows without a tap, of each pass from its `starts` on.
     """
     scratch, places = part_of(rooms, turn), part_of(lists, turn)
     planes, cells, windows, blocks, own = sizes[0], sizes[1], sizes[2], at(scratch, sizes[3]), at(scratch, sizes[5])
@@ -102,9 +102,8 @@ def fold_chain(
                 fold_rows(extremes, sums, to_extremes, to_sums, numbers, ints, beside, weights, count, own, places)
             else:
                 fold_first(extremes, to_extremes, to_sums, numbers, ints, beside, weights, count, own, places, lines)
-            if empty is not None:
-                without = empty[starts[p] : starts[p + 1]]
-                settle_empty(to_extremes, to_sums, without, count, ints[1], ints[2], numbers)
+            without = empty[starts[p] : starts[p + 1]]
+            settle_empty(to_extremes, to_sums, without, count, ints[1], ints[2], numbers)
             extremes, sums = to_extremes, to_sums
         if y.size > 0:
             n = (stop - start) * ints[WINDOWS]

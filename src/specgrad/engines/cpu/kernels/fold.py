@@ -135,7 +135,7 @@ def across_bins(
 @inline
 def divide(row, n, by, rest, columns, first):
     """row /= by * columns from the first on; where there are no columns, it is multiplied by the two parts of a reciprocal."""
-    if columns is not None:
+    if columns.size > 0:
         own = at(columns, first)
         for i in range(n):
             row[i] = row[i] / (by * own[i])
@@ -198,9 +198,9 @@ def fold_windows(
     """Fold the windows of the tasks it takes (outer, row and column ranges). Returns whether the order of folding may show in a maximum.
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
-    some columns each, which are near enough for rows to stay in the nearest cache. What is None is compiled without: a block, bins,
-    divisors, `staged`, which says that rows are copied before they are folded, `strided`, that columns of windows are not neighbours, and
-    `tall`, that rows are folded by blocks.
+    some columns each, which are near enough for rows to stay in the nearest cache. Sums are divided if there are divisors; maxima have
+    none. What is None is compiled without: a block, bins, divisors, `staged`, which says that rows are copied before they are folded, `strided`, that
+    columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
     """
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
         ints[0],
@@ -264,7 +264,7 @@ def fold_windows(
             size = (right - left) * inner
             alike = True  # rows that are folded from the same rows
             if divisors is not None:
-                alike = divide_before or divisors.size == 1
+                alike = divide_before or divisors.size <= 1
             for outer in range(outer_start, outer_stop):
                 base = bases[outer] + first_cell * x_column
                 staged_to = 0
@@ -335,7 +335,7 @@ def fold_windows(
                         fold_across(
                             source, spare, room, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, strided, maximum
                         )  # fmt: skip
-                    if divisors is not None and not divide_before:
+                    if divisors is not None and divisors.size > 0 and not divide_before:
                         which = min(r, divisors.size - 1)
                         divide(folded, size, divisors[which], rests[which], column_divisor, left * inner)
                     watch_row(eye, folded, size, maximum)
