@@ -20,8 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from .access import at
-from .compiling import compiled, inline
+from .compiling import compiled
 from .mailbox import ASLEEP, CODE, DONE, GATE, OPERANDS, OVER, OWNED, WAKE
 
 PLACE, OPEN = 1 << 16, 1 << 32  # of the gate; below are those who are present
@@ -209,10 +208,15 @@ def take(typingctx, counter):
     return types.intp(counter), codegen
 
 
-@inline
-def part_of(rooms, turn):
-    """The scratch of one thread."""
-    return at(rooms, turn * rooms.shape[1])
+@intrinsic
+def part_of(typingctx, rooms, turn):
+    """The scratch of one thread: a row of the rooms."""
+
+    def codegen(context, builder, signature, args):
+        array = make_array(rooms)(context, builder, args[0])
+        return builder.gep(array.data, [builder.mul(args[1], builder.extract_value(array.shape, 1))])
+
+    return types.CPointer(rooms.dtype)(rooms, types.intp), codegen
 
 
 @intrinsic

@@ -94,17 +94,16 @@ def add(target, places, arriving, n):
 def add_to_both(target, other, places, others_places, arriving, others, n):
     """As `add`, of two planes: both are read before one is written, which for all that is known here could be any cell."""
     for i in range(0, n - 3, 4):
-        at_target, at_other = four(places, i), four(others_places, i)
-        a0, a1, a2, a3 = arriving[i], arriving[i + 1], arriving[i + 2], arriving[i + 3]
-        b0, b1, b2, b3 = others[i], others[i + 1], others[i + 2], others[i + 3]
-        a0, b0 = target[at_target[0]] + a0, other[at_other[0]] + b0
-        target[at_target[0]], other[at_other[0]] = a0, b0
-        a1, b1 = target[at_target[1]] + a1, other[at_other[1]] + b1
-        target[at_target[1]], other[at_other[1]] = a1, b1
-        a2, b2 = target[at_target[2]] + a2, other[at_other[2]] + b2
-        target[at_target[2]], other[at_other[2]] = a2, b2
-        a3, b3 = target[at_target[3]] + a3, other[at_other[3]] + b3
-        target[at_target[3]], other[at_other[3]] = a3, b3
+        p, q, r, s = four(places, i)
+        others_p, others_q, others_r, others_s = four(others_places, i)
+        here, there = target[p] + arriving[i], other[others_p] + others[i]
+        target[p], other[others_p] = here, there
+        here, there = target[q] + arriving[i + 1], other[others_q] + others[i + 1]
+        target[q], other[others_q] = here, there
+        here, there = target[r] + arriving[i + 2], other[others_r] + others[i + 2]
+        target[r], other[others_r] = here, there
+        here, there = target[s] + arriving[i + 3], other[others_s] + others[i + 3]
+        target[s], other[others_s] = here, there
     for i in range(n - n % 4, n):
         target[places[i]] += arriving[i]
         other[others_places[i]] += others[i]
