@@ -38,6 +38,7 @@ def test_places_are_sums_over_the_digits_of_codes(axes, width):
         (sg.MaxPool((3, 3), stride=1, padding=1), (3, 40, 45), np.uint16),  # several chunks of rows, two planes and one
         (sg.MaxPool((3, 2), stride=(1, 3), dilation=(2, 1)), (2, 9, 7001), np.uint16),  # and of parts of rows
         (sg.MaxPool((3, 3), stride=2, ceil_mode=True), (1, 200, 201), np.uint16),  # cleared by and by
+        (sg.MaxPool((2, 5), stride=1), (3, 200, 201), np.uint16),  # planes that are large, two at a time and one
         (sg.MaxPool((2, 3, 3), stride=1, padding=1), (2, 12, 13, 14), np.uint16),
         (sg.MaxPool((3, 18, 5), stride=1), (2, 9, 40, 30), np.uint16),  # too many taps for a byte
         (sg.MaxPool((2, 3), stride=1), (1, 3, 70_000), np.uint32),  # too far for 16 bits
@@ -56,4 +57,6 @@ def test_each_cell_gets_the_sum_of_what_it_won(op, shape, width):
     expected, where = np.zeros((shape[0], x[0].size), np.float32), engine.indices(op, (x,))[1]
     for plane, places, sent in zip(expected, where, gy, strict=True):
         np.add.at(plane, places.reshape(-1), sent.reshape(-1))
-    assert np.array_equal(engine.pull(op, (x,), kept, gy)[0], expected.reshape(shape))
+    for threads in (1, 9):  # one takes several planes at a time, so many do not
+        with sg.num_threads(threads):
+            assert np.array_equal(engine.pull(op, (x,), kept, gy)[0], expected.reshape(shape))

@@ -13,7 +13,8 @@ from .passes import VECTOR
 from .plan import Plan
 
 FAR = 1 << 17  # cells that fit in the second cache
-NEAR = 1 << 15  # cells of planes that are filled two at a time, or cleared at once
+NEAR = 1 << 15  # cells of planes that are cleared at once
+OFTEN = 5  # windows that a cell may win along a row, from which one addition waits for the one before
 TABLE = 1 << 16  # bases of windows that all differ, as those of adaptive ones may, at most
 CHUNK = 1024  # windows that are located together
 
@@ -27,6 +28,8 @@ class Landing(NamedTuple):
     chunks: Integers
     room: int
     """How many places it needs at hand."""
+    pairs: Integers
+    """Ranges of outer planes, of two at least, if it may fill two at a time."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -52,8 +55,9 @@ def landing(made: Plan) -> Landing | None:
     if found is None:
         return None
     bases, chunks = found
-    last = made.reads[-1]
-    paired = 2 * made.plane <= NEAR and last.taps >= 2 * last.stride
+    often = made.reads[-1].taps // made.reads[-1].stride
+    paired = often >= OFTEN or (often >= 2 and 2 * made.plane <= NEAR)
+    pairs = made.plane_tasks if not paired or len(made.plane_tasks) < made.seen.planes else two_by_two(made.seen.planes)
     edges = np.maximum.accumulate(chunks[:, 4] + by_code[-1] + 1)
     chunks[:, 4] = np.minimum(edges, made.plane) if made.plane > NEAR else made.plane
     chunks[-1, 4] = made.plane
@@ -63,10 +67,16 @@ def landing(made: Plan) -> Landing | None:
             lanes = VECTOR // np.dtype(width).itemsize
             room = int(chunks[:, 1].max()) + lanes
             numbers = np.array([made.plane, cells, room, paired])
-            return (
-                Landing(numbers, terms, bases.astype(width), chunks, 2 * room) if chunks[:, 1].min() >= lanes else None
-            )
+            if chunks[:, 1].min() >= lanes:
+                return Landing(numbers, terms, bases.astype(width), chunks, 2 * room, pairs)
+            return None
     return None
+
+
+def two_by_two(n: int) -> Integers:
+    """Ranges of two out of n, and of one if it is left."""
+    starts = np.arange(0, n, 2)
+    return np.stack([starts, np.minimum(starts + 2, n)], axis=1)
 
 
 def chunked(starts: Integers, columns: Integers) -> tuple[Integers, Integers] | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...memory import empty
 from ...memory import room as room_of
+from ...threads import get_num_threads
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
 from .passes import Pass
@@ -246,7 +247,8 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     lands = landing(made)
     if lands is not None:
         room = ("places", lands.room, lands.terms.dtype)
-        together("landing.land", (arriving, codes, flat, *lands[:4]), made.plane_tasks, room)
+        tasks = lands.pairs if len(lands.pairs) >= get_num_threads() else made.plane_tasks
+        together("landing.land", (arriving, codes, flat, *lands[:4]), tasks, room)
         return gx
     told = (arriving, codes, flat, found.zero, ints, *made.in_input)
     together("scatter.scatter_winners", told, made.plane_tasks, ("cells", size, found.computed))
