@@ -280,13 +280,19 @@ def slide_by_doubling(source, spare, room, target, n, taps, shift, maximum):
 @inline
 def transpose(source, rows, columns, target):
     """target[column, row] = source[row, column]; one of the numbers of rows and columns is a multiple of four, as is every vector's."""
+    transpose_part(source, columns, rows, columns, target, rows)
+
+
+@inline
+def transpose_part(source, width, rows, columns, target, height):
+    """As `transpose`, of the first rows and columns of what is `width` cells wide, into what has room for `height` rows."""
     for row in range(0, rows - 3, 4):
         for column in range(0, columns - 3, 4):
-            transpose4(at(source, row * columns + column), columns, at(target, column * rows + row), rows)
+            transpose4(at(source, row * width + column), width, at(target, column * height + row), height)
     for row in range(rows):
         start = 0 if row >= rows // 4 * 4 else columns // 4 * 4
         for column in range(start, columns):
-            target[column * rows + row] = source[row * columns + column]
+            target[column * height + row] = source[row * width + column]
 
 
 @inline
