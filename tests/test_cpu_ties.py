@@ -11,7 +11,7 @@ from specgrad.engines.cpu import chain
 
 LINES = [
     (sg.MaxPool((5,), stride=2, ties="all"), (3, 1000)),  # fewer lines than a vector has
-    (sg.MaxPool((5,), stride=2, padding=2, ties="all"), (37, 1000)),  # several pieces, and lines that are not a multiple of a vector's
+    (sg.MaxPool((5,), stride=2, padding=2, ties="all"), (37, 1000)),  # several pieces, and some lines left over
     (sg.MaxPool((3,), stride=3, dilation=4, ceil_mode=True, ties="all"), (18, 701)),
     (sg.AdaptiveMaxPool((300,), ties="all"), (20, 777)),
     (sg.MaxPool((5000,), stride=5000, ties="all"), (17, 11_000)),  # too far for lines side by side

@@ -1,7 +1,7 @@
 """Chains of one-axis passes, last axis first, and what they need on the way back; here the chain of tied maxima.
 
-Peak extra memory: per axis, one array of the size that the operand has after that axis was folded. Half floats are widened to float32
-first, which adds an array of the operand's size.
+Peak extra memory: per axis, one array of the size that the operand has after that axis was folded, and pieces of some lines per thread. Half
+floats are widened to float32 first, which adds an array of the operand's size.
 """
 
 from __future__ import annotations
