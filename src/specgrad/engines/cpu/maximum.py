@@ -18,7 +18,6 @@ from .plan import Plan
 from .reads import offsets
 from .together import Room, together
 
-Divisors = tuple[Array | None, Array | None, Array | None]
 UNDIVIDED = (None, None, None)
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 
@@ -50,15 +49,51 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
     if not backwards and made.direct[bool(maximum)]:
         fold_inside(seen, y, maximum)
         return False
-    for turn, one in enumerate(passes):
-        last = turn == len(passes) - 1
-        target = y if last else room_of((one.outputs,), found.computed)
-        divisors = made.divisors if divides and (turn == 0 if backwards else last) else UNDIVIDED
-        bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
-        if run_fold(one, found, x, target, bases, divisors, maximum):
+    key = backwards, maximum, divides, seen.origin
+    if key not in made.folds:
+        made.folds[key] = steps(passes, seen, maximum, divides)
+    for step in made.folds[key]:
+        target = y if step.cells is None else room_of((step.cells,), found.computed)
+        if together(step.name, (x, target, *step.told), step.tasks, *step.rooms):
             return True
         x = target
     return False
+
+
+class Step(NamedTuple):
+    """One pass of a fold: its kernel, what that is told beside its operand and its result, and of how many cells the result is a step's operand."""
+
+    name: str
+    told: tuple[Any, ...]
+    tasks: Array
+    rooms: tuple[Room | None, ...]
+    cells: int | None
+
+
+def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: bool) -> list[Step]:
+    """The passes of a fold, each by the kernel for small windows if it will do."""
+    made, found = seen.plan, seen.kind
+    backwards, last = passes is not made.passes, len(passes) - 1
+    identity, undivided = found.lowest if maximum else found.zero, None if maximum else found.zero[:0]
+    made_of = []
+    for turn, one in enumerate(passes):
+        given = made.divisors if divides and (turn == 0 if backwards else turn == last) else UNDIVIDED
+        rows, rests, columns = given
+        bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
+        cells, narrow = None if turn == last else one.outputs, columns is None and bases is one.bases
+        if one.small is not None and narrow and (rows is None or rows.size == 1):
+            over, rest = found.one if rows is None or rests is None else (rows[0], rests[0])
+            told: tuple[Any, ...] = (identity, maximum, one.small, over, rest)
+            made_of.append(Step("small.fold_small", told, one.tasks, (("cells", one.scratch, found.computed),), cells))
+            continue
+        if one.block is not None and narrow:
+            one = one.block
+            bases = one.bases
+        told = (identity, maximum, *one.ways, bases, *one.tables, *(undivided if n is None else n for n in given))
+        dtypes = found.stored if turn == 0 else found.computed, found.stored if turn == last else found.computed
+        rooms = ("cells", one.scratch, found.computed), *block_of(one, *dtypes)
+        made_of.append(Step("fold.fold_windows", told, one.tasks, rooms, cells))
+    return made_of
 
 
 def fold_planes(
@@ -69,23 +104,6 @@ def fold_planes(
     over, rest = (made.divisors[0][0], made.divisors[1][0]) if divides else found.one
     told = (x, y, codes, found.lowest if maximum else found.zero, maximum, made.whole, over, rest)
     return together("whole.fold_planes", told, made.plane_tasks)
-
-
-def run_fold(
-    one: Pass, found: Kind, x: Array, y: Array, bases: Array, divisors: Divisors, maximum: bool | None
-) -> bool:
-    """One pass of a fold, by the kernel for small windows if it will do; whether the order of folding may show."""
-    rows, rests, columns = divisors
-    identity, room = found.lowest if maximum else found.zero, ("cells", one.scratch, found.computed)
-    if one.small is not None and (rows is None or rows.size == 1) and columns is None and bases is one.bases:
-        over, rest = found.one if rows is None or rests is None else (rows[0], rests[0])
-        return together("small.fold_small", (x, y, identity, maximum, one.small, over, rest), one.tasks, room)
-    if one.block is not None and columns is None and bases is one.bases:
-        one = one.block
-        bases, room = one.bases, ("cells", one.scratch, found.computed)
-    given = divisors if maximum else (found.zero[:0] if some is None else some for some in divisors)
-    told = (x, y, identity, maximum, *one.ways, bases, *one.tables, *given)
-    return together("fold.fold_windows", told, one.tasks, room, *block_of(one, x, y))
 
 
 def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
@@ -156,14 +174,12 @@ def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
     )
 
 
-def block_of(one: Pass, x: Array, *results: Array) -> tuple[Room | None, ...]:
-    """Room for the planes that a pass lays out cell by cell, and for what comes of them; None if it does not."""
+def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[Room | None, ...]:
+    """Room for the planes that a pass lays out cell by cell, and for what comes of them, in these types; None if it does not."""
     if one.block_cells is None:
         return (None,) * (1 + len(results))
     cells, outputs = one.block_cells
-    return ("block", cells, x.dtype), *(
-        (f"block out {turn}", outputs, result.dtype) for turn, result in enumerate(results)
-    )
+    return ("block", cells, dtype), *((f"block out {turn}", outputs, made) for turn, made in enumerate(results))
 
 
 def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, codes: Array, bases: Array) -> None:
@@ -180,7 +196,7 @@ def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, co
         return
     told = (x, y, known, codes, found.lowest, one.strided, one.tall, one.ints, bases, one.rows.low, one.rows.first)
     told = (*told, one.rows.count, one.rows.start, *one.bins)
-    together("winners.find_winners", told, one.tasks, room, code_room, *block_of(one, x, y, codes))
+    together("winners.find_winners", told, one.tasks, room, code_room, *block_of(one, x.dtype, y.dtype, codes.dtype))
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:

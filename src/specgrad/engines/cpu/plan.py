@@ -58,6 +58,11 @@ class Plan:
         return tuple(map(forward_reads, self.axes))
 
     @functools.cached_property
+    def folds(self) -> dict[Any, Any]:
+        """The steps of the folds over this plan, once they are known."""
+        return {}
+
+    @functools.cached_property
     def lengths(self) -> Shape:
         """The output's shape, in the order in which the operand is seen."""
         outer, rank = len(self.seen.outer), len(self.axes)

@@ -29,6 +29,9 @@ Room = tuple[str, int, np.dtype[Any]]
 """Scratch that a kernel needs for each thread: what for, how many cells, and of which type."""
 
 
+NONE_TAKEN = np.zeros(3, np.int64)
+
+
 class Crew:
     """Threads that wait to be called by kernels."""
 
@@ -89,7 +92,7 @@ def together(name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None
     """Run a kernel on its tasks: told(…), tasks, counter, a part of each room for every thread, crew, turn. Whether it says so."""
     run, members = kernel(name), min(threads.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
     scratch = [None if room is None else parts(room, members) for room in rooms]
-    counter, crew = np.zeros(3, np.int64), _crew
+    counter, crew = NONE_TAKEN.copy(), _crew
     if members > 1:
         if not NATIVE:
             turns = itertools.count()
