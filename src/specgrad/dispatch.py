@@ -302,7 +302,7 @@ def check_out(name: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
 
 def write(name: str, value: Any, out: Any) -> Any:
     """The value itself, or `out` with the value written into it."""
-    if out is None:
+    if out is None or out is value:
         return value
     check_out(name, out, value.shape, getattr(value, "dtype", None))
     out[...] = value

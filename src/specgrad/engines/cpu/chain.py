@@ -14,7 +14,7 @@ import numpy as np
 
 from ...geometry import Adaptive, Axis
 from ...memory import room
-from .cells import Array, Kind, canonical, handed_over, see, wide
+from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see, wide
 from .passes import even, grain
 from .plan import Plan
 from .reads import Reads, adjoint_reads, forward_reads
@@ -60,6 +60,14 @@ def widened(made: Plan, found: Kind, array: Array, of_output: bool) -> Array:
     """A flat array in the order of the plan, in the type in which it is computed."""
     flat = canonical(made, array, of_output)
     return wide(flat, found.dtype) if found.half else np.asarray(flat, found.dtype)
+
+
+def place_for(made: Plan, found: Kind, out: Array | None, of_output: bool) -> tuple[Array, Array | None]:
+    """Memory for a result, flat in the order of the plan, and the array that it makes up: `out` itself if it lies so, none yet where halves
+    are to be rounded."""
+    if found.half:
+        return room((math.prod(made.lengths if of_output else made.given),), found.computed), None
+    return (room_for if of_output else room_for_input)(Seen(made, found, found.zero[:0], 0), out)
 
 
 def leave(made: Plan, found: Kind, flat: Array, of_output: bool) -> Array:

@@ -65,7 +65,7 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
     fold = fold_of(op)
     if fold is smooth:
-        return write(op.name, smooth.value(op, x), out)
+        return write(op.name, smooth.value(op, x, out), out)
     return fold.value(op, x, out)
 
 
@@ -85,7 +85,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     if fold is average or (fold is maximum and op.ties != "first"):
         return forward(op, operands, out), recall(op, operands)
     if fold is smooth:
-        value, pairs = smooth.fold(op, x, values=True, keeps=True)
+        value, pairs = smooth.fold(op, x, values=True, keeps=True, out=out)
         return write(op.name, value, out), pairs
     return maximum.keep(op, x, out)
 
@@ -127,7 +127,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
         return reference.push(op, operands, reference.recall(op, operands), tangents)
     dx = admitted(x.dtype.newbyteorder("="), op.name, "tangent of x", dx)
     if isinstance(op, SmoothMaxPool):
-        return write(op.name, smooth.push(kept, dx), out)
+        return write(op.name, smooth.push(kept, dx, out), out)
     if isinstance(op, Average):
         return average.value(op, dx, out)
     return write(op.name, (maximum if op.ties == "first" else chain).push(kept, dx), out)
@@ -147,7 +147,7 @@ def pull(
             return (write(op.name, pull(op, operands, kept, gy)[0], target),)
     fold = fold_of(op)
     if fold is smooth:
-        gx = smooth.pull(kept, gy)
+        gx = smooth.pull(kept, gy, target)
     elif fold is average or op.ties == "first":
         gx = fold.pull(kept, gy, target)
     else:

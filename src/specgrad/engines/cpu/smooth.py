@@ -14,7 +14,7 @@ import numpy as np
 
 from ...memory import room
 from .cells import Array, Kind, see
-from .chain import leave, stations, widened
+from .chain import leave, place_for, stations, widened
 from .kernels.stations import CELLS, EXTREMES, SUMS, WIDTH, WINDOWS, ZEROS
 from .passes import VECTOR
 from .plan import Plan
@@ -142,16 +142,16 @@ def addresses(pairs: list[tuple[Array, Array]]) -> Array:
     return np.array([[array.ctypes.data for array in pair] for pair in pairs], np.int64).reshape(-1)
 
 
-def value(op: Any, x: Array) -> Array:
-    return fold(op, x, values=True, keeps=False)[0]
+def value(op: Any, x: Array, out: Array | None) -> Array:
+    return fold(op, x, values=True, keeps=False, out=out)[0]
 
 
 def pairs(op: Any, x: Array) -> Pairs:
     return fold(op, x, values=False, keeps=True)[1]
 
 
-def fold(op: Any, x: Array, values: bool, keeps: bool) -> tuple[Array, Pairs]:
-    """The value, if `values` are asked for, and the pairs along the chain, if it `keeps` them."""
+def fold(op: Any, x: Array, values: bool, keeps: bool, out: Array | None = None) -> tuple[Array, Pairs]:
+    """The value, if `values` are asked for (in `out`, if it lies as the plan does), and the pairs along the chain, if it `keeps` them."""
     made, found, _, _ = see(op, x)
     z, known, how = widened(made, found, x, of_output=False), numbers(op, found), chain(made)
     if known[1] < 0:
@@ -160,7 +160,7 @@ def fold(op: Any, x: Array, values: bool, keeps: bool) -> tuple[Array, Pairs]:
         z = beyond(z)[: z.size]
     sizes = [way_planes(how) * int(n) for n in how.passes[WINDOWS::WIDTH]] if keeps else []
     kept = [(roomy(size, found), roomy(size, found)) for size in sizes]
-    y = room((math.prod(made.grid) if values else 0,), found.computed)
+    y, array = place_for(made, found, out, of_output=True) if values else (found.zero[:0], None)
     told = (z, y, addresses(kept), how.lines, how.together, known, how.sizes, how.passes)
     together("chains.fold_chain", (*told, how.zeros, how.mass, how.starts, how.empty), how.tasks, *how.rooms)
     chained = Pairs(made, found, z, kept)
@@ -169,7 +169,7 @@ def fold(op: Any, x: Array, values: bool, keeps: bool) -> tuple[Array, Pairs]:
     if op.pad == "skip":
         for where in made.empty:
             y.reshape(made.grid)[where] = 0
-    return leave(made, found, y, of_output=True).reshape(made.shape), chained
+    return leave(made, found, y, of_output=True).reshape(made.shape) if array is None else array, chained
 
 
 def way_planes(how: Chain) -> int:
@@ -177,24 +177,25 @@ def way_planes(how: Chain) -> int:
     return int(how.tasks[:, 1].max(initial=0))
 
 
-def move(kept: Pairs, moved: Array, pulls: bool) -> Array:
-    """Tangents forwards or cotangents backwards, times the weights along the chain."""
+def move(kept: Pairs, given: Array, pulls: bool, out: Array | None) -> Array:
+    """Tangents forwards or cotangents backwards, times the weights along the chain (in `out`, if it lies as the plan does)."""
     made, found, z, pairs = kept
+    moved = widened(made, found, given, of_output=pulls)
     how = chain(made)
     if how.is_narrow:  # what is kept may have come another way than from `fold`
         z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
-    result = roomy(math.prod(made.given) if pulls else math.prod(made.grid), found)
+    apart = None if out is None or np.may_share_memory(out, z) else out
+    result, array = place_for(made, found, apart, of_output=not pulls)
     ways = (None if pulls else True, how.lines, how.together)
     told = (z, moved, result, addresses(pairs), *ways, numbers(made.op, found), how.sizes, how.passes, how.read)
     together("chains.move_chain", told, how.tasks, *how.rooms)
-    return result
+    return leave(made, found, result, of_output=not pulls) if array is None else array
 
 
-def push(kept: Pairs, dx: Array) -> Array:
-    made, found, _, _ = kept
-    return leave(made, found, move(kept, widened(made, found, dx, False), pulls=False), True).reshape(made.shape)
+def push(kept: Pairs, dx: Array, out: Array | None) -> Array:
+    dy = move(kept, dx, pulls=False, out=out)
+    return dy if dy is out else dy.reshape(kept.plan.shape)
 
 
-def pull(kept: Pairs, gy: Array) -> Array:
-    made, found, _, _ = kept
-    return leave(made, found, move(kept, widened(made, found, gy, True), pulls=True), False)
+def pull(kept: Pairs, gy: Array, out: Array | None) -> Array:
+    return move(kept, gy, pulls=True, out=out)
