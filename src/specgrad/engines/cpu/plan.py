@@ -170,13 +170,17 @@ class Plan:
         whole = last.taps * last.length <= last.size and last.length >= self.lanes
         return last.taps if alone and apart and whole and self.seen.inner == 1 and not self.half else 0
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether planes are so small that many of them are better walked together."""
+        last = self.axes[-1]
+        return last.size < NARROW and self.plane <= BLOCK and last.length % self.lanes > 0
+
     @functools.cached_property
     def side_by_side(self) -> Plan | None:
         """The plan by which narrow planes are walked, many together, as the inner axis of one; the last block begins where it still is full."""
         together = -(-max(TOGETHER // max(self.plane, 1), 1) // self.lanes) * self.lanes
-        last = self.axes[-1]
-        narrow = last.size < NARROW and self.plane <= BLOCK and last.length % self.lanes > 0
-        if self.seen.inner > 1 or not narrow or self.seen.planes < together:
+        if self.seen.inner > 1 or not self.is_narrow or self.seen.planes < together:
             return None
         return replace(self, seen=replace(self.seen, outer=(-(-self.seen.planes // together),), inner=together))
 

@@ -1,6 +1,7 @@
-"""The smooth maximum: a chain of one-axis passes over pairs (extreme, total), some planes at a time, so that pairs stay in the cache.
+"""The smooth maximum: a chain of passes over pairs (extreme, total), some planes at a time, so that pairs stay in the cache. A pass folds one axis, or
+the first one two.
 
-Peak extra memory: what is kept for the derivatives is, per axis, two arrays of the size that the operand has after that axis was folded;
+Peak extra memory: what is kept for the derivatives is, per pass, two arrays of the size that the operand has after it;
 β < 0 adds a negated operand, half floats one that is widened to float32. The value alone takes some planes per thread.
 """
 
@@ -15,10 +16,10 @@ import numpy as np
 from ...memory import room
 from .cells import Array, Kind, see
 from .chain import leave, place_for, stations, widened
-from .kernels.stations import CELLS, EXTREMES, SUMS, WIDTH, WINDOWS, ZEROS
+from .kernels.stations import CELLS, EXTREMES, ROWS, SUMS, WIDTH, WINDOWS, ZEROS
 from .passes import VECTOR
 from .plan import Plan
-from .reads import adjoint_reads
+from .reads import TRIVIAL, adjoint_reads
 from .together import Room, together
 
 INDEX = np.dtype(np.int64)
@@ -68,18 +69,26 @@ def chain(made: Plan) -> Chain:
     counts, mass = way.op.pad == "zero", np.ones(way.seen.inner, way.computed)
     rows: list[list[int]] = []
     columns: tuple[list[Array], ...] = ([], [], [], [])
-    for axis, outer, inner in stations(way):
-        reads, existing = way.reads[axis], way.axes[axis].ranges().existing
+    for axes, outer, inner in joined(way):
+        *others, axis = axes
+        reads, beside = way.reads[axis], way.reads[others[0]] if others else TRIVIAL
+        ranges = [way.axes[n].ranges() for n in axes]
+        existing, real = outer_product([r.existing for r in ranges]), outer_product([r.count for r in ranges])
         lines = outer // max(way.seen.planes, 1)
         # lines that are laid out by rests of the stride have `room` cells, the first of which stands `left` of its beginning
         left = max(reads.offset, reads.taps * reads.dilation) // reads.stride + 2
         room = 2 * left + max(reads.length, reads.size // reads.stride + 1) + 4 * VECTOR
-        read = lines_read(way, axis)
+        read = lines_read(way, axes[0])
+        padding = (existing - real if counts else np.zeros(existing.size)).reshape(beside.length, -1)
+        alike = not padding.any()
+        zeros = np.zeros((1 if alike else beside.length, reads.length + VECTOR), way.computed)
+        zeros[:, : reads.length] = padding[: len(zeros)]
         ints = (reads.size, reads.length, inner, reads.taps, reads.stride, reads.offset, reads.dilation, room, left)
-        rows.append([*ints, read.size, lines, lines * reads.size * inner, lines * reads.length * inner])
-        zeros = (existing - reads.count if counts else np.zeros(reads.length)).astype(way.computed)
-        empty = np.flatnonzero((existing if counts else reads.count) <= 0)
-        for column, part in zip(columns, (beyond(zeros), beyond(mass), read, empty), strict=True):
+        down = (beside.size, beside.length, beside.taps, beside.stride, beside.offset, beside.dilation)
+        cells = lines * beside.size * reads.size * inner, lines * existing.size * inner
+        rows.append([*ints, read.size, *down, 0 if alike else zeros.shape[1], lines, *cells])
+        empty = np.flatnonzero((existing if counts else real) <= 0)
+        for column, part in zip(columns, (zeros.reshape(-1), beyond(mass), read, empty), strict=True):
             column.append(part)
         mass = (existing.astype(way.computed)[:, None] * mass).reshape(-1)
     *begins, starts = (np.cumsum([0, *(part.size for part in column)]) for column in columns)
@@ -94,10 +103,11 @@ def chain(made: Plan) -> Chain:
     held = (some * most + VECTOR).reshape(-1)
     begin = np.cumsum([0, *held, blocks + VECTOR, blocks + VECTOR])
     passes[:, EXTREMES], passes[:, SUMS] = begin[: len(held) : 2], begin[1 : len(held) : 2]
-    at_hand = 4 * (passes[:, 1:3].max(axis=1) + 4 * VECTOR) + (5 * passes[:, 4] + 4) * passes[:, 7]
+    slots = (3 * passes[:, 4] + 3) * passes[:, 7] * passes[:, ROWS + 2]
+    at_hand = 4 * (passes[:, 1:3].max(axis=1) + 4 * VECTOR) + slots
     rooms = (
         ("chain", int(begin[-1] + at_hand.max()), np.dtype(way.computed)),
-        ("places", int(passes[:, 3].max()), INDEX),
+        ("places", int((passes[:, 3] * passes[:, ROWS + 2]).max()), INDEX),
     )
     inner_cells = passes[:, 2]
     zeros, mass, read, empty = (np.concatenate(column) for column in columns)
@@ -117,12 +127,31 @@ def chain(made: Plan) -> Chain:
     )
 
 
+def joined(made: Plan) -> list[tuple[tuple[int, ...], int, int]]:
+    """(axes, outer, inner) of each pass. The last two axes go together where that takes no more exponentials than one after the other; in narrow planes
+    never, whose bits do not depend on how many there are."""
+    one_by_one: list[tuple[tuple[int, ...], int, int]] = [
+        ((axis,), outer, inner) for axis, outer, inner in stations(made)
+    ]
+    if len(one_by_one) < 2 or made.seen.inner > 1 or made.is_narrow:
+        return one_by_one
+    rows, columns = made.reads[-2], made.reads[-1]
+    if rows.length * rows.taps * columns.taps > rows.size * columns.taps + rows.length * rows.taps:
+        return one_by_one
+    return [((len(made.reads) - 2, len(made.reads) - 1), one_by_one[1][1], 1), *one_by_one[2:]]
+
+
 def lines_read(made: Plan, axis: int) -> Array:
-    """For every line along `axis` in a plane, whether any window of the axes before reads it."""
+    """For every line along `axis` (and what follows it) in a plane, whether any window of the axes before reads it."""
     lines = np.ones(1, np.uint8)
     for before in made.axes[:axis]:
         lines = (lines[:, None] & (adjoint_reads(before).count > 0)).reshape(-1)
     return lines
+
+
+def outer_product(factors: list[Array]) -> Array:
+    """The products of a number from each of these, in row-major order."""
+    return functools.reduce(lambda a, b: (a[:, None] * b).reshape(-1), factors)
 
 
 def beyond(array: Array) -> Array:

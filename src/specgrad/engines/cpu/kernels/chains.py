@@ -1,7 +1,7 @@
 """Smooth maxima of all axes, some planes at a time, so that pairs stay in the cache: the passes of `smooth`, last axis first, and back.
 
 A row of `passes` has the integers of a pass (n, m, inner, taps, stride, before, dilation, room, left, and after how many lines those that are read
-repeat), then how many lines, cells and windows a plane has, where its part of `zeros`, `mass` and `read` begins, and where in the scratch its
+repeat; of rows that its lines are folded along with), then how many lines, cells and windows a plane has, where its part of `zeros`, `mass` and `read` begins, and where in the scratch its
 extremes and its totals are, or its tangents or cotangents. The first pass, alone without totals, is over `lines` or over rows (None).
 """
 
@@ -15,7 +15,7 @@ from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .planes import bring_together, take_apart
 from .smooth import fold_lines, fold_rows, move_lines, move_rows, smooth_value
-from .stations import CELLS, EXTREMES, LINES, MASS, READ, SUMS, WIDTH, WINDOWS, ZEROS
+from .stations import CELLS, EXTREMES, LINES, MASS, READ, ROWS, SUMS, WIDTH, WINDOWS, ZEROS
 
 
 @intrinsic
@@ -45,12 +45,13 @@ def fold_first(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, pl
 
 @overload(fold_first, strict=False, jit_options=PART)
 def _fold_first(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, places, lines):
-    fold = fold_rows if isinstance(lines, types.NoneType) else fold_lines
+    def of_rows(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, places, lines):
+        fold_rows(z, None, extremes, sums, numbers, ints, zeros, mass, count, scratch, places)
 
-    def run(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, places, lines):
-        fold(z, None, extremes, sums, numbers, ints, zeros, mass, count, scratch, places)
+    def of_lines(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, places, lines):
+        fold_lines(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, places)
 
-    return run
+    return of_rows if isinstance(lines, types.NoneType) else of_lines
 
 
 def move_first(z, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places, lines):
@@ -60,12 +61,13 @@ def move_first(z, extremes, sums, moved, result, pushes, last, read, numbers, in
 
 @overload(move_first, strict=False, jit_options=PART)
 def _move_first(z, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places, lines):
-    move = move_rows if isinstance(lines, types.NoneType) else move_lines
+    def of_rows(z, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places, lines):
+        move_rows(z, None, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places)
 
-    def run(z, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places, lines):
-        move(z, None, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places)
+    def of_lines(z, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places, lines):
+        move_lines(z, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places)
 
-    return run
+    return of_rows if isinstance(lines, types.NoneType) else of_lines
 
 
 @compiled
@@ -103,7 +105,7 @@ def fold_chain(
             else:
                 fold_first(extremes, to_extremes, to_sums, numbers, ints, beside, weights, count, own, places, lines)
             without = empty[starts[p] : starts[p + 1]]
-            settle_empty(to_extremes, to_sums, without, count, ints[1], ints[2], numbers)
+            settle_empty(to_extremes, to_sums, without, count, ints[1] * ints[ROWS + 1], ints[2], numbers)
             extremes, sums = to_extremes, to_sums
         if y.size > 0:
             n = (stop - start) * ints[WINDOWS]

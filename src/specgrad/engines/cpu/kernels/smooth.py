@@ -6,7 +6,8 @@ counts as the value 0 adds its share, `mass` times exp(-β pivot), to the total 
 the negated cells.
 
 Every loop goes over cells that lie side by side, by vectors. With several inner cells these are the rows; with one, a line's cells are laid
-out first by the rest of their index divided by the stride, with cells -∞ (which weigh nothing) around them.
+out first by the rest of their index divided by the stride, with cells -∞ (which weigh nothing) around them. Windows of some such lines,
+which are rows of a plane, are folded at once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .access import at, get, lanes, put
 from .compiling import PART, inline
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
+from .stations import ROWS
 from .vectors import any_of, both, differs, either, equals, exceeds, greater, splat, zipped_high, zipped_low
 
 
@@ -129,8 +131,8 @@ def windows_of(row, n, m, taps, stride, before, dilation, inner, places):
 
 
 @inline
-def fold_lines(z, totals, extremes, sums, numbers, ints, zeros, mass, count, scratch, places):
-    """extremes, sums = the pair of each window of lines that have one inner cell."""
+def fold_lines(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, places):
+    """extremes, sums = the pair of each window of lines that have one inner cell, and of some rows of lines, if windows have several."""
     n, m, taps, stride, before, dilation, room, left = (
         ints[0],
         ints[1],
@@ -141,25 +143,31 @@ def fold_lines(z, totals, extremes, sums, numbers, ints, zeros, mass, count, scr
         ints[7],
         ints[8],
     )
-    beta, blank, zero = numbers[0], numbers[2], numbers[3]
+    rows = at(ints, ROWS)
+    height, windows, row_taps, row_step, above, row_apart = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
+    beta, blank = numbers[0], numbers[2]
     step = lanes(scratch)
-    size = m + 2 * step
+    size, slot = m + 2 * step, stride * room
     most, total, steady = at(scratch, 0), at(scratch, size), at(scratch, 2 * size)
-    line = at(steady, size)
-    known = held_at(totals, line, stride * room)
+    lines = at(steady, size)
     fill(steady, size, mass[0])
-    fill(line, stride * room, blank)
-    fill(at(line, stride * room), stride * room, zero)
-    for j in range(taps):
-        cell = j * dilation - before
-        places[j] = cell % stride * room + left + cell // stride
+    fill(lines, row_taps * slot, blank)
+    for row in range(row_taps):
+        for j in range(taps):
+            cell = j * dilation - before
+            places[row * taps + j] = row * slot + cell % stride * room + left + cell // stride
     for outer in range(count):
-        lay_out(line, room, left, at(z, outer * n), n, stride)
-        if totals is not None:
-            lay_out(known, room, left, at(totals, outer * n), n, stride)
-        fold_cells(most, total, m + -m % step, line, known, places, taps, zeros, steady, beta, blank)
-        copy(at(extremes, outer * m), m, most)
-        copy(at(sums, outer * m), m, total)
+        for window in range(windows):
+            taken = 0
+            for j in range(row_taps):
+                row = window * row_step + j * row_apart - above
+                if 0 <= row < height:
+                    lay_out(at(lines, taken * slot), room, left, at(z, (outer * height + row) * n), n, stride)
+                    taken += 1
+            padded, here = at(zeros, window * rows[6]), (outer * windows + window) * m
+            fold_cells(most, total, m + -m % step, lines, None, places, taken * taps, padded, steady, beta, blank)
+            copy(at(extremes, here), m, most)
+            copy(at(sums, here), m, total)
 
 
 @inline
@@ -254,8 +262,8 @@ def move_rows(z, totals, extremes, sums, moved, result, pushes, last, read, numb
 
 
 @inline
-def move_lines(z, totals, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places):
-    """As `move_rows`, of lines that have one inner cell."""
+def move_lines(z, extremes, sums, moved, result, pushes, last, read, numbers, ints, count, scratch, places):
+    """As `move_rows`, of lines that have one inner cell, and of some rows of lines, if windows have several."""
     n, m, taps, stride, before, dilation, room, left = (
         ints[0],
         ints[1],
@@ -266,49 +274,60 @@ def move_lines(z, totals, extremes, sums, moved, result, pushes, last, read, num
         ints[7],
         ints[8],
     )
+    rows = at(ints, ROWS)
+    height, windows, row_taps, row_step, above, row_apart = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     zero, one = numbers[3], numbers[4]
-    step = lanes(scratch)
-    line, own_moved = at(scratch, 0), at(scratch, stride * room)
-    own = at(own_moved, stride * room)
-    most, total, arriving = at(own, stride * room), at(own, (stride + 1) * room), at(own, (stride + 2) * room)
-    known = held_at(totals, own, (stride + 3) * room)
-    length = n if pushes is None else m
-    fill(line, stride * room, numbers[2])
-    fill(own_moved, stride * room, zero)
-    fill(most, 3 * room, zero)
-    fill(total, room, zero - one)
-    fill(at(own, (stride + 3) * room), stride * room, zero)
+    step, slot = lanes(scratch), stride * room
+    lines, own_moved, own = at(scratch, 0), at(scratch, row_taps * slot), at(scratch, 2 * row_taps * slot)
+    most = at(own, slot)
+    total, arriving = at(most, row_taps * room), at(most, 2 * row_taps * room)
+    fill(lines, row_taps * slot, numbers[2])
+    fill(own_moved, row_taps * slot, zero)
+    fill(most, 3 * row_taps * room, zero)
+    fill(total, row_taps * room, zero - one)
+    length = height * n if pushes is None else windows * m
     for outer in range(count):
+        whole = at(result, outer * length)
         if read[outer % ints[9]] == 0:
-            fill(at(result, outer * length), length, zero)
-            continue
-        lay_out(line, room, left, at(z, outer * n), n, stride)
-        if totals is not None:
-            lay_out(known, room, left, at(totals, outer * n), n, stride)
-        lay_out(most, room, left, at(extremes, outer * m), m, 1)
-        lay_out(total, room, left, at(sums, outer * m), m, 1)
-        if pushes is None:
-            lay_out(arriving, room, left, at(moved, outer * m), m, 1)
-            for q in range(stride):
-                taken = 0
-                for j in range(taps):
-                    if (q - j * dilation + before) % stride == 0:
-                        places[taken] = (q - j * dilation + before) // stride
-                        taken += 1
-                cells = (n - q + stride - 1) // stride
-                move_cells(
-                    at(own, q * room), cells + -cells % step, at(line, q * room + left),
-                    held_at(totals, known, q * room + left), at(most, left), at(total, left), at(arriving, left), places,
-                    taken, pushes, numbers, last,
-                )  # fmt: skip
-            take_up(at(result, outer * n), n, stride, own, room)
+            fill(whole, length, zero)
+        elif pushes is None:
+            for row in range(height):
+                lay_out(lines, room, left, at(z, (outer * height + row) * n), n, stride)
+                taken = windows_of(row, height, windows, row_taps, row_step, above, row_apart, m, places)
+                for turn in range(taken):
+                    window = outer * windows * m + places[turn]
+                    lay_out(at(most, turn * room), room, left, at(extremes, window), m, 1)
+                    lay_out(at(total, turn * room), room, left, at(sums, window), m, 1)
+                    lay_out(at(arriving, turn * room), room, left, at(moved, window), m, 1)
+                for q in range(stride):
+                    reached = 0
+                    for turn in range(taken):
+                        for j in range(taps):
+                            if (q - j * dilation + before) % stride == 0:
+                                places[reached] = turn * room + (q - j * dilation + before) // stride
+                                reached += 1
+                    cells = (n - q + stride - 1) // stride
+                    move_cells(
+                        at(own, q * room), cells + -cells % step, at(lines, q * room + left), None, at(most, left),
+                        at(total, left), at(arriving, left), places, reached, pushes, numbers, last,
+                    )  # fmt: skip
+                take_up(at(whole, row * n), n, stride, own, room)
         else:
-            lay_out(own_moved, room, left, at(moved, outer * n), n, stride)
-            for j in range(taps):
-                cell = j * dilation - before
-                places[j] = cell % stride * room + cell // stride
-            move_cells(
-                own, m + -m % step, at(line, left), held_at(totals, known, left), at(most, left), at(total, left),
-                at(own_moved, left), places, taps, pushes, numbers, last,
-            )  # fmt: skip
-            copy(at(result, outer * m), m, own)
+            for window in range(windows):
+                taken = cells_of(window, height, row_taps, row_step, above, row_apart, n, places)
+                for turn in range(taken):
+                    line = outer * height * n + places[turn]
+                    lay_out(at(lines, turn * slot), room, left, at(z, line), n, stride)
+                    lay_out(at(own_moved, turn * slot), room, left, at(moved, line), n, stride)
+                here = (outer * windows + window) * m
+                lay_out(most, room, left, at(extremes, here), m, 1)
+                lay_out(total, room, left, at(sums, here), m, 1)
+                for turn in range(taken):
+                    for j in range(taps):
+                        cell = j * dilation - before
+                        places[turn * taps + j] = turn * slot + cell % stride * room + cell // stride
+                move_cells(
+                    own, m + -m % step, at(lines, left), None, at(most, left), at(total, left), at(own_moved, left), places,
+                    taken * taps, pushes, numbers, last,
+                )  # fmt: skip
+                copy(at(whole, window * m), m, own)

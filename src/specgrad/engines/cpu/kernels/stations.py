@@ -1,3 +1,5 @@
-"""Where in the row of a pass of a chain each number stands, after the ten integers that the pass itself is told."""
+"""Where in the row of a pass of a chain each number stands: after the ten integers of its axis come those of the rows that its first pass folds along
+with the lines in them (how many there are and are made, taps, stride, before, dilation, and how far apart their parts of `zeros` are)."""
 
-LINES, CELLS, WINDOWS, ZEROS, MASS, READ, EXTREMES, SUMS, WIDTH = 10, 11, 12, 13, 14, 15, 16, 17, 18
+ROWS = 10
+LINES, CELLS, WINDOWS, ZEROS, MASS, READ, EXTREMES, SUMS, WIDTH = 17, 18, 19, 20, 21, 22, 23, 24, 25

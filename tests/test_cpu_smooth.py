@@ -1,0 +1,41 @@
+"""Smooth maxima in planes that are wide enough for rows and columns to be folded together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad.conformance import bounds
+from specgrad.engines.cpu import smooth
+
+
+def any_window(random, rank, pad):
+    """A smooth maximum of any options, in windows of which some are padding alone."""
+
+    def some(least, most):
+        return tuple(int(n) for n in random.integers(least, most, rank))
+
+    options = {
+        "stride": some(2, 4),
+        "dilation": some(1, 3),
+        "ceil_mode": bool(random.integers(2)),
+        "padding": some(0, 3),
+    }
+    return sg.SmoothMaxPool(some(1, 4), beta=float(random.choice([1, -2, 0.3])), pad=pad, **options)
+
+
+@pytest.mark.parametrize("pad", ["zero", "skip"])
+@pytest.mark.parametrize("seed", range(9))
+def test_planes_that_are_not_narrow_keep_the_bounds(seed, pad):
+    random = np.random.default_rng(seed)
+    rank, dtype = 2 + seed % 2, [np.float32, np.float64][seed // 2 % 2]
+    shape = (2, *random.integers(4, 7, rank - 1), int(random.integers(40, 50)))
+    op = any_window(random, rank, pad)
+    x, dx = (random.standard_normal(shape).astype(dtype) for _ in range(2))
+    gy = random.standard_normal(op.output_shape(shape)).astype(dtype)
+    axes = [axes for axes, _, _ in smooth.joined(smooth.see(op, x).plan)]
+    assert axes[0] == (rank - 2, rank - 1)
+    (y, dy), (gx,) = op.jvp((x,), (dx,)), op.vjp((x,), gy)
+    for found, judge in zip((y, dy, gx), bounds.smooth(op, x, dx, gy), strict=True):
+        assert judge.holds(found), (op, judge.worst(found))
