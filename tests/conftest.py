@@ -1,4 +1,4 @@
-"""One Hypothesis profile for all tests: repeatable, without a deadline (timing belongs in benchmarks)."""
+"""One Hypothesis profile for all tests: repeatable, without a deadline (timing belongs in benchmarks). And their order."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +15,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("specgrad")
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the longest, which are those of the GPU: other workers take the short ones meanwhile."""
+    items.sort(key=lambda item: item.path.name != "test_gpu.py")
 
 
 @pytest.fixture
