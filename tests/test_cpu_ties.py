@@ -7,7 +7,7 @@ import pytest
 
 import specgrad as sg
 from specgrad import dispatch
-from specgrad.engines.cpu import chain
+from specgrad.engines.cpu import ties
 
 LINES = [
     (sg.MaxPool((5,), stride=2, ties="all"), (3, 1000)),  # fewer lines than a vector has
@@ -49,6 +49,6 @@ def test_each_tied_cell_sends_and_is_sent(op, shape, dtype):
 
 def test_lines_are_walked_as_this_file_says():
     def pieces(op, shape):
-        return [len(there.tables[3]) for there, _ in chain.walks(chain.see(op, np.zeros(shape, np.float32)).plan)]
+        return [len(there.tables[3]) for there, _ in ties.walks(ties.see(op, np.zeros(shape, np.float32)).plan)]
 
     assert [pieces(*case) for case in LINES[1:6]] == [[2], [1], [2], [0], [0, 1]]

@@ -23,7 +23,7 @@ from ...geometry import Sliding
 from ...ops.pool import Average, Maximum, SlidingWindow, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
-from . import average, chain, maximum, smooth
+from . import average, maximum, smooth, ties
 from .cells import Array, Seen, canonical, handed_over, is_plain_array, kind, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
@@ -98,7 +98,7 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     if fold is smooth:
         return smooth.pairs(op, x)
     if op.ties != "first":
-        return chain.tie(op, x)
+        return ties.tie(op, x)
     return keep(op, operands)[1]
 
 
@@ -130,7 +130,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
         return write(op.name, smooth.push(kept, dx, out), out)
     if isinstance(op, Average):
         return average.value(op, dx, out)
-    return write(op.name, (maximum if op.ties == "first" else chain).push(kept, dx), out)
+    return write(op.name, (maximum if op.ties == "first" else ties).push(kept, dx), out)
 
 
 def pull(
@@ -151,5 +151,5 @@ def pull(
     elif fold is average or op.ties == "first":
         gx = fold.pull(kept, gy, target)
     else:
-        gx = chain.pull(kept, gy)
+        gx = ties.pull(kept, gy)
     return (gx if gx is target else handed_over(gx.reshape(x.shape), target),)
