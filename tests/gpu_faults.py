@@ -89,7 +89,7 @@ def faults():
     """How many kernels are judged wrongly."""
     missed = 0
     small, tall, held, large, deep = (
-        (sg.MaxPool((2, 3), stride=1, padding=1), (2, 6, 20)),
+        (sg.MaxPool((2, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
         (sg.MaxPool((7, 7), stride=1, padding=3), (1, 3, 20)),
@@ -111,7 +111,6 @@ def faults():
         (rows, "leads", common.leads, small),
         (rows, "unpacked", unpacked, tall),
         (stream, "advance", advance, tall),
-        (planes, "match", match, held),
         (planes, "window", window, held),
         (stream, "cross", cross, large),
         (volume, "match_cell", match_cell, deep),
