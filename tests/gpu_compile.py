@@ -77,6 +77,7 @@ def calls():
     yield sg.AvgPool((5, 5), stride=1, padding=2), (2, 13, 13), half
     yield sg.MaxPool((17, 4), stride=1, padding=(8, 2)), (2, 18, 24), half
     yield sg.MaxPool((7, 7), stride=1, padding=3), (2, 7, 24), single
+    yield sg.MaxPool((9, 12), stride=1, padding=4), (2, 9, 24), single
 
 
 def main():

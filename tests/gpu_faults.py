@@ -14,7 +14,7 @@ import triton.language as tl
 from gpu_cases import differences, numbers
 
 import specgrad as sg
-from specgrad.engines.gpu.kernels import common, folds, planes, rows, spread, stream, volume
+from specgrad.engines.gpu.kernels import common, folds, halving, planes, rows, spread, stream, volume
 
 
 @triton.jit
@@ -64,13 +64,23 @@ def window_before(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS
 
 
 @triton.jit
-def column_before(sums, lows, group, groups, NOBODY: tl.constexpr, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    return cross(sums, lows, group, groups, NOBODY, V, TAPS, BEFORE - 1, BLOCK)
+def column_before(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    return cross(shares, taps, group, groups, V, TAPS, BEFORE - 1, BLOCK)
 
 
 @triton.jit
-def no_neighbour(sums, lows, group, groups, NOBODY: tl.constexpr, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    return cross(sums, lows, group, group + 1, NOBODY, V, TAPS, BEFORE, BLOCK)
+def no_neighbour(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    return cross(shares, taps, group, group + 1, V, TAPS, BEFORE, BLOCK)
+
+
+@triton.jit
+def other_half(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr):
+    return descend(shares, codes, waiting, waiting_codes, TAPS, LOW_TAPS + 1, V)
+
+
+@triton.jit
+def one_short(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.constexpr):
+    return slide_shared(bests, codes, COUNT, TAPS - 1, KIND)
 
 
 @triton.jit
@@ -81,19 +91,21 @@ def tap_before(
     return match_cell(total, known, arriving, codes, v, TAP - 1, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
 
 
-advance, cross, unpacked = stream.advance, stream.cross, folds.unpacked
+advance, cross, descend = stream.advance, halving.cross, halving.descend
+unpacked, slide_shared = folds.unpacked, folds.slide_shared
 match, window, match_cell = planes.match, planes.window, spread.match_cell
 
 
 def faults():
     """How many kernels are judged wrongly."""
     missed = 0
-    small, tall, held, large, deep = (
+    small, tall, held, large, deep, odd = (
         (sg.MaxPool((2, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
         (sg.MaxPool((7, 7), stride=1, padding=3), (1, 3, 20)),
         (sg.MaxPool((2, 2, 2), stride=1), (2, 3, 4, 17)),
+        (sg.MaxPool((2, 5), stride=1, padding=1), (1, 3, 17)),
     )
     for home, name, helper, (op, shape) in (
         (folds, "lead", later_lead, small),
@@ -105,14 +117,16 @@ def faults():
         (stream, "edges", one_less, tall),
         (planes, "match", cell_before, held),
         (planes, "window", window_before, held),
-        (stream, "cross", column_before, large),
-        (stream, "cross", no_neighbour, large),
+        (halving, "cross", column_before, large),
+        (halving, "cross", no_neighbour, large),
+        (halving, "descend", other_half, large),
+        (rows, "slide_shared", one_short, odd),
         (volume, "match_cell", tap_before, deep),
         (rows, "leads", common.leads, small),
         (rows, "unpacked", unpacked, tall),
         (stream, "advance", advance, tall),
         (planes, "window", window, held),
-        (stream, "cross", cross, large),
+        (halving, "cross", cross, large),
         (volume, "match_cell", match_cell, deep),
     ):
         right = getattr(home, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .calls import Call
+from .kernels import halving as halving_kernels
 from .kernels import planes as planes_kernels
 from .kernels import rows as rows_kernels
 from .kernels import smooth as smooth_kernels
@@ -22,6 +23,7 @@ from .tiles import (
     divisor,
     half_winners,
     lanes_of,
+    one_axis,
     packs,
     registers_for,
     rises,
@@ -134,14 +136,15 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         block, warps = block_of(lanes, TUNE["lanes inner" if made.inner > 1 and kind != "winners" else "lanes stream"])
         words |= {
             "STEP": step_down(made, kind, together),
-            "ALONE": blocks == 1,
+            "ALONE": blocks == 1 and rows.before < rows.kernel,
             **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
         }
         numbers = (*window_numbers(made, lanes, blocks, groups, together), per)
         return Call(stream_kernels.slide, -(-lanes // block) * blocks, numbers, words)
     if sinks(made, kind):
         return sink_call(made, kind, x, wide, together, words)
-    most = TUNE["rows deep" if made.depth and kind == "winners" else "rows small"]
+    few = rows.kernel <= 3 and (rows.stride > 1 or columns.length < 32) and not made.depth
+    most = TUNE["rows deep" if made.depth and kind == "winners" else "rows few" if few else "rows small"]
     most = min(max((registers_for(made, kind, x.element_size()) // wide - rows.kernel) // rows.stride + 1, 1), most)
     per, blocks = shared_evenly(rows.length, most)
     half = half_winners(made, kind, x.element_size())
@@ -171,7 +174,7 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     most = min(TUNE["rows sink " + kind] // (wide * (depth.kernel - 1)), TUNE["rows sink"])
     per_rows, blocks = shared_evenly(rows.length, max(most, 1))
     per, segments_deep = shared_evenly(
-        depth.length, TUNE["segment sink sum" if kind == "sum" else "segment sink"] * depth.kernel
+        depth.length, TUNE["segment sink" + (" sum" + " large" * (depth.kernel > 3)) * (kind == "sum")] * depth.kernel
     )
     words = words | {
         **common_words(made, x.dtype, lanes, block, warps, even=True),
@@ -235,34 +238,32 @@ def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int
         words = planes_words(made, held, gy.dtype)
         return Call(planes_kernels.spread, -(-made.outer // held[0]), (made.outer,), words)
     wide = columns_backward(made, kind, gx.element_size())[0]
-    if kind == "first" and not made.depth and rows.kernel > 1 and rows.stride == 1 and wide % columns.stride == 0:
-        return trail_call(made, gy, gx, low, low_taps)
+    if kind == "first" and not made.depth and rows.stride == 1:
+        crossed = crossing(made, wide)
+        if crossed is not None or (one_axis(made) and rows.kernel > 1):
+            return halving_call(made, gy, gx, columns.kernel if crossed else low_taps or 1, crossed)
+        if rows.kernel > 1 and wide % columns.stride == 0:
+            return trail_call(made, gy, gx)
     if kind == "first" and low is None and rises(made):
         return rise_call(made, gy, gx)
     return rows_call(made, kind, gy, gx, low, low_taps)
 
 
-def trail_call(made: Plan, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
+def trail_call(made: Plan, gy: Any, gx: Any) -> Call:
     """Winners of windows that move down one row at a time."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, "first", gx.element_size())
-    crossed = crossing(made, wide)
-    if crossed is not None:
-        return cross_call(made, gy, wide, together, crossed)
     candidates = -(-columns.kernel // columns.stride)
     groups = -(-columns.size // wide)
     lanes = made.outer * groups * made.inner
     block, warps = block_of(lanes, lanes_of(made, rows.size))
     per, blocks = segments(made, rows.size)
-    most = TUNE["matches" if low is None else "matches ahead"]
     words = {
         **common_words(made, gy.dtype, lanes, block, warps),
-        **lane_words(made, wide, together, columns.before // columns.stride - candidates + 1, columns.size, low, low_taps),
-        "STEP": max(min(TUNE["step"], most // (rows.kernel * candidates * wide)), 1),
+        **lane_words(made, wide, together, columns.before // columns.stride - candidates + 1, columns.size, None, 0),
+        "STEP": max(min(TUNE["step"], TUNE["matches"] // (rows.kernel * candidates * wide)), 1),
         "COLUMN_READERS": candidates,
-        "AHEAD": low is not None,
-        **dict.fromkeys(("CROSS_TAPS", "CROSS_BEFORE", "LEFT", "RIGHT"), 0),
     }  # fmt: skip
     numbers = (
         lanes, made.inner, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per,
@@ -270,29 +271,36 @@ def trail_call(made: Plan, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
     return Call(stream_kernels.trail, -(-lanes // block) * blocks, numbers, words)
 
 
-def cross_call(made: Plan, gy: Any, wide: int, together: int, crossed: tuple[int, int]) -> Call:
-    """Winners of windows that move by one cell, first along rows and then columns: by programs of one warp, whose lanes tell each other."""
+def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int, int] | None) -> Call:
+    """Winners of large windows that move down one row at a time; if `crossed`, columns in the same call, by programs of one warp."""
     rows: Any = made.rows
     columns: Any = made.columns
+    wide, together = columns_backward(made, "first", gx.element_size())
+    left, right = crossed or (0, 0)
     groups = -(-max(columns.size, columns.length) // wide)
-    lanes, block = made.outer * groups, 32
+    lanes = made.outer * groups
+    block, warps = (32, 1) if crossed else block_of(lanes)
     per, blocks = segments(made, rows.size)
     words = {
-        **common_words(made, gy.dtype, lanes, block, 1),
-        **lane_words(made, wide, together, 0, columns.size, gy, columns.kernel),
-        "COLUMN_TAPS": 1,
-        "COLUMN_READERS": 1,
-        "COLUMN_BEFORE": 0,
+        "LOW_TAPS": low_taps,
+        "STEP": TUNE["step"],
+        "TAPS": rows.kernel,
+        "V": wide,
+        "W": together,
         "DENSE": wide > 1 and columns.size == groups * wide,
-        "STEP": TUNE["step cross"],
-        "AHEAD": True,
-        "CROSS_TAPS": columns.kernel,
-        "CROSS_BEFORE": columns.before,
-        "LEFT": crossed[0],
-        "RIGHT": crossed[1],
+        "CROSS_TAPS": columns.kernel if crossed else 0,
+        "CROSS_BEFORE": columns.before if crossed else 0,
+        "LEFT": left,
+        "RIGHT": right,
+        "WHOLE": made.made.get("whole", made.whole),
+        "WIDE": made.wide,
+        "EVEN": lanes % block == 0 and not crossed,
+        "ACC": accumulator(gy.dtype),
+        "BLOCK": block,
+        "num_warps": warps,
     }
-    numbers = (lanes, 1, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per)
-    return Call(stream_kernels.trail, -(-lanes // (block - sum(crossed))) * blocks, numbers, words)
+    numbers = (lanes, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per)
+    return Call(halving_kernels.trail, -(-lanes // (block - left - right)) * blocks, numbers, words)
 
 
 def rise_call(made: Plan, gy: Any, gx: Any) -> Call:

@@ -29,7 +29,8 @@ def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -
     steps = (rows.size * columns.size * inner, 0, 1, columns.size * inner, inner, 1)
     return replace(
         made, copies=False, outer=outer, groups=1, inner=inner, steps=steps, depth=(), rows=rows, columns=columns,
-        given=(outer, rows.size, columns.size, inner), lengths=(outer, rows.length, columns.length, inner), made={},
+        given=(outer, rows.size, columns.size, inner), lengths=(outer, rows.length, columns.length, inner),
+        made={"whole": made.made.get("whole", made.whole)},
     )  # fmt: skip
 
 
@@ -191,7 +192,9 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
         if "axes" not in made.made:
             made.made["axes"] = (
                 dense(made, made.outer, rows, still(columns.length), made.inner),
-                dense(made, made.outer, still(rows.size), columns, made.inner),
+                dense(made, made.outer, still(rows.size), columns, 1)
+                if made.inner == 1
+                else dense(made, made.outer * rows.size, columns, still(made.inner), 1),
             )
         down, across = made.made["axes"]
         gy, codes = along(down, gy, codes, columns.kernel)

@@ -28,6 +28,7 @@ TUNE = {
     "lanes inner": 256,  # where neighbours in memory are of the inner batch, so that a thread has several of them
     "taps inner": 9,  # of rows and columns, up to which that pays
     "rows small": 8,  # rows of windows per program
+    "rows few": 4,  # of up to three taps that move by more than one, or in rows of less than 32 bytes of codes
     "rows deep": 1,  # of winners, where windows have depth too
     "rows max": 64,  # registers for rows
     "rows max half": 104,  # of half floats, whose vectors have twice the columns
@@ -67,6 +68,7 @@ TUNE = {
     "rows sink sum": 64,
     "segment sink": 13,  # planes of a program, as a multiple of the window's
     "segment sink sum": 6,
+    "segment sink sum large": 13,  # of more than three
     "sums rise": 24,  # that a lane carries which streams down the depth, backwards
     "segment rise": 11,
     "cells smooth": 48,  # cells of four bytes in registers
@@ -76,10 +78,10 @@ TUNE = {
     "matches": 512,  # of cells with windows, in one step
     "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
     "matches deep": 27,
-    "matches cross": 100,  # and, from `matches flat` on, in one call along rows and then columns
-    "lanes cross": 8,  # of a warp that only tell the others what they know, at most
-    "step cross": 2,
-    "matches ahead": 160,  # where the next step's rows are read before this step's are met
+    "matches cross": 25,  # from here on, one call goes along rows and then columns
+    "matches crossed": 100,  # up to here
+    "taps cross": 9,  # columns from which cotangents along these alone go so
+    "lanes cross": 8,  # lanes of a warp that only tell the others what they know, at most
     "plane": 16,  # rows and columns up to which whole planes are held
     "plane taps": 4,  # rows of a window from which that pays for values of any plane, and any type
     "lanes planes": 32,  # of a program that has whole planes: one warp, in which numbers change threads without waiting
@@ -296,11 +298,20 @@ def crossing(made: Plan, wide: int) -> tuple[int, int] | None:
     rows: Any = made.rows
     columns: Any = made.columns
     moves = not made.depth and made.inner == rows.stride == columns.stride == 1 and columns.before < columns.kernel
-    if not moves or not TUNE["matches flat"] <= rows.kernel * columns.kernel <= TUNE["matches cross"]:
+    if rows.kernel == 1:
+        pays = columns.kernel >= TUNE["taps cross"]
+    else:
+        pays = columns.kernel > 1 and TUNE["matches cross"] <= rows.kernel * columns.kernel <= TUNE["matches crossed"]
+    if not moves or not pays:
         return None
     lanes = -(-(columns.kernel - 1 - columns.before) // wide), -(-columns.before // wide)
-    known = wide <= 4 and rows.kernel > 1 and columns.kernel > 1  # what is known of a column fits into a byte of four
-    return lanes if known and sum(lanes) <= TUNE["lanes cross"] else None
+    return lanes if sum(lanes) <= TUNE["lanes cross"] else None
+
+
+def one_axis(made: Plan) -> bool:
+    """Whether nothing is folded along columns."""
+    columns: Any = made.columns
+    return bool(made.inner == columns.kernel == columns.stride == 1 and columns.length == columns.size)
 
 
 def one_depth(made: Plan) -> Sliding | None:

@@ -1,7 +1,7 @@
 """How numbers in registers are folded: to sums, to maxima, or to maxima and the codes of their winners; and what may have gone wrong.
 
-Folds of windows that overlap double: windows of 2, 4, 8 …, of which two overlapping ones make a maximum and disjoint ones a sum. Maxima
-are the hardware's where nobody asks for winners; winners of half floats go with their numbers in one integer.
+Folds of windows that overlap double: windows of 2, 4, 8 …, of which two overlapping ones make a maximum and disjoint ones a sum; or they
+share what they have in common. Maxima are the hardware's where nobody asks for winners; winners of half floats go with their numbers in one integer.
 """
 
 import triton
@@ -43,10 +43,12 @@ def unpacked(key):
 
 @triton.jit
 def lead(best, code, other, other_code, KIND: tl.constexpr):
-    """The greater of two, the first of equals; NaN only leads where no winners are asked. See `note` about zeros."""
+    """The sum or the greater of two, the first of equals; NaN only leads where no winners are asked. See `note` about zeros."""
     if KIND == "winners":
         better = other > best
         return tl.where(better, other, best), tl.where(better, other_code, code)
+    if KIND == "sum":
+        return best + other, code
     return tl.maximum(best, other, propagate_nan=tl.PropagateNan.ALL), code
 
 
@@ -109,6 +111,47 @@ def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexp
                 total = total + sums[o * STRIDE + j]
             final = final + (total,)
     return final
+
+
+@triton.jit
+def run(bests, codes, BEGIN: tl.constexpr, END: tl.constexpr, KIND: tl.constexpr):
+    """Some neighbours, folded."""
+    MIDDLE: tl.constexpr = (BEGIN + END) // 2
+    if END - BEGIN == 1:
+        found = (bests[BEGIN], codes[BEGIN])
+    else:
+        best, code = run(bests, codes, BEGIN, MIDDLE, KIND)
+        other, other_code = run(bests, codes, MIDDLE, END, KIND)
+        found = lead(best, code, other, other_code, KIND)
+    return found
+
+
+@triton.jit
+def slide_shared(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.constexpr):
+    """As `slide_lead` and `slide_sum`, of up to TAPS windows that move by one: what they all have is folded once, and so is what lies
+    before and after it, from there outwards. These are fewer steps, but more of them wait for each other."""
+    core, core_code = run(bests, codes, COUNT - 1, TAPS, KIND)
+    lefts = ()
+    rights = ()
+    for i in tl.static_range(COUNT - 1):
+        left = (bests[COUNT - 2 - i], codes[COUNT - 2 - i])
+        right = (bests[TAPS + i], codes[TAPS + i])
+        if i > 0:
+            left = lead(left[0], left[1], lefts[i - 1][0], lefts[i - 1][1], KIND)
+            right = lead(rights[i - 1][0], rights[i - 1][1], right[0], right[1], KIND)
+        lefts = lefts + (left,)
+        rights = rights + (right,)
+    final_bests = ()
+    final_codes = ()
+    for o in tl.static_range(COUNT):
+        best, code = core, core_code
+        if o < COUNT - 1:
+            best, code = lead(lefts[COUNT - 2 - o][0], lefts[COUNT - 2 - o][1], best, code, KIND)
+        if o > 0:
+            best, code = lead(best, code, rights[o - 1][0], rights[o - 1][1], KIND)
+        final_bests = final_bests + (best,)
+        final_codes = final_codes + (code,)
+    return final_bests, final_codes
 
 
 @triton.jit

@@ -24,7 +24,19 @@ from .common import (
     tap_range,
     write_line,
 )
-from .folds import doubtful, lead, lowest, note, note_values, packed, slide_lead, slide_sum, unnoted, unpacked
+from .folds import (
+    doubtful,
+    lead,
+    lowest,
+    note,
+    note_values,
+    packed,
+    slide_lead,
+    slide_shared,
+    slide_sum,
+    unnoted,
+    unpacked,
+)
 
 
 @triton.jit
@@ -36,10 +48,17 @@ def fold_columns(
     """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on; and
     the trace of the cells."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
+    SHARED: tl.constexpr = (
+        W == 1 and COLUMN_STRIDE == 1 and COLUMN_TAPS > 3 and V <= COLUMN_TAPS
+    )  # cells come one by one anyway
     codes = ()
     if KIND == "sum":
         cells = read_line(x, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, ACC)
-        found = stacked(slide_sum(cells, V, COLUMN_TAPS, COLUMN_STRIDE), V, BLOCK)
+        if SHARED:
+            sums, _ = slide_shared(cells, cells, V, COLUMN_TAPS, KIND)
+        else:
+            sums = slide_sum(cells, V, COLUMN_TAPS, COLUMN_STRIDE)
+        found = stacked(sums, V, BLOCK)
     else:
         cells = read_line(x, step, real, allowed, float("-inf"), LEAD, CELLS, W, BLOCK, ACC)
         trace = note(trace, cells, CELLS, KIND)
@@ -55,7 +74,10 @@ def fold_columns(
             for e in tl.static_range(CELLS):
                 keys = keys + (packed(cells[e], codes[e]),)
             cells = keys
-        bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND)
+        if SHARED:
+            bests, codes = slide_shared(cells, codes, V, COLUMN_TAPS, KIND)
+        else:
+            bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND)
         found = stacked(bests, V, BLOCK)
     code = tl.zeros((BLOCK, V), tl.int32)
     if KIND == "winners":

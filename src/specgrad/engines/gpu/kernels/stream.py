@@ -2,14 +2,13 @@
 
 Windows of 2, 4, 8 … rows that end at a row are made of two windows half as high, the older of which was carried: as many rows are
 carried as a window has, less one, and a cell costs the logarithm of the window's height. Going back, the sums of the rows that
-have not met all their windows are carried; what is done goes on across the columns at once where neighbouring lanes can tell each other
-what they know. A step reads STEP rows before it writes any, so that many reads are under way.
+have not met all their windows are carried. A step reads STEP rows before it writes any, so that many reads are under way.
 """
 
 import triton
 import triton.language as tl
 
-from .common import both, clamped, edges, lane, outer_offset, quotient, read_line, stacked, write_line
+from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, write_line
 from .folds import doubtful, filled, lead, lowest, note_values, unnoted
 from .rows import finish, fold_columns, reach, retrace
 from .spread import match_cell
@@ -77,7 +76,8 @@ def slide(
     W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
     ALONE: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`. ALONE: these are all rows."""
+    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`. ALONE: these are all rows,
+    and each window has some."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
     row_out = program * per
@@ -151,97 +151,19 @@ def slide(
 
 
 @triton.jit
-def arrivals(
-    gy, codes, base, step, first_line, rows_out, inner, real_columns, s, NOBODY: tl.constexpr, STEP: tl.constexpr, LEAD: tl.constexpr,
-    WINDOWS: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Cotangents and codes of the s-th STEP rows of windows, a row's after another's."""
-    arriving = ()
-    won = ()
-    for u in tl.static_range(STEP):
-        allowed = first_line + s * STEP + u < rows_out
-        source = base + (s * STEP + u) * step
-        if W > 1:
-            source = source * W
-        arriving = arriving + read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
-        won = won + read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
-    return arriving, won
-
-
-@triton.jit
-def cross(sums, lows, group, groups, NOBODY: tl.constexpr, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """V cells of a row: what its windows' sums give those that won them along the columns, neighbouring lanes' windows included.
-
-    A window's winner is a byte, of which a lane's are sent together.
-    """
-    known = lows[0]
-    for v in tl.static_range(1, V):
-        known = known | (lows[v] << (8 * v))
-    NONE: tl.constexpr = NOBODY * (1 + (V > 1) * 256 + (V > 2) * 0x1010000)
-    totals = filled(0, V, BLOCK, sums[0].dtype)
-    for d in tl.static_range(-((TAPS - 1 - BEFORE + V - 1) // V), (BEFORE + V - 1) // V + 1):
-        there = (tl.arange(0, BLOCK) + d) & (BLOCK - 1)
-        won = known
-        if d != 0:
-            won = tl.where((group + d >= 0) & (group + d < groups), tl.gather(known, there, 0), NONE)
-        for u in tl.static_range(V):
-            if d * V + u <= V - 1 + BEFORE and d * V + u > BEFORE - TAPS:
-                share = sums[u]
-                if d != 0:
-                    share = tl.gather(share, there, 0)
-                tap = (won >> (8 * u)) & 255
-                added = ()
-                for v in tl.static_range(V):
-                    total = totals[v]
-                    if v - d * V - u + BEFORE >= 0 and v - d * V - u + BEFORE < TAPS:
-                        total = tl.where(tap == v - d * V - u + BEFORE, total + share, total)
-                    added = added + (total,)
-                totals = added
-    return totals
-
-
-@triton.jit
-def settle(
-    gx, low, done, lows, first, origin, step, inner, inside, row, rows, per, group, groups, columns,
-    LOW_TAPS: tl.constexpr, STEP: tl.constexpr, CROSS_TAPS: tl.constexpr, CROSS_BEFORE: tl.constexpr, V: tl.constexpr,
-    DENSE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Write STEP rows that have met all their windows, as far as they are among the program's."""
-    for u in tl.static_range(STEP):
-        present = both(inside, (first + u >= 0) & (first + u < per) & (row + first + u < rows))
-        target = origin + u * step
-        if DENSE:
-            target = target * V
-        parts = ()
-        others = ()
-        for v in tl.static_range(V):
-            parts = parts + (done[u * V + v],)
-            others = others + (lows[u * V + v],)
-        if CROSS_TAPS:
-            parts = cross(parts, others, group, groups, LOW_TAPS, V, CROSS_TAPS, CROSS_BEFORE, BLOCK)
-        write_line(gx + target, inner, stacked(parts, V, BLOCK), present, group * V, columns, V, DENSE, BLOCK)
-        if LOW and not CROSS_TAPS:
-            write_line(low + target, inner, stacked(others, V, BLOCK), present, group * V, columns, V, DENSE, BLOCK)
-
-
-@triton.jit
 def trail(
     gy, codes, gx, low, depth_readers, scale,
     lanes, inner, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    CROSS_TAPS: tl.constexpr, CROSS_BEFORE: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, AHEAD: tl.constexpr,
-    LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr,
+    WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells. As `spread`.
-
-    CROSS_TAPS: if any, `low` is not written, but spread along these columns at once; a program has one warp then.
-    """
+    """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells. As `spread`."""
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
     FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN, LEFT, RIGHT)  # fmt: skip
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
     row = program * per
     column = group * V
     begin = group * (V // COLUMN_STRIDE) + (FIRST - LEAD)
@@ -268,52 +190,35 @@ def trail(
         step_out = columns * inner
         origin = origin * step_out + column * inner + within
     sums = filled(0, TAPS * V, BLOCK, ACC)
-    lows = filled(LOW_TAPS, TAPS * V, BLOCK, tl.int32)
-    ahead = ()
-    ahead_won = ()
-    if AHEAD:
-        ahead, ahead_won = arrivals(gy, codes, base, step, first_line, rows_out, inner, real_columns, 0, NOBODY, STEP, LEAD, WINDOWS, W, ACC, BLOCK)  # fmt: skip
     for s in range(steps):
-        if AHEAD:
-            arriving = ahead
-            won = ahead_won
-            last = tl.where(s + 1 < steps, rows_out, 0)
-            ahead, ahead_won = arrivals(gy, codes, base, step, first_line, last, inner, real_columns, s + 1, NOBODY, STEP, LEAD, WINDOWS, W, ACC, BLOCK)  # fmt: skip
-        else:
-            arriving, won = arrivals(gy, codes, base, step, first_line, rows_out, inner, real_columns, s, NOBODY, STEP, LEAD, WINDOWS, W, ACC, BLOCK)  # fmt: skip
-        winners = ()
-        shares = ()
+        arriving = ()
+        won = ()
         for u in tl.static_range(STEP):
-            high = ()
-            rest = ()
-            share = ()
-            for e in tl.static_range(WINDOWS):
-                code = won[u * WINDOWS + e]
-                share = share + (arriving[u * WINDOWS + e],)
-                if LOW:
-                    high = high + (quotient(code, LOW_TAPS, codes),)
-                    rest = rest + (code - high[e] * LOW_TAPS,)
-                else:
-                    high = high + (code,)
-            shares = shares + (share,)
-            winners = winners + ((high, rest) if LOW else high,)
+            allowed = first_line + s * STEP + u < rows_out
+            source = base + (s * STEP + u) * step
+            if W > 1:
+                source = source * W
+            arriving = arriving + (read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC),)  # fmt: skip
+            won = won + (read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32),)  # fmt: skip
         done = ()
-        done_lows = ()
         for u in tl.static_range(STEP):
-            new_sums = ()
-            new_lows = ()
+            added = ()
             for i in tl.static_range(TAPS):
                 for v in tl.static_range(V):
-                    total, known = match_cell(sums[i * V + v], lows[i * V + v], shares[u], winners[u], v, i, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, True, LOW)  # fmt: skip
+                    total, _ = match_cell(sums[i * V + v], 0, arriving[u], won[u], v, i, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, True, LOW)  # fmt: skip
                     if i == 0:
-                        # this row has met all its windows
-                        done = done + (total,)
-                        done_lows = done_lows + (known,)
+                        done = done + (total,)  # this row has met all its windows
                     else:
-                        new_sums = new_sums + (total,)
-                        new_lows = new_lows + (known,)
-            sums = new_sums + filled(0, V, BLOCK, ACC)
-            lows = new_lows + filled(LOW_TAPS, V, BLOCK, tl.int32)
-        # where rows go on across columns that is a block of its own, or comparisons of both ways would be mixed, and none at hand
-        if CROSS_TAPS == 0 or skipped + s * STEP + STEP >= TAPS:
-            settle(gx, low, done, done_lows, skipped + s * STEP - (TAPS - 1), origin + s * STEP * step_out, step_out, inner, inside, row, rows, per, group, column_groups, columns, LOW_TAPS, STEP, CROSS_TAPS, CROSS_BEFORE, V, DENSE, LOW, BLOCK)  # fmt: skip
+                        added = added + (total,)
+            sums = added + filled(0, V, BLOCK, ACC)
+        first = skipped + s * STEP - (TAPS - 1)
+        begun = origin + s * STEP * step_out
+        for u in tl.static_range(STEP):
+            present = both(inside, (first + u >= 0) & (first + u < per) & (row + first + u < rows))
+            target = begun + u * step_out
+            if DENSE:
+                target = target * V
+            parts = ()
+            for v in tl.static_range(V):
+                parts = parts + (done[u * V + v],)
+            write_line(gx + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
