@@ -52,19 +52,17 @@ class Pass:
         return True if self.ints[10] else None
 
     @functools.cached_property
-    def bins(self) -> tuple[Integers | None, Integers | None]:
-        """The bins of the columns where they are not uniform."""
-        return (None, None) if self.columns.taps else (self.columns.first, self.columns.count)
-
-    @functools.cached_property
     def ways(self) -> tuple[Any, ...]:
         """What kernels of folds are compiled apart for, and the pass's integers."""
         return self.staged, self.strided, self.tall, self.ints
 
     @functools.cached_property
     def tables(self) -> tuple[Any, ...]:
-        """What each row reads, and each column where bins are not uniform."""
-        return self.rows.low, self.rows.first, self.rows.count, *self.bins
+        """What each row reads (the lowest cell that is still read, the first, how many, and where tap 0 lies), and each column where bins are not
+        uniform: one array each."""
+        rows, columns = self.rows, self.columns
+        bins = None if columns.taps else np.concatenate([columns.first, columns.count])
+        return np.concatenate([rows.low, rows.first, rows.count, rows.start]), bins
 
     @functools.cached_property
     def block_cells(self) -> tuple[int, int] | None:

@@ -29,6 +29,21 @@ def at(typingctx, cells, offset):
 
 
 @intrinsic
+def held_at(typingctx, given, cells, offset):
+    """As `at`, of these cells, if something is given; else None."""
+    if isinstance(given, types.NoneType):
+        return types.none(given, cells, offset), lambda context, builder, signature, args: context.get_dummy_value()
+
+    def codegen(context, builder, signature, args):
+        start = args[1]
+        if isinstance(cells, types.Array):
+            start = make_array(cells)(context, builder, start).data
+        return builder.gep(start, [args[2]])
+
+    return types.CPointer(cells.dtype)(given, cells, types.intp), codegen
+
+
+@intrinsic
 def lanes(typingctx, cells):
     """How many cells of this row make a vector."""
     number = BITS // cells.dtype.bitwidth

@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .access import at, get, lanes, put
+from .access import at, get, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
@@ -179,11 +179,8 @@ def fold_windows(
     tall,
     ints,
     bases,
-    row_low,
-    row_first,
-    row_count,
-    bin_first,
-    bin_count,
+    row_table,
+    bins,
     divisors,
     rests,
     column_divisor,
@@ -202,20 +199,23 @@ def fold_windows(
     none. What is None is compiled without: a block, bins, divisors, `staged`, which says that rows are copied before they are folded, `strided`, that
     columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
     """
+    told = at(ints, 0)
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
-        ints[0],
-        ints[1],
-        ints[2],
-        ints[3],
-        ints[4],
-        ints[5],
-        ints[6],
+        told[0],
+        told[1],
+        told[2],
+        told[3],
+        told[4],
+        told[5],
+        told[6],
     )
-    step, block, slots, half, divide_before = ints[7], ints[8], ints[9], ints[11], ints[12] != 0
-    up, offset, taps, stride, dilation = ints[13], ints[14], ints[15], ints[16], ints[17]
-    plane, plane_out = ints[18] * width, height_out * width_out
+    step, block, slots, half, divide_before = told[7], told[8], told[9], told[11], told[12] != 0
+    up, offset, taps, stride, dilation = told[13], told[14], told[15], told[16], told[17]
+    plane, plane_out = told[18] * width, height_out * width_out
+    row_low, row_first, row_count = at(row_table, 0), at(row_table, height_out), at(row_table, 2 * height_out)
+    bin_first, bin_count = held_at(bins, bins, 0), held_at(bins, bins, width_out)
     source_cells, target_cells = at(x, 0), at(y, 0)
-    begins, ends, every = 4, 5, ints[20]
+    begins, ends, every = 4, 5, told[20]
     if blocks is not None:
         source_cells, target_cells = part_of(blocks, turn), part_of(folded_blocks, turn)
         begins, ends, every = 0, 1, inner
@@ -229,8 +229,8 @@ def fold_windows(
                 transpose(at(x, first_plane * plane), inner, plane, source_cells)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
-                left, right = begin, min(begin + ints[20], tasks[t, 5])
-            if bin_first is not None:
+                left, right = begin, min(begin + told[20], tasks[t, 5])
+            if bins is not None:
                 first_cell, lead = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
                 span = last_cell - first_cell
@@ -242,7 +242,7 @@ def fold_windows(
                 lead = offset + first_cell * up - origin
             n, room = (last_cell - first_cell) * inner, span * inner
             straight = lies = False
-            if bin_first is None:
+            if bins is None:
                 whole = up == 1 and lead == 0 and room == n
                 straight = whole and taps == 1 and stride == 1
                 # a single row can be folded across where it lies

@@ -15,7 +15,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .access import at, get, lanes, put
+from .access import at, get, held_at, lanes, put
 from .compiling import PART, inline
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
@@ -59,18 +59,6 @@ def weight(cell, total, extreme, sums, beta, zero, one, last):
     if total is not None:
         found = either(both(equals(own, sums), differs(sums - sums, zero)), one, found)
     return found if last else either(differs(sums, zero), found, zero)
-
-
-def held_at(totals, cells, offset):
-    """Totals from some cell on, in these cells, if there are any totals."""
-    raise NotImplementedError
-
-
-@overload(held_at, strict=False, jit_options=PART)
-def _held_at(totals, cells, offset):
-    if isinstance(totals, types.NoneType):
-        return lambda totals, cells, offset: None
-    return lambda totals, cells, offset: at(cells, offset)
 
 
 def total_at(totals, place):

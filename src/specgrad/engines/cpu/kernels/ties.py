@@ -13,11 +13,10 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .access import at, get, lanes, put
+from .access import at, get, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .rows import fill, transpose_part
-from .smooth import held_at
 from .vectors import any_of, both, differs, either, equals, greater, splat
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from .access import at, get, get_with, lanes, put
+from .access import at, get, get_with, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
@@ -218,12 +218,8 @@ def find_winners(
     tall,
     ints,
     bases,
-    row_low,
-    row_first,
-    row_count,
-    row_start,
-    bin_first,
-    bin_count,
+    row_table,
+    bins,
     tasks,
     counter,
     rooms,
@@ -240,21 +236,25 @@ def find_winners(
     some columns each. What is None is compiled without: a block, bins, the codes of a pass before, `strided`, which says that
     columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
     """
+    told = at(ints, 0)
     x_row, x_column, x_inner, width, inner, height_out, width_out = (
-        ints[0],
-        ints[1],
-        ints[2],
-        ints[3],
-        ints[4],
-        ints[5],
-        ints[6],
+        told[0],
+        told[1],
+        told[2],
+        told[3],
+        told[4],
+        told[5],
+        told[6],
     )
-    step, block, slots, half = ints[7], ints[8], ints[9], ints[11]
-    offset, taps, stride, dilation, height, code_width = ints[14], ints[15], ints[16], ints[17], ints[18], ints[19]
+    step, block, slots, half = told[7], told[8], told[9], told[11]
+    offset, taps, stride, dilation, height, code_width = told[14], told[15], told[16], told[17], told[18], told[19]
+    row_low, row_first = at(row_table, 0), at(row_table, height_out)
+    row_count, row_start = at(row_table, 2 * height_out), at(row_table, 3 * height_out)
+    bin_first, bin_count = held_at(bins, bins, 0), held_at(bins, bins, width_out)
     zero = np.int32(0)
     plane, plane_out = height * width, height_out * width_out
     source_cells, target_cells, target_codes = at(x, 0), at(y, 0), at(codes, 0)
-    begins, ends, every = 4, 5, ints[20]
+    begins, ends, every = 4, 5, told[20]
     if blocks is not None:
         source_cells, target_cells = part_of(blocks, turn), part_of(led_blocks, turn)
         target_codes = part_of(code_blocks, turn)
@@ -268,8 +268,8 @@ def find_winners(
                 transpose(at(x, first_plane * plane), inner, plane, source_cells)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
-                left, right = begin, min(begin + ints[20], tasks[t, 5])
-            if bin_first is not None:
+                left, right = begin, min(begin + told[20], tasks[t, 5])
+            if bins is not None:
                 first_cell, pad = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
                 span = last_cell - first_cell
