@@ -1,4 +1,4 @@
-"""Smooth maxima in planes that are wide enough for rows and columns to be folded together."""
+"""Smooth maxima in planes that are wide enough for rows and columns to be folded together; and where results are written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import specgrad as sg
+from specgrad import dispatch
 from specgrad.conformance import bounds
 from specgrad.engines.cpu import smooth
 
@@ -39,3 +40,23 @@ def test_planes_that_are_not_narrow_keep_the_bounds(seed, pad):
     (y, dy), (gx,) = op.jvp((x,), (dx,)), op.vjp((x,), gy)
     for found, judge in zip((y, dy, gx), bounds.smooth(op, x, dx, gy), strict=True):
         assert judge.holds(found), (op, judge.worst(found))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("channels", ["first", "last"])
+def test_results_are_written_where_they_are_wanted_even_over_the_operand(channels, dtype):
+    engine, random = dispatch.load("cpu"), np.random.default_rng(0)
+    op = sg.SmoothMaxPool((2, 2), beta=1.0)
+    x = random.standard_normal((20, 6, 50)).astype(dtype)
+    if channels == "last":  # of which vectors of 16 read some twice
+        x = np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0)
+    y, kept = engine.keep(op, (x,))
+    gy, dx = (random.standard_normal(shape).astype(dtype) for shape in (y.shape, x.shape))
+    dy, (gx,) = engine.push(op, (x,), kept, (dx,)), engine.pull(op, (x,), kept, gy)
+    value, tangent, cotangent = (np.full_like(array, 7) for array in (y, dy, gx))
+    assert engine.forward(op, (x,), value) is value
+    assert engine.push(op, (x,), kept, (dx,), tangent) is tangent
+    assert engine.pull(op, (x,), kept, gy, out=(cotangent,))[0] is cotangent
+    assert engine.pull(op, (x,), kept, gy, out=(x,))[0] is x
+    for found, expected in ((value, y), (tangent, dy), (cotangent, gx), (x, gx)):
+        assert np.array_equal(found, expected)

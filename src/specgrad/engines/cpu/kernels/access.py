@@ -15,15 +15,17 @@ from numba.np.arrayobj import make_array
 from .vectors import BITS, Vector
 
 
+def _beyond(context, builder, kind, cells, offset):
+    start = make_array(kind)(context, builder, cells).data if isinstance(kind, types.Array) else cells
+    return builder.gep(start, [offset])
+
+
 @intrinsic
 def at(typingctx, cells, offset):
     """A pointer to a cell of an array, or some cells beyond a pointer: no bounds, no reference counts."""
 
     def codegen(context, builder, signature, args):
-        start = args[0]
-        if isinstance(cells, types.Array):
-            start = make_array(cells)(context, builder, start).data
-        return builder.gep(start, [args[1]])
+        return _beyond(context, builder, cells, *args)
 
     return types.CPointer(cells.dtype)(cells, types.intp), codegen
 
@@ -35,10 +37,7 @@ def held_at(typingctx, given, cells, offset):
         return types.none(given, cells, offset), lambda context, builder, signature, args: context.get_dummy_value()
 
     def codegen(context, builder, signature, args):
-        start = args[1]
-        if isinstance(cells, types.Array):
-            start = make_array(cells)(context, builder, start).data
-        return builder.gep(start, [args[2]])
+        return _beyond(context, builder, cells, *args[1:])
 
     return types.CPointer(cells.dtype)(given, cells, types.intp), codegen
 

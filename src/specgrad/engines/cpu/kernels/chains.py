@@ -1,8 +1,9 @@
 """Smooth maxima of all axes, some planes at a time, so that pairs stay in the cache: the passes of `smooth`, last axis first, and back.
 
-A row of `passes` has the integers of a pass (n, m, inner, taps, stride, before, dilation, room, left, and after how many lines those that are read
-repeat; of rows that its lines are folded along with), then how many lines, cells and windows a plane has, where its part of `zeros`, `mass` and `read` begins, and where in the scratch its
-extremes and its totals are, or its tangents or cotangents. The first pass, alone without totals, is over `lines` or over rows (None).
+A row of `passes` has the integers of a pass (n, m, inner, taps, stride, before, dilation, room, left, after how many lines those that are read
+repeat, and those of rows that its lines are folded along with), then how many lines, cells and windows a plane has, where its part of `zeros`,
+`mass` and `read` begins, and where in the scratch its extremes and its totals are, or its tangents or cotangents. The first pass, alone
+without totals, is over `lines` or over rows (None).
 """
 
 from __future__ import annotations

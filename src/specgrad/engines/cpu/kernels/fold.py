@@ -200,15 +200,8 @@ def fold_windows(
     columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
     """
     told = at(ints, 0)
-    x_row, x_column, x_inner, width, inner, height_out, width_out = (
-        told[0],
-        told[1],
-        told[2],
-        told[3],
-        told[4],
-        told[5],
-        told[6],
-    )
+    x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
+    inner, height_out, width_out = told[4], told[5], told[6]
     step, block, slots, half, divide_before = told[7], told[8], told[9], told[11], told[12] != 0
     up, offset, taps, stride, dilation = told[13], told[14], told[15], told[16], told[17]
     plane, plane_out = told[18] * width, height_out * width_out

@@ -237,15 +237,8 @@ def find_winners(
     columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
     """
     told = at(ints, 0)
-    x_row, x_column, x_inner, width, inner, height_out, width_out = (
-        told[0],
-        told[1],
-        told[2],
-        told[3],
-        told[4],
-        told[5],
-        told[6],
-    )
+    x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
+    inner, height_out, width_out = told[4], told[5], told[6]
     step, block, slots, half = told[7], told[8], told[9], told[11]
     offset, taps, stride, dilation, height, code_width = told[14], told[15], told[16], told[17], told[18], told[19]
     row_low, row_first = at(row_table, 0), at(row_table, height_out)
