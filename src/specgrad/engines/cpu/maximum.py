@@ -13,7 +13,7 @@ from ...memory import room as room_of
 from ...threads import get_num_threads
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
-from .passes import Pass
+from .passes import VECTOR, Pass
 from .plan import Plan
 from .reads import offsets
 from .together import Room, together
@@ -168,7 +168,8 @@ def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
     (one,), found = seen.plan.passes, seen.kind
     rows, columns = one.rows, one.columns
     tables = (rows.first, rows.count, rows.start, columns.first, columns.count, columns.start)
-    rooms = ("cells", columns.size, found.computed), ("codes", columns.size, np.dtype(np.int32))
+    size = columns.size + VECTOR
+    rooms = ("cells", size, found.computed), ("codes", size, np.dtype(np.int32))
     return together(
         "whole.find_apart", (seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables), one.tasks, *rooms
     )

@@ -26,8 +26,10 @@ from .passes import (
     small_numbers,
     turned,
 )
-from .reads import FEW, SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
+from .reads import SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
 
+APART = 10  # cells for each window, where winners are better looked for window by window
+SHARED = 8  # windows that a row is then read by at most
 SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
@@ -201,17 +203,15 @@ class Plan:
 
     @functools.cached_property
     def is_apart(self) -> bool:
-        """Whether winners are better looked for in their windows: these hardly overlap, are not tiny, and have rows that lie whole."""
-        if len(self.passes) > 1 or self.passes[0].staged or self.seen.inner > 1:
+        """Whether winners are better looked for window by window: these are few for the cells that there are, and have rows that lie whole."""
+        one, *others = self.passes
+        rows, columns = one.rows, one.columns
+        if others or one.staged or self.seen.inner > 1 or not self.lanes <= columns.size <= TILE:
             return False
-        rows, columns = self.passes[0].rows, self.passes[0].columns
-        read = rows.count.clip(0).sum() * columns.count.clip(0).sum()
-        return bool(
-            rows.step == columns.step == 1
-            and columns.most > FEW
-            and self.lanes <= columns.size <= TILE
-            and read <= 2 * rows.size * columns.size
-        )
+        # windows that are not alike are dear to search together, but where planes lie side by side
+        apart = APART if columns.taps or one.block else APART // 3
+        few = apart * rows.length * columns.length <= rows.size * columns.size
+        return bool(rows.step == columns.step == 1 and few and rows.count.clip(0).sum() <= SHARED * rows.size)
 
     @functools.cached_property
     def inside(self) -> tuple[Any, ...] | None:

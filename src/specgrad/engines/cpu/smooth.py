@@ -32,7 +32,9 @@ class Chain(NamedTuple):
     sizes: Array
     passes: Array
     lines: bool | None
-    """Whether the first pass is over lines, and how many planes are walked `together`, or None; kernels are compiled apart for either."""
+    """Whether the first pass is over lines, whether there are `more`, and how many planes are walked `together`, or None; kernels are compiled apart
+    for each."""
+    more: bool | None
     together: int | None
     zeros: Array
     """How many taps of each window are padding that counts as zeros, and `mass`, what each of these weighs."""
@@ -116,6 +118,7 @@ def chain(made: Plan) -> Chain:
         np.array([made.seen.planes, made.plane, math.prod(made.grid[1:]), *begin[-3:]]),
         passes.reshape(-1),
         True if inner_cells[0] == 1 else None,
+        True if len(rows) > 1 else None,
         together,
         zeros,
         mass,
@@ -190,7 +193,7 @@ def fold(op: Any, x: Array, values: bool, keeps: bool, out: Array | None = None)
     sizes = [way_planes(how) * int(n) for n in how.passes[WINDOWS::WIDTH]] if keeps else []
     kept = [(roomy(size, found), roomy(size, found)) for size in sizes]
     y, array = place_for(made, found, out, of_output=True) if values else (found.zero[:0], None)
-    told = (z, y, addresses(kept), how.lines, how.together, known, how.sizes, how.passes)
+    told = (z, y, addresses(kept), how.lines, how.more, how.together, known, how.sizes, how.passes)
     together("chains.fold_chain", (*told, how.zeros, how.mass, how.starts, how.empty), how.tasks, *how.rooms)
     chained = Pairs(made, found, z, kept)
     if not values:
@@ -215,7 +218,7 @@ def move(kept: Pairs, given: Array, pulls: bool, out: Array | None) -> Array:
         z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
     apart = None if out is None or np.may_share_memory(out, z) else out
     result, array = place_for(made, found, apart, of_output=not pulls)
-    ways = (None if pulls else True, how.lines, how.together)
+    ways = (None if pulls else True, how.lines, how.more, how.together)
     told = (z, moved, result, addresses(pairs), *ways, numbers(made.op, found), how.sizes, how.passes, how.read)
     together("chains.move_chain", told, how.tasks, *how.rooms)
     return leave(made, found, result, of_output=not pulls) if array is None else array

@@ -3,7 +3,7 @@
 A row of `passes` has the integers of a pass (n, m, inner, taps, stride, before, dilation, room, left, after how many lines those that are read
 repeat, and those of rows that its lines are folded along with), then how many lines, cells and windows a plane has, where its part of `zeros`,
 `mass` and `read` begins, and where in the scratch its extremes and its totals are, or its tangents or cotangents. The first pass, alone
-without totals, is over `lines` or over rows (None).
+without totals, is over `lines` or over rows (None); `more` is None if it is the only one, and then the others are not compiled.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _move_first(z, extremes, sums, moved, result, pushes, last, read, numbers, i
 
 @compiled
 def fold_chain(
-    z, y, kept, lines, together, numbers, sizes, passes, zeros, mass, starts, empty, tasks, counter, rooms, lists, crew,
-    turn,
+    z, y, kept, lines, more, together, numbers, sizes, passes, zeros, mass, starts, empty, tasks, counter, rooms, lists,
+    crew, turn,
 ):  # fmt: skip
     """y = the smooth maxima, if it has cells; the pairs after each pass go to where `kept` says, or if it is empty nowhere.
 
@@ -101,7 +101,7 @@ def fold_chain(
                 to_extremes = at(cells_from(kept[2 * p], z), start * ints[WINDOWS])
                 to_sums = at(cells_from(kept[2 * p + 1], z), start * ints[WINDOWS])
             beside, weights = at(zeros, ints[ZEROS]), at(mass, ints[MASS])
-            if p > 0:
+            if more is not None and p > 0:
                 fold_rows(extremes, sums, to_extremes, to_sums, numbers, ints, beside, weights, count, own, places)
             else:
                 fold_first(extremes, to_extremes, to_sums, numbers, ints, beside, weights, count, own, places, lines)
@@ -121,7 +121,8 @@ def fold_chain(
 
 @compiled
 def move_chain(
-    z, moved, result, kept, pushes, lines, together, numbers, sizes, passes, read, tasks, counter, rooms, lists, crew, turn
+    z, moved, result, kept, pushes, lines, more, together, numbers, sizes, passes, read, tasks, counter, rooms, lists,
+    crew, turn,
 ):  # fmt: skip
     """result = cotangents of the cells or, if it `pushes` (not None), tangents of the windows: `moved` times the weights along the chain."""
     scratch, places = part_of(rooms, turn), part_of(lists, turn)
@@ -146,7 +147,7 @@ def move_chain(
             target, lines_read = at(scratch, ints[EXTREMES]), at(read, ints[READ])
             if together is None and turned == last:
                 target = at(result, start * made)
-            if p > 0:
+            if more is not None and p > 0:
                 most = at(cells_from(kept[2 * p - 2], z), start * ints[CELLS])
                 totals = at(cells_from(kept[2 * p - 1], z), start * ints[CELLS])
                 move_rows(

@@ -11,7 +11,7 @@ from .access import at, get, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
 from .rows import copy, fill, lay_out
-from .vectors import multiply_add, splat, sum_of
+from .vectors import folded, multiply_add, splat
 
 
 @inline
@@ -105,7 +105,7 @@ def weigh_planes(wide, narrow, weight, images, rows, ints, tasks, counter, rooms
                                     own = at(arriving, r * even)
                                     for c in range(0, length, step):
                                         total = multiply_add(get(own, c), get(line, c), total)
-                            weight[((group * channels + n) * outer + o) * taps + j] += sum_of(total)
+                            weight[((group * channels + n) * outer + o) * taps + j] += folded(total, None)
         t = take(counter)
     disband(counter, crew, turn, False)
 

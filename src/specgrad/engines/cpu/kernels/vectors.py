@@ -88,6 +88,18 @@ zipped_low = _shuffled(lambda n: [i // 2 + n * (i % 2) for i in range(n)])
 zipped_high = _shuffled(lambda n: [n // 2 + i // 2 + n * (i % 2) for i in range(n)])
 
 
+def halved(builder, value, join):
+    """The cells of a vector joined into one, half by half."""
+    places, lanes = ir.IntType(32), value.type.count
+    while lanes > 1:
+        lanes //= 2
+        low, high = (
+            ir.Constant(ir.VectorType(places, lanes), list(range(start, start + lanes))) for start in (0, lanes)
+        )
+        value = join(builder.shuffle_vector(value, value, low), builder.shuffle_vector(value, value, high), lanes)
+    return builder.extract_element(value, places(0))
+
+
 @intrinsic
 def least_of(typingctx, vector):
     """The least cell of a vector of floats, or NaN if one is; a number is its own."""
@@ -95,14 +107,10 @@ def least_of(typingctx, vector):
         return vector(vector), lambda context, builder, signature, args: args[0]
 
     def codegen(context, builder, signature, args):
-        index, value = ir.IntType(32), args[0]
-        cells = [builder.extract_element(value, index(i)) for i in range(vector.lanes)]
-        while len(cells) > 1:
-            half = len(cells) // 2
-            cells = [
-                call(builder, "minimum", vector.dtype, [a, b]) for a, b in zip(cells[:half], cells[half:], strict=True)
-            ]
-        return cells[0]
+        def lesser(a, b, lanes):
+            return call(builder, "minimum", Vector(vector.dtype, lanes), [a, b])
+
+        return halved(builder, args[0], lesser)
 
     return vector.dtype(vector), codegen
 
@@ -155,25 +163,27 @@ def any_of(typingctx, a, b, c, d):
 
 
 @intrinsic
-def first_cell(typingctx, vector):
-    def codegen(context, builder, signature, args):
-        return builder.extract_element(args[0], ir.IntType(32)(0))
+def folded(typingctx, vector, maximum):
+    """The sum of a vector's cells where `maximum` is None, else the greatest."""
 
-    return vector.dtype(vector), codegen
+    def codegen(context, builder, signature, args):
+        def join(a, b, lanes):
+            return combined(builder, Vector(vector.dtype, lanes), maximum, a, b)
+
+        return halved(builder, args[0], join)
+
+    return vector.dtype(vector, maximum), codegen
 
 
 @intrinsic
-def sum_of(typingctx, vector):
-    """The sum of a vector's cells, pair by pair."""
+def numbered(typingctx, vector):
+    """The numbers of a vector's cells, from 0 on."""
+    numbers = Vector(types.int32, vector.lanes)
 
     def codegen(context, builder, signature, args):
-        cells = [builder.extract_element(args[0], ir.IntType(32)(i)) for i in range(vector.lanes)]
-        while len(cells) > 1:
-            half = len(cells) // 2
-            cells = [builder.fadd(a, b) for a, b in zip(cells[:half], cells[half:], strict=True)]
-        return cells[0]
+        return ir.Constant(context.get_value_type(numbers), list(range(vector.lanes)))
 
-    return vector.dtype(vector), codegen
+    return numbers(vector), codegen
 
 
 def _operation(symbol, real, integer):

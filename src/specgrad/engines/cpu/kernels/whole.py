@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .access import at, fetch, get, lanes, put
+from .access import at, fetch, get, get_with, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
 from .rows import is_plain
@@ -19,26 +19,16 @@ from .vectors import (
     combine,
     either,
     equals,
-    evens,
     exceeds,
-    first_cell,
+    folded,
     greater,
     is_watched,
-    odds,
+    numbered,
     splat,
     watch,
 )
 
 AHEAD = 128  # cells that are asked for before they are needed, vectors of them
-
-
-@inline
-def fold_lanes(vector, step, maximum):
-    """The fold of a vector's cells."""
-    while step > 1:
-        vector = combine(evens(vector, vector), odds(vector, vector), maximum)
-        step //= 2
-    return first_cell(vector)
 
 
 @inline
@@ -53,7 +43,7 @@ def fold_row(cells, n, maximum):
         for i in range(step, n - step + 1, step):
             a = combine(a, get(cells, i), maximum)
         done = n // step * step
-        total = fold_lanes(a, step, maximum)
+        total = folded(a, maximum)
     else:
         a, b, c, d = get(cells, 0), get(cells, step), get(cells, 2 * step), get(cells, 3 * step)
         for i in range(4 * step, n - 4 * step + 1, 4 * step):
@@ -65,7 +55,7 @@ def fold_row(cells, n, maximum):
         for i in range(done, n - step + 1, step):
             a = combine(a, get(cells, i), maximum)
         done = n // step * step
-        total = fold_lanes(combine(combine(a, b, maximum), combine(c, d, maximum), maximum), step, maximum)
+        total = folded(combine(combine(a, b, maximum), combine(c, d, maximum), maximum), maximum)
     for i in range(done, n):
         total = combine(total, cells[i], maximum)
     return total
@@ -116,10 +106,37 @@ def lead_down(values, rows, n, first, apart, count):
         led = splat(np.int32(0), best)
         for row in range(1, count):
             cells = get(first, i + row * apart)
+            fetch(first, i + row * apart + 4 * step)  # nobody foresees that rows are walked down
             led = either(exceeds(cells, best), splat(np.int32(row), best), led)
             best = greater(best, cells)
         put(values, i, best)
         put(rows, i, led)
+
+
+@inline
+def some_cells(cells, i, n, blank):
+    """The vector that begins at cell i of n, blank from the last on."""
+    found = get(cells, i)
+    return either(exceeds(splat(np.int32(n - i), found), numbered(found)), found, splat(blank, found))
+
+
+@inline
+def lead_across(values, rows, n, width, blank):
+    """The greatest of n cells and, as row·width + its number, the first that is: of the earliest row, and there the earliest. Both can be
+    read a vector beyond."""
+    step = lanes(values)
+    best = some_cells(values, 0, n, blank)
+    for i in range(step, n, step):
+        best = greater(best, some_cells(values, i, n, blank))
+    most = folded(best, True)
+    wanted, wide = splat(most, best), splat(np.int32(width), best)
+    none = splat(np.int32(-(2**31)), best)
+    won = none
+    for i in range(0, n, step):
+        # a window that is all blank has its first cell in its first row, before any that does not exist
+        place = splat(np.int32(0), best) - get_with(rows, i, best) * wide - numbered(best) - splat(np.int32(i), best)
+        won = greater(won, either(equals(some_cells(values, i, n, blank), wanted), place, none))
+    return most, -folded(won, True)
 
 
 @compiled
@@ -128,6 +145,8 @@ def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_sta
     shows = False
     x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[19]
     values, rows = part_of(rooms, turn), part_of(code_rooms, turn)
+    for i in range(width, width + lanes(values)):
+        rows[i] = 0
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
@@ -143,14 +162,10 @@ def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_sta
                         continue
                     where = (outer * height_out + r) * width_out + c
                     cells, led = at(values, first[c]), at(rows, first[c])
-                    most = fold_row(cells, count[c], True)
-                    won, row = 0, np.int32(row_count[r])
-                    for i in range(count[c]):
-                        earlier = cells[i] == most and led[i] < row
-                        won, row = either(earlier, i, won), either(earlier, led[i], row)
+                    most, won = lead_across(cells, led, count[c], code_width, identity[0])
                     y[where] = most
                     seen = watch(seen, most, True)
-                    codes[where] = (row_first[r] + row - row_start[r]) * code_width + first[c] + won - start[c]
+                    codes[where] = (row_first[r] - row_start[r]) * code_width + first[c] + won - start[c]
             if is_watched(seen, True):
                 for row in range(low, high):
                     if not is_plain(at(plane, row * x_row), width):

@@ -1,0 +1,51 @@
+"""Winners that are looked for window by window, where these are few: the first among equals, by a search through each window's cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive import pool_windows
+
+import specgrad as sg
+from specgrad import dispatch
+from specgrad.engines.cpu.cells import see
+
+WINDOWS = [
+    (sg.AdaptiveMaxPool((4, 5)), (64, 81)),  # more columns than a vector has
+    (sg.AdaptiveMaxPool((9, 27)), (64, 65)),  # few, and none alike
+    (sg.MaxPool((4, 4), stride=4, padding=2, ceil_mode=True), (66, 67)),
+    (
+        sg.MaxPool((13, 70), stride=(4, 5), padding=(6, 0)),
+        (64, 90),
+    ),  # windows that share rows, some wider than vectors are
+    (sg.MaxPool((1, 12), stride=(1, 12)), (3, 64)),  # one row
+    (sg.MaxPool((2, 5), stride=(9, 9)), (64, 70)),  # between which cells are not read
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize(("op", "shape"), WINDOWS)
+def test_the_earliest_of_the_greatest_wins(op, shape, dtype):
+    engine, rng = dispatch.load("cpu"), np.random.default_rng(0)
+    x = rng.integers(1, 5, (3, *shape)).astype(dtype)
+    x[1] = -np.inf if dtype in (np.float32, np.float64) else np.iinfo(dtype).min
+    assert see(op, x).plan.is_apart
+    value, found = engine.indices(op, (x,))
+    for at, taps in pool_windows(op, x.shape):
+        cells = [tap for tap in taps if tap is not None]
+        first = max(cells, key=lambda cell: x[cell])  # Python's: the first of several
+        assert (value[at], found[at]) == (x[first], np.ravel_multi_index(first[1:], shape)), at
+
+
+@pytest.mark.parametrize("number", [np.nan, -0.0])
+def test_what_shows_the_order_is_left_to_the_exact_search(number):
+    op = sg.MaxPool((5, 5), stride=5)
+    x = np.full((2, 40, 40), -1.0, np.float32)
+    x[1, 7:, 9:], x[1, 8, 11] = 0.0, number
+    value, found = dispatch.load("cpu").indices(op, (x,))
+    for at, taps in pool_windows(op, x.shape):
+        won = taps[0]
+        for tap in taps[1:]:
+            won = tap if x[tap] > x[won] or x[tap] != x[tap] else won
+        assert found[at] == np.ravel_multi_index(won[1:], x.shape[1:])
+        assert value[at].tobytes() == x[won].tobytes()
