@@ -43,6 +43,8 @@ def test_places_are_sums_over_the_digits_of_codes(axes, width):
         (sg.MaxPool((3, 18, 5), stride=1), (2, 9, 40, 30), np.uint16),  # too many taps for a byte
         (sg.MaxPool((2, 3), stride=1), (1, 3, 70_000), np.uint32),  # too far for 16 bits
         (sg.AdaptiveMaxPool((23, 31)), (2, 77, 90), np.uint16),  # bases that differ
+        (sg.MaxPool((3, 2), stride=2), (150, 9, 9), np.uint16),  # many planes together, and some left over
+        (sg.AdaptiveMaxPool((3, 2)), (171, 7, 7), np.uint16),
         (sg.AdaptiveMaxPool((16, 9, 19)), (3, 2, 2, 7), np.uint16),  # a row that begins before the one before it
     ],
 )

@@ -1,11 +1,16 @@
-"""The average: one fold of sums forwards, the adjoint fold backwards. Being linear it keeps nothing but its plan."""
+"""The average: one fold of sums forwards, the adjoint fold backwards. Being linear it keeps nothing but its plan.
+
+Peak extra memory: backwards, where windows are not all divided alike and are no bins, an array of the cotangent's size.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ...memory import room
 from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, see
 from .maximum import fold
+from .passes import VECTOR
 from .together import together
 
 
@@ -18,28 +23,33 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
 
 def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
     flat, gx = room_for_input(seen, out)
-    arriving = canonical(seen.plan, gy, of_output=True).view(seen.kind.stored)
     made, found = seen.plan, seen.kind
-    over, rest, columns = made.divisors
-    uniform = over.size == 1 and columns is None
-    if uniform and made.are_pairs and made.small_back is not None and not found.half:
-        pairs, tasks, _ = made.small_back
-        together("apart.spread_pairs", (arriving, flat, found.zero, pairs, over[0], rest[0]), tasks)
-        return gx
-    if uniform and made.apart_back is not None:
-        ints, tasks = made.apart_back
-        together("apart.spread_apart", (arriving, flat, found.zero, ints, over[0], rest[0]), tasks)
-        return gx
-    if uniform and made.small_back is not None and not found.half:
-        ints, tasks, size = made.small_back
-        told = (arriving, flat, found.zero, ints, over[0], rest[0])
-        together("small.spread_small", told, tasks, ("cells", size, found.computed))
-        return gx
-    bins = made.bins_back
-    if bins is not None:
-        size = bins[-1].size + made.axes[-1].length + 1 + made.axes[-1].size
-        told = (arriving, flat, found.zero, *bins)
+    arriving = canonical(made, gy, of_output=True).view(found.stored)
+    small = None if found.half else made.small_back
+    if small is None and made.apart_back is None and made.bins_back is not None:
+        *tables, divisors = made.bins_back
+        width = made.axes[-1].size
+        size = divisors.size + divisors[:1].size + divisors.shape[2] + 1 + width + 2 * VECTOR
+        size += made.plane if width < VECTOR else 0
+        told: tuple[Any, ...] = (arriving, flat, found.zero, *tables, divisors)
         together("bins.spread_bins", told, made.plane_tasks, ("cells", size, found.computed))
         return gx
-    fold(seen.plan.passes_back, seen, arriving, flat, maximum=None, divides=True)
+    over, rest, columns = made.divisors
+    uniform = over.size == 1 and columns is None
+    by = (over[0], rest[0]) if uniform else found.one
+    if not uniform:  # what is not divided alike is divided before it is added up
+        shares = room((arriving.size,), found.computed)
+        told = (arriving, shares, made.window_divisors, made.seen.inner, found.half)
+        together("small.share", told, made.plane_tasks)
+        arriving = shares
+    if small is not None and made.are_pairs:
+        together("apart.spread_pairs", (arriving, flat, found.zero, small[0], *by), small[1])
+    elif made.apart_back is not None:
+        ints, tasks = made.apart_back
+        together("apart.spread_apart", (arriving, flat, found.zero, ints, *by), tasks)
+    elif small is not None:
+        ints, tasks, size = small
+        together("small.spread_small", (arriving, flat, found.zero, ints, *by), tasks, ("cells", size, found.computed))
+    else:
+        fold(made.passes_back, seen, arriving, flat, maximum=None, divides=uniform)
     return gx

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...geometry import Integers
-from .passes import VECTOR
+from .passes import VECTOR, plane_ranges
 from .plan import Plan
 
 FAR = 1 << 17  # cells that fit in the second cache
@@ -28,8 +28,12 @@ class Landing(NamedTuple):
     chunks: Integers
     room: int
     """How many places it needs at hand."""
+    tasks: Integers
+    """Ranges of planes, or of as many together as it takes for a vector's worth of windows."""
     pairs: Integers
-    """Ranges of outer planes, of two at least, if it may fill two at a time."""
+    """The same, but ranges of two at least, if it may fill two at a time."""
+    rest: Integers
+    """The range of the planes that are left over."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -48,27 +52,33 @@ def scattering(made: Plan) -> tuple[Integers, int]:
 def landing(made: Plan) -> Landing | None:
     """The numbers of the kernel for planes that lie whole, in which every window has a winner; None for others."""
     by_code, heads, rows, columns = made.in_input
-    cells = heads.size * rows.size * columns.size
-    if made.seen.inner > 1 or made.half or made.empty or cells == 0:
+    windows = heads.size * rows.size * columns.size
+    if made.seen.inner > 1 or made.half or made.empty or windows == 0:
         return None
-    found = chunked((heads[:, None] + rows).reshape(-1), columns)
+    some = 1 if windows >= VECTOR else min(max(CHUNK // windows, 1), max(NEAR // made.plane, 1))
+    groups, plane = made.seen.planes // some, some * made.plane
+    firsts = (np.arange(some) * made.plane)[:, None] + (heads[:, None] + rows).reshape(-1)
+    found = chunked(firsts.reshape(-1), columns) if groups else None
     if found is None:
         return None
     bases, chunks = found
     often = made.reads[-1].taps // made.reads[-1].stride
-    paired = often >= OFTEN or (often >= 2 and 2 * made.plane <= NEAR)
-    pairs = made.plane_tasks if not paired or len(made.plane_tasks) < made.seen.planes else two_by_two(made.seen.planes)
+    paired = often >= OFTEN or (often >= 2 and 2 * plane <= NEAR)
+    tasks = plane_ranges(groups, plane)
+    pairs = tasks if not paired or len(tasks) < groups else two_by_two(groups)
     edges = np.maximum.accumulate(chunks[:, 4] + by_code[-1] + 1)
-    chunks[:, 4] = np.minimum(edges, made.plane) if made.plane > NEAR else made.plane
-    chunks[-1, 4] = made.plane
+    chunks[:, 4] = np.minimum(edges, plane) if plane > NEAR else plane
+    chunks[-1, 4] = plane
+    left = np.arange(groups * some, made.seen.planes)
+    rest = np.stack([left[:1], left[-1:] + 1], axis=1)
     for width in (np.uint16, np.uint32):
         terms = digits(by_code, made.code_lengths, width)
         if terms is not None and bases.max() + by_code[-1] <= np.iinfo(width).max:
             lanes = VECTOR // np.dtype(width).itemsize
             room = int(chunks[:, 1].max()) + lanes
-            numbers = np.array([made.plane, cells, room, paired])
+            numbers = np.array([plane, some * windows, room, paired])
             if chunks[:, 1].min() >= lanes:
-                return Landing(numbers, terms, bases.astype(width), chunks, 2 * room, pairs)
+                return Landing(numbers, terms, bases.astype(width), chunks, 2 * room, tasks, pairs, rest)
             return None
     return None
 

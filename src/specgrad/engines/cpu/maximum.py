@@ -77,7 +77,7 @@ def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: boo
     identity, undivided = found.lowest if maximum else found.zero, None if maximum else found.zero[:0]
     made_of = []
     for turn, one in enumerate(passes):
-        given = made.divisors if divides and (turn == 0 if backwards else turn == last) else UNDIVIDED
+        given = made.divisors if divides and turn == last else UNDIVIDED
         rows, rests, columns = given
         bases = one.bases + seen.origin if seen.origin and turn == 0 and not backwards else one.bases
         cells, narrow = None if turn == last else one.outputs, columns is None and bases is one.bases
@@ -90,7 +90,8 @@ def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: boo
             one = one.block
             bases = one.bases
         told = (identity, maximum, *one.ways, bases, *one.tables, *(undivided if n is None else n for n in given))
-        dtypes = found.stored if turn == 0 else found.computed, found.stored if turn == last else found.computed
+        given_as = found.stored if turn == 0 and (divides or not backwards) else found.computed  # shares are computed
+        dtypes = given_as, found.stored if turn == last else found.computed
         rooms = ("cells", one.scratch, found.computed), *block_of(one, *dtypes)
         made_of.append(Step("fold.fold_windows", told, one.tasks, rooms, cells))
     return made_of
@@ -260,12 +261,12 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     if made.is_sparse:
         together("scatter.sow_winners", (arriving, codes, flat, ints, *made.in_input), made.plane_tasks)
         return gx
-    lands = landing(made)
+    lands, left = landing(made), made.plane_tasks
     if lands is not None:
         room = ("places", lands.room, lands.terms.dtype)
-        tasks = lands.pairs if len(lands.pairs) >= get_num_threads() else made.plane_tasks
+        tasks, left = lands.pairs if len(lands.pairs) >= get_num_threads() else lands.tasks, lands.rest
         together("landing.land", (arriving, codes, flat, *lands[:4]), tasks, room)
-        return gx
-    told = (arriving, codes, flat, found.zero, ints, *made.in_input)
-    together("scatter.scatter_winners", told, made.plane_tasks, ("cells", size, found.computed))
+    if len(left):
+        told = (arriving, codes, flat, found.zero, ints, *made.in_input)
+        together("scatter.scatter_winners", told, left, ("cells", size, found.computed))
     return gx

@@ -84,18 +84,17 @@ def make_pass(
     steps: Shape,
     lanes: int,
     half: int,
-    divides: bool = False,
     codes: int = 1,
     ways: tuple[bool | None, bool | None] = (None, None),
 ) -> Pass:
     """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used;
     `ways`: whether it is `strided` and `tall`."""
     _, column_step, inner_step = steps
-    staged = half > 0 or divides or (inner_step != 1 and inner > 1) or column_step != inner
+    staged = half > 0 or (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
     lengths = (columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots)
     across = (columns.up, columns.offset, columns.taps, columns.stride, columns.dilation)
-    ints = np.array([*steps, *lengths, staged, half, divides, *across, rows.size, codes, 0], np.int64)
+    ints = np.array([*steps, *lengths, staged, half, *across, rows.size, codes, 0], np.int64)
     tile = ints[-1] = max(min(columns.length, TILE // inner), 1)
     span = (tile - 1) * columns.stride + (max(columns.taps, 1) - 1) * columns.dilation + 1
     span = (span if columns.taps else columns.size) * inner
@@ -112,7 +111,7 @@ def make_pass(
     )
     if lies and small is None and narrow and len(outer) >= 2 * lanes:
         steps = (columns.size * lanes, lanes, 1)
-        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, divides, codes, ways)
+        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, codes, ways)
         tasks = make_tasks(len(outer), rows, columns, 1, tile)
         block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
     return Pass(
@@ -184,6 +183,13 @@ def make_tasks(outer: int, rows: Reads, columns: Reads, inner: int, tile: int) -
     return np.array(tasks)
 
 
+def plane_ranges(planes: int, cells: int) -> Integers:
+    """Tasks that are ranges of planes with so many cells."""
+    some = even(planes, grain(planes * cells) // max(cells, 1))
+    starts = np.arange(0, planes, some)
+    return np.stack([starts, np.minimum(starts + some, planes)], axis=1)
+
+
 def grain(cells: int, tasks: int = 64) -> int:
     """How many of these cells a task takes: about so many tasks, more than threads, so that one that begins late finds some; none so small or
     large that its own cost shows."""
@@ -196,9 +202,7 @@ def even(n: int, some: int) -> int:
     return max(-(-n // (parts + parts % 2 if parts > 1 else 1)), 1)
 
 
-def chain(
-    reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, divides: bool, backwards: bool
-) -> tuple[Pass, ...]:
+def chain(reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, backwards: bool) -> tuple[Pass, ...]:
     """The passes: the last two axes together, then each axis before them; backwards, the other way round."""
     sizes = [r.size for r in reads]
     rank, made, used = len(reads), [], 1
@@ -227,7 +231,6 @@ def chain(
                 (row_step, step[-1], inner_step),
                 lanes,
                 half,
-                divides and first,
                 reads[-1].nominal,
                 ways,
             )
@@ -238,7 +241,7 @@ def chain(
             rest = math.prod(now[axis + 1 :]) * seen.inner
             line = np.arange(rest)
             columns = Reads(rest, rest, line[:0], line[:0], line[:0], 1, 1)
-            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, half, divides and first, used, ways)
+            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, half, used, ways)
             now[axis] = rows.length
             used *= rows.reach
         made.append(one)

@@ -20,9 +20,8 @@ from .passes import (
     Pass,
     are_few,
     chain,
-    even,
-    grain,
     make_tasks,
+    plane_ranges,
     small_numbers,
     turned,
 )
@@ -30,6 +29,7 @@ from .reads import SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads,
 
 APART = 10  # cells for each window, where winners are better looked for window by window
 SHARED = 8  # windows that a row is then read by at most
+SHORT = 4  # cells of runs that are better written one by one
 SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
@@ -87,14 +87,14 @@ class Plan:
 
     @functools.cached_property
     def passes(self) -> tuple[Pass, ...]:
-        return chain(self.reads, self.seen, self.lanes, self.half, False, False)
+        return chain(self.reads, self.seen, self.lanes, self.half, False)
 
     @functools.cached_property
     def passes_back(self) -> tuple[Pass, ...]:
         """The adjoint of a sum: from an output that lies in the order seen to such an input."""
         step = strides(self.grid)
         out = Layout((), (self.seen.planes,), step[:1], (), step[1:-1], self.seen.inner, 1)
-        return chain(tuple(map(adjoint_reads, self.axes)), out, self.lanes, self.half, True, True)
+        return chain(tuple(map(adjoint_reads, self.axes)), out, self.lanes, self.half, True)
 
     @functools.cached_property
     def small_back(self) -> tuple[Integers, Integers, int] | None:
@@ -113,28 +113,33 @@ class Plan:
 
     @functools.cached_property
     def bins_back(self) -> tuple[Any, ...] | None:
-        """The tables and divisors of the way back through an average of planes, where windows are large and overlap little."""
-        if len(self.axes) != 2 or self.seen.inner > 1 or self.half:
+        """The tables and divisors of the way back through an average of up to three axes, where windows are large, or not alike, and overlap little."""
+        if not 1 <= len(self.axes) <= 3 or self.seen.inner > 1 or self.half:
             return None
-        axes = [adjoint_reads(axis) for axis in self.axes]
-        large = all(2 * axis.length <= axis.size and axis.size > 4 for axis in self.axes)
-        if not large or any(a.step != 1 or a.count.max(initial=0) > 2 for a in axes):
+        heads, rows, columns = (TRIVIAL, TRIVIAL, *map(adjoint_reads, self.axes))[-3:]
+        large = all(
+            reads.taps <= reads.stride and axis.length * SHORT <= axis.size
+            for axis, reads in zip(self.axes, self.reads, strict=True)
+        )
+        fold_well = all(reads.taps > 0 for reads in self.reads) or any(one.block for one in self.passes_back)
+        if (
+            (fold_well and not large)
+            or {heads.step, rows.step, columns.step} != {1}
+            or columns.count.max(initial=0) > 2
+        ):
             return None
-        by, columns = self.counts
-        length, width = (axis.length for axis in self.axes)
-        divisors = np.broadcast_to(by[:, None] * columns, (length, width)).astype(self.computed)
-        rows, read = axes
-        near = np.where(read.count > 0, read.first, width)
-        far = np.where(read.count > 1, read.first + 1, width)
-        return rows.first, rows.count, near, far, np.ascontiguousarray(divisors)
+        near = np.where(columns.count > 0, columns.first, columns.size)
+        far = np.where(columns.count > 1, columns.first + 1, columns.size)
+        along = runs(near, far)
+        if len(along) * SHORT > columns.length:
+            along = np.stack([near, far, np.arange(near.size), np.arange(near.size) + 1], axis=1)
+        tables = runs(heads.first, heads.count), runs(rows.first, rows.count), along
+        return *tables, self.window_divisors.reshape(heads.size, rows.size, columns.size)
 
     @functools.cached_property
     def plane_tasks(self) -> Integers:
         """Ranges of outer planes."""
-        planes, cells = self.seen.planes, max(self.plane, 1)
-        some = even(planes, grain(planes * cells) // cells)
-        starts = np.arange(0, planes, some)
-        return np.stack([starts, np.minimum(starts + some, planes)], axis=1)
+        return plane_ranges(self.seen.planes, self.plane)
 
     @functools.cached_property
     def apart_back(self) -> tuple[Integers, Integers] | None:
@@ -304,6 +309,14 @@ class Plan:
         return rows, columns
 
     @functools.cached_property
+    def window_divisors(self) -> npt.NDArray[Any]:
+        """What the sum of each window of a plane is divided by."""
+        rows, columns = self.counts
+        leading = len(self.axes) > 1
+        lengths = [math.prod(axis.length for axis in axes) for axes in (self.axes[:leading], self.axes[leading:])]
+        return np.broadcast_to(rows[:, None] * columns, lengths).astype(self.computed).reshape(-1)
+
+    @functools.cached_property
     def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]:
         """What kernels divide by: the two parts of a reciprocal for each row, or for all; or a divisor for each row, twice, and one for each column."""
         dtype, (rows, columns) = np.dtype(self.computed), self.counts
@@ -349,6 +362,13 @@ class Plan:
     def plane(self) -> int:
         """How many cells one outer plane of the input has."""
         return math.prod(axis.size for axis in self.axes) * self.seen.inner
+
+
+def runs(*numbers: Integers) -> Integers:
+    """What some numbers are in each run in which they stay the same, and where it begins and ends."""
+    changes = functools.reduce(np.logical_or, (np.diff(n, prepend=n[0] + 1) != 0 for n in numbers))
+    begins = np.flatnonzero(changes)
+    return np.stack([*(n[begins] for n in numbers), begins, np.append(begins[1:], changes.size)], axis=1)
 
 
 def reciprocal(numbers: Integers, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

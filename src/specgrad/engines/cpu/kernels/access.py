@@ -83,6 +83,30 @@ def get_with(typingctx, cells, i, other):
     return vector(cells, types.intp, other), codegen
 
 
+def _dealt(ways):
+    """An intrinsic that reads neighbouring cells and deals them to so many vectors in turn."""
+
+    @intrinsic
+    def dealt(typingctx, cells, i):
+        vector = Vector(cells.dtype, BITS // cells.dtype.bitwidth)
+
+        def codegen(context, builder, signature, args):
+            wide = Vector(cells.dtype, ways * vector.lanes)
+            loaded = builder.load(_vector_at(context, builder, wide, (args[0], [args[1]])))
+            loaded.align = cells.dtype.bitwidth // 8
+            places = ir.VectorType(ir.IntType(32), vector.lanes)
+            turns = [list(range(turn, ways * vector.lanes, ways)) for turn in range(ways)]
+            found = [builder.shuffle_vector(loaded, loaded, ir.Constant(places, turn)) for turn in turns]
+            return context.make_tuple(builder, signature.return_type, found)
+
+        return types.UniTuple(vector, ways)(cells, types.intp), codegen
+
+    return dealt
+
+
+dealt2, dealt3, dealt4 = map(_dealt, (2, 3, 4))
+
+
 @intrinsic
 def put(typingctx, cells, i, vector):
     """Write a vector from cell i on; integers that are too wide are cut."""

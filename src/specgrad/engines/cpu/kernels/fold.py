@@ -14,8 +14,23 @@ from .access import at, get, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
-from .rows import copy, fill, fold2, fold3, fold_pairs, fold_rows, into2, into3, is_plain, row_at, slide, transpose
-from .vectors import combine, evens, is_watched, odds, quotient, splat, watch
+from .rows import (
+    copy,
+    fill,
+    fold2,
+    fold3,
+    fold_pairs,
+    fold_rows,
+    fold_threes,
+    into2,
+    into3,
+    is_plain,
+    lay_out,
+    row_at,
+    slide,
+    transpose,
+)
+from .vectors import combine, is_watched, quotient, splat, watch
 
 FEW = 7  # windows of up to so many rows are folded directly
 
@@ -71,6 +86,12 @@ def across_neighbours(source, spare, room, target, left, right, inner, taps, str
     slide(source, spare, room, target, (right - left) * inner, taps, dilation * inner, maximum)
 
 
+@inline
+def dealt_row(rows, length, tap, stride, dilation):
+    """Where the cells of a tap lie, one for each window."""
+    return at(rows, tap * dilation % stride * length + tap * dilation // stride)
+
+
 def across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum):
     outputs = right - left
     if inner == 1 and taps > 4 * stride:
@@ -87,15 +108,24 @@ def across(source, spare, room, target, left, right, inner, taps, stride, dilati
             fold_pairs(spare, cells, source, maximum)
             source, cells = spare, cells // 2
         fold_pairs(target, cells, source, maximum)
-    elif stride == 2 and dilation == 1 and taps == 3:
-        step, done = lanes(target), 0
-        for o in range(0, outputs - step, step):
-            a, b = get(source, 2 * o), get(source, 2 * o + step)
-            third = evens(get(source, 2 * o + 2), get(source, 2 * o + 2 + step))
-            put(target, o, combine(combine(evens(a, b), odds(a, b), maximum), third, maximum))
-            done = o + step
-        for o in range(done, outputs):
-            target[o] = combine(combine(source[2 * o], source[2 * o + 1], maximum), source[2 * o + 2], maximum)
+    elif dilation == 1 and stride == taps == 3:
+        fold_threes(target, outputs, source, maximum)
+    elif stride <= 4:  # every tap is a row of the cells that are dealt to as many rows as a stride has
+        line = (outputs - 1) + (taps - 1) * dilation // stride + 1
+        lay_out(spare, line, 0, source, (outputs - 1) * stride + (taps - 1) * dilation + 1, stride)
+        j = 0
+        while j < taps:
+            a = dealt_row(spare, line, j, stride, dilation)
+            b = dealt_row(spare, line, j + 1, stride, dilation)
+            if j > 0 and j + 1 < taps:
+                into3(target, outputs, a, b, maximum)
+            elif j > 0:
+                into2(target, outputs, a, maximum)
+            elif taps == 1:
+                copy(target, outputs, a)
+            else:
+                fold2(target, outputs, a, b, maximum)
+            j += 2
     else:
         done = outputs // 4 * 4
         for o in range(0, done, 4):  # four at a time: each waits for its own folds only
@@ -202,13 +232,13 @@ def fold_windows(
     told = at(ints, 0)
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
     inner, height_out, width_out = told[4], told[5], told[6]
-    step, block, slots, half, divide_before = told[7], told[8], told[9], told[11], told[12] != 0
-    up, offset, taps, stride, dilation = told[13], told[14], told[15], told[16], told[17]
-    plane, plane_out = told[18] * width, height_out * width_out
+    step, block, slots, half = told[7], told[8], told[9], told[11]
+    up, offset, taps, stride, dilation = told[12], told[13], told[14], told[15], told[16]
+    plane, plane_out = told[17] * width, height_out * width_out
     row_low, row_first, row_count = at(row_table, 0), at(row_table, height_out), at(row_table, 2 * height_out)
     bin_first, bin_count = held_at(bins, bins, 0), held_at(bins, bins, width_out)
     source_cells, target_cells = at(x, 0), at(y, 0)
-    begins, ends, every = 4, 5, told[20]
+    begins, ends, every = 4, 5, told[19]
     if blocks is not None:
         source_cells, target_cells = part_of(blocks, turn), part_of(folded_blocks, turn)
         begins, ends, every = 0, 1, inner
@@ -222,7 +252,7 @@ def fold_windows(
                 transpose(at(x, first_plane * plane), inner, plane, source_cells)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
-                left, right = begin, min(begin + told[20], tasks[t, 5])
+                left, right = begin, min(begin + told[19], tasks[t, 5])
             if bins is not None:
                 first_cell, lead = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
@@ -239,7 +269,7 @@ def fold_windows(
                 whole = up == 1 and lead == 0 and room == n
                 straight = whole and taps == 1 and stride == 1
                 # a single row can be folded across where it lies
-                lies = whole and not straight and (stride == 1 or stride == taps)
+                lies = whole and not straight
             if staged is not None:
                 lies = False
             blank = identity[0]
@@ -257,7 +287,7 @@ def fold_windows(
             size = (right - left) * inner
             alike = True  # rows that are folded from the same rows
             if divisors is not None:
-                alike = divide_before or divisors.size <= 1
+                alike = divisors.size <= 1
             for outer in range(outer_start, outer_stop):
                 base = bases[outer] + first_cell * x_column
                 staged_to = 0
@@ -278,9 +308,6 @@ def fold_windows(
                         for row in range(max(staged_to, row_low[r]), last + 1):
                             kept = at(ring, row % slots * n)
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, kept, n)
-                            if divisors is not None and divide_before:
-                                which = min(row, divisors.size - 1)
-                                divide(kept, n, divisors[which], rests[which], column_divisor, first_cell * inner)
                         staged_to = max(staged_to, last + 1)
                     if count <= 0:
                         fill(target, n, blank)
@@ -328,7 +355,7 @@ def fold_windows(
                         fold_across(
                             source, spare, room, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, strided, maximum
                         )  # fmt: skip
-                    if divisors is not None and divisors.size > 0 and not divide_before:
+                    if divisors is not None and divisors.size > 0:
                         which = min(r, divisors.size - 1)
                         divide(folded, size, divisors[which], rests[which], column_divisor, left * inner)
                     watch_row(eye, folded, size, maximum)

@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .access import at, get, lanes, put, transpose4
+from .access import at, dealt2, dealt3, dealt4, get, lanes, put, transpose4
 from .compiling import PART, inline
 from .vectors import BITS, Vector, combine, combined, evens, odds
 
@@ -231,6 +231,20 @@ def fold_pairs(target, n, source, maximum):
 
 
 @inline
+def fold_threes(target, n, source, maximum):
+    """target[i] = source[3i], source[3i + 1] and source[3i + 2]."""
+    step = lanes(target)
+    if n < step:
+        for i in range(n):
+            target[i] = combine(combine(source[3 * i], source[3 * i + 1], maximum), source[3 * i + 2], maximum)
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        a, b, c = dealt3(source, 3 * i)
+        put(target, i, combine(combine(a, b, maximum), c, maximum))
+
+
+@inline
 def slide(source, spare, room, target, n, taps, shift, maximum):
     """target[i] = fold over j < taps of source[i + j*shift], for i < n; `spare` has room for two rows of `room` cells."""
     a, b, c, d = at(source, shift), at(source, 2 * shift), at(source, 3 * shift), at(source, 4 * shift)
@@ -301,36 +315,27 @@ def lay_out(target, room, left, cells, n, stride):
     if stride == 1:
         copy(at(target, left), n, cells)
         return
-    step, done = lanes(target), 0
-    if stride == 2:
-        even, odd = at(target, left), at(target, room + left)
-        while done + 2 * step <= n:
-            a, b = get(cells, done), get(cells, done + step)
-            put(even, done // 2, evens(a, b))
-            put(odd, done // 2, odds(a, b))
-            done += 2 * step
-    elif stride == 4:
-        first, second, third, fourth = (
-            at(target, left),
-            at(target, room + left),
-            at(target, 2 * room + left),
-            at(target, 3 * room + left),
-        )
-        while done + 4 * step <= n:
-            a, b, c, d = (
-                get(cells, done),
-                get(cells, done + step),
-                get(cells, done + 2 * step),
-                get(cells, done + 3 * step),
-            )
-            near, far = evens(a, b), evens(c, d)
-            put(first, done // 4, evens(near, far))
-            put(third, done // 4, odds(near, far))
-            near, far = odds(a, b), odds(c, d)
-            put(second, done // 4, evens(near, far))
-            put(fourth, done // 4, odds(near, far))
-            done += 4 * step
+    block, first = stride * lanes(target), at(target, left)
+    done = n // stride * stride if stride <= 4 and n >= block else 0
+    for start in range(0, done, block):
+        i = min(start, done - block)
+        to = at(first, i // stride)
+        if stride == 2:
+            a, b = dealt2(cells, i)
+            put(to, 0, a)
+            put(to, room, b)
+        elif stride == 3:
+            a, b, c = dealt3(cells, i)
+            put(to, 0, a)
+            put(to, room, b)
+            put(to, 2 * room, c)
+        else:
+            a, b, c, d = dealt4(cells, i)
+            put(to, 0, a)
+            put(to, room, b)
+            put(to, 2 * room, c)
+            put(to, 3 * room, d)
     for q in range(stride):
-        own, source = at(target, q * room + left), at(cells, q)
+        own, source = at(first, q * room), at(cells, q)
         for i in range(done // stride, (n - q + stride - 1) // stride):
             own[i] = source[i * stride]

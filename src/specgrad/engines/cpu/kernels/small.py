@@ -13,6 +13,7 @@ from numba.extending import overload
 from .access import at, get, lanes, put, put_end
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
+from .halves import widen
 from .rows import fill, fold2_here, fold3_here, is_plain
 from .vectors import combine, evens, is_watched, odds, quotient, splat, watch, zipped_high, zipped_low
 
@@ -129,6 +130,24 @@ def fold_small(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms,
                     shows = True
         t = take(counter)
     return disband(counter, crew, turn, shows)
+
+
+@compiled
+def share(g, shares, divisors, inner, half, tasks, counter, crew, turn):
+    """shares = g/divisor, of every plane of windows that have `inner` cells each."""
+    n = divisors.size
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            own, arriving = at(shares, outer * n * inner), at(g, outer * n * inner)
+            if inner == 1:
+                for i in range(n):
+                    own[i] = widen(arriving[i], half, own) / divisors[i]
+            else:
+                for i in range(n * inner):
+                    own[i] = widen(arriving[i], half, own) / divisors[i // inner]
+        t = take(counter)
+    disband(counter, crew, turn, False)
 
 
 @inline

@@ -143,7 +143,7 @@ def lead_across(values, rows, n, width, blank):
 def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, tasks, counter, rooms, code_rooms, crew, turn):  # fmt: skip
     """y, codes = the maximum of each window and its first place, row-major among the nominal taps. Returns whether order may show."""
     shows = False
-    x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[19]
+    x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[18]
     values, rows = part_of(rooms, turn), part_of(code_rooms, turn)
     for i in range(width, width + lanes(values)):
         rows[i] = 0

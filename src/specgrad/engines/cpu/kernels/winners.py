@@ -240,14 +240,14 @@ def find_winners(
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
     inner, height_out, width_out = told[4], told[5], told[6]
     step, block, slots, half = told[7], told[8], told[9], told[11]
-    offset, taps, stride, dilation, height, code_width = told[14], told[15], told[16], told[17], told[18], told[19]
+    offset, taps, stride, dilation, height, code_width = told[13], told[14], told[15], told[16], told[17], told[18]
     row_low, row_first = at(row_table, 0), at(row_table, height_out)
     row_count, row_start = at(row_table, 2 * height_out), at(row_table, 3 * height_out)
     bin_first, bin_count = held_at(bins, bins, 0), held_at(bins, bins, width_out)
     zero = np.int32(0)
     plane, plane_out = height * width, height_out * width_out
     source_cells, target_cells, target_codes = at(x, 0), at(y, 0), at(codes, 0)
-    begins, ends, every = 4, 5, told[20]
+    begins, ends, every = 4, 5, told[19]
     if blocks is not None:
         source_cells, target_cells = part_of(blocks, turn), part_of(led_blocks, turn)
         target_codes = part_of(code_blocks, turn)
@@ -261,7 +261,7 @@ def find_winners(
                 transpose(at(x, first_plane * plane), inner, plane, source_cells)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
-                left, right = begin, min(begin + told[20], tasks[t, 5])
+                left, right = begin, min(begin + told[19], tasks[t, 5])
             if bins is not None:
                 first_cell, pad = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
