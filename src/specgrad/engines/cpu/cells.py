@@ -81,6 +81,10 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
         return Seen(made, found, stored.reshape(-1), 0)
     if x.size == 0:
         return Seen(made, found, np.empty(0, found.stored), 0)
+    if len(made.seen.order) == x.ndim:
+        as_seen = stored.transpose(made.seen.order)
+        if as_seen.flags.c_contiguous:
+            return Seen(made, found, as_seen.reshape(-1), 0)
     origin = -sum(step * (n - 1) for step, n in zip(steps, x.shape, strict=True) if step < 0)
     span = sum(abs(step) * (n - 1) for step, n in zip(steps, x.shape, strict=True)) + 1
     corner = stored[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)]

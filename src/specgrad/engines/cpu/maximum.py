@@ -15,7 +15,6 @@ from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for
 from .landing import landing, scattering
 from .passes import VECTOR, Pass
 from .plan import Plan
-from .reads import offsets
 from .together import Room, together
 
 UNDIVIDED = (None, None, None)
@@ -156,9 +155,9 @@ def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | 
     """Run a kernel on planes that lie side by side: the operand's from its origin on, or where there is none those of its cotangent."""
     assert made.inside is not None
     given, own, tables, tasks = made.inside
-    ints, bases = own, np.arange(made.seen.planes) * made.plane
-    if origin is not None:
-        ints, bases = given, offsets(made.seen.outer, made.seen.outer_strides) + origin
+    ints, bases = own if origin is None else given
+    if origin:
+        bases = bases + origin
     taps = [("taps", 2 * FEW, np.dtype(np.int64))] if origin is not None else []
     room = [("codes", leaders, np.dtype(np.int32))] if leaders else []
     together(name, (*operands, made.seen.inner, ints, bases, *tables), tasks, *taps, *room)

@@ -220,7 +220,7 @@ class Plan:
 
     @functools.cached_property
     def inside(self) -> tuple[Any, ...] | None:
-        """What the kernels of `inner` are told, where planes lie side by side and windows have few cells or share few: the numbers of
+        """What the kernels of `inner` are told, where planes lie side by side and windows have few cells or share few: the numbers and planes of
         an operand where it lies and of one in the order seen, the tables of the axes, and tasks (ranges of outer planes, heads, rows)."""
         reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
         read = math.prod(int(r.count.clip(0).sum()) for r in reads)
@@ -237,9 +237,10 @@ class Plan:
         apart = (reads[0].step, reads[1].step, 1)  # codes count the cells of an axis, but of the last the taps
         own = strides((*(r.size for r in reads), self.seen.inner))[:-1]
         given = (*[0] * (3 - len(self.reads)), *self.seen.spatial_strides)
-        ints = [
-            np.array([(n, r.step, a * w) for n, r, a, w in zip(step, reads, apart, width, strict=True)])
-            for step in (given, own)
+        planes = offsets(self.seen.outer, self.seen.outer_strides), np.arange(self.seen.planes) * self.plane
+        ways = [
+            (np.array([(n, r.step, a * w) for n, r, a, w in zip(step, reads, apart, width, strict=True)]), bases)
+            for step, bases in zip((given, own), planes, strict=True)
         ]
         tables = tuple(
             (r.first, r.count, (r.first - r.start) // (r.step // a) * w)
@@ -254,7 +255,7 @@ class Plan:
             tasks[:, 4:] = 0, reads[1].length
         else:
             tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
-        return (*ints, tables, tasks)
+        return (*ways, tables, tasks)
 
     @functools.cached_property
     def direct(self) -> tuple[bool, bool]:
