@@ -23,11 +23,14 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["", "beside"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint8, np.int64])
 @pytest.mark.parametrize(("op", "shape"), WINDOWS)
-def test_the_earliest_of_the_greatest_wins(op, shape, dtype):
+def test_the_earliest_of_the_greatest_wins(op, shape, dtype, beside):
+    """In planes that lie one after the other, and side by side."""
     engine, rng = dispatch.load("cpu"), np.random.default_rng(0)
-    x = rng.integers(1, 5, (3, *shape)).astype(dtype)
+    x = np.moveaxis(np.empty((*shape, 3), dtype), -1, 0) if beside else np.empty((3, *shape), dtype)
+    x[...] = rng.integers(1, 5, x.shape)
     x[1] = -np.inf if dtype in (np.float32, np.float64) else np.iinfo(dtype).min
     assert see(op, x).plan.is_apart
     value, found = engine.indices(op, (x,))
@@ -37,10 +40,13 @@ def test_the_earliest_of_the_greatest_wins(op, shape, dtype):
         assert (value[at], found[at]) == (x[first], np.ravel_multi_index(first[1:], shape)), at
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["", "beside"])
 @pytest.mark.parametrize("number", [np.nan, -0.0])
-def test_what_shows_the_order_is_left_to_the_exact_search(number):
+def test_what_shows_the_order_is_left_to_the_exact_search(number, beside):
     op = sg.MaxPool((5, 5), stride=5)
-    x = np.full((2, 40, 40), -1.0, np.float32)
+    x = np.full((40, 40, 2) if beside else (2, 40, 40), -1.0, np.float32)
+    x = np.moveaxis(x, -1, 0) if beside else x
+    assert see(op, x).plan.is_apart
     x[1, 7:, 9:], x[1, 8, 11] = 0.0, number
     value, found = dispatch.load("cpu").indices(op, (x,))
     for at, taps in pool_windows(op, x.shape):

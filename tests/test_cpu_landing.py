@@ -62,3 +62,17 @@ def test_each_cell_gets_the_sum_of_what_it_won(op, shape, width):
     for threads in (1, 9):  # one takes several planes at a time, so many do not
         with sg.num_threads(threads):
             assert np.array_equal(engine.pull(op, (x,), kept, gy)[0], expected.reshape(shape))
+
+
+@pytest.mark.parametrize("channels", [3, 16, 70])
+@pytest.mark.parametrize("op", [sg.MaxPool((3, 3), stride=1, padding=1), sg.AdaptiveMaxPool((9, 7))])
+def test_planes_that_lie_side_by_side_get_what_others_do(op, channels):
+    engine, rng = dispatch.load("cpu"), np.random.default_rng(0)
+    x = np.moveaxis(rng.integers(-20, 20, (2, 40, 30, channels)).astype(np.float32), -1, 1)
+    apart = np.ascontiguousarray(x)
+    value, kept = engine.keep(op, (x,))
+    assert kept.seen.plan.seen.inner == channels
+    assert landing.landing(kept.seen.plan) is not None
+    gy = rng.integers(-9, 9, value.shape).astype(np.float32)
+    expected = engine.pull(op, (apart,), engine.keep(op, (apart,))[1], gy)[0]
+    assert np.array_equal(engine.pull(op, (x,), kept, gy)[0], expected)

@@ -52,8 +52,9 @@ def scattering(made: Plan) -> tuple[Integers, int]:
 def landing(made: Plan) -> Landing | None:
     """The numbers of the kernel for planes that lie whole, in which every window has a winner; None for others."""
     by_code, heads, rows, columns = made.in_input
+    columns = (columns[:, None] + np.arange(made.seen.inner)).reshape(-1)
     windows = heads.size * rows.size * columns.size
-    if made.seen.inner > 1 or made.half or made.empty or windows == 0:
+    if made.half or made.empty or windows == 0:
         return None
     some = 1 if windows >= VECTOR else min(max(CHUNK // windows, 1), max(NEAR // made.plane, 1))
     groups, plane = made.seen.planes // some, some * made.plane

@@ -168,11 +168,10 @@ def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
     (one,), found = seen.plan.passes, seen.kind
     rows, columns = one.rows, one.columns
     tables = (rows.first, rows.count, rows.start, columns.first, columns.count, columns.start)
-    size = columns.size + VECTOR
+    size = (columns.size + columns.length) * one.inner + 3 * VECTOR
     rooms = ("cells", size, found.computed), ("codes", size, np.dtype(np.int32))
-    return together(
-        "whole.find_apart", (seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables), one.tasks, *rooms
-    )
+    name = "whole.find_apart" if one.inner == 1 else "whole.find_beside"
+    return together(name, (seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables), one.tasks, *rooms)
 
 
 def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[Room | None, ...]:

@@ -211,11 +211,13 @@ class Plan:
         """Whether winners are better looked for window by window: these are few for the cells that there are, and have rows that lie whole."""
         one, *others = self.passes
         rows, columns = one.rows, one.columns
-        if others or one.staged or self.seen.inner > 1 or not self.lanes <= columns.size <= TILE:
+        if others or one.staged or one.inner >= self.lanes or not self.lanes <= columns.size * one.inner <= TILE:
             return False
         # windows that are not alike are dear to search together, but where planes lie side by side
         apart = APART if columns.taps or one.block else APART // 3
         few = apart * rows.length * columns.length <= rows.size * columns.size
+        if one.inner > 1:
+            few = columns.taps == 0 or columns.stride > 1
         return bool(rows.step == columns.step == 1 and few and rows.count.clip(0).sum() <= SHARED * rows.size)
 
     @functools.cached_property

@@ -12,7 +12,8 @@ import numpy as np
 from .access import at, fetch, get, get_with, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
-from .rows import is_plain
+from .fold import watch_row
+from .rows import copy, is_plain
 from .small import finish
 from .vectors import (
     any_of,
@@ -169,6 +170,59 @@ def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_sta
             if is_watched(seen, True):
                 for row in range(low, high):
                     if not is_plain(at(plane, row * x_row), width):
+                        shows = True
+        t = take(counter)
+    return disband(counter, crew, turn, shows)
+
+
+@inline
+def lead_beside(values, rows, apart, n, width):
+    """As `lead_across`, of a vector of windows that lie side by side: their n cells are so far apart."""
+    best = get(values, 0)
+    for j in range(1, n):
+        best = greater(best, get(values, j * apart))
+    wide, none = splat(np.int32(width), best), splat(np.int32(-(2**31)), best)
+    won = none
+    for j in range(n):
+        place = get_with(rows, j * apart, best) * wide + splat(np.int32(j), best)
+        won = greater(won, either(equals(get(values, j * apart), best), splat(np.int32(0), best) - place, none))
+    return best, splat(np.int32(0), best) - won
+
+
+@compiled
+def find_beside(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, tasks, counter, rooms, code_rooms, crew, turn):  # fmt: skip
+    """As `find_apart`, of planes that lie side by side, fewer than a vector has cells."""
+    shows = False
+    x_row, width, inner, height_out, width_out, code_width = ints[0], ints[3], ints[4], ints[5], ints[6], ints[18]
+    values, rows = part_of(rooms, turn), part_of(code_rooms, turn)
+    step, n = lanes(values), width * inner
+    found, places, eye = at(values, n + step), at(rows, n + step), at(values, n + step + width_out * inner + step)
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        left, m = tasks[t, 4], (tasks[t, 5] - tasks[t, 4]) * inner
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            plane, low, high = at(x, bases[outer]), 0, 0
+            put(eye, 0, splat(identity[1], get(eye, 0)))
+            for r in range(tasks[t, 2], tasks[t, 3]):
+                if row_count[r] <= 0:
+                    continue
+                low, high = row_first[r] if high == 0 else low, row_first[r] + row_count[r]
+                lead_down(values, rows, n, at(plane, row_first[r] * x_row), x_row, row_count[r])
+                for c in range(left, tasks[t, 5]):
+                    if count[c] > 0:
+                        cell = first[c] * inner
+                        best, won = lead_beside(at(values, cell), at(rows, cell), inner, count[c], code_width)
+                        before = (row_first[r] - row_start[r]) * code_width + first[c] - start[c]
+                        put(found, (c - left) * inner, best)
+                        put(places, (c - left) * inner, won + splat(np.int32(before), best))
+                where = (outer * height_out + r) * width_out * inner + left * inner
+                copy(at(y, where), m, found)
+                watch_row(eye, found, m, True)
+                for i in range(m):
+                    codes[where + i] = places[i]
+            if is_watched(get(eye, 0), True):
+                for row in range(low, high):
+                    if not is_plain(at(plane, row * x_row), n):
                         shows = True
         t = take(counter)
     return disband(counter, crew, turn, shows)
