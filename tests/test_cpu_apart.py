@@ -20,6 +20,10 @@ WINDOWS = [
     ),  # windows that share rows, some wider than vectors are
     (sg.MaxPool((1, 12), stride=(1, 12)), (3, 64)),  # one row
     (sg.MaxPool((2, 5), stride=(9, 9)), (64, 70)),  # between which cells are not read
+    (sg.AdaptiveMaxPool((3, 4, 2)), (7, 9, 65)),
+    (sg.MaxPool((3, 2, 4), stride=(2, 3, 4), padding=(1, 1, 2)), (9, 10, 64)),
+    (sg.MaxPool((20,), stride=15), (1000,)),
+    (sg.MaxPool((24, 70), padding=(2, 3)), (20, 64)),  # a window that is the plane and its padding
 ]
 
 
@@ -32,7 +36,7 @@ def test_the_earliest_of_the_greatest_wins(op, shape, dtype, beside):
     x = np.moveaxis(np.empty((*shape, 3), dtype), -1, 0) if beside else np.empty((3, *shape), dtype)
     x[...] = rng.integers(1, 5, x.shape)
     x[1] = -np.inf if dtype in (np.float32, np.float64) else np.iinfo(dtype).min
-    assert see(op, x).plan.is_apart
+    assert see(op, x).plan.apart is not None
     value, found = engine.indices(op, (x,))
     for at, taps in pool_windows(op, x.shape):
         cells = [tap for tap in taps if tap is not None]
@@ -46,7 +50,7 @@ def test_what_shows_the_order_is_left_to_the_exact_search(number, beside):
     op = sg.MaxPool((5, 5), stride=5)
     x = np.full((40, 40, 2) if beside else (2, 40, 40), -1.0, np.float32)
     x = np.moveaxis(x, -1, 0) if beside else x
-    assert see(op, x).plan.is_apart
+    assert see(op, x).plan.apart is not None
     x[1, 7:, 9:], x[1, 8, 11] = 0.0, number
     value, found = dispatch.load("cpu").indices(op, (x,))
     for at, taps in pool_windows(op, x.shape):

@@ -13,7 +13,7 @@ from ...memory import room as room_of
 from ...threads import get_num_threads
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
-from .passes import VECTOR, Pass
+from .passes import Pass
 from .plan import Plan
 from .together import Room, together
 
@@ -112,8 +112,9 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     flat, array = room_for(seen, out)
     width = np.uint8 if made.codes <= 255 else np.int32
     codes = room_of((flat.size,), width)
-    if made.is_apart and not seen.origin:
-        shows = fold_planes(seen, seen.flat, flat, codes, True) if made.whole else find_apart(seen, flat, codes)
+    alone = made.whole > 0 and made.whole == made.codes  # a padded window has codes for its padding, too
+    if not seen.origin and (alone or made.apart is not None):
+        shows = fold_planes(seen, seen.flat, flat, codes, True) if alone else find_apart(seen, flat, codes)
         if not shows:
             blank(made, flat, 0)
             blank(made, codes, made.codes)
@@ -164,14 +165,12 @@ def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | 
 
 
 def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
-    """Winners of windows that hardly overlap; whether some are left to the exact search."""
-    (one,), found = seen.plan.passes, seen.kind
-    rows, columns = one.rows, one.columns
-    tables = (rows.first, rows.count, rows.start, columns.first, columns.count, columns.start)
-    size = (columns.size + columns.length) * one.inner + 3 * VECTOR
+    """Winners of windows that are few; whether some are left to the exact search."""
+    made, found = seen.plan, seen.kind
+    assert made.apart is not None
+    told, tasks, size = made.apart
     rooms = ("cells", size, found.computed), ("codes", size, np.dtype(np.int32))
-    name = "whole.find_apart" if one.inner == 1 else "whole.find_beside"
-    return together(name, (seen.flat, y, codes, found.lowest, one.ints, one.bases, *tables), one.tasks, *rooms)
+    return together("whole.find_apart", (seen.flat, y, codes, found.lowest, *told), tasks, *rooms)
 
 
 def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[Room | None, ...]:

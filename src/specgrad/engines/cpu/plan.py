@@ -207,18 +207,44 @@ class Plan:
         return any(0 < reads.stride < reads.taps for reads in self.reads)
 
     @functools.cached_property
-    def is_apart(self) -> bool:
-        """Whether winners are better looked for window by window: these are few for the cells that there are, and have rows that lie whole."""
-        one, *others = self.passes
-        rows, columns = one.rows, one.columns
-        if others or one.staged or one.inner >= self.lanes or not self.lanes <= columns.size * one.inner <= TILE:
-            return False
+    def apart(self) -> tuple[tuple[Any, ...], Integers, int] | None:
+        """What the kernel `find_apart` is told, its tasks (ranges of outer planes, heads, rows) and its scratch, where winners are better looked for window by
+        window: these are few for the cells that there are, and have rows that lie whole."""
+        reads, inner = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads), self.seen.inner
+        if len(reads) > 3 or self.half or inner >= self.lanes or any(r.step != 1 for r in reads):
+            return None
+        heads, rows, columns = reads
+        lies = self.seen.spatial_strides[-1] == inner and (inner == 1 or self.seen.inner_stride == 1)
+        shared = heads.count.clip(0).sum() * rows.count.clip(0).sum() > SHARED * heads.size * rows.size
+        if not lies or shared or not self.lanes <= columns.size * inner <= TILE:
+            return None
         # windows that are not alike are dear to search together, but where planes lie side by side
-        apart = APART if columns.taps or one.block else APART // 3
-        few = apart * rows.length * columns.length <= rows.size * columns.size
-        if one.inner > 1:
-            few = columns.taps == 0 or columns.stride > 1
-        return bool(rows.step == columns.step == 1 and few and rows.count.clip(0).sum() <= SHARED * rows.size)
+        dear = columns.taps == 0 and self.passes[0].block is None
+        each = APART // 3 if dear else APART
+        few = each * math.prod(r.length for r in reads) <= math.prod(r.size for r in reads)
+        if not few if inner == 1 else columns.taps and columns.stride == 1:
+            return None
+        strides = (*[0] * (3 - len(self.reads)), *self.seen.spatial_strides)
+        ints = np.array([*strides[:2], columns.size, inner, rows.reach, columns.nominal])
+        tables = [np.stack([r.first, r.count, r.start], axis=1) for r in reads]
+        bases = offsets(self.seen.outer, self.seen.outer_strides)
+        size = (columns.size + columns.length) * inner + 3 * VECTOR
+        return (None if inner == 1 else True, ints, bases, *tables), self.tasks_of_rows, size
+
+    @functools.cached_property
+    def tasks_of_rows(self) -> Integers:
+        """Ranges of outer planes, of heads and of rows, of up to three axes."""
+        reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
+        lead, cells = reads[0] if len(self.reads) == 3 else reads[1], math.prod(r.size for r in reads)
+        rest = replace(
+            TRIVIAL, size=cells // max(lead.size, 1), length=math.prod(self.grid[1:-1]) // max(lead.length, 1)
+        )
+        tasks = make_tasks(self.seen.planes, lead, rest, self.seen.inner, rest.length)
+        if lead is reads[0]:
+            tasks[:, 4:] = 0, reads[1].length
+        else:
+            tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
+        return tasks
 
     @functools.cached_property
     def inside(self) -> tuple[Any, ...] | None:
@@ -248,16 +274,7 @@ class Plan:
             (r.first, r.count, (r.first - r.start) // (r.step // a) * w)
             for r, a, w in zip(reads, apart, width, strict=True)
         )
-        lead = reads[0] if len(self.reads) == 3 else reads[1]
-        rest = replace(
-            TRIVIAL, size=cells // max(lead.size, 1), length=math.prod(self.grid[1:-1]) // max(lead.length, 1)
-        )
-        tasks = make_tasks(self.seen.planes, lead, rest, self.seen.inner, rest.length)
-        if lead is reads[0]:
-            tasks[:, 4:] = 0, reads[1].length
-        else:
-            tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
-        return (*ways, tables, tasks)
+        return (*ways, tables, self.tasks_of_rows)
 
     @functools.cached_property
     def direct(self) -> tuple[bool, bool]:

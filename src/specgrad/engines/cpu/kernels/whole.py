@@ -8,12 +8,14 @@ column. Where a plane holds a NaN or -0.0 that shows, kernels say so: it is left
 from __future__ import annotations
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from .access import at, fetch, get, get_with, lanes, put
-from .compiling import compiled, inline
+from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .fold import watch_row
-from .rows import copy, is_plain
+from .rows import copy, fill, is_plain
 from .small import finish
 from .vectors import (
     any_of,
@@ -98,20 +100,22 @@ def find_equal(cells, n, number):
 
 
 @inline
-def lead_down(values, rows, n, first, apart, count):
-    """values, rows = the greatest of each column of `count` rows, and the first row that has it."""
+def lead_down(values, led, n, first, apart, below, deep, count, reach):
+    """values, led = the greatest of each column of `count` rows under each of `deep` heads, and the first row that has it, as head·reach + row."""
     step = lanes(values)
     for start in range(0, n, step):
         i = min(start, n - step)
         best = get(first, i)
-        led = splat(np.int32(0), best)
-        for row in range(1, count):
-            cells = get(first, i + row * apart)
-            fetch(first, i + row * apart + 4 * step)  # nobody foresees that rows are walked down
-            led = either(exceeds(cells, best), splat(np.int32(row), best), led)
-            best = greater(best, cells)
+        lead = splat(np.int32(0), best)
+        for head in range(deep):
+            for row in range(count):
+                near = at(first, head * apart + row * below + i)
+                fetch(near, 4 * step)  # nobody foresees that rows are walked down
+                cells = get(near, 0)
+                lead = either(exceeds(cells, best), splat(np.int32(head * reach + row), best), lead)
+                best = greater(best, cells)
         put(values, i, best)
-        put(rows, i, led)
+        put(led, i, lead)
 
 
 @inline
@@ -122,7 +126,7 @@ def some_cells(cells, i, n, blank):
 
 
 @inline
-def lead_across(values, rows, n, width, blank):
+def lead_across(values, led, n, width, blank):
     """The greatest of n cells and, as row·width + its number, the first that is: of the earliest row, and there the earliest. Both can be
     read a vector beyond."""
     step = lanes(values)
@@ -130,99 +134,99 @@ def lead_across(values, rows, n, width, blank):
     for i in range(step, n, step):
         best = greater(best, some_cells(values, i, n, blank))
     most = folded(best, True)
-    wanted, wide = splat(most, best), splat(np.int32(width), best)
-    none = splat(np.int32(-(2**31)), best)
+    wanted, wide, none = splat(most, best), splat(np.int32(width), best), splat(np.int32(-(2**31)), best)
     won = none
     for i in range(0, n, step):
         # a window that is all blank has its first cell in its first row, before any that does not exist
-        place = splat(np.int32(0), best) - get_with(rows, i, best) * wide - numbered(best) - splat(np.int32(i), best)
-        won = greater(won, either(equals(some_cells(values, i, n, blank), wanted), place, none))
+        place = get_with(led, i, best) * wide + numbered(best) + splat(np.int32(i), best)
+        tied = equals(some_cells(values, i, n, blank), wanted)
+        won = greater(won, either(tied, splat(np.int32(0), best) - place, none))
     return most, -folded(won, True)
 
 
-@compiled
-def find_apart(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, tasks, counter, rooms, code_rooms, crew, turn):  # fmt: skip
-    """y, codes = the maximum of each window and its first place, row-major among the nominal taps. Returns whether order may show."""
-    shows = False
-    x_row, width, height_out, width_out, code_width = ints[0], ints[3], ints[5], ints[6], ints[18]
-    values, rows = part_of(rooms, turn), part_of(code_rooms, turn)
-    for i in range(width, width + lanes(values)):
-        rows[i] = 0
-    t = enlist(counter, crew, turn)
-    while t < len(tasks):
-        for outer in range(tasks[t, 0], tasks[t, 1]):
-            plane, low, high = at(x, bases[outer]), 0, 0
-            seen = identity[1]
-            for r in range(tasks[t, 2], tasks[t, 3]):
-                if row_count[r] <= 0:
-                    continue
-                low, high = row_first[r] if high == 0 else low, row_first[r] + row_count[r]
-                lead_down(values, rows, width, at(plane, row_first[r] * x_row), x_row, row_count[r])
-                for c in range(tasks[t, 4], tasks[t, 5]):
-                    if count[c] <= 0:
-                        continue
-                    where = (outer * height_out + r) * width_out + c
-                    cells, led = at(values, first[c]), at(rows, first[c])
-                    most, won = lead_across(cells, led, count[c], code_width, identity[0])
-                    y[where] = most
-                    seen = watch(seen, most, True)
-                    codes[where] = (row_first[r] - row_start[r]) * code_width + first[c] + won - start[c]
-            if is_watched(seen, True):
-                for row in range(low, high):
-                    if not is_plain(at(plane, row * x_row), width):
-                        shows = True
-        t = take(counter)
-    return disband(counter, crew, turn, shows)
-
-
 @inline
-def lead_beside(values, rows, apart, n, width):
-    """As `lead_across`, of a vector of windows that lie side by side: their n cells are so far apart."""
+def lead_beside(values, led, n, width, apart):
+    """As `lead_across`, of a vector of windows that lie side by side: their cells are so far apart."""
     best = get(values, 0)
     for j in range(1, n):
         best = greater(best, get(values, j * apart))
     wide, none = splat(np.int32(width), best), splat(np.int32(-(2**31)), best)
     won = none
     for j in range(n):
-        place = get_with(rows, j * apart, best) * wide + splat(np.int32(j), best)
-        won = greater(won, either(equals(get(values, j * apart), best), splat(np.int32(0), best) - place, none))
+        place = get_with(led, j * apart, best) * wide + splat(np.int32(j), best)
+        tied = equals(get(values, j * apart), best)
+        won = greater(won, either(tied, splat(np.int32(0), best) - place, none))
     return best, splat(np.int32(0), best) - won
 
 
+def lead_row(found, places, values, led, columns, inner, width, before, blank, beside):
+    """found, places = the greatest cell of each window of a row, and its place, that of the row's first cell being `before`."""
+    raise NotImplementedError
+
+
+@overload(lead_row, strict=False, jit_options=PART)
+def _lead_row(found, places, values, led, columns, inner, width, before, blank, beside):
+    def across(found, places, values, led, columns, inner, width, before, blank, beside):
+        for c in range(len(columns)):
+            first, n = columns[c, 0], columns[c, 1]
+            if n > 0:
+                found[c], won = lead_across(at(values, first), at(led, first), n, width, blank)
+                places[c] = before + first - columns[c, 2] + won
+
+    def side_by_side(found, places, values, led, columns, inner, width, before, blank, beside):
+        for c in range(len(columns)):
+            cell, n = columns[c, 0] * inner, columns[c, 1]
+            if n > 0:
+                most, won = lead_beside(at(values, cell), at(led, cell), n, width, inner)
+                put(found, c * inner, most)  # and beyond its cells, where the next one's are
+                put(places, c * inner, won + splat(np.int32(before + columns[c, 0] - columns[c, 2]), most))
+
+    return across if isinstance(beside, types.NoneType) else side_by_side
+
+
 @compiled
-def find_beside(x, y, codes, identity, ints, bases, row_first, row_count, row_start, first, count, start, tasks, counter, rooms, code_rooms, crew, turn):  # fmt: skip
-    """As `find_apart`, of planes that lie side by side, fewer than a vector has cells."""
+def find_apart(
+    x, y, codes, identity, beside, ints, bases, heads, rows, columns, tasks, counter, rooms, code_rooms, crew, turn
+):
+    """y, codes = the maximum of each window and its first place, row-major among the nominal taps. Returns whether order may show.
+
+    `ints`: how far apart heads are, and rows, how many cells a row has, how many planes lie side by side (`beside` is None for one), and the lengths of
+    codes, of rows and of columns. The tables have for each window of an axis the first cell that it reads, how many, and where tap 0 is.
+    """
     shows = False
-    x_row, width, inner, height_out, width_out, code_width = ints[0], ints[3], ints[4], ints[5], ints[6], ints[18]
-    values, rows = part_of(rooms, turn), part_of(code_rooms, turn)
-    step, n = lanes(values), width * inner
-    found, places, eye = at(values, n + step), at(rows, n + step), at(values, n + step + width_out * inner + step)
+    apart, below, inner, reach, code_width = ints[0], ints[1], ints[3], ints[4], ints[5]
+    n, m = ints[2] * inner, len(columns) * inner
+    values, led = part_of(rooms, turn), part_of(code_rooms, turn)
+    step = lanes(values)
+    found, places, eye = at(values, n + step), at(led, n + step), at(values, n + m + 2 * step)
+    fill(led, n + step, np.int32(0))
+    fill(found, m, identity[0])
+    fill(places, m, np.int32(0))
     t = enlist(counter, crew, turn)
     while t < len(tasks):
-        left, m = tasks[t, 4], (tasks[t, 5] - tasks[t, 4]) * inner
         for outer in range(tasks[t, 0], tasks[t, 1]):
-            plane, low, high = at(x, bases[outer]), 0, 0
-            put(eye, 0, splat(identity[1], get(eye, 0)))
-            for r in range(tasks[t, 2], tasks[t, 3]):
-                if row_count[r] <= 0:
-                    continue
-                low, high = row_first[r] if high == 0 else low, row_first[r] + row_count[r]
-                lead_down(values, rows, n, at(plane, row_first[r] * x_row), x_row, row_count[r])
-                for c in range(left, tasks[t, 5]):
-                    if count[c] > 0:
-                        cell = first[c] * inner
-                        best, won = lead_beside(at(values, cell), at(rows, cell), inner, count[c], code_width)
-                        before = (row_first[r] - row_start[r]) * code_width + first[c] - start[c]
-                        put(found, (c - left) * inner, best)
-                        put(places, (c - left) * inner, won + splat(np.int32(before), best))
-                where = (outer * height_out + r) * width_out * inner + left * inner
-                copy(at(y, where), m, found)
-                watch_row(eye, found, m, True)
-                for i in range(m):
-                    codes[where + i] = places[i]
-            if is_watched(get(eye, 0), True):
-                for row in range(low, high):
-                    if not is_plain(at(plane, row * x_row), n):
-                        shows = True
+            plane = at(x, bases[outer])
+            for d in range(tasks[t, 2], tasks[t, 3]):
+                low, high, deep = 0, 0, heads[d, 1]
+                fill(eye, step, identity[1])
+                for r in range(tasks[t, 4], tasks[t, 5]):
+                    top, count = rows[r, 0], rows[r, 1]
+                    if deep <= 0 or count <= 0:
+                        continue
+                    low, high = top if high == 0 else low, top + count
+                    corner = at(plane, heads[d, 0] * apart + top * below)
+                    lead_down(values, led, n, corner, apart, below, deep, count, reach)
+                    before = ((heads[d, 0] - heads[d, 2]) * reach + top - rows[r, 2]) * code_width
+                    lead_row(found, places, values, led, columns, inner, code_width, before, identity[0], beside)
+                    where = ((outer * len(heads) + d) * len(rows) + r) * m
+                    copy(at(y, where), m, found)
+                    watch_row(eye, found, m, True)
+                    for i in range(m):
+                        codes[where + i] = places[i]
+                if is_watched(get(eye, 0), True):
+                    for head in range(heads[d, 0], heads[d, 0] + deep):
+                        for row in range(low, high):
+                            if not is_plain(at(plane, head * apart + row * below), n):
+                                shows = True
         t = take(counter)
     return disband(counter, crew, turn, shows)
