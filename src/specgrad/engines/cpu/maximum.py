@@ -193,7 +193,7 @@ def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, co
         told: tuple[Any, ...] = (x, y, codes, found.lowest, one.small)
         together("small_winners.find_small_winners", told, one.tasks, room, code_room)
         return
-    told = (x, y, known, codes, found.lowest, one.strided, one.tall, one.ints, bases, *one.tables)
+    told = (x, y, known, codes, found.lowest, one.strided and True, one.tall, one.ints, bases, *one.tables)
     together("winners.find_winners", told, one.tasks, room, code_room, *block_of(one, x.dtype, y.dtype, codes.dtype))
 
 

@@ -41,8 +41,9 @@ class Pass:
     """The numbers of the kernel for small windows, where it will do."""
     block: Pass | None = None
     """The pass over a few planes that are laid out cell by cell, where rows are better made longer so."""
-    strided: bool | None = None
-    """Whether columns of windows, in any pass of the chain, are not neighbours, or None; kernels are compiled apart for either."""
+    strided: int | None = None
+    """Whether columns of windows, in any pass of the chain, are not neighbours but up to four cells apart, the stride if that is more, or None; kernels are
+    compiled apart for each, by its type."""
     tall: bool | None = None
     """Whether windows, in any pass of the chain, are folded by blocks of rows, or None; kernels are compiled apart for either."""
 
@@ -85,7 +86,7 @@ def make_pass(
     lanes: int,
     half: int,
     codes: int = 1,
-    ways: tuple[bool | None, bool | None] = (None, None),
+    ways: tuple[int | None, bool | None] = (None, None),
 ) -> Pass:
     """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used;
     `ways`: whether it is `strided` and `tall`."""
@@ -209,9 +210,9 @@ def chain(reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, backwar
     fused = max(rank - 2, 0)
     order = [*range(fused), fused] if backwards else [fused, *range(fused - 1, -1, -1)]
     now = list(sizes)
-    strided = bool(rank and reads[-1].taps and reads[-1].stride > 1)
+    stride = reads[-1].stride if rank and reads[-1].taps else 1
     tall = any(r.block for r in reads[:-1])
-    ways = (strided or None, tall or None)
+    ways = (None if stride == 1 else True if stride <= 4 else stride, tall or None)
     for turn, axis in enumerate(order):
         first = turn == 0
         contiguous = strides((seen.planes, *now, seen.inner))

@@ -19,9 +19,9 @@ from .rows import (
     fill,
     fold2,
     fold3,
+    fold_dealt,
     fold_pairs,
     fold_rows,
-    fold_threes,
     into2,
     into3,
     is_plain,
@@ -79,7 +79,9 @@ def _fold_across(
 ):
     if not isinstance(first, types.NoneType):
         return across_bins
-    return across_neighbours if isinstance(strided, types.NoneType) else across
+    if isinstance(strided, types.NoneType):
+        return across_neighbours
+    return across_dealt if isinstance(strided, types.Boolean) else across_far
 
 
 def across_neighbours(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum):  # fmt: skip
@@ -92,7 +94,32 @@ def dealt_row(rows, length, tap, stride, dilation):
     return at(rows, tap * dilation % stride * length + tap * dilation // stride)
 
 
-def across(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum):
+def across_dealt(
+    source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum
+):
+    """At strides of up to 4, of which every tap is a row of the cells that are dealt to as many rows as the stride says."""
+    outputs = right - left
+    if inner > 1:
+        for o in range(outputs):
+            fold_rows(at(target, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, maximum)
+    elif dilation == 1 and stride == taps:
+        fold_dealt(target, outputs, source, stride, maximum)
+    else:
+        line = outputs + (taps - 1) * dilation // stride
+        lay_out(spare, line, 0, source, (outputs - 1) * stride + (taps - 1) * dilation + 1, stride)
+        for j in range(0, taps, 2):
+            a, b = dealt_row(spare, line, j, stride, dilation), dealt_row(spare, line, j + 1, stride, dilation)
+            if j > 0 and j + 1 < taps:
+                into3(target, outputs, a, b, maximum)
+            elif j > 0:
+                into2(target, outputs, a, maximum)
+            elif taps == 1:
+                copy(target, outputs, a)
+            else:
+                fold2(target, outputs, a, b, maximum)
+
+
+def across_far(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum):
     outputs = right - left
     if inner == 1 and taps > 4 * stride:
         dense = at(spare, 2 * room)
@@ -108,24 +135,6 @@ def across(source, spare, room, target, left, right, inner, taps, stride, dilati
             fold_pairs(spare, cells, source, maximum)
             source, cells = spare, cells // 2
         fold_pairs(target, cells, source, maximum)
-    elif dilation == 1 and stride == taps == 3:
-        fold_threes(target, outputs, source, maximum)
-    elif stride <= 4:  # every tap is a row of the cells that are dealt to as many rows as a stride has
-        line = (outputs - 1) + (taps - 1) * dilation // stride + 1
-        lay_out(spare, line, 0, source, (outputs - 1) * stride + (taps - 1) * dilation + 1, stride)
-        j = 0
-        while j < taps:
-            a = dealt_row(spare, line, j, stride, dilation)
-            b = dealt_row(spare, line, j + 1, stride, dilation)
-            if j > 0 and j + 1 < taps:
-                into3(target, outputs, a, b, maximum)
-            elif j > 0:
-                into2(target, outputs, a, maximum)
-            elif taps == 1:
-                copy(target, outputs, a)
-            else:
-                fold2(target, outputs, a, b, maximum)
-            j += 2
     else:
         done = outputs // 4 * 4
         for o in range(0, done, 4):  # four at a time: each waits for its own folds only
@@ -227,7 +236,7 @@ def fold_windows(
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
     some columns each, which are near enough for rows to stay in the nearest cache. Sums are divided if there are divisors; maxima have
     none. What is None is compiled without: a block, bins, divisors, `staged`, which says that rows are copied before they are folded, `strided`, that
-    columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
+    columns of windows are not neighbours but up to four cells apart (True), or more (a number), and `tall`, that rows are folded by blocks.
     """
     told = at(ints, 0)
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]

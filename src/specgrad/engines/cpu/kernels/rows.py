@@ -231,17 +231,27 @@ def fold_pairs(target, n, source, maximum):
 
 
 @inline
-def fold_threes(target, n, source, maximum):
-    """target[i] = source[3i], source[3i + 1] and source[3i + 2]."""
+def fold_dealt(target, n, source, stride, maximum):
+    """target[i] = the fold of the cells from source[i*stride] to the next, of which there are 2, 3 or 4."""
     step = lanes(target)
     if n < step:
         for i in range(n):
-            target[i] = combine(combine(source[3 * i], source[3 * i + 1], maximum), source[3 * i + 2], maximum)
+            total = source[i * stride]
+            for j in range(1, stride):
+                total = combine(total, source[i * stride + j], maximum)
+            target[i] = total
         return
     for start in range(0, n, step):
         i = min(start, n - step)
-        a, b, c = dealt3(source, 3 * i)
-        put(target, i, combine(combine(a, b, maximum), c, maximum))
+        if stride == 2:
+            a, b = dealt2(source, 2 * i)
+            put(target, i, combine(a, b, maximum))
+        elif stride == 3:
+            a, b, c = dealt3(source, 3 * i)
+            put(target, i, combine(combine(a, b, maximum), c, maximum))
+        else:
+            a, b, c, d = dealt4(source, 4 * i)
+            put(target, i, combine(combine(a, b, maximum), combine(c, d, maximum), maximum))
 
 
 @inline
