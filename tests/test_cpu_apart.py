@@ -8,6 +8,7 @@ from naive import pool_windows
 
 import specgrad as sg
 from specgrad import dispatch
+from specgrad.engines.cpu.apart import apart
 from specgrad.engines.cpu.cells import see
 
 WINDOWS = [
@@ -36,7 +37,7 @@ def test_the_earliest_of_the_greatest_wins(op, shape, dtype, beside):
     x = np.moveaxis(np.empty((*shape, 3), dtype), -1, 0) if beside else np.empty((3, *shape), dtype)
     x[...] = rng.integers(1, 5, x.shape)
     x[1] = -np.inf if dtype in (np.float32, np.float64) else np.iinfo(dtype).min
-    assert see(op, x).plan.apart is not None
+    assert apart(see(op, x).plan) is not None
     value, found = engine.indices(op, (x,))
     for at, taps in pool_windows(op, x.shape):
         cells = [tap for tap in taps if tap is not None]
@@ -50,7 +51,7 @@ def test_what_shows_the_order_is_left_to_the_exact_search(number, beside):
     op = sg.MaxPool((5, 5), stride=5)
     x = np.full((40, 40, 2) if beside else (2, 40, 40), -1.0, np.float32)
     x = np.moveaxis(x, -1, 0) if beside else x
-    assert see(op, x).plan.apart is not None
+    assert apart(see(op, x).plan) is not None
     x[1, 7:, 9:], x[1, 8, 11] = 0.0, number
     value, found = dispatch.load("cpu").indices(op, (x,))
     for at, taps in pool_windows(op, x.shape):

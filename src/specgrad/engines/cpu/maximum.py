@@ -11,6 +11,7 @@ import numpy as np
 from ...memory import empty
 from ...memory import room as room_of
 from ...threads import get_num_threads
+from .apart import apart, find_apart
 from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
 from .passes import Pass
@@ -113,8 +114,9 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     width = np.uint8 if made.codes <= 255 else np.int32
     codes = room_of((flat.size,), width)
     alone = made.whole > 0 and made.whole == made.codes  # a padded window has codes for its padding, too
-    if not seen.origin and (alone or made.apart is not None):
-        shows = fold_planes(seen, seen.flat, flat, codes, True) if alone else find_apart(seen, flat, codes)
+    few = None if alone or seen.origin else apart(made)
+    if few is not None or (alone and not seen.origin):
+        shows = find_apart(seen, few, flat, codes) if few else fold_planes(seen, seen.flat, flat, codes, True)
         if not shows:
             blank(made, flat, 0)
             blank(made, codes, made.codes)
@@ -162,15 +164,6 @@ def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | 
     taps = [("taps", 2 * FEW, np.dtype(np.int64))] if origin is not None else []
     room = [("codes", leaders, np.dtype(np.int32))] if leaders else []
     together(name, (*operands, made.seen.inner, ints, bases, *tables), tasks, *taps, *room)
-
-
-def find_apart(seen: Seen, y: Array, codes: Array) -> bool:
-    """Winners of windows that are few; whether some are left to the exact search."""
-    made, found = seen.plan, seen.kind
-    assert made.apart is not None
-    told, tasks, size = made.apart
-    rooms = ("cells", size, found.computed), ("codes", size, np.dtype(np.int32))
-    return together("whole.find_apart", (seen.flat, y, codes, found.lowest, *told), tasks, *rooms)
 
 
 def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[Room | None, ...]:

@@ -27,8 +27,6 @@ from .passes import (
 )
 from .reads import SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
 
-APART = 10  # cells for each window, where winners are better looked for window by window
-SHARED = 8  # windows that a row is then read by at most
 SHORT = 4  # cells of runs that are better written one by one
 SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
@@ -205,31 +203,6 @@ class Plan:
     def overlaps(self) -> bool:
         """Whether cells are read by several windows, but for some at the edges of bins."""
         return any(0 < reads.stride < reads.taps for reads in self.reads)
-
-    @functools.cached_property
-    def apart(self) -> tuple[tuple[Any, ...], Integers, int] | None:
-        """What the kernel `find_apart` is told, its tasks (ranges of outer planes, heads, rows) and its scratch, where winners are better looked for window by
-        window: these are few for the cells that there are, and have rows that lie whole."""
-        reads, inner = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads), self.seen.inner
-        if len(reads) > 3 or self.half or inner >= self.lanes or any(r.step != 1 for r in reads):
-            return None
-        heads, rows, columns = reads
-        lies = self.seen.spatial_strides[-1] == inner and (inner == 1 or self.seen.inner_stride == 1)
-        shared = heads.count.clip(0).sum() * rows.count.clip(0).sum() > SHARED * heads.size * rows.size
-        if not lies or shared or not self.lanes <= columns.size * inner <= TILE:
-            return None
-        # windows that are not alike are dear to search together, but where planes lie side by side
-        dear = columns.taps == 0 and self.passes[0].block is None
-        each = APART // 3 if dear else APART
-        few = each * math.prod(r.length for r in reads) <= math.prod(r.size for r in reads)
-        if not few if inner == 1 else columns.taps and columns.stride == 1:
-            return None
-        strides = (*[0] * (3 - len(self.reads)), *self.seen.spatial_strides)
-        ints = np.array([*strides[:2], columns.size, inner, rows.reach, columns.nominal])
-        tables = [np.stack([r.first, r.count, r.start], axis=1) for r in reads]
-        bases = offsets(self.seen.outer, self.seen.outer_strides)
-        size = (columns.size + columns.length) * inner + 3 * VECTOR
-        return (None if inner == 1 else True, ints, bases, *tables), self.tasks_of_rows, size
 
     @functools.cached_property
     def tasks_of_rows(self) -> Integers:

@@ -1,0 +1,61 @@
+"""Winners that are looked for window by window, where windows are few for the cells that there are, and have rows that lie whole."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...geometry import Integers
+from .cells import Array, Seen
+from .passes import TILE, VECTOR
+from .plan import Plan
+from .reads import TRIVIAL, offsets
+from .together import together
+
+APART = 10  # cells for each window, from which on it is better searched by itself
+UNEVEN = 3  # the same, of windows that are not alike
+SHARED = 8  # windows that a row is then read by at most
+
+
+class Apart(NamedTuple):
+    """What the kernel `whole.find_apart` is told, its tasks, and its scratch."""
+
+    told: tuple[Any, ...]
+    tasks: Integers
+    size: int
+
+
+@functools.lru_cache(maxsize=256)
+def apart(made: Plan) -> Apart | None:
+    """The numbers and tables of these windows; None where another way is better."""
+    reads, inner = [TRIVIAL] * (3 - len(made.reads)) + list(made.reads), made.seen.inner
+    if len(reads) > 3 or made.half or inner >= made.lanes or any(r.step != 1 for r in reads):
+        return None
+    heads, rows, columns = reads
+    lies = made.seen.spatial_strides[-1] == inner and (inner == 1 or made.seen.inner_stride == 1)
+    shared = heads.count.clip(0).sum() * rows.count.clip(0).sum() > SHARED * heads.size * rows.size
+    if not lies or shared or not made.lanes <= columns.size * inner <= TILE:
+        return None
+    if inner > 1:
+        worthwhile = columns.taps == 0 or columns.stride > 1
+    else:  # small planes are searched side by side, which is cheap for windows of any kind
+        least = UNEVEN if columns.taps == 0 and made.passes[0].block is None else APART
+        worthwhile = least * math.prod(r.length for r in reads) <= math.prod(r.size for r in reads)
+    if not worthwhile:
+        return None
+    steps = (*[0] * (3 - len(made.reads)), *made.seen.spatial_strides)
+    ints = np.array([*steps[:2], columns.size, inner, rows.reach, columns.nominal])
+    tables = [np.stack([r.first, r.count, r.start], axis=1) for r in reads]
+    bases = offsets(made.seen.outer, made.seen.outer_strides)
+    size = (columns.size + columns.length) * inner + 3 * VECTOR
+    return Apart((None if inner == 1 else True, ints, bases, *tables), made.tasks_of_rows, size)
+
+
+def find_apart(seen: Seen, found: Apart, y: Array, codes: Array) -> bool:
+    """The maximum of each window and the code of its winner; whether some are left to the exact search."""
+    kind = seen.kind
+    rooms = ("cells", found.size, kind.computed), ("codes", found.size, np.dtype(np.int32))
+    return together("whole.find_apart", (seen.flat, y, codes, kind.lowest, *found.told), found.tasks, *rooms)
