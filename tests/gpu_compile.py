@@ -62,7 +62,7 @@ def calls():
     yield sg.MaxPool((2, 2), dilation=2), (2, 5, 5), single
     yield sg.MaxPool((2, 2), ties="split"), (2, 5, 5), single
     yield sg.AvgPool((3, 3), stride=2, padding=1, count_include_pad=False), (2, 5, 5), single
-    yield sg.AvgPool((7, 6), stride=1, padding=3), (2, 3, 24), half
+    yield sg.AvgPool((9, 6), stride=1, padding=3), (2, 33, 24), half
     yield sg.AvgPool((4, 2, 2), stride=1), (2, 5, 3, 3), single
     yield sg.AvgPool((2, 2), dilation=2, padding=1, ceil_mode=True), (2, 4, 4), double
     yield sg.SmoothMaxPool((2, 2), stride=1, padding=1, beta=1.0), (2, 3, 3), single
@@ -77,7 +77,7 @@ def calls():
     yield sg.AvgPool((5, 5), stride=1, padding=2), (2, 13, 13), half
     yield sg.MaxPool((17, 4), stride=1, padding=(8, 2)), (2, 18, 24), half
     yield sg.MaxPool((7, 7), stride=1, padding=3), (2, 7, 24), single
-    yield sg.MaxPool((9, 12), stride=1, padding=4), (2, 9, 24), single
+    yield sg.MaxPool((11, 12), stride=1, padding=5), (2, 33, 24), single
 
 
 def main():

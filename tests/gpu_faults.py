@@ -79,6 +79,11 @@ def other_half(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TA
 
 
 @triton.jit
+def nobody(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+    return won_by_some(taps, 0, V, BLOCK)
+
+
+@triton.jit
 def one_short(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.constexpr):
     return slide_shared(bests, codes, COUNT, TAPS - 1, KIND)
 
@@ -91,7 +96,7 @@ def tap_before(
     return match_cell(total, known, arriving, codes, v, TAP - 1, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
 
 
-advance, cross, descend = stream.advance, halving.cross, halving.descend
+advance, cross, descend, won_by_some = stream.advance, halving.cross, halving.descend, halving.won_by_some
 unpacked, slide_shared = folds.unpacked, folds.slide_shared
 match, window, match_cell = planes.match, planes.window, spread.match_cell
 
@@ -99,11 +104,12 @@ match, window, match_cell = planes.match, planes.window, spread.match_cell
 def faults():
     """How many kernels are judged wrongly."""
     missed = 0
-    small, tall, held, large, deep, odd = (
+    small, tall, held, large, largest, deep, odd = (
         (sg.MaxPool((2, 3), stride=1, padding=1), (1, 6, 17)),
-        (sg.MaxPool((5, 3), stride=1, padding=1), (1, 6, 17)),
+        (sg.MaxPool((6, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
         (sg.MaxPool((7, 7), stride=1, padding=3), (1, 3, 20)),
+        (sg.MaxPool((9, 12), stride=1, padding=4), (1, 3, 20)),
         (sg.MaxPool((2, 2, 2), stride=1), (2, 3, 4, 17)),
         (sg.MaxPool((2, 5), stride=1, padding=1), (1, 3, 17)),
     )
@@ -120,6 +126,7 @@ def faults():
         (halving, "cross", column_before, large),
         (halving, "cross", no_neighbour, large),
         (halving, "descend", other_half, large),
+        (halving, "won_by_some", nobody, largest),
         (rows, "slide_shared", one_short, odd),
         (volume, "match_cell", tap_before, deep),
         (rows, "leads", common.leads, small),
@@ -127,6 +134,7 @@ def faults():
         (stream, "advance", advance, tall),
         (planes, "window", window, held),
         (halving, "cross", cross, large),
+        (halving, "won_by_some", won_by_some, largest),
         (volume, "match_cell", match_cell, deep),
     ):
         right = getattr(home, name)

@@ -16,7 +16,7 @@ import torch
 
 from ...errors import ArgumentError, describe, refusal
 from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
-from . import launch, passes, tables, tiles
+from . import passes, smooth, tables, tiles
 from .calls import INTERPRETED as INTERPRETED
 from .plan import Plan, plan
 from .tiles import code_type, computed
@@ -107,7 +107,7 @@ def value(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     if kind != "smooth" and tiles.slides(made):
         passes.fold(made, kind, x, y, kept)
     elif kind == "smooth" and tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
-        launch.smooth(made, x, y, kept)
+        smooth.fold(made, x, y, kept)
     elif kind != "smooth" and made.taps >= tiles.LARGE:
         tables.reduce(made, kind, x, y, kept)
     else:
@@ -211,7 +211,7 @@ def pull(
         elif isinstance(op, SmoothMaxPool):
             source = made.entered(x)
             if tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
-                launch.weigh(made, gy, gx, fitted, source)
+                smooth.spread(made, gy, gx, fitted, source)
             else:
                 tables.collect(made, "weights", source, gy, gx, fitted)
         elif op.ties != "first":

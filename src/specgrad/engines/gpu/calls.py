@@ -22,6 +22,9 @@ KNOWN = range(
 )  # minor versions 3.5 to 3.9: run with 3.6; the launchers of the others take the same, as their sources say
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 
+NVIDIA = not INTERPRETED and torch.version.hip is None
+"""Whether kernels are compiled for NVIDIA's devices, so that their instructions can be named and their registers counted."""
+
 
 @functools.cache
 def _no_guard() -> Any:

@@ -1,4 +1,4 @@
-"""Launches of sliding windows: held, streamed or smooth, and back; `tables` has all others, `tiles` how much a program does."""
+"""Launches of sliding windows: held or streamed, and back; `smooth` and `tables` have the others, `tiles` how much a program does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from .calls import Call
 from .kernels import halving as halving_kernels
 from .kernels import planes as planes_kernels
 from .kernels import rows as rows_kernels
-from .kernels import smooth as smooth_kernels
 from .kernels import spread as spread_kernels
 from .kernels import stream as stream_kernels
 from .kernels import volume as volume_kernels
@@ -16,6 +15,7 @@ from .plan import Plan
 from .tiles import (
     TUNE,
     accumulator,
+    ahead,
     block_of,
     columns_backward,
     columns_forward,
@@ -23,11 +23,12 @@ from .tiles import (
     divisor,
     half_winners,
     lanes_of,
+    limited,
     one_axis,
     packs,
+    registers_ahead,
     registers_for,
     rises,
-    rows_backward,
     scale,
     segments,
     shared_evenly,
@@ -131,12 +132,14 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         "WHOLE": made.whole,
         "PADDED": any(bool((axis.ranges().count < axis.kernel).any()) for axis in (rows, columns)),
     }
-    if streams(made, kind):
+    if streams(made, kind, x.element_size()):
         per, blocks = segments(made, rows.length)
         block, warps = block_of(lanes, TUNE["lanes inner" if made.inner > 1 and kind != "winners" else "lanes stream"])
         words |= {
             "STEP": step_down(made, kind, together),
             "ALONE": blocks == 1 and rows.before < rows.kernel,
+            "AHEAD": ahead(made, kind),
+            **registers_ahead(made, kind, x.element_size(), wide),
             **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
         }
         numbers = (*window_numbers(made, lanes, blocks, groups, together), per)
@@ -155,10 +158,12 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
         "ROWS": per,
         "STRIDE": rows.stride,
+        "SHARE": kind == "winners",
         "NEED": sum(1 << i for i in used),
         "SIZE": rows.size if alone else 0,
         "BEFORE": rows.before if blocks == 1 else 0,
         "DEEP": bool(made.depth),
+        **(limited(TUNE["registers half"]) if half else {}),
     }
     programs = -(-lanes // block) * blocks * made.depths[1]
     return Call(rows_kernels.fold, programs, window_numbers(made, lanes, blocks, groups, together), words)
@@ -176,49 +181,20 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     per, segments_deep = shared_evenly(
         depth.length, TUNE["segment sink" + (" sum" + " large" * (depth.kernel > 3)) * (kind == "sum")] * depth.kernel
     )
+    many = kind == "winners" or (kind == "max" and depth.kernel > 3)
     words = words | {
         **common_words(made, x.dtype, lanes, block, warps, even=True),
         "ROWS": per_rows,
         "STRIDE": rows.stride,
         "DEPTH_TAPS": depth.kernel,
         "PADDED": words["PADDED"] or bool((depth.ranges().count < depth.kernel).any()),
+        **(limited(TUNE["registers sink"]) if many and made.inner == 1 and x.element_size() == 4 else {}),
     }
     numbers = (
         *window_numbers(made, lanes, blocks, groups, together),
         made.steps[2] // together, depth.size, depth.before, depth.after, segments_deep, per,
     )  # fmt: skip
     return Call(volume_kernels.sink, -(-lanes // block) * blocks * segments_deep, numbers, words)
-
-
-def smooth(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
-    """Smooth maxima of small sliding windows."""
-
-    def make() -> Call:
-        rows: Any = made.rows
-        columns: Any = made.columns
-        wide, together = columns_forward(made, "smooth", x.element_size())
-        groups = -(-columns.length // wide)
-        cells = (wide - 1) * columns.stride + columns.kernel
-        most = max((TUNE["cells smooth"] * 4 // x.element_size() // cells - rows.kernel) // rows.stride + 1, 1)
-        per, blocks = shared_evenly(rows.length, most)
-        lanes = made.outer * groups * made.inner
-        block, warps = block_of(lanes)
-        words = {
-            **common_words(made, x.dtype, lanes, block, warps, even=True),
-            **lane_words(made, wide, together, -columns.before, columns.length, None, 0),
-            "ROWS": per,
-            "STRIDE": rows.stride,
-            "ZERO": made.op.pad == "zero",
-            "KEEP": bool(kept),
-            "RAGGED": made.op.ceil_mode,
-            "DEEP": bool(made.depth),
-        }
-        programs = -(-lanes // block) * blocks * made.depths[1]
-        return Call(smooth_kernels.smooth, programs, window_numbers(made, lanes, blocks, groups, together), words)
-
-    call = made.once(("smooth", x.dtype, bool(kept)), make)
-    depths = made.table("depths", x.device) if made.depth else y
-    call(x, y, *(kept or (y, y)), depths, made.table("numbers", x.device))
 
 
 def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0) -> None:
@@ -277,13 +253,14 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
     columns: Any = made.columns
     wide, together = columns_backward(made, "first", gx.element_size())
     left, right = crossed or (0, 0)
+    half = min(gy.element_size(), gx.element_size()) == 2
     groups = -(-max(columns.size, columns.length) // wide)
     lanes = made.outer * groups
     block, warps = (32, 1) if crossed else block_of(lanes)
     per, blocks = segments(made, rows.size)
     words = {
         "LOW_TAPS": low_taps,
-        "STEP": TUNE["step"],
+        "STEP": TUNE["step low" if half and (rows.kernel == 1 or rows.kernel > TUNE["taps ahead"]) else "step"],
         "TAPS": rows.kernel,
         "V": wide,
         "W": together,
@@ -293,6 +270,8 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
         "LEFT": left,
         "RIGHT": right,
         "WHOLE": made.made.get("whole", made.whole),
+        "SPARSE": made.made.get("sparse", False),
+        "AHEAD": not crossed and rows.kernel > TUNE["taps ahead"] and ahead(made, "first"),
         "WIDE": made.wide,
         "EVEN": lanes % block == 0 and not crossed,
         "ACC": accumulator(gy.dtype),
@@ -326,6 +305,14 @@ def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
         rows.size, rows.length, rows.before, blocks, columns.size, columns.length, groups,
     )  # fmt: skip
     return Call(volume_kernels.rise, -(-lanes // block) * blocks * segments_deep, numbers, words)
+
+
+def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
+    """Rows of cells per program, blocks of them, the padded row that the first starts with, and how many rows of windows read a cell."""
+    rows: Any = made.rows
+    start = rows.before // rows.stride * rows.stride
+    per, blocks = shared_evenly(rows.size + rows.before - start, max(most, rows.stride), rows.stride)
+    return per, blocks, start, -(-rows.kernel // rows.stride)
 
 
 def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
@@ -364,33 +351,3 @@ def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) 
         start, blocks,
     )  # fmt: skip
     return Call(spread_kernels.spread, -(-lanes // block) * blocks * depths, numbers, words)
-
-
-def weigh(made: Plan, gy: Any, gx: Any, kept: tuple[Any, ...], x: Any) -> None:
-    """Cotangents of smooth maxima of small sliding windows."""
-
-    def make() -> Call:
-        rows: Any = made.rows
-        columns: Any = made.columns
-        per, blocks, start, read = rows_backward(made, TUNE["back weights"] // rows.stride * rows.stride)
-        lanes = made.outer * columns.size * made.inner
-        block, warps = block_of(lanes)
-        words = {
-            **common_words(made, gy.dtype, lanes, block, warps),
-            "CELLS": per,
-            "STRIDE": rows.stride,
-            "READERS": read,
-            "COLUMN_READERS": -(-columns.kernel // columns.stride),
-            "DEEP": bool(made.depth),
-        }
-        depths, windows, _ = made.depths
-        depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
-        numbers = (
-            lanes, made.groups, made.inner, depths, windows, depth_candidates, *made.steps,
-            rows.size, rows.length, rows.before, columns.size, columns.length, columns.before, start, blocks,
-        )  # fmt: skip
-        return Call(smooth_kernels.weigh, -(-lanes // block) * blocks * depths, numbers, words)
-
-    call = made.once(("weigh", gy.dtype, x.dtype), make)
-    depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
-    call(gy, *kept, gx, x, depth_readers, made.table("numbers", gy.device))

@@ -59,34 +59,42 @@ def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
     return None if tiles.sinks(made, kind) else plans
 
 
-def columns_first(made: Plan) -> tuple[Plan, Plan] | None:
+def columns_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
     """Plans of a fold of columns, and then of rows; None if one call does both or the axes do not allow two."""
     if "columns first" not in made.made:
         rows, columns, found = made.rows, made.columns, None
         assert isinstance(rows, Sliding)
         assert isinstance(columns, Sliding)
         simple = made.whole and (isinstance(made.op, Maximum) or tiles.divisor(made)[0] == "all")
-        if (
-            not made.depth
-            and min(rows.kernel, columns.kernel) > 1
-            and columns.kernel > tiles.TUNE["one call"]
-            and simple
-        ):
-            across = replace(
-                made, rows=still(rows.size), lengths=(made.outer, rows.size * columns.length, made.inner),
-                made={"divisor": ("all", 1)},
-            )  # fmt: skip
+        if not made.depth and min(rows.kernel, columns.kernel) > 1 and simple:
+            if made.inner > 1 and lies_dense(made):
+                across = dense(made, made.outer * rows.size, columns, still(made.inner), 1)
+                across.made["divisor"] = "all", 1
+            else:
+                across = replace(
+                    made, rows=still(rows.size), lengths=(made.outer, rows.size * columns.length, made.inner),
+                    made={"divisor": ("all", 1)},
+                )  # fmt: skip
             down = dense(made, made.outer, rows, still(columns.length), made.inner)
             down.made["divisor"] = tiles.divisor(made)
             found = across, down
         made.made["columns first"] = found
     plans: tuple[Plan, Plan] | None = made.made["columns first"]
-    return plans
+    inner = kind == "winners" and made.inner > 1 and lies_dense(made)
+    return plans if made.columns.kernel > tiles.TUNE["one call inner" if inner else "one call"] else None  # type: ignore[union-attr]
+
+
+def lies_dense(made: Plan) -> bool:
+    """Whether an operand lies as results do."""
+    outer, _, _, row, column, inner = made.steps
+    across = made.columns.size * made.inner
+    found = (row, column, inner) == (across, made.inner, 1) and outer in (0, made.rows.size * across)
+    return found and made.groups == 1
 
 
 def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """A maximum, its winners or a sum over sliding windows."""
-    plans = depth_first(made, kind) if made.depth else columns_first(made)
+    plans = depth_first(made, kind) if made.depth else columns_first(made, kind)
     if plans is None:
         launch.fold(made, kind, x, y, kept)
         return
@@ -196,6 +204,8 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
                 if made.inner == 1
                 else dense(made, made.outer * rows.size, columns, still(made.inner), 1),
             )
+            # `across` matches codes, so what nobody won is not taken from there
+            made.made["axes"][0].made["sparse"] = made.inner == 1
         down, across = made.made["axes"]
         gy, codes = along(down, gy, codes, columns.kernel)
         launch.spread(across, "first", gy, gx, codes)

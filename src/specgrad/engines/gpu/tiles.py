@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from ...geometry import Sliding
-from .calls import INTERPRETED
+from .calls import INTERPRETED, NVIDIA
 from .kernels.folds import LAST
 from .plan import Plan, taps_of
 
@@ -32,12 +32,14 @@ TUNE = {
     "rows deep": 1,  # of winners, where windows have depth too
     "rows max": 64,  # registers for rows
     "rows max half": 104,  # of half floats, whose vectors have twice the columns
-    "rows winners": 40,
+    "rows winners": 56,
     "rows winners half": 80,  # where windows move by one cell
     "rows packed": 104,
     "rows sum": 64,
     "rows smooth": 16,
     "wide winners": 27,  # registers for rows that are streamed
+    "wide winners ahead": 52,  # and fetched ahead
+    "wide sum half": 104,
     "columns max": 8,  # columns of windows per lane, at most
     "columns winners": 4,
     "columns winners half": 8,
@@ -49,13 +51,20 @@ TUNE = {
     "columns back": 52,  # columns of cells per lane × rows of windows that each meets
     "vectors": 2,  # of sixteen bytes per lane, where rows of maxima are streamed
     "one call": 16,  # columns of a window up to which rows are folded in the same call
+    "one call inner": 8,  # of winners, where neighbours in memory are of the inner batch
     "stream max": 6,  # rows of a window from which rows are streamed
     "stream winners": 4,
+    "stream winners low": 6,  # in planes of few rows
     "stream sum": 8,
     "step": 4,  # rows that a program reads before it writes
     "step low": 2,  # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one by one
-    "rows low winners": 5,
-    "rows low packed": 8,
+    "rows low winners": 9,
+    "rows low packed": 13,
+    "rows ahead": 32,  # of a plane, from which the next step's rows are fetched
+    "taps ahead": 9,  # and of windows; of winners along two axes, all that are streamed
+    "registers": 112,  # of a lane, beside those that carry rows
+    "registers sink": 96,  # of a lane that streams down the depth
+    "registers half": 144,  # where winners of half floats are held
     "segment": 8,  # rows of a program, as a multiple of the window's
     "segment large": 9,  # of more than eight
     "segment small": 14,  # rows of a program, where windows have up to three
@@ -68,10 +77,11 @@ TUNE = {
     "rows sink sum": 64,
     "segment sink": 13,  # planes of a program, as a multiple of the window's
     "segment sink sum": 6,
-    "segment sink sum large": 13,  # of more than three
+    "segment sink sum large": 7,  # of more than three
     "sums rise": 24,  # that a lane carries which streams down the depth, backwards
     "segment rise": 11,
     "cells smooth": 48,  # cells of four bytes in registers
+    "cells smooth half": 16,
     "back small": 4,  # rows of cells per program
     "back inner": 1,
     "back weights": 8,
@@ -204,7 +214,7 @@ def packs(made: Plan, kind: str, size: int, low: bool) -> str:
     """ "packed" for the winners of half floats, where the codes that a program counts have room beside them."""
     rows: Any = made.rows
     columns: Any = made.columns
-    if kind != "winners" or size > 2 or low or not streams(made, kind):
+    if kind != "winners" or size > 2 or low or not streams(made, kind, size):
         return kind
     reach = (segments(made, rows.length)[0] + 2 * rows.kernel) * columns.kernel
     reach += TUNE["columns packed"] * columns.stride
@@ -230,8 +240,12 @@ def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, depth, row, column, _ = made.steps
-    together, streamed = max(16 // size, 1), streams(made, kind)
-    registers = TUNE["wide winners"] if kind == "winners" and streamed else registers_for(made, kind, size)
+    together, streamed = max(16 // size, 1), streams(made, kind, size)
+    registers = registers_for(made, kind, size)
+    if kind == "winners" and streamed:
+        registers = TUNE["wide winners" + " ahead" * ahead(made, kind)]
+    elif kind == "sum" and streamed and size == 2:
+        registers = TUNE["wide sum half"]
     widest = TUNE["columns winners half" if half_winners(made, kind, size) else "columns " + kind]
     most = below_power(min(registers // rows.kernel, columns.length, widest))
     if made.inner > 1:
@@ -268,11 +282,36 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     return most, power_within(most // stride, columns.length)
 
 
-def streams(made: Plan, kind: str) -> bool:
+def streams(made: Plan, kind: str, size: int) -> bool:
     """Whether rows of windows are streamed: they move one row at a time, and are too high to be held together."""
     rows: Any = made.rows
     least = TUNE["stream " + (kind if kind in ("max", "sum") else "winners")]
+    if kind == "winners" and size > 2 and rows.size < TUNE["rows ahead"] and made.inner == 1:
+        least = TUNE["stream winners low"]
     return bool(not made.depth and rows.stride == 1 and rows.kernel >= least)
+
+
+def ahead(made: Plan, kind: str) -> bool:
+    """Whether a program that streams has the next step's rows fetched while it folds this one's: it carries so many that too few
+    programs run side by side for one to work while another waits."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    many = rows.kernel >= TUNE["taps ahead"] or (kind in ("winners", "packed") and columns.kernel > 1)
+    return bool(many and made.inner == 1 and rows.size >= TUNE["rows ahead"])
+
+
+def limited(registers: int) -> dict[str, int]:
+    """Words for the compiler: a lane has so many registers at most. It takes a few more otherwise, and fewer programs find room."""
+    return {"maxnreg": registers} if NVIDIA else {}
+
+
+def registers_ahead(made: Plan, kind: str, size: int, wide: int) -> dict[str, int]:
+    """As `limited`, for lanes that carry so many columns of rows; nothing where the compiler knows better."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    knows = size > 4 or (size < 4 and kind != "sum") or (kind == "winners" and columns.kernel == 1)
+    carried = (rows.kernel - 1) * wide * (2 if kind == "winners" else 1)
+    return limited(TUNE["registers"] + carried) if ahead(made, kind) and not knows else {}
 
 
 def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | None:
@@ -344,8 +383,8 @@ def step_down(made: Plan, kind: str, together: int) -> int:
     """Rows that a program which streams reads before it writes."""
     rows: Any = made.rows
     columns: Any = made.columns
-    low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel) or (kind == "max" and columns.kernel == 1)
-    low = low or (together == 1 and made.inner == 1)
+    low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel) and columns.kernel > 1
+    low = low or (kind == "max" and columns.kernel == 1) or (together == 1 and made.inner == 1)
     return TUNE["step low" if low else "step"]
 
 
@@ -356,11 +395,3 @@ def segments(made: Plan, length: int) -> tuple[int, int]:
     blocks = -(-length // most)
     per = -(-length // blocks)
     return per, -(-length // per)
-
-
-def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
-    """Rows of cells per program, blocks of them, the padded row that the first starts with, and how many rows of windows read a cell."""
-    rows: Any = made.rows
-    start = rows.before // rows.stride * rows.stride
-    per, blocks = shared_evenly(rows.size + rows.before - start, max(most, rows.stride), rows.stride)
-    return per, blocks, start, -(-rows.kernel // rows.stride)

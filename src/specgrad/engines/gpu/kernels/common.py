@@ -7,6 +7,11 @@ width of a plane leaves lanes idle and neighbours in memory are neighbours in a 
 import triton
 import triton.language as tl
 
+from ..calls import NVIDIA
+
+NAMED = tl.constexpr(NVIDIA)
+"""Whether instructions can be named."""
+
 
 @triton.jit
 def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr = False, LEFT: tl.constexpr = 0, RIGHT: tl.constexpr = 0):  # fmt: skip
@@ -127,6 +132,13 @@ def write_line(pointer, step, value, inside, column, columns, V: tl.constexpr, D
 
 
 @triton.jit
+def fetch(pointer):
+    """Have what a lane reads in its next step brought into the second cache: that takes no register, as reading it now would."""
+    if NAMED:
+        tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointer.to(tl.int64)], tl.int32, is_pure=False, pack=1)  # fmt: skip
+
+
+@triton.jit
 def clamped(index, last):
     """The index, or the nearest that exists."""
     return tl.minimum(tl.maximum(index, 0), last)
@@ -173,6 +185,22 @@ def scaled(total, number, reciprocal):
 def pivot(peak):
     """The peak if it is finite, else 0."""
     return tl.where(peak - peak == 0, peak, 0)
+
+
+@triton.jit
+def power(exponent, ROUGH: tl.constexpr):
+    """2^exponent. ROUGH: 0 for what is no normal number."""
+    if ROUGH and NAMED:
+        return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [exponent], tl.float32, is_pure=True, pack=1)  # fmt: skip
+    return tl.exp2(exponent)
+
+
+@triton.jit
+def rough_logarithm(number):
+    """log2(number) but for 2^-22."""
+    if NAMED:
+        return tl.inline_asm_elementwise("lg2.approx.f32 $0, $1;", "=f,f", [number], tl.float32, is_pure=True, pack=1)
+    return tl.log2(number)
 
 
 @triton.jit

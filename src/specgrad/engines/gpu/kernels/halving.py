@@ -13,7 +13,7 @@ are equal.
 import triton
 import triton.language as tl
 
-from .common import both, edges, lane, read_line, stacked, write_line
+from .common import both, edges, fetch, lane, read_line, stacked, write_line
 from .folds import filled
 
 
@@ -108,17 +108,31 @@ def cross(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFO
 
 
 @triton.jit
+def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+    """Whether a lane or the one beside it, which write to the same 32 bytes, has a tap that exists: memory is written in such pieces."""
+    least = taps[0].to(tl.uint32, bitcast=True)
+    for v in tl.static_range(1, V):
+        least = tl.minimum(least, taps[v].to(tl.uint32, bitcast=True))
+    pairs = tl.min(tl.reshape(least, (BLOCK // 2, 2)), 1, keep_dims=True)
+    return tl.reshape(tl.broadcast_to(pairs, (BLOCK // 2, 2)), (BLOCK,)) < TAPS
+
+
+@triton.jit
 def trail(
     gy, codes, gx, low, depth_readers, scale,
     lanes, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
     CROSS_TAPS: tl.constexpr, CROSS_BEFORE: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, WHOLE: tl.constexpr,
+    SPARSE: tl.constexpr, AHEAD: tl.constexpr,
     WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Cotangents of the winners of windows that move down one row at a time, along rows; `per` rows of cells.
 
     What the codes say about the other axes goes to `low`, if they have taps; or, if there are CROSS_TAPS, cotangents go on along these
     columns at once: then a program has one warp, whose lanes tell each other.
+
+    SPARSE: whoever reads `gx` looks at `low` first, so that what nobody won need not be written: of large windows, most of it.
+    AHEAD: the rows of the next step are fetched while this one's are handed down.
     """
     outer, group, _within, inside, program = lane(lanes, column_groups, 1, row_blocks, BLOCK, WIDE, EVEN, LEFT, RIGHT)
     row = program * per
@@ -143,6 +157,11 @@ def trail(
     waiting = filled(0, (TAPS - 1) * V, BLOCK, ACC)
     waiting_codes = filled(-1, (TAPS - 1) * V, BLOCK, tl.int32)
     for s in range(steps):
+        if AHEAD:
+            for u in tl.static_range(STEP):
+                later = (base + tl.minimum((s + 1) * STEP + u, rows_out - 1 - first_line) * step) * W
+                fetch(codes + later)
+                fetch(gy + later)
         arriving = ()
         won = ()
         for u in tl.static_range(STEP):
@@ -165,4 +184,6 @@ def trail(
             elif LOW_TAPS > 1:
                 rest = tl.minimum(stacked(taps, V, BLOCK).to(tl.uint32, bitcast=True), LOW_TAPS)
                 write_line(low + target, 1, rest, present, group * V, columns, V, DENSE, BLOCK)
+                if SPARSE:
+                    present = present & won_by_some(taps, LOW_TAPS, V, BLOCK)
             write_line(gx + target, 1, stacked(shares, V, BLOCK), present, group * V, columns, V, DENSE, BLOCK)

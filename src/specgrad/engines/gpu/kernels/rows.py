@@ -43,14 +43,12 @@ from .folds import (
 def fold_columns(
     x, low, step, real, allowed, row, trace, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, V: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, LOW: tl.constexpr,
-    BLOCK: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr, ACC: tl.constexpr, SHARE: tl.constexpr,
 ):  # fmt: skip
     """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on; and
-    the trace of the cells."""
+    the trace of the cells. SHARE: whether folds may wait for each other, as cells do that come one by one."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    SHARED: tl.constexpr = (
-        W == 1 and COLUMN_STRIDE == 1 and COLUMN_TAPS > 3 and V <= COLUMN_TAPS
-    )  # cells come one by one anyway
+    SHARED: tl.constexpr = (SHARE or W == 1) and COLUMN_STRIDE == 1 and COLUMN_TAPS > 3 and V <= COLUMN_TAPS
     codes = ()
     if KIND == "sum":
         cells = read_line(x, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, ACC)
@@ -194,7 +192,7 @@ def fold(
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr,
-    NEED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
+    SHARE: tl.constexpr, NEED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
     SIZE: tl.constexpr, BEFORE: tl.constexpr,
     DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -262,9 +260,9 @@ def fold(
                 if W > 1:
                     place = place * W
                 if LOW:
-                    best, code, trace = fold_columns(x + place, low + place, step_column, real_columns, allowed, (line - row).to(tl.int32), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+                    best, code, trace = fold_columns(x + place, low + place, step_column, real_columns, allowed, (line - row).to(tl.int32), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
                 else:
-                    best, code, trace = fold_columns(x + place, low, step_column, real_columns, allowed, i + (BEFORE if SIZE else 0), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+                    best, code, trace = fold_columns(x + place, low, step_column, real_columns, allowed, i + (BEFORE if SIZE else 0), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
                 bests = bests + (best,)
                 codes = codes + (code,)
             else:

@@ -11,7 +11,9 @@ from .common import (
     lane,
     outer_offset,
     pivot,
+    power,
     read_line,
+    rough_logarithm,
     stacked,
     tap_range,
     write_line,
@@ -34,6 +36,7 @@ def smooth(
     """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some taps do not exist."""
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
+    HALF: tl.constexpr = y.dtype.element_ty.primitive_bitwidth == 16
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN)  # fmt: skip
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
@@ -92,7 +95,7 @@ def smooth(
                 for i in tl.static_range(TAPS):
                     for j in tl.static_range(COLUMN_TAPS):
                         cell = cells[(o * STRIDE + i) * CELLS + v * COLUMN_STRIDE + j]
-                        total += tl.exp2(binary * (cell - shift))
+                        total += power(binary * (cell - shift), HALF)
                 if DEEP:
                     peak, total = joined(peaks[o * V + v], totals[o * V + v], peak, total, beta)
                 new_peaks = new_peaks + (peak,)
@@ -130,7 +133,8 @@ def smooth(
         if KEEP:
             write_line(kept + target, inner, sign * shift, present, column, columns_out, V, DENSE, BLOCK)
             write_line(kept_too + target, inner, total, present, column, columns_out, V, DENSE, BLOCK)
-        value = sign * (shift + tl.log(total) / beta)
+        logarithm = rough_logarithm(total) / binary if HALF else tl.log(total) / beta
+        value = sign * (shift + logarithm)
         write_line(y + target, inner, value, present, column, columns_out, V, DENSE, BLOCK)
 
 

@@ -8,7 +8,7 @@ have not met all their windows are carried. A step reads STEP rows before it wri
 import triton
 import triton.language as tl
 
-from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, write_line
+from .common import both, clamped, edges, fetch, lane, outer_offset, read_line, stacked, write_line
 from .folds import doubtful, filled, lead, lowest, note_values, unnoted
 from .rows import finish, fold_columns, reach, retrace
 from .spread import match_cell
@@ -74,10 +74,11 @@ def slide(
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
-    ALONE: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    ALONE: tl.constexpr, AHEAD: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`. ALONE: these are all rows,
-    and each window has some."""
+    and each window has some. AHEAD: the rows of the next step are fetched while this one's are folded."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
     row_out = program * per
@@ -89,6 +90,7 @@ def slide(
     column = group * V
     begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
     real_columns = edges(begin, columns, LEAD, CELLS, W)
+    own = (tl.minimum(begin + COLUMN_BEFORE + LEAD, columns - 1) - begin) * step_column
     base = outer_offset(outer, groups, step_outer, step_group)
     place = outer * rows_out + row_out - (TAPS - 1) + skipped
     if WIDE:
@@ -116,6 +118,12 @@ def slide(
         carried = carried + (lowest(KIND, V, BLOCK, ACC),)
         carried_codes = carried_codes + (tl.zeros((BLOCK, V), tl.int32),)
     for s in range(steps):
+        if AHEAD:
+            for u in tl.static_range(STEP):
+                later = clamped(row + skipped + (s + 1) * STEP + u, rows - 1)
+                if WIDE:
+                    later = later.to(tl.int64)
+                fetch(x + ((base + later * step_row) * W + own))
         new = ()
         codes = ()
         for u in tl.static_range(STEP):
@@ -131,7 +139,7 @@ def slide(
             source = base + source * step_row
             if W > 1:
                 source = source * W
-            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, AHEAD and KIND != "packed")  # fmt: skip
             if KIND == "packed":
                 best = best - (line - row) * (LOW_TAPS * 2)
             elif KIND == "winners":

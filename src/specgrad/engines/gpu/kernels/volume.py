@@ -77,7 +77,7 @@ def sink(
             if W > 1:
                 line = line * W
             allowed = (row + i >= 0) & (row + i < rows) & real
-            best, code, trace = fold_columns(x + line, low, step_column, real_columns, allowed, i, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC)  # fmt: skip
+            best, code, trace = fold_columns(x + line, low, step_column, real_columns, allowed, i, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, KIND == "max")  # fmt: skip
             bests = bests + (best,)
             codes = codes + (code,)
         if KIND == "sum":
