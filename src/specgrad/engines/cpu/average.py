@@ -1,7 +1,4 @@
-"""The average: one fold of sums forwards, the adjoint fold backwards. Being linear it keeps nothing but its plan.
-
-Peak extra memory: backwards, where windows are not all divided alike and are no bins, an array of the cotangent's size.
-"""
+"""The average: one fold of sums forwards, the adjoint fold backwards. Being linear it keeps nothing but its plan."""
 
 from __future__ import annotations
 
