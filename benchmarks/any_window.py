@@ -1,0 +1,124 @@
+"""Pooling of NumPy arrays against torch on windows that nobody chose: random operators, ranks, sizes, strides, paddings and layouts.
+
+    python benchmarks/any_window.py [--seconds 240] [--seed 1] [--threads 2] [--worst 20]
+
+`specgrad bench` has the shapes of known networks; this is what users bring besides. For each operator the forward, for maxima the forward that
+keeps winners (torch: indices), and the VJP are timed in turn; a figure is the least time of torch over the least time of specgrad (above 1 specgrad
+is faster). Arrays have 30,000 to 5,000,000 elements, in float32 or float64, one in seven in channels_last, which torch is then given too.
+"""
+
+import argparse
+import random
+import statistics
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - its customary name
+from rich.progress import Progress
+
+import specgrad as sg
+from specgrad import dispatch
+
+SIDES = {1: (50, 200, 1000, 4000, 16000), 2: (7, 9, 14, 20, 28, 33, 56, 75, 112, 160, 224), 3: (8, 12, 16, 25, 32, 48)}
+KERNELS = (1, 2, 2, 3, 3, 3, 4, 5, 6, 7, 9, 11, 15)
+
+
+def pooling():
+    """An operator, the same by torch (with indices, if asked), and an operand's shape."""
+    rank = random.choice((1, 2, 2, 2, 2, 3))
+    side, channels = random.choice(SIDES[rank]), random.choice((1, 3, 8, 16, 64))
+    sizes = tuple(max(2, int(side * random.choice((1, 1, 1, 0.7, 1.3)))) for _ in range(rank))
+    batch = int(10 ** random.uniform(4.5, 6.7) / np.prod(sizes)) // channels
+    shape = (max(batch, 1), channels, *sizes)
+    kind = random.choice(("max", "max", "avg", "adaptive max", "adaptive avg"))
+    by_torch = getattr(F, f"{kind.replace(' ', '_')}_pool{rank}d")
+    if "adaptive" in kind:
+        lengths = tuple(random.randint(1, min(n, random.choice((2, 5, 10, 40)))) for n in sizes)
+        op = (sg.AdaptiveMaxPool if "max" in kind else sg.AdaptiveAvgPool)(lengths)
+        arguments = (lengths,)
+    else:
+        kernel = tuple(min(n, random.choice(KERNELS)) for n in sizes)
+        kernel = (min(kernel),) * rank if random.random() < 0.7 else kernel
+        stride = tuple(random.choice((1, 1, 2, 2, 3, k)) for k in kernel)
+        stride = stride[:1] * rank if random.random() < 0.7 else stride
+        padding = tuple(random.choice((0, k // 2)) for k in kernel)
+        ceil_mode = random.random() < 0.2
+        words = {"stride": stride, "padding": padding, "ceil_mode": ceil_mode}
+        if kind == "max":
+            dilation = random.choice((1, 1, 1, 1, 2))
+            op = sg.MaxPool(kernel, dilation=dilation, **words)
+            arguments = (kernel, stride, padding, dilation, ceil_mode)
+        else:
+            counts = random.random() < 0.7
+            op = sg.AvgPool(kernel, count_include_pad=counts, **words)
+            arguments = (kernel, stride, padding, ceil_mode, counts)
+    kept = {"return_indices": True} if "max" in kind else {}
+    return op, shape, lambda x, keeps=False: by_torch(x, *arguments, **(kept if keeps else {}))
+
+
+def least(call, budget=0.04):
+    """The least of some times, in microseconds."""
+    call()
+    times, end = [], time.perf_counter() + budget
+    while len(times) < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return 1e6 * min(times)
+
+
+def cells(op, by_torch, x):
+    """(rule, our time, torch's time) of one operator."""
+    engine, theirs = dispatch.load("cpu"), torch.from_numpy(x)
+    layout = torch.contiguous_format if theirs.is_contiguous() else torch.channels_last
+    y, kept = engine.keep(op, (x,))
+    cotangent = torch.from_numpy(np.array(y)).contiguous(memory_format=layout)
+    given = cotangent.numpy()
+    with torch.no_grad():
+        yield "forward", least(lambda: op(x)), least(lambda: by_torch(theirs))
+        if "Max" in type(op).__name__:
+            yield "winners", least(lambda: engine.keep(op, (x,))), least(lambda: by_torch(theirs, True))
+    leaf = theirs.detach().clone(memory_format=torch.preserve_format).requires_grad_(True)
+    result = by_torch(leaf)
+    pulled = least(lambda: torch.autograd.grad(result, leaf, cotangent, retain_graph=True))
+    yield "vjp", least(lambda: engine.pull(op, (x,), kept, given)), pulled
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=240)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--worst", type=int, default=20, help="how many of the slowest to print")
+    given = parser.parse_args()
+    random.seed(given.seed)
+    torch.set_num_threads(given.threads)
+    sg.set_num_threads(given.threads)
+    numbers, found, operators = np.random.default_rng(given.seed), [], 0
+    start = time.perf_counter()
+    with Progress() as progress:
+        task = progress.add_task("operators", total=given.seconds)
+        while (spent := time.perf_counter() - start) < given.seconds:
+            progress.update(task, completed=spent)
+            try:
+                op, shape, by_torch = pooling()
+                op.output_shape(shape)
+            except sg.SpecgradError:  # a kernel that does not fit
+                continue
+            x = numbers.standard_normal(shape).astype(random.choice(("f4", "f4", "f4", "f8")))
+            last = len(shape) == 4 and random.random() < 0.15
+            x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+            words = f"{op} on {x.dtype} {shape}{' channels_last' if last else ''}"
+            operators += 1
+            found += [(theirs / ours, rule, ours, theirs, words) for rule, ours, theirs in cells(op, by_torch, x)]
+    found.sort()
+    ratios = [ratio for ratio, *_ in found]
+    for ratio, rule, ours, theirs, words in found[: given.worst]:
+        print(f"{ratio:5.2f} {rule:8} {ours:8.0f} µs, torch {theirs:8.0f} µs  {words}")
+    print(f"{operators} operators, {len(found)} cells: level or ahead in {np.mean(np.array(ratios) >= 1):.1%}")
+    print(f"times faster: median {statistics.median(ratios):.1f}, lowest twentieth {ratios[len(ratios) // 20]:.2f}")
+
+
+if __name__ == "__main__":
+    main()
