@@ -27,7 +27,7 @@ from .passes import (
 )
 from .reads import SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
 
-SHORT = 4  # cells of runs that are better written one by one
+SHORT, LONG = 4, 6  # cells of runs that are better written one by one, and of windows that make runs worthwhile
 SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
@@ -115,10 +115,8 @@ class Plan:
         if not 1 <= len(self.axes) <= 3 or self.seen.inner > 1 or self.half:
             return None
         heads, rows, columns = (TRIVIAL, TRIVIAL, *map(adjoint_reads, self.axes))[-3:]
-        large = all(
-            reads.taps <= reads.stride and axis.length * SHORT <= axis.size
-            for axis, reads in zip(self.axes, self.reads, strict=True)
-        )
+        long = columns.size == 1 or columns.length >= max(LONG * columns.size, self.lanes)
+        large = long and all(r.taps <= r.stride for r in self.reads)
         fold_well = all(reads.taps > 0 for reads in self.reads) or any(one.block for one in self.passes_back)
         if (
             (fold_well and not large)
