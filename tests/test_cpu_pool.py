@@ -254,7 +254,9 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
         sizes = tuple(int(n) for n in random.integers(5, [90, 30, 12], 3))[3 - rank :]
         sizes = (*sizes[1:], int(random.integers(58, 70))) if turn % 4 else sizes
         if turn // 3 % 2:
-            last = [1, 2, 6, sizes[-1] // 2 + 1][turn % 4]  # of the longest windows some cells are alike, of the shortest none
+            last = [1, 2, 6, sizes[-1] // 2 + 1][
+                turn % 4
+            ]  # of the longest windows some cells are alike, of the shortest none
             op = sg.AdaptiveAvgPool((*(int(random.integers(1, n + 1)) for n in sizes[:-1]), last))
         else:
             options = {"stride": (8, 5, 9)[3 - rank :], "padding": 1, "count_include_pad": turn % 4 == 0}
