@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 LINE = 64  # bytes of a cache line
 LARGE = 1 << 16  # bytes from which it matters where an array begins, and whether its memory was used before
-KEPT = 1 << 27  # bytes of memory that is kept for the next arrays
+KEPT = 1 << 28  # bytes of memory that is kept for the next arrays
 
 _here = threading.local()
 _spare: collections.deque[tuple[int, int, Array]] = collections.deque(
@@ -38,7 +38,7 @@ class Block:
         self.__array_interface__ = {"data": (self.memory[1], False), "shape": (size,), "typestr": "|u1", "version": 3}
 
     def __del__(self, spare: Any = _spare, most: int = KEPT) -> None:  # what it needs when the module is gone already
-        if self.memory[0] <= most // 4:
+        if self.memory[0] <= most // 2:
             spare.append(self.memory)
             try:  # by places: other threads, and blocks that go while this one does, may change it meanwhile
                 while sum(spare[place][0] for place in range(len(spare))) > most:
