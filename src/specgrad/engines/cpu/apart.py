@@ -12,7 +12,7 @@ from ...geometry import Integers
 from .cells import Array, Seen
 from .passes import TILE, VECTOR
 from .plan import Plan
-from .reads import TRIVIAL, offsets
+from .reads import offsets
 from .together import together
 
 APART = 10  # cells for each window, from which on it is better searched by itself
@@ -31,7 +31,7 @@ class Apart(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def apart(made: Plan) -> Apart | None:
     """The numbers and tables of these windows; None where another way is better."""
-    reads, inner = [TRIVIAL] * (3 - len(made.reads)) + list(made.reads), made.seen.inner
+    reads, inner = made.three_reads, made.seen.inner
     if len(reads) > 3 or made.half or inner >= made.lanes or any(r.step != 1 for r in reads):
         return None
     heads, rows, columns = reads

@@ -56,7 +56,7 @@ def landing(made: Plan) -> Landing | None:
     windows = heads.size * rows.size * columns.size
     if made.half or made.empty or windows == 0:
         return None
-    some = 1 if windows >= VECTOR else together(made.seen.planes, windows, min(CHUNK // windows, NEAR // made.plane))
+    some = 1 if windows >= VECTOR else group_size(made.seen.planes, windows, min(CHUNK // windows, NEAR // made.plane))
     groups, plane = made.seen.planes // some, some * made.plane
     firsts = (np.arange(some) * made.plane)[:, None] + (heads[:, None] + rows).reshape(-1)
     found = chunked(firsts.reshape(-1), columns) if groups else None
@@ -84,7 +84,7 @@ def landing(made: Plan) -> Landing | None:
     return None
 
 
-def together(planes: int, windows: int, most: int) -> int:
+def group_size(planes: int, windows: int, most: int) -> int:
     """How many planes are filled as one, for a vector's worth of windows or more: so that none is left over, if that can be."""
     least = -(-VECTOR // windows)
     return next((n for n in range(most, least - 1, -1) if planes % n == 0), max(most, 1))

@@ -58,6 +58,11 @@ class Plan:
         return tuple(map(forward_reads, self.axes))
 
     @functools.cached_property
+    def three_reads(self) -> tuple[Reads, ...]:
+        """The same, with axes of one cell before them until there are three: heads, rows and columns, where there are no more."""
+        return (*[TRIVIAL] * (3 - len(self.reads)), *self.reads)
+
+    @functools.cached_property
     def folds(self) -> dict[Any, Any]:
         """The steps of the folds over this plan, once they are known."""
         return {}
@@ -141,7 +146,7 @@ class Plan:
     def apart_back(self) -> tuple[Integers, Integers] | None:
         """The numbers and tasks of the way back through windows that lie side by side from the first cell on, 2 or 4 cells wide, in rows
         that are long enough for vectors."""
-        reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
+        reads = self.three_reads
         apart = all(
             r.taps == r.stride > 0 and r.dilation == 1 and r.offset == 0 and 0 < r.taps * r.length <= r.size
             for r in reads
@@ -198,14 +203,9 @@ class Plan:
         return self.plane if bool((planes == np.arange(len(planes)) * self.plane).all()) else 0
 
     @functools.cached_property
-    def overlaps(self) -> bool:
-        """Whether cells are read by several windows, but for some at the edges of bins."""
-        return any(0 < reads.stride < reads.taps for reads in self.reads)
-
-    @functools.cached_property
     def tasks_of_rows(self) -> Integers:
         """Ranges of outer planes, of heads and of rows, of up to three axes."""
-        reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
+        reads = self.three_reads
         lead, cells = reads[0] if len(self.reads) == 3 else reads[1], math.prod(r.size for r in reads)
         rest = replace(
             TRIVIAL, size=cells // max(lead.size, 1), length=math.prod(self.grid[1:-1]) // max(lead.length, 1)
@@ -221,7 +221,7 @@ class Plan:
     def inside(self) -> tuple[Any, ...] | None:
         """What the kernels of `inner` are told, where planes lie side by side and windows have few cells or share few: the numbers and planes of
         an operand where it lies and of one in the order seen, the tables of the axes, and tasks (ranges of outer planes, heads, rows)."""
-        reads = [TRIVIAL] * (3 - len(self.reads)) + list(self.reads)
+        reads = self.three_reads
         read = math.prod(int(r.count.clip(0).sum()) for r in reads)
         cells = math.prod(r.size for r in reads)
         if (
