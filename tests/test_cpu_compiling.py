@@ -40,7 +40,7 @@ def test_a_version_that_was_not_tried_compiles_the_ordinary_way_to_the_same_bits
 
 
 @pytest.mark.parametrize(
-    ("version", "shorter"), [((0, 59), False), ((0, 60), True), ((0, 68), True), ((0, 69), False), ((1, 60), False)]
+    ("version", "shorter"), [((0, 61), False), ((0, 62), True), ((0, 68), True), ((0, 69), False), ((1, 60), False)]
 )
 def test_the_way_goes_by_the_version(version, shorter, monkeypatch):
     monkeypatch.setattr(compiling.numba, "version_info", version)

@@ -10,7 +10,7 @@ from typing import Any
 import numba
 from numba.extending import register_jitable
 
-TRIED = range(60, 69)  # minor versions 0.60 to 0.68
+TRIED = range(62, 69)  # minor versions 0.62 to 0.68
 
 
 def ways() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,7 +14,8 @@ import contextlib
 import gc
 from typing import Any
 
-from numba.core import compiler, typed_passes, untyped_passes
+import llvmlite.binding as llvm
+from numba.core import cgutils, compiler, typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -31,13 +32,36 @@ UNNEEDED = (
 )
 
 
-class Part(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function, each by itself made simple, to be linked into others."""
+class Kernel(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a kernel, which is optimised when all its parts are in it, and only then."""
+
+    def add_ir_module(self, module):
+        self.add_llvm_module(llvm.parse_assembly(cgutils.normalize_ir_text(str(module))))
+
+    def add_linking_library(self, library):
+        super().add_linking_library(library)
+        if isinstance(library, Part):  # what it calls is not in it
+            self._linking_libraries += library._linking_libraries
 
     def _optimize_final_module(self):
-        pass
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
 
-    def _finalize_final_module(self):
+
+class Part(Kernel):
+    """The code of a function, to be linked into kernels as it is, whoever of their parts calls it."""
+
+    def add_ir_module(self, module):
+        for function in module.functions:
+            if not function.is_declaration:
+                function.linkage = function.linkage or "linkonce_odr"
+        super().add_ir_module(module)
+
+    def add_llvm_module(self, module):
+        module.data_layout = self._codegen._data_layout
+        self._final_module = module  # the only one: nobody calls it from Python or C
+
+    def finalize(self):
         self._finalize_dynamic_globals()
         self._finalized = True
 
@@ -62,31 +86,38 @@ class Flags(compiler.Flags):  # type: ignore[misc]
         return self._values == other._values or super().__eq__(other)
 
 
-_known: dict[Any, Any] = {}
+_signatures: dict[Any, Any] = {}
+_sizes: dict[Any, int] = {}
 
 
 @contextlib.contextmanager
-def remembering(typing):
-    """Let the type of what a function gives be found once for operands of the same types. Numba compiles for one thread at a time."""
+def remembering(typing, target):
+    """Let the type of what a function gives be found once for operands of the same types, and the size of a type once. Numba compiles
+    for one thread at a time."""
     if "resolve_function_type" in vars(typing):
         yield
         return
-    find = typing.resolve_function_type
+    find, measure = typing.resolve_function_type, target.get_abi_sizeof
 
     def found(function, operands, words):
         if words:
             return find(function, operands, words)
         key = function, tuple(operands)
-        signature = _known.get(key) or find(function, operands, words)
+        signature = _signatures.get(key) or find(function, operands, words)
         if signature is not None:
-            _known[key] = signature
+            _signatures[key] = signature
         return signature
 
-    typing.resolve_function_type = found
+    def size(kind):
+        if kind not in _sizes:
+            _sizes[kind] = measure(kind)
+        return _sizes[kind]
+
+    typing.resolve_function_type, target.get_abi_sizeof = found, size
     try:
         yield
     finally:
-        del typing.resolve_function_type
+        del typing.resolve_function_type, target.get_abi_sizeof
 
 
 @contextlib.contextmanager
@@ -104,12 +135,17 @@ def no_collection():
 class KernelCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, with fewer passes."""
 
+    LIBRARY = Kernel
+
     def compile_extra(self, func):
         self.state.flags = Flags(self.state.flags)
-        with no_collection(), remembering(self.state.typingctx):
+        with no_collection(), remembering(self.state.typingctx, self.state.targetctx):
             return super().compile_extra(func)
 
     def define_pipelines(self):
+        state = self.state
+        state.library = self.LIBRARY(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
         (passes,) = super().define_pipelines()
         passes.passes = [(one, words) for one, words in passes.passes if one not in UNNEEDED]
         passes.finalize()
@@ -119,7 +155,4 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
 class PartCompiler(KernelCompiler):
     """The same, into a `Part`."""
 
-    def define_pipelines(self):
-        state = self.state
-        state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
-        return super().define_pipelines()
+    LIBRARY = Part
