@@ -107,6 +107,18 @@ def sliding_axes(draw: st.DrawFn, rank: int, ceil: bool | None = None) -> list[S
     return axes
 
 
+@st.composite
+def long_sliding_axes(draw: st.DrawFn) -> list[Sliding]:
+    """Up to two of them, the last long enough for a kernel's vectors, under a window that may be as long."""
+    ceil_mode = draw(st.booleans())
+    k, s, d = draw(st.sampled_from([2, 3, 9, 20, 33])), draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    before, after = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    least = max(16, d * (k - 1) + 1 - before - after)
+    size = draw(st.integers(least, least + 12))
+    rows = draw(sliding_axes(draw(st.integers(0, 1)), ceil_mode))
+    return [*rows, Sliding(size, k, s, before, after, d, ceil_mode)]
+
+
 def sliding_parameters(axes: list[Sliding]) -> dict[str, Any]:
     """The keyword arguments that make these axes."""
     return {
@@ -138,12 +150,15 @@ def case_of(draw: st.DrawFn, op: Operator, shapes: Sequence[tuple[int, ...]]) ->
     return Case(op, operands, tangents, draw(integers(op.output_shape(*shapes))))
 
 
-RANKS = st.integers(0, 3)
+Options = st.SearchStrategy[Any]
+Sizes = st.SearchStrategy[list[int]]
 
 
 @st.composite
-def sliding_pools(draw: st.DrawFn, /, kind: type[Operator], **options: st.SearchStrategy[Any]) -> Case:
-    axes = draw(sliding_axes(draw(RANKS)))
+def sliding_pools(
+    draw: st.DrawFn, /, kind: type[Operator], some: st.SearchStrategy[list[Sliding]], **options: Options
+) -> Case:
+    axes = draw(some)
     shape, at = draw(planes([axis.size for axis in axes]))
     words: dict[str, Any] = {**sliding_parameters(axes), "ceil_mode": bool(axes and axes[0].ceil_mode), "axes": at}
     op = kind(**words, **{name: draw(strategy) for name, strategy in options.items()})
@@ -151,17 +166,17 @@ def sliding_pools(draw: st.DrawFn, /, kind: type[Operator], **options: st.Search
 
 
 @st.composite
-def adaptive_pools(draw: st.DrawFn, /, kind: type[Operator], **options: st.SearchStrategy[Any]) -> Case:
-    sizes = draw(st.lists(st.integers(1, 6), max_size=3))
+def adaptive_pools(draw: st.DrawFn, /, kind: type[Operator], some: Sizes, **options: Options) -> Case:
+    sizes = draw(some)
     shape, at = draw(planes(sizes))
-    lengths = tuple(draw(st.none() | st.integers(0, 7)) for _ in sizes)
+    lengths = tuple(draw(st.none() | st.integers(0, max(7, n))) for n in sizes)
     op = kind(lengths, axes=at, **{name: draw(strategy) for name, strategy in options.items()})  # type: ignore[call-arg]
     return draw(case_of(op, [shape]))
 
 
 @st.composite
-def global_pools(draw: st.DrawFn, /, kind: type[Operator], **options: st.SearchStrategy[Any]) -> Case:
-    sizes = draw(st.lists(st.integers(1, 4), max_size=3))
+def global_pools(draw: st.DrawFn, /, kind: type[Operator], some: Sizes, **options: Options) -> Case:
+    sizes = draw(some)
     shape, at = draw(planes(sizes))
     chosen = {name: draw(strategy) for name, strategy in options.items()}
     op = kind(len(sizes), axes=at, keepdims=draw(st.booleans()), **chosen)  # type: ignore[call-arg]
@@ -266,16 +281,32 @@ def squares(draw: st.DrawFn) -> Case:
 TIES = st.sampled_from(["first", "all", "split"])
 BETAS = st.sampled_from([1, -1, 0.5, -2.5, Fraction(1, 3), 10])
 
+
+def pools(
+    axes: st.SearchStrategy[list[Sliding]], bins: Sizes, whole: Sizes
+) -> dict[type[Operator], st.SearchStrategy[Case]]:
+    """Cases of every pooling over such axes, over so long ones in bins, and as a whole."""
+    divisors = st.none() | st.sampled_from([1, 3, -2])
+    return {
+        MaxPool: sliding_pools(MaxPool, axes, ties=TIES),
+        AvgPool: sliding_pools(AvgPool, axes, count_include_pad=st.booleans(), divisor_override=divisors),
+        SmoothMaxPool: sliding_pools(SmoothMaxPool, axes, beta=BETAS, pad=st.sampled_from(["zero", "skip"])),
+        AdaptiveMaxPool: adaptive_pools(AdaptiveMaxPool, bins, ties=TIES),
+        AdaptiveAvgPool: adaptive_pools(AdaptiveAvgPool, bins),
+        GlobalMaxPool: global_pools(GlobalMaxPool, whole, ties=TIES),
+        GlobalAvgPool: global_pools(GlobalAvgPool, whole),
+    }
+
+
+def up_to(longest: int) -> Sizes:
+    return st.lists(st.integers(1, longest), max_size=3)
+
+
+LONG = pools(long_sliding_axes(), *[st.tuples(st.integers(1, 3), st.integers(16, 40)).map(list)] * 2)
+"""Pooling of lines that kernels walk by vectors, which the small cases below do not reach."""
+
 STRATEGIES: dict[type[Operator], st.SearchStrategy[Case]] = {
-    MaxPool: sliding_pools(MaxPool, ties=TIES),
-    AvgPool: sliding_pools(
-        AvgPool, count_include_pad=st.booleans(), divisor_override=st.none() | st.sampled_from([1, 3, -2])
-    ),
-    SmoothMaxPool: sliding_pools(SmoothMaxPool, beta=BETAS, pad=st.sampled_from(["zero", "skip"])),
-    AdaptiveMaxPool: adaptive_pools(AdaptiveMaxPool, ties=TIES),
-    AdaptiveAvgPool: adaptive_pools(AdaptiveAvgPool),
-    GlobalMaxPool: global_pools(GlobalMaxPool, ties=TIES),
-    GlobalAvgPool: global_pools(GlobalAvgPool),
+    **pools(st.integers(0, 3).flatmap(sliding_axes), up_to(6), up_to(4)),
     Conv: convolutions(),
     ConvTranspose: transposed_convolutions(),
     Linear: linear_maps(),

@@ -20,7 +20,7 @@ from ..ops import MaxPool
 from . import beyond, refusals
 from .answers import Answers
 from .brief import brief
-from .cases import STRATEGIES, Case, bfloat16
+from .cases import LONG, STRATEGIES, Case, bfloat16
 from .claims import CLAIMS, refusal
 from .judge import Outcome
 from .readings import recognise
@@ -135,7 +135,9 @@ def told_as(title: str, case: Case, outcome: Outcome) -> Difference:
 
 def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
     """Cases of an operator over floats, the same for the same seed."""
-    return drawn(floating(STRATEGIES[kind]), count, start)
+    small, long = STRATEGIES[kind], LONG.get(kind, STRATEGIES[kind])
+    cases = st.integers(0, 7).flatmap(lambda turn: long if turn == 7 else small)
+    return drawn(floating(cases), count, start)
 
 
 @st.composite

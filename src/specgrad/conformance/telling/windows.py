@@ -61,6 +61,8 @@ WINDOWS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     ("kernel of 7", (1, 2, 9), {"kernel_size": (7,), "stride": 1}),
     ("kernel of 7 by 7", (1, 1, 8, 7), {"kernel_size": (7, 7), "stride": 1}),
     ("large kernel with padding", (1, 1, 6), {"kernel_size": (11,), "stride": 2, "padding": 5}),
+    ("a line that takes several vectors", (2, 37), {"kernel_size": (9,), "stride": 1, "padding": 4}),
+    ("a window over a long line and its padding", (2, 20), {"kernel_size": (22,), "padding": 1}),
     ("padding on one side only", (1, 2, 5), {"kernel_size": (2,), "stride": 1, "padding": ((0, 1),)}),
     (
         "padding before and after differ",
