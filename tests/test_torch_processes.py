@@ -1,6 +1,8 @@
-"""More than one process: workers of a DataLoader, forked and spawned, and two trainers that share their gradients."""
+"""More than one process: workers of a DataLoader, forked and spawned, two trainers that share their gradients, and one that compiles first."""
 
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -39,6 +41,18 @@ def test_workers_of_a_data_loader(method):
     assert len(got) == 4
     for ours, theirs in zip(got, wanted, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+COMPILES_FIRST = """
+import torch, specgrad as sg, specgrad.torch
+pool = torch.compile(lambda x: sg.max_pool(x, (2,)).sum() + sg.AvgPool((2,))(x).sum(), fullgraph=True, backend="eager")
+assert pool(torch.arange(4.0)) == 7
+"""
+
+
+def test_a_process_may_compile_before_it_calls():
+    done = subprocess.run([sys.executable, "-c", COMPILES_FIRST], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def network():

@@ -27,6 +27,7 @@ from ..functional import (
     sub,
     sum,
 )
+from . import apply as _apply  # noqa: F401 - torch.compile reads calls by it, also in a process that has made none
 from . import functional, modules
 from .acceleration import Acceleration, accelerate
 from .modules import (
