@@ -1,5 +1,8 @@
 """Every operator against its definition: cell-by-cell loops over exact rationals and, bit for bit, over float32."""
 
+import copy
+import dataclasses
+import pickle
 from decimal import Decimal
 from fractions import Fraction
 
@@ -135,6 +138,16 @@ def test_repr_can_be_pasted_back_and_equal_operators_hash_alike(kind):
             case.op.name = "another"
 
     check()
+
+
+def test_a_hash_stays_in_its_process():
+    op = MaxPool((2, 3), ties="split")
+    assert {op: 1}[MaxPool((2, 3), ties="split")] == 1
+    assert op not in {MaxPool((2, 3)), AvgPool((2, 3)), "MaxPool"}
+    for again in (pickle.loads(pickle.dumps(op)), copy.deepcopy(op)):
+        assert vars(again).keys() == {field.name for field in dataclasses.fields(op)}
+        assert again == op
+        assert hash(again) == hash(op)
 
 
 def test_nan_rules():

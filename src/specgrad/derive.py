@@ -40,7 +40,7 @@ class Absent(NamedTuple):
     shape: Shape
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Derived(Operator):
     """A derivative of `base`. Operands: those of base whose numbers matter, then the cotangent, then the directions.
 
@@ -139,7 +139,7 @@ class Derived(Operator):
         return array
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pushed(Derived):
     """F_k: the k-th derivative of base along k directions; the JVP for k = 1."""
 
@@ -168,7 +168,7 @@ class Pushed(Derived):
         return _roles(self.shapes, len(self._seeds()), self.along)[slot]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pulled(Derived):
     """G_k: the part in operand `slot` of the gradient of the k-th derivative of <g, base>; the VJP for k = 0."""
 

@@ -90,7 +90,7 @@ class Window:
         return (Tap(self, step) for step in self.block.steps())
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Operator(ABC):
     """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted back."""
 
@@ -203,6 +203,26 @@ class Operator(ABC):
             raise refusal(
                 ShapeError, self.name, argument, given, f"must have shape {shape}", "reshape or broadcast it first"
             )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and self._parameters == other._parameters)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _parameters(self) -> tuple[Any, ...]:
+        """What tells it from others of its kind."""
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        """Found once: engines look up by operator what they know of a call."""
+        return hash((type(self), self._parameters))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its parameters alone: a hash differs from process to process."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def __repr__(self) -> str:
         """Required parameters, then those that differ from their defaults."""

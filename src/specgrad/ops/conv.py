@@ -19,7 +19,7 @@ from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bilinear(Operator):
     """bias + Σ x·w over a window's taps, channels outermost, bias last.
 
@@ -100,7 +100,7 @@ class Bilinear(Operator):
         return (*shapes[0][: -1 - len(sizes)], written, *self._lengths(sizes))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Linear(Bilinear):
     """bias[o] + Σ_i x[..., i] * weight[o, i]: convolution of rank 0.
 
@@ -132,7 +132,7 @@ class Linear(Bilinear):
         return channel_geometry(shapes[0], shapes[1], 1, written, (), transposed=False)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SlidingWeight(Bilinear):
     """A weight that slides: kernel_size, stride, padding, dilation, groups."""
 
@@ -160,7 +160,7 @@ class SlidingWeight(Bilinear):
         return self.kernel_size, self.groups
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Conv(SlidingWeight):
     """bias[oc] + Σ_ic Σ_j x[ic, o*stride - before + j*dilation] * weight[oc, ic, j].
 
@@ -194,7 +194,7 @@ class Conv(SlidingWeight):
         return channel_geometry(shapes[0], shapes[1], self.groups, written, taps, transposed=False)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConvTranspose(SlidingWeight):
     """The adjoint of Conv in its input slot, plus bias[oc].
 

@@ -15,7 +15,7 @@ from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Loss(Operator):
     """One output cell that reads all cells of all operands."""
 
@@ -40,7 +40,7 @@ class Loss(Operator):
         return S.divide(total, S.constant(count))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CrossEntropy(Loss):
     """Mean over the batch of log Σ_c exp(logits_c) - logits_label, for logits (*batch, classes) and integer labels (*batch,).
 
@@ -108,7 +108,7 @@ class CrossEntropy(Loss):
         return [S.take(logits, np.arange(labels.size) * classes + c) for c in range(classes)]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MseLoss(Loss):
     """Mean over all cells of (prediction - target)²; both operands have slopes, ±2 (prediction - target) / count.
 

@@ -23,7 +23,7 @@ from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..scalars.base import Cells, Family
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pointwise(Operator):
     """One output cell per cell of the operands, broadcast together."""
 
@@ -45,7 +45,7 @@ class Pointwise(Operator):
         return broadcast_geometry(self.output_shape(*shapes), shapes)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Relu(Pointwise):
     """max(x, 0), with slope 1 where x > 0 and 0 elsewhere, at 0 too.
 
@@ -73,7 +73,7 @@ class Relu(Pointwise):
         return S.either(S.gt(cells, S.constant(0)), S.is_nan(cells))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Add(Pointwise):
     """x + y, broadcast as NumPy does.
 
@@ -101,7 +101,7 @@ class Add(Pointwise):
         return cotangent if shapes[slot] == cotangent.shape else NotImplemented
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sub(Pointwise):
     """x - y, broadcast as NumPy does.
 
@@ -131,7 +131,7 @@ class Sub(Pointwise):
         return Scale(-1)(cotangent) if slot else cotangent
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mul(Pointwise):
     """x * y cell by cell, broadcast as NumPy does.
 
@@ -157,7 +157,7 @@ class Mul(Pointwise):
         yield tap.entry(1, window.everywhere, times=tap.cells(0))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scale(Pointwise):
     """factor * x, for a finite real factor that is part of the operator.
 
@@ -190,7 +190,7 @@ class Scale(Pointwise):
         return self(cotangent)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Same(Pointwise):
     """The operand's cells as they are."""
 
@@ -205,7 +205,7 @@ class Same(Pointwise):
         yield tap.entry(0, window.everywhere)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reshape(Same):
     """The same cells in the same row-major order under another shape; one length may be -1.
 
@@ -244,7 +244,7 @@ class Reshape(Same):
         return Reshape(shapes[0])(cotangent)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Detach(Same):
     """x, declared constant: its slot is not differentiable, so no derivative passes.
 

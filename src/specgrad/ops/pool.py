@@ -60,7 +60,7 @@ def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple
     return best, leads
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Maximum(Pool):
     """max of the window's real cells.
 
@@ -124,7 +124,7 @@ class Maximum(Pool):
         return S.both(real, S.either(S.eq(cells, best), S.both(S.is_nan(cells), S.is_nan(best))))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Average(Pool):
     """Σ cells / divisor, where the divisor is the number of the window's taps.
 
@@ -152,7 +152,7 @@ class Average(Pool):
             yield tap.entry(0, present=tap.real, over=divisor)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MaxPool(SlidingWindow, Maximum):
     """max of the real cells under a sliding kernel.
 
@@ -174,7 +174,7 @@ class MaxPool(SlidingWindow, Maximum):
     name: ClassVar = "max_pool"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AvgPool(SlidingWindow, Average):
     """Σ cells / divisor: the taps that exist, or only the real ones, or a number of your own.
 
@@ -205,7 +205,7 @@ class AvgPool(SlidingWindow, Average):
         return S.constant(np.maximum(window.block.count("exists" if self.count_include_pad else "real"), 1))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SmoothMaxPool(SlidingWindow):
     """(1/β) log Σ exp(β cells): a smooth maximum for β > 0 (at least the maximum, and nearing it), a smooth minimum for β < 0.
 
@@ -284,7 +284,7 @@ def _rounds_between(operand: Any) -> bool:
     return getattr(getattr(operand, "dtype", None), "itemsize", 0) == 2
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdaptiveMaxPool(AdaptiveWindow, Maximum):
     """max of each of output_size evenly spread bins, which may overlap.
 
@@ -298,7 +298,7 @@ class AdaptiveMaxPool(AdaptiveWindow, Maximum):
     name: ClassVar = "adaptive_max_pool"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdaptiveAvgPool(AdaptiveWindow, Average):
     """Mean of each of output_size evenly spread bins, which may overlap.
 
@@ -312,7 +312,7 @@ class AdaptiveAvgPool(AdaptiveWindow, Average):
     name: ClassVar = "adaptive_avg_pool"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GlobalMaxPool(WholeWindow, Maximum):
     """max of the whole plane; by default every maximal cell has slope 1.
 
@@ -331,7 +331,7 @@ class GlobalMaxPool(WholeWindow, Maximum):
     ties: str = "all"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GlobalAvgPool(WholeWindow, Average):
     """Mean of the whole plane.
 

@@ -17,7 +17,7 @@ from ..scalars.base import Cells, Family
 from .pool import lead
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sum(Operator):
     """Σ x over all axes, or over `axis` (an integer or several); keepdims keeps the axes as ones.
 
@@ -82,7 +82,7 @@ class Sum(Operator):
             yield tap.entry(0, tap.real)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mean(Sum):
     """Σ x / count over all axes, or over `axis`; keepdims keeps the axes as ones.
 
@@ -116,7 +116,7 @@ class Mean(Sum):
         return S.constant(window.block.count("real"))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LogSoftmax(Operator):
     """x_c - log Σ_j exp(x_j) over the last axis.
 

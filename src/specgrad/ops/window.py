@@ -16,7 +16,7 @@ from ..geometry import Adaptive, Axis, Geometry, Shape, pool_geometry, sliding_a
 from ..operator import Operator, Slot, checked_shapes
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pool(Operator):
     """One operand x; windows over some of its axes, all others being batch."""
 
@@ -59,7 +59,7 @@ class Pool(Operator):
         return pool_geometry(shape, positions, self.spatial(tuple(shape[p] for p in positions)))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SlidingWindow(Pool):
     """A kernel that slides: kernel_size, stride, padding, dilation, ceil_mode."""
 
@@ -92,7 +92,7 @@ class SlidingWindow(Pool):
         return sliding_axes(self.name, sizes, self.kernel_size, stride, padding, dilation, self.ceil_mode)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdaptiveWindow(Pool):
     """Bins that cover the input evenly: output_size, where None keeps an axis as it is."""
 
@@ -109,7 +109,7 @@ class AdaptiveWindow(Pool):
         return tuple(Adaptive(n, n if m is None else m) for n, m in zip(sizes, self.output_size, strict=True))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WholeWindow(Pool):
     """The whole plane of the last `rank` axes (or of `axes`): adaptive to 1, with the ones kept or dropped."""
 
