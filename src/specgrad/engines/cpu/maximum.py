@@ -109,34 +109,48 @@ def fold_planes(
 
 def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     """The exact maximum (in `out` if it lies as the plan does), and in the order of the plan the code of each winner."""
-    made, found = seen.plan, seen.kind
+    made = seen.plan
     flat, array = room_for(seen, out)
-    width = np.uint8 if made.codes <= 255 else np.int32
-    codes = room_of((flat.size,), width)
-    alone = made.whole > 0 and made.whole == made.codes  # a padded window has codes for its padding, too
-    few = None if alone or seen.origin else apart(made)
-    if few is not None or (alone and not seen.origin):
-        shows = find_apart(seen, few, flat, codes) if few else fold_planes(seen, seen.flat, flat, codes, True)
-        if not shows:
-            blank(made, flat, 0)
-            blank(made, codes, made.codes)
-            return array, codes
-    if made.inside is not None:
-        find_inside(seen, flat, codes)
-        blank(made, flat, 0)
-        blank(made, codes, made.codes)
-        return array, codes
-    x, known = seen.flat, None
-    for turn, one in enumerate(made.passes):
-        last = turn == len(made.passes) - 1
-        target = flat if last else room_of((one.outputs,), found.computed)
-        codes = room_of((one.outputs,), width)
-        bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
-        run_find(one, found, x, target, known, codes, bases)
-        x, known = target, codes
+    codes = winners_of(seen, flat)
     blank(made, flat, 0)
     blank(made, codes, made.codes)
     return array, codes
+
+
+def winners_of(seen: Seen, y: Array) -> Array:
+    """The code of each winner, the maxima being written into y."""
+    made = seen.plan
+    width = np.uint8 if made.codes <= 255 else np.int32
+    if not seen.origin:
+        alone = made.whole > 0 and made.whole == made.codes  # a padded window has codes for its padding, too
+        few = None if alone else apart(made)
+        if alone or few is not None:
+            codes = room_of((y.size,), width)
+            if not (find_apart(seen, few, y, codes) if few else fold_planes(seen, seen.flat, y, codes, True)):
+                return codes
+    if made.inside is not None:
+        codes = room_of((y.size,), width)
+        find_inside(seen, y, codes)
+        return codes
+    found = search(seen, y, width, None)
+    if found is None:
+        found = search(seen, y, width, True)
+        assert found is not None
+    return found
+
+
+def search(seen: Seen, y: Array, width: Any, nans: bool | None) -> Array | None:
+    """Write maxima, pass by pass; the codes of their winners, or None if there are NaNs and nobody knew (`nans` is None)."""
+    made, found = seen.plan, seen.kind
+    x, known = seen.flat, None
+    for turn, one in enumerate(made.passes):
+        target = y if turn == len(made.passes) - 1 else room_of((one.outputs,), found.computed)
+        codes = room_of((one.outputs,), width)
+        bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
+        if run_find(one, found, x, target, known, codes, bases, nans):
+            return None
+        x, known = target, codes
+    return known
 
 
 def find_inside(seen: Seen, y: Array, codes: Array) -> None:
@@ -174,20 +188,22 @@ def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[
     return ("block", cells, dtype), *((f"block out {turn}", outputs, made) for turn, made in enumerate(results))
 
 
-def run_find(one: Pass, found: Kind, x: Array, y: Array, known: Array | None, codes: Array, bases: Array) -> None:
-    """One pass of a search for winners; `known` are the codes of the pass before, if there was one."""
-    small = one.small is not None and known is None and bases is one.bases and codes.itemsize == 1
-    if one.block is not None and known is None and bases is one.bases:
+def run_find(
+    one: Pass, found: Kind, x: Array, y: Array, known: Array | None, codes: Array, bases: Array, nans: bool | None
+) -> bool:
+    """One pass of a search for winners; `known` are the codes of the pass before, if there was one. Whether it should have been told of NaNs."""
+    first = known is None and bases is one.bases
+    if one.small is not None and first and codes.itemsize == 1 and nans is None:
+        small_rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, np.dtype(np.uint8))
+        told: tuple[Any, ...] = (x, y, codes, found.lowest, one.small)
+        return together("small_winners.find_small_winners", told, one.tasks, *small_rooms)
+    if one.block is not None and first:
         one = one.block
         bases = one.bases
-    room = ("cells", one.scratch, found.computed)
-    code_room = ("codes", one.code_scratch, np.dtype(np.uint8 if small else np.int32))
-    if small:
-        told: tuple[Any, ...] = (x, y, codes, found.lowest, one.small)
-        together("small_winners.find_small_winners", told, one.tasks, room, code_room)
-        return
-    told = (x, y, known, codes, found.lowest, one.strided and True, one.tall, one.ints, bases, *one.tables)
-    together("winners.find_winners", told, one.tasks, room, code_room, *block_of(one, x.dtype, y.dtype, codes.dtype))
+    room, code_room = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, np.dtype(np.int32))
+    told = (x, y, known, codes, found.lowest, one.strided and True, one.tall, nans, one.ints, bases, *one.tables)
+    blocks = block_of(one, x.dtype, y.dtype, codes.dtype)
+    return together("winners.find_winners", told, one.tasks, room, code_room, *blocks)
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:

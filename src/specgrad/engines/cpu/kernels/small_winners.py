@@ -1,7 +1,8 @@
 """Winners of windows of up to 3×3 taps, stride 1 or 2, on contiguous planes: `winners.find_winners` for the common cases.
 
 Each input row is folded across once, into one of three rows kept at hand; a row of outputs is folded from these, down. Rows of inputs are at
-least as long as a vector; rows of outputs that are shorter are computed apart and copied.
+least as long as a vector; rows of outputs that are shorter are computed apart and copied. Here the later cell takes the lead if it is greater: a NaN,
+which would have to, is only spotted, and then `winners` has to run.
 """
 
 from __future__ import annotations
@@ -11,8 +12,20 @@ import numpy as np
 from .access import at, get, get_with, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
-from .rows import copy, fill
-from .vectors import beats, either, evens, odds, plus, splat
+from .rows import fill
+from .vectors import either, evens, exceeds, is_spotted, odds, plus, splat, spot
+
+
+@inline
+def copy_row(target, n, source, seen):
+    """target = source; what was seen of NaN."""
+    step = lanes(source)
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        cells = get(source, i)
+        put(target, i, cells)
+        seen = spot(seen, cells)
+    return seen
 
 
 @inline
@@ -30,37 +43,40 @@ def lead_across(value, code, outputs, cells, taps, stride):
             third = evens(get(cells, 2 * o + 2), get(cells, 2 * o + 2 + step)) if taps > 2 else second
         led = splat(np.uint8(0), best)
         if taps > 1:
-            wins = beats(second, best)
+            wins = exceeds(second, best)
             best, led = either(wins, second, best), either(wins, splat(np.uint8(1), best), led)
         if taps > 2:
-            wins = beats(third, best)
+            wins = exceeds(third, best)
             best, led = either(wins, third, best), either(wins, splat(np.uint8(2), best), led)
         put(value, o, best)
         put(code, o, led)
 
 
 @inline
-def lead_pairs(value, code, outputs, a, b):
-    """The leaders of 2×2 windows side by side, from their two rows, and which tap each is."""
+def lead_pairs(value, code, outputs, a, b, seen):
+    """The leaders of 2×2 windows side by side, from their two rows, and which tap each is; what was seen of NaN."""
     step = lanes(a)
     for start in range(0, outputs, step):
         o = min(start, outputs - step)
         near, far = get(a, 2 * o), get(a, 2 * o + step)
+        sums = near + far
         best, other = evens(near, far), odds(near, far)
-        wins = beats(other, best)
+        wins = exceeds(other, best)
         best, led = either(wins, other, best), either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best))
         near, far = get(b, 2 * o), get(b, 2 * o + step)
+        seen = spot(seen, sums + (near + far))  # which is NaN, too, if infinities of both signs meet
         low, other = evens(near, far), odds(near, far)
-        wins = beats(other, low)
+        wins = exceeds(other, low)
         low, low_led = either(wins, other, low), either(wins, splat(np.uint8(3), best), splat(np.uint8(2), best))
-        wins = beats(low, best)
+        wins = exceeds(low, best)
         put(value, o, either(wins, low, best))
         put(code, o, either(wins, low_led, led))
+    return seen
 
 
 @compiled
 def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_rooms, crew, turn):
-    """y, codes = the leader of each window of the tasks it takes, and which tap it is, row-major."""
+    """y, codes = the leader of each window of the tasks it takes, and which tap it is, row-major. Whether there was a NaN."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
     step, scratch = lanes(rooms), part_of(rooms, turn)
@@ -74,20 +90,21 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_
     short = width_out < step
     side_by_side = rows == row_stride == taps == stride == 2 and above == before == 0 and not short
     side_by_side = side_by_side and 2 * width_out <= width and 2 * height_out <= height
+    seen = splat(identity[0], get(down, 0))
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             if side_by_side:
                 for r in range(tasks[t, 2], tasks[t, 3]):
                     where, a = (outer * height_out + r) * width_out, at(x, (outer * height + 2 * r) * width)
-                    lead_pairs(at(y, where), at(codes, where), width_out, a, at(a, width))
+                    seen = lead_pairs(at(y, where), at(codes, where), width_out, a, at(a, width), seen)
                 continue
             done = max(tasks[t, 2] * row_stride - above, 0)
             for r in range(tasks[t, 2], tasks[t, 3]):
                 top = r * row_stride - above
                 first, stop = max(top, 0), min(top + rows, height)
                 for row in range(max(done, first), stop):
-                    copy(down, width, at(x, (outer * height + row) * width))
+                    seen = copy_row(down, width, at(x, (outer * height + row) * width), seen)
                     value, code = at(values, row % 3 * room), at(taken, row % 3 * room)
                     if stride == 1:
                         lead_across(value, code, width_out, line, taps, 1)
@@ -110,12 +127,12 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_
                     led = plus(get_with(code, o, best), splat(least, best))
                     if stop - first > 1:
                         b = get(later, o)
-                        wins = beats(b, best)
+                        wins = exceeds(b, best)
                         best = either(wins, b, best)
                         led = either(wins, plus(get_with(later_code, o, best), splat(more, best)), led)
                     if stop - first > 2:
                         b = get(final, o)
-                        wins = beats(b, best)
+                        wins = exceeds(b, best)
                         best = either(wins, b, best)
                         led = either(wins, plus(get_with(final_code, o, best), splat(most, best)), led)
                     put(target, o, best)
@@ -128,4 +145,4 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_
                     for o in range(width_out):
                         own[o], own_codes[o] = apart[o], apart_codes[o]
         t = take(counter)
-    disband(counter, crew, turn, False)
+    return disband(counter, crew, turn, is_spotted(seen))

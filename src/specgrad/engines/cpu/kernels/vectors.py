@@ -329,6 +329,30 @@ def _is_watched(so_far, maximum):
     return lambda so_far, maximum: not least_of(so_far) > 0
 
 
+def spot(so_far, number):
+    """Keep an eye on cells: what this returns is NaN once one was."""
+    raise NotImplementedError
+
+
+@overload(spot, strict=False, jit_options=PART)
+def _spot(so_far, number):
+    if not isinstance(cell_of(number), types.Float):
+        return lambda so_far, number: so_far
+    return lambda so_far, number: either(differs(number, number), number, so_far)
+
+
+def is_spotted(so_far):
+    """Whether a cell was NaN."""
+    raise NotImplementedError
+
+
+@overload(is_spotted, strict=False, jit_options=PART)
+def _is_spotted(so_far):
+    if not isinstance(cell_of(so_far), types.Float):
+        return lambda so_far: False
+    return lambda so_far: not least_of(so_far) == least_of(so_far)  # noqa: SIM201 - of NaN
+
+
 @intrinsic
 def multiply_add(typingctx, a, b, c):
     """a·b + c, rounded once."""

@@ -2,7 +2,8 @@
 
 y[o, r, c] is the first maximal cell of a window, or its last NaN. That choice survives a chain of folds only if columns are folded
 before rows and a later candidate takes the lead when it is strictly greater or NaN; so every fold here takes (earlier, later).
-Winners are codes: (row - first nominal row)*width + tap, where `width` codes were used up by the passes before.
+Winners are codes: (row - first nominal row)*width + tap, where `width` codes were used up by the passes before. To compare for NaN each time
+takes as long as all the rest: it is done only if a kernel is told that there are some (`nans`, else None), which it says when it meets one.
 """
 
 from __future__ import annotations
@@ -16,32 +17,53 @@ from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
 from .rows import copy, fill, lay_out, transpose
-from .vectors import beats, either, plus, splat
+from .vectors import beats, either, exceeds, plus, splat
 
 FEW = 7
 
 
+def leads(later, earlier, nans):
+    """Whether a later cell takes the lead from an earlier one."""
+    raise NotImplementedError
+
+
+@overload(leads, strict=False, jit_options=PART)
+def _leads(later, earlier, nans):
+    if isinstance(nans, types.NoneType):
+        return lambda later, earlier, nans: exceeds(later, earlier)
+    return lambda later, earlier, nans: beats(later, earlier)
+
+
 @inline
-def lead(value, code, n, a, a_code, b, b_code, shift):
+def holds_nan(row, n):
+    """Whether a cell of a row is NaN."""
+    met = False
+    for i in range(n):
+        met |= row[i] != row[i]
+    return met
+
+
+@inline
+def lead(value, code, n, a, a_code, b, b_code, shift, nans):
     """value, code = the leaders of earlier cells a, which they may be themselves, and later cells b, whose codes count from `shift`."""
     step = lanes(value)
     if n < step:
         for i in range(n):
-            wins = beats(b[i], a[i])
+            wins = leads(b[i], a[i], nans)
             value[i] = either(wins, b[i], a[i])
             code[i] = either(wins, plus(b_code[i], shift), a_code[i])
         return
     for start in range(0, n, step):
         i = min(start, n - step)
         best, later = get(a, i), get(b, i)
-        wins = beats(later, best)
+        wins = leads(later, best, nans)
         led = plus(get_with(b_code, i, best), splat(shift, best))
         put(value, i, either(wins, later, best))
         put(code, i, either(wins, led, get_with(a_code, i, best)))
 
 
 @inline
-def lead_taps(value, code, n, cells, apart, taps, least):
+def lead_taps(value, code, n, cells, apart, taps, least, nans):
     """value, code = the leaders of `taps` rows that lie `apart` cells from one another; codes count from `least`."""
     step, one = lanes(value), np.int32(1)
     if n < step:
@@ -49,7 +71,7 @@ def lead_taps(value, code, n, cells, apart, taps, least):
             best, led, tap = cells[i], least, least
             for j in range(1, taps):
                 tap = plus(tap, one)
-                wins = beats(cells[i + j * apart], best)
+                wins = leads(cells[i + j * apart], best, nans)
                 best, led = either(wins, cells[i + j * apart], best), either(wins, tap, led)
             value[i], code[i] = best, led
         return
@@ -61,14 +83,14 @@ def lead_taps(value, code, n, cells, apart, taps, least):
         for j in range(1, taps):
             tap = plus(tap, one)
             later = get(cells, i + j * apart)
-            wins = beats(later, best)
+            wins = leads(later, best, nans)
             best, led = either(wins, later, best), either(wins, splat(tap, best), led)
         put(value, i, best)
         put(code, i, led)
 
 
 @inline
-def across_neighbours(source, value, code, outputs, inner, taps, dilation, least, spare, spare_code, room):
+def across_neighbours(source, value, code, outputs, inner, taps, dilation, least, spare, spare_code, room, nans):
     """value, code = the leader of source[o + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
 
     Spares have room for two rows of `room` cells.
@@ -76,7 +98,7 @@ def across_neighbours(source, value, code, outputs, inner, taps, dilation, least
     n, run, half = outputs * inner, 1, 0
     shift = dilation * inner
     if taps <= FEW:
-        lead_taps(value, code, n, source, shift, taps, least)
+        lead_taps(value, code, n, source, shift, taps, least, nans)
         return
     # runs of 1, 2, 4, … taps, the last two overlapping
     now, now_code = source, at(spare_code, room)
@@ -88,12 +110,12 @@ def across_neighbours(source, value, code, outputs, inner, taps, dilation, least
         next_code = code if last else at(spare_code, half * room)
         length = n if last else n + (taps - 2 * run) * shift
         later, later_code = at(now, more * shift), at(now_code, more * shift)
-        lead(next_value, next_code, length, now, now_code, later, later_code, np.int32(more))
+        lead(next_value, next_code, length, now, now_code, later, later_code, np.int32(more), nans)
         now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
 
 
 @inline
-def across_strided(source, value, code, outputs, inner, taps, stride, dilation, least, spare):
+def across_strided(source, value, code, outputs, inner, taps, stride, dilation, least, spare, nans):
     """value, code = the leader of source[o*stride + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
 
     The spare has room for two rows of cells.
@@ -113,7 +135,7 @@ def across_strided(source, value, code, outputs, inner, taps, stride, dilation, 
                     rest -= stride
                     place_of += 1
                 later = get(spare, rest * line + place_of)
-                wins = beats(later, best)
+                wins = leads(later, best, nans)
                 best, led = either(wins, later, best), either(wins, splat(tap, best), led)
             put(value, i, best)
             put(code, i, led)
@@ -122,46 +144,46 @@ def across_strided(source, value, code, outputs, inner, taps, stride, dilation, 
             best, won = source[o * stride], least
             for j in range(1, taps):
                 b = source[o * stride + j * dilation]
-                wins = beats(b, best)
+                wins = leads(b, best, nans)
                 best, won = either(wins, b, best), either(wins, plus(least, np.int32(j)), won)
             value[o], code[o] = best, won
     else:
         for o in range(outputs):
             lead_taps(
-                at(value, o * inner), at(code, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, least
+                at(value, o * inner), at(code, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, least, nans
             )  # fmt: skip
 
 
-def lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
+def lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
     """value, code = the leaders of a row: as the pass before left them, of the bins, or of uniform columns."""
     raise NotImplementedError
 
 
 @overload(lead_across, strict=False, jit_options=PART)
-def _lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
+def _lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
     if not isinstance(known, types.NoneType):
         return lead_known
     return lead_uniform if isinstance(first, types.NoneType) else lead_bins
 
 
-def lead_known(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
+def lead_known(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
     n, own = (right - left) * inner, at(known, where)
     copy(value, n, cells)
     for i in range(n):
         code[i] = plus(np.int32(own[i]), least)
 
 
-def lead_bins(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
+def lead_bins(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
     for o in range(left, right):
         near, to = at(cells, (first[o] - first[left]) * inner), (o - left) * inner
-        lead_taps(at(value, to), at(code, to), inner, near, inner, count[o], least)
+        lead_taps(at(value, to), at(code, to), inner, near, inner, count[o], least, nans)
 
 
-def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided):  # fmt: skip
+def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
     if strided is None:
-        across_neighbours(cells, value, code, right - left, inner, taps, dilation, least, spare, spare_code, room)
+        across_neighbours(cells, value, code, right - left, inner, taps, dilation, least, spare, spare_code, room, nans)
     else:
-        across_strided(cells, value, code, right - left, inner, taps, stride, dilation, least, spare)
+        across_strided(cells, value, code, right - left, inner, taps, stride, dilation, least, spare, nans)
     for o in range(left, right):  # padding led where all real cells are as low as it
         skipped = -((o * stride - offset) // dilation)
         if skipped <= 0:
@@ -171,7 +193,7 @@ def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation,
 
 
 @inline
-def lead_tall(value, code, m, first, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix, prefix_code, suffix_block, prefix_block, prefix_to):  # fmt: skip
+def lead_tall(value, code, m, first, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix, prefix_code, suffix_block, prefix_block, prefix_to, nans):  # fmt: skip
     """value, code = the leaders of all rows of a ring from first to last, by the leaders of ends and of beginnings of blocks. Which block's ends are known, which
     block's beginning, and up to which row, is given and returned."""
     zero = np.int32(0)
@@ -185,7 +207,7 @@ def lead_tall(value, code, m, first, last, block, slots, ring, ring_code, suffix
         for earlier in range(row - 1, first - 1, -1):
             place, slot = (earlier - here * block) * m, earlier % slots * m
             part, part_code = at(suffixes, place), at(suffix_codes, place)
-            lead(part, part_code, m, at(ring, slot), at(ring_code, slot), at(part, m), at(part_code, m), zero)
+            lead(part, part_code, m, at(ring, slot), at(ring_code, slot), at(part, m), at(part_code, m), zero, nans)
         suffix_block = here
     if whole or here != there:
         if prefix_block != there:
@@ -196,11 +218,11 @@ def lead_tall(value, code, m, first, last, block, slots, ring, ring_code, suffix
         while prefix_to < last:
             prefix_to += 1
             slot = prefix_to % slots * m
-            lead(prefix, prefix_code, m, prefix, prefix_code, at(ring, slot), at(ring_code, slot), zero)
+            lead(prefix, prefix_code, m, prefix, prefix_code, at(ring, slot), at(ring_code, slot), zero, nans)
     place = (first - here * block) * m
     suffix, suffix_code = at(suffixes, place), at(suffix_codes, place)
     if here != there:
-        lead(value, code, m, suffix, suffix_code, prefix, prefix_code, zero)
+        lead(value, code, m, suffix, suffix_code, prefix, prefix_code, zero, nans)
     else:
         copy(value, m, prefix if whole else suffix)
         copy(code, m, prefix_code if whole else suffix_code)
@@ -216,6 +238,7 @@ def find_winners(
     identity,
     strided,
     tall,
+    nans,
     ints,
     bases,
     row_table,
@@ -234,7 +257,7 @@ def find_winners(
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
     some columns each. What is None is compiled without: a block, bins, the codes of a pass before, `strided`, which says that
-    columns of windows are not neighbours, and `tall`, that rows are folded by blocks.
+    columns of windows are not neighbours, `tall`, that rows are folded by blocks, and `nans`. Returns whether it should have been told of these.
     """
     told = at(ints, 0)
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
@@ -252,6 +275,7 @@ def find_winners(
         source_cells, target_cells = part_of(blocks, turn), part_of(led_blocks, turn)
         target_codes = part_of(code_blocks, turn)
         begins, ends, every = 0, 1, inner
+    met = False
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         outer_start, outer_stop, top, bottom, left, right = 0, 1, 0, height_out, 0, width_out
@@ -300,9 +324,11 @@ def find_winners(
                             at(padded, pad * inner),
                             n,
                         )
+                        if nans is None and codes_in is None:
+                            met |= holds_nan(at(padded, pad * inner), n)
                         lead_across(
                             padded, value, code, left, right, inner, taps, stride, dilation, offset, more, spare, spare_code,
-                            room, bin_first, bin_count, codes_in, (outer * height + row) * width + left, strided,
+                            room, bin_first, bin_count, codes_in, (outer * height + row) * width + left, strided, nans,
                         )  # fmt: skip
                     staged_to = max(staged_to, last + 1)
                     value = place(target_cells, where, result)
@@ -313,14 +339,14 @@ def find_winners(
                     elif tall is not None and block > 0 and count > FEW:
                         suffix_block, prefix_block, prefix_to = lead_tall(
                             value, code, m, f, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix,
-                            prefix_code, suffix_block, prefix_block, prefix_to,
+                            prefix_code, suffix_block, prefix_block, prefix_to, nans,
                         )  # fmt: skip
                     else:
                         copy(value, m, at(ring, f % slots * m))
                         copy(code, m, at(ring_code, f % slots * m))
                         for j in range(1, count):
                             slot = (f + j * step) % slots * m
-                            lead(value, code, m, value, code, at(ring, slot), at(ring_code, slot), zero)
+                            lead(value, code, m, value, code, at(ring, slot), at(ring_code, slot), zero, nans)
                     settle(value, m, half, target_cells, where)
                     final, shift = at(target_codes, where), np.int32(-row_start[r] * code_width)
                     for i in range(m):
@@ -329,4 +355,4 @@ def find_winners(
                 transpose(target_cells, plane_out, inner, at(y, first_plane * plane_out))
                 transpose(target_codes, plane_out, inner, at(codes, first_plane * plane_out))
         t = take(counter)
-    disband(counter, crew, turn, False)
+    return disband(counter, crew, turn, met)
