@@ -193,9 +193,9 @@ def run_find(
 ) -> bool:
     """One pass of a search for winners; `known` are the codes of the pass before, if there was one. Whether it should have been told of NaNs."""
     first = known is None and bases is one.bases
-    if one.small is not None and first and codes.itemsize == 1 and nans is None:
+    if one.small is not None and first and codes.itemsize == 1:
         small_rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, np.dtype(np.uint8))
-        told: tuple[Any, ...] = (x, y, codes, found.lowest, one.small)
+        told: tuple[Any, ...] = (x, y, codes, found.lowest, nans, one.small)
         return together("small_winners.find_small_winners", told, one.tasks, *small_rooms)
     if one.block is not None and first:
         one = one.block

@@ -1,8 +1,7 @@
 """Winners of windows of up to 3×3 taps, stride 1 or 2, on contiguous planes: `winners.find_winners` for the common cases.
 
 Each input row is folded across once, into one of three rows kept at hand; a row of outputs is folded from these, down. Rows of inputs are at
-least as long as a vector; rows of outputs that are shorter are computed apart and copied. Here the later cell takes the lead if it is greater: a NaN,
-which would have to, is only spotted, and then `winners` has to run.
+least as long as a vector; rows of outputs that are shorter are computed apart and copied. As in `winners`, a NaN that nobody told of (`nans`) is only spotted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from .access import at, get, get_with, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
 from .rows import fill
-from .vectors import either, evens, exceeds, is_spotted, odds, plus, splat, spot
+from .vectors import either, evens, is_spotted, leads, odds, plus, splat, spot
 
 
 @inline
@@ -29,7 +28,7 @@ def copy_row(target, n, source, seen):
 
 
 @inline
-def lead_across(value, code, outputs, cells, taps, stride):
+def lead_across(value, code, outputs, cells, taps, stride, nans):
     """The leaders of neighbouring taps of a row, and which tap each is."""
     step = lanes(cells)
     last = max(outputs - step, 0)
@@ -43,17 +42,17 @@ def lead_across(value, code, outputs, cells, taps, stride):
             third = evens(get(cells, 2 * o + 2), get(cells, 2 * o + 2 + step)) if taps > 2 else second
         led = splat(np.uint8(0), best)
         if taps > 1:
-            wins = exceeds(second, best)
+            wins = leads(second, best, nans)
             best, led = either(wins, second, best), either(wins, splat(np.uint8(1), best), led)
         if taps > 2:
-            wins = exceeds(third, best)
+            wins = leads(third, best, nans)
             best, led = either(wins, third, best), either(wins, splat(np.uint8(2), best), led)
         put(value, o, best)
         put(code, o, led)
 
 
 @inline
-def lead_pairs(value, code, outputs, a, b, seen):
+def lead_pairs(value, code, outputs, a, b, seen, nans):
     """The leaders of 2×2 windows side by side, from their two rows, and which tap each is; what was seen of NaN."""
     step = lanes(a)
     for start in range(0, outputs, step):
@@ -61,22 +60,23 @@ def lead_pairs(value, code, outputs, a, b, seen):
         near, far = get(a, 2 * o), get(a, 2 * o + step)
         sums = near + far
         best, other = evens(near, far), odds(near, far)
-        wins = exceeds(other, best)
+        wins = leads(other, best, nans)
         best, led = either(wins, other, best), either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best))
         near, far = get(b, 2 * o), get(b, 2 * o + step)
         seen = spot(seen, sums + (near + far))  # which is NaN, too, if infinities of both signs meet
         low, other = evens(near, far), odds(near, far)
-        wins = exceeds(other, low)
+        wins = leads(other, low, nans)
         low, low_led = either(wins, other, low), either(wins, splat(np.uint8(3), best), splat(np.uint8(2), best))
-        wins = exceeds(low, best)
+        wins = leads(low, best, nans)
         put(value, o, either(wins, low, best))
         put(code, o, either(wins, low_led, led))
     return seen
 
 
 @compiled
-def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_rooms, crew, turn):
-    """y, codes = the leader of each window of the tasks it takes, and which tap it is, row-major. Whether there was a NaN."""
+def find_small_winners(x, y, codes, identity, nans, ints, tasks, counter, rooms, code_rooms, crew, turn):
+    """y, codes = the leader of each window of the tasks it takes, and which tap it is, row-major. Returns whether it should
+    have been told of NaNs."""
     height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
     step, scratch = lanes(rooms), part_of(rooms, turn)
@@ -97,7 +97,7 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_
             if side_by_side:
                 for r in range(tasks[t, 2], tasks[t, 3]):
                     where, a = (outer * height_out + r) * width_out, at(x, (outer * height + 2 * r) * width)
-                    seen = lead_pairs(at(y, where), at(codes, where), width_out, a, at(a, width), seen)
+                    seen = lead_pairs(at(y, where), at(codes, where), width_out, a, at(a, width), seen, nans)
                 continue
             done = max(tasks[t, 2] * row_stride - above, 0)
             for r in range(tasks[t, 2], tasks[t, 3]):
@@ -107,9 +107,9 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_
                     seen = copy_row(down, width, at(x, (outer * height + row) * width), seen)
                     value, code = at(values, row % 3 * room), at(taken, row % 3 * room)
                     if stride == 1:
-                        lead_across(value, code, width_out, line, taps, 1)
+                        lead_across(value, code, width_out, line, taps, 1, nans)
                     else:
-                        lead_across(value, code, width_out, line, taps, 2)
+                        lead_across(value, code, width_out, line, taps, 2, nans)
                     for o in range(min(before, width_out)):  # padding led where all real cells are as low as it
                         code[o] = max(code[o], np.uint8(max(before - o * stride, 0)))
                 done = max(done, stop)
@@ -127,12 +127,12 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_
                     led = plus(get_with(code, o, best), splat(least, best))
                     if stop - first > 1:
                         b = get(later, o)
-                        wins = exceeds(b, best)
+                        wins = leads(b, best, nans)
                         best = either(wins, b, best)
                         led = either(wins, plus(get_with(later_code, o, best), splat(more, best)), led)
                     if stop - first > 2:
                         b = get(final, o)
-                        wins = exceeds(b, best)
+                        wins = leads(b, best, nans)
                         best = either(wins, b, best)
                         led = either(wins, plus(get_with(final_code, o, best), splat(most, best)), led)
                     put(target, o, best)
@@ -145,4 +145,4 @@ def find_small_winners(x, y, codes, identity, ints, tasks, counter, rooms, code_
                     for o in range(width_out):
                         own[o], own_codes[o] = apart[o], apart_codes[o]
         t = take(counter)
-    return disband(counter, crew, turn, is_spotted(seen))
+    return disband(counter, crew, turn, nans is None and is_spotted(seen))

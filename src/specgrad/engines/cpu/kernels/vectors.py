@@ -262,6 +262,18 @@ def beats(typingctx, later, earlier):
     return like(later, types.boolean)(later, later), codegen
 
 
+def leads(later, earlier, nans):
+    """As `beats`, or where `nans` is None of cells among which there is no NaN."""
+    raise NotImplementedError
+
+
+@overload(leads, strict=False, jit_options=PART)
+def _leads(later, earlier, nans):
+    if isinstance(nans, types.NoneType):
+        return lambda later, earlier, nans: exceeds(later, earlier)
+    return lambda later, earlier, nans: beats(later, earlier)
+
+
 @intrinsic
 def either(typingctx, condition, a, b):
     """a if the condition holds, else b: both are computed, so that there is no branch."""

@@ -17,21 +17,9 @@ from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
 from .rows import copy, fill, lay_out, transpose
-from .vectors import beats, either, exceeds, plus, splat
+from .vectors import either, leads, plus, splat
 
 FEW = 7
-
-
-def leads(later, earlier, nans):
-    """Whether a later cell takes the lead from an earlier one."""
-    raise NotImplementedError
-
-
-@overload(leads, strict=False, jit_options=PART)
-def _leads(later, earlier, nans):
-    if isinstance(nans, types.NoneType):
-        return lambda later, earlier, nans: exceeds(later, earlier)
-    return lambda later, earlier, nans: beats(later, earlier)
 
 
 @inline
