@@ -107,6 +107,20 @@ def test_cells_without_a_sign_are_compared_as_such(op):
     compare(op, x, x // 4, random.integers(0, 99, op.output_shape(x.shape), np.uint16))
 
 
+@pytest.mark.parametrize("place", [(0, 0, 0), (0, 2, 17), (1, 4, 36)])
+@pytest.mark.parametrize(("k", "s", "p"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (5, 1, 2)])
+def test_a_nan_is_met_in_rows_that_take_vectors(k, s, p, place):
+    x = np.random.default_rng(k).permutation(2 * 5 * 37).reshape(2, 5, 37).astype(np.float32)
+    x[place] = np.nan
+    op = sg.MaxPool((k, k), stride=s, padding=p)
+    compare(
+        op,
+        x,
+        x[::-1, ::-1, ::-1].copy(),
+        np.arange(np.prod(op.output_shape(x.shape)), dtype=np.float32).reshape(op.output_shape(x.shape)),
+    )
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_agrees_on_large_windows(seed):
     rng = np.random.default_rng(seed)
