@@ -97,6 +97,8 @@ def window_cases():
         ((17, 9), (1, 33, 12), {"stride": 1, "padding": (8, 4)}),
         ((8, 7), (2, 9, 17), {"stride": 1, "padding": ((2, 7), (0, 6))}),
         ((2, 3, 3), (2, 3, 4, 17), {"stride": 1, "padding": ((1, 0), (0, 2), (2, 1))}),
+        ((4, 3), (2, 2, 8, 12), {"stride": 1, "padding": ((1, 2), (2, 0))}),
+        ((5, 5), (3, 8, 20), {"stride": 1, "padding": 2}),
     ]
     for (kernel, shape, options), kind in itertools.product(words, pool):
         yield pool[kind](kernel, **options), shape

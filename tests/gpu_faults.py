@@ -14,7 +14,7 @@ import triton.language as tl
 from gpu_cases import differences, numbers
 
 import specgrad as sg
-from specgrad.engines.gpu.kernels import common, folds, halving, planes, rows, spread, stream, volume
+from specgrad.engines.gpu.kernels import common, folds, halving, narrow, planes, rows, spread, stream, volume
 
 
 @triton.jit
@@ -96,15 +96,20 @@ def tap_before(
     return match_cell(total, known, arriving, codes, v, TAP - 1, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
 
 
+@triton.jit
+def lane_before(found, index, N: tl.constexpr, BLOCK: tl.constexpr):
+    return told(found, (index - 1) & (BLOCK - 1), N, BLOCK)
+
+
 advance, cross, descend, won_by_some = stream.advance, halving.cross, halving.descend, halving.won_by_some
 unpacked, slide_shared = folds.unpacked, folds.slide_shared
-match, window, match_cell = planes.match, planes.window, spread.match_cell
+match, window, match_cell, told = planes.match, planes.window, spread.match_cell, narrow.told
 
 
 def faults():
     """How many kernels are judged wrongly."""
     missed = 0
-    small, tall, held, large, largest, deep, odd = (
+    small, tall, held, large, largest, deep, odd, short = (
         (sg.MaxPool((2, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((6, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
@@ -112,6 +117,7 @@ def faults():
         (sg.MaxPool((9, 12), stride=1, padding=4), (1, 3, 20)),
         (sg.MaxPool((2, 2, 2), stride=1), (2, 3, 4, 17)),
         (sg.MaxPool((2, 5), stride=1, padding=1), (1, 3, 17)),
+        (sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 20)),
     )
     for home, name, helper, (op, shape) in (
         (folds, "lead", later_lead, small),
@@ -129,6 +135,8 @@ def faults():
         (halving, "won_by_some", nobody, largest),
         (rows, "slide_shared", one_short, odd),
         (volume, "match_cell", tap_before, deep),
+        (narrow, "told", lane_before, short),
+        (narrow, "slide_shared", one_short, short),
         (rows, "leads", common.leads, small),
         (rows, "unpacked", unpacked, tall),
         (stream, "advance", advance, tall),
@@ -136,6 +144,7 @@ def faults():
         (halving, "cross", cross, large),
         (halving, "won_by_some", won_by_some, largest),
         (volume, "match_cell", match_cell, deep),
+        (narrow, "told", told, short),
     ):
         right = getattr(home, name)
         setattr(home, name, helper)

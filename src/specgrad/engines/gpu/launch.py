@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import triton
+
 from .calls import Call
 from .kernels import halving as halving_kernels
+from .kernels import narrow as narrow_kernels
 from .kernels import planes as planes_kernels
 from .kernels import rows as rows_kernels
 from .kernels import spread as spread_kernels
@@ -13,7 +16,6 @@ from .kernels import stream as stream_kernels
 from .kernels import volume as volume_kernels
 from .plan import Plan
 from .tiles import (
-    TUNE,
     accumulator,
     ahead,
     block_of,
@@ -24,11 +26,12 @@ from .tiles import (
     half_winners,
     lanes_of,
     limited,
+    narrow,
     one_axis,
     packs,
     registers_ahead,
-    registers_for,
     rises,
+    rows_held,
     scale,
     segments,
     shared_evenly,
@@ -37,6 +40,7 @@ from .tiles import (
     streams,
     whole_planes,
 )
+from .tuned import TUNE
 
 
 def window_numbers(made: Plan, lanes: int, blocks: int, last: int, together: int = 1) -> tuple[int, ...]:
@@ -121,13 +125,17 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         outer, group, _, row, _, _ = made.steps
         words = {"KIND": kind, **planes_words(made, held, x.dtype)}
         return Call(planes_kernels.fold, -(-made.outer // held[0]), (made.outer, made.groups, outer, group, row), words)
+    if low is None and narrow(made, kind, x.element_size()):
+        return narrow_call(made, kind, x)
     kind = packs(made, kind, x.element_size(), low is not None)
+    words = {"KIND": kind}
+    if kind == "max" and x.element_size() > 4 and not sinks(made, kind):
+        kind = "winners"  # as many registers: there is no maximum of doubles in hardware, so they are compared
     wide, together = columns_forward(made, kind, x.element_size())
     groups = -(-columns.length // wide)
     lanes = made.outer * groups * made.inner
-    words = {
+    words |= {
         **lane_words(made, wide, together, -columns.before, columns.length, low, low_taps),
-        "KIND": kind,
         "COUNTED": divisor(made)[0] if kind == "sum" else "all",
         "WHOLE": made.whole,
         "PADDED": any(bool((axis.ranges().count < axis.kernel).any()) for axis in (rows, columns)),
@@ -146,19 +154,16 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         return Call(stream_kernels.slide, -(-lanes // block) * blocks, numbers, words)
     if sinks(made, kind):
         return sink_call(made, kind, x, wide, together, words)
-    few = rows.kernel <= 3 and (rows.stride > 1 or columns.length < 32) and not made.depth
-    most = TUNE["rows deep" if made.depth and kind == "winners" else "rows few" if few else "rows small"]
-    most = min(max((registers_for(made, kind, x.element_size()) // wide - rows.kernel) // rows.stride + 1, 1), most)
-    per, blocks = shared_evenly(rows.length, most)
+    per, blocks = shared_evenly(rows.length, rows_held(made, kind, x.element_size(), wide))
     half = half_winners(made, kind, x.element_size())
-    block, warps = block_of(lanes, TUNE["lanes half"] if half else lanes_of(made, per))
+    block, warps = block_of(lanes, TUNE["lanes half"] if half else lanes_of(made, per * rows.stride, kind))
     used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
     alone = blocks == 1 and rows.size <= (per - 1) * rows.stride + rows.kernel
     words |= {
         **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
         "ROWS": per,
         "STRIDE": rows.stride,
-        "SHARE": kind == "winners",
+        "SHARE": "all" if kind == "winners" else "pairs",
         "NEED": sum(1 << i for i in used),
         "SIZE": rows.size if alone else 0,
         "BEFORE": rows.before if blocks == 1 else 0,
@@ -167,6 +172,41 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
     }
     programs = -(-lanes // block) * blocks * made.depths[1]
     return Call(rows_kernels.fold, programs, window_numbers(made, lanes, blocks, groups, together), words)
+
+
+def narrow_call(made: Plan, kind: str, x: Any) -> Call:
+    """Windows of narrow planes."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    wide = together = min(columns_forward(made, kind, x.element_size())[1], 4)
+    groups = columns.size // wide
+    per, block = narrow(made, kind, x.element_size()), TUNE["lanes narrow"]
+    lanes = made.outer * (rows.size // per) * groups
+    left, right = -(-rows.before // per), -(-rows.after // per)
+    words = {
+        "KIND": kind,
+        "ROWS": per,
+        "SIZE": rows.size,
+        "TAPS": rows.kernel,
+        "BEFORE": rows.before,
+        "COLUMN_SIZE": columns.size,
+        "COLUMN_TAPS": columns.kernel,
+        "COLUMN_BEFORE": columns.before,
+        "V": wide,
+        "W": together,
+        "LEAD": -columns.before % together,
+        "COUNTED": divisor(made)[0] if kind == "sum" else "all",
+        "LEFT": left,
+        "RIGHT": right,
+        "N": triton.next_power_of_2(left + right),
+        "WIDE": made.wide,
+        "ACC": accumulator(x.dtype),
+        "BLOCK": block,
+        "num_warps": block // 32,
+    }
+    outer, group, _, row, _, _ = made.steps
+    numbers = (lanes, made.groups, outer // together, group // together, row // together, rows.after, columns.after)
+    return Call(narrow_kernels.fold, -(-lanes // (block - (left + right) * groups)), numbers, words)
 
 
 def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
@@ -181,14 +221,14 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     per, segments_deep = shared_evenly(
         depth.length, TUNE["segment sink" + (" sum" + " large" * (depth.kernel > 3)) * (kind == "sum")] * depth.kernel
     )
-    many = kind == "winners" or (kind == "max" and depth.kernel > 3)
+    many = x.element_size() <= 4 if kind == "winners" else x.element_size() == 4 and kind == "max" and depth.kernel > 3
     words = words | {
         **common_words(made, x.dtype, lanes, block, warps, even=True),
         "ROWS": per_rows,
         "STRIDE": rows.stride,
         "DEPTH_TAPS": depth.kernel,
         "PADDED": words["PADDED"] or bool((depth.ranges().count < depth.kernel).any()),
-        **(limited(TUNE["registers sink"]) if many and made.inner == 1 and x.element_size() == 4 else {}),
+        **(limited(TUNE["registers sink " + kind]) if many and made.inner == 1 else {}),
     }
     numbers = (
         *window_numbers(made, lanes, blocks, groups, together),

@@ -17,6 +17,7 @@ from ...ops.pool import Maximum
 from . import launch, tiles
 from .plan import Plan, taps_of
 from .tiles import code_type, computed, one_depth
+from .tuned import TUNE
 
 TOGETHER = 2
 """Taps along depth up to which depth is folded in the same call as rows and columns."""
@@ -81,7 +82,7 @@ def columns_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
         made.made["columns first"] = found
     plans: tuple[Plan, Plan] | None = made.made["columns first"]
     inner = kind == "winners" and made.inner > 1 and lies_dense(made)
-    return plans if made.columns.kernel > tiles.TUNE["one call inner" if inner else "one call"] else None  # type: ignore[union-attr]
+    return plans if made.columns.kernel > TUNE["one call inner" if inner else "one call"] else None  # type: ignore[union-attr]
 
 
 def lies_dense(made: Plan) -> bool:
@@ -185,12 +186,12 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
     assert isinstance(columns, Sliding)
     flat_readers = readers_of(rows) * readers_of(columns)
     plans = depth_last(made) if made.depth else None
-    if plans is not None and flat_readers * readers_of(made.depth[0]) > tiles.TUNE["matches deep"]:
+    if plans is not None and flat_readers * readers_of(made.depth[0]) > TUNE["matches deep"]:
         deep, flat = plans
         gy, codes = along(deep, gy, codes, rows.kernel * columns.kernel)
         spread_maximum(flat, gy, gx, codes)
         return
-    many = flat_readers > tiles.TUNE["matches flat"] and not made.depth
+    many = flat_readers > TUNE["matches flat"] and not made.depth
     held = tiles.whole_planes(made, "first", gy.element_size())
     if (
         many

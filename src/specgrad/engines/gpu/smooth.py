@@ -8,7 +8,8 @@ from .calls import Call
 from .kernels import smooth as kernels
 from .launch import common_words, lane_words, rows_backward, window_numbers
 from .plan import Plan
-from .tiles import TUNE, block_of, columns_forward, shared_evenly
+from .tiles import block_of, columns_forward, shared_evenly
+from .tuned import TUNE
 
 
 def fold(made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:

@@ -12,7 +12,8 @@ from .calls import Call
 from .kernels import tables as tables_kernels
 from .kernels import whole as whole_kernels
 from .plan import Plan, taps_of
-from .tiles import TUNE, accumulator, block_of, divisor, scale, shared_evenly
+from .tiles import accumulator, block_of, divisor, scale, shared_evenly
+from .tuned import SMALL, TUNE
 
 
 def tables(made: Plan, device: Any, *names: str) -> tuple[Any, ...]:
@@ -81,8 +82,9 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
 
     def make() -> Call:
         across, folded = made.inner >= 8, "sum" if kind == "sum" else "max"
-        block = TUNE["taps across" if across else f"taps {folded}" if made.taps <= 512 else "taps large"]
-        tile = max(TUNE["tile across" if across else f"tile {folded}"], block)
+        beside = "across small" if made.taps <= SMALL * 4 else "across"
+        block = TUNE[f"taps {beside}" if across else f"taps {folded}" if made.taps <= 512 else "taps large"]
+        tile = max(TUNE[f"tile {beside}" if across else f"tile {folded}"], block)
         block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)
@@ -101,7 +103,7 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
             "ACC": accumulator(x.dtype),
             "OUTPUTS": outputs,
             "BLOCK": block,
-            "num_warps": TUNE["warps across"] if across else 4,
+            "num_warps": TUNE[f"warps {beside}"] if across else 4,
         }
         outer, group, _, row, column, inner = made.steps
         numbers = (
@@ -140,7 +142,7 @@ def fill(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...])
     def make() -> Call:
         cells = whole.columns.size
         block = min(triton.next_power_of_2(cells), TUNE["fill"] * 4 // gx.element_size())
-        chunks, blocks = shared_evenly(-(-cells // block), TUNE["chunks"])
+        chunks, blocks = shared_evenly(-(-cells // block), TUNE["chunks" + " half" * (gx.element_size() == 2)])
         words = {"KIND": kind, "CHUNKS": chunks, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block, "num_warps": 4}  # fmt: skip
         return Call(whole_kernels.fill, whole.outer * blocks, (cells, blocks, whole.steps[0]), words)
 

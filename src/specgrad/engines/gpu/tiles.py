@@ -1,4 +1,5 @@
 """Tiles: a small model of the geometry says how many rows and columns a program and a lane have; no measurement, no benchmark's shape.
+Its numbers are in `tuned`.
 
 A lane has so many neighbouring columns that it reads sixteen bytes at once where they lie aligned, as far as registers allow what it holds
 or carries of each. Rows of windows that move one row at a time are streamed down long segments; others are held, a few at a time. Small planes are held whole.
@@ -17,107 +18,9 @@ from ...geometry import Sliding
 from .calls import INTERPRETED, NVIDIA
 from .kernels.folds import LAST
 from .plan import Plan, taps_of
-
-LONGEST = 32
-"""Rows of a window that are held in registers at most; of columns, fewer than twice as many."""
-TUNE = {
-    "lanes": 128,  # per program
-    "lanes stream": 64,  # where rows are streamed
-    "lanes half": 32,  # of winners of half floats
-    "lanes short": 512,  # where a program has one or two rows only
-    "lanes inner": 256,  # where neighbours in memory are of the inner batch, so that a thread has several of them
-    "taps inner": 9,  # of rows and columns, up to which that pays
-    "rows small": 8,  # rows of windows per program
-    "rows few": 4,  # of up to three taps that move by more than one, or in rows of less than 32 bytes of codes
-    "rows deep": 1,  # of winners, where windows have depth too
-    "rows max": 64,  # registers for rows
-    "rows max half": 104,  # of half floats, whose vectors have twice the columns
-    "rows winners": 56,
-    "rows winners half": 80,  # where windows move by one cell
-    "rows packed": 104,
-    "rows sum": 64,
-    "rows smooth": 16,
-    "wide winners": 27,  # registers for rows that are streamed
-    "wide winners ahead": 52,  # and fetched ahead
-    "wide sum half": 104,
-    "columns max": 8,  # columns of windows per lane, at most
-    "columns winners": 4,
-    "columns winners half": 8,
-    "columns packed": 8,
-    "columns sum": 8,
-    "columns smooth": 4,
-    "columns odd": 2,  # of rows that do not lie aligned
-    "columns odd back": 4,
-    "columns back": 52,  # columns of cells per lane × rows of windows that each meets
-    "vectors": 2,  # of sixteen bytes per lane, where rows of maxima are streamed
-    "one call": 16,  # columns of a window up to which rows are folded in the same call
-    "one call inner": 8,  # of winners, where neighbours in memory are of the inner batch
-    "stream max": 6,  # rows of a window from which rows are streamed
-    "stream winners": 4,
-    "stream winners low": 6,  # in planes of few rows
-    "stream sum": 8,
-    "step": 4,  # rows that a program reads before it writes
-    "step low": 2,  # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one by one
-    "rows low winners": 9,
-    "rows low packed": 13,
-    "rows ahead": 32,  # of a plane, from which the next step's rows are fetched
-    "taps ahead": 9,  # and of windows; of winners along two axes, all that are streamed
-    "registers": 112,  # of a lane, beside those that carry rows
-    "registers sink": 96,  # of a lane that streams down the depth
-    "registers half": 144,  # where winners of half floats are held
-    "segment": 8,  # rows of a program, as a multiple of the window's
-    "segment large": 9,  # of more than eight
-    "segment small": 14,  # rows of a program, where windows have up to three
-    "segment small inner": 28,
-    "depth sink": 5,  # taps along each of three axes up to which these are folded in one call
-    "depth sink winners": 3,
-    "rows sink": 4,  # rows of a program that streams down the depth
-    "rows sink max": 32,  # and registers for its planes
-    "rows sink winners": 16,
-    "rows sink sum": 64,
-    "segment sink": 13,  # planes of a program, as a multiple of the window's
-    "segment sink sum": 6,
-    "segment sink sum large": 7,  # of more than three
-    "sums rise": 24,  # that a lane carries which streams down the depth, backwards
-    "segment rise": 11,
-    "cells smooth": 48,  # cells of four bytes in registers
-    "cells smooth half": 16,
-    "back small": 4,  # rows of cells per program
-    "back inner": 1,
-    "back weights": 8,
-    "matches": 512,  # of cells with windows, in one step
-    "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
-    "matches deep": 27,
-    "matches cross": 25,  # from here on, one call goes along rows and then columns
-    "matches crossed": 100,  # up to here
-    "taps cross": 9,  # columns from which cotangents along these alone go so
-    "lanes cross": 8,  # lanes of a warp that only tell the others what they know, at most
-    "plane": 16,  # rows and columns up to which whole planes are held
-    "plane taps": 4,  # rows of a window from which that pays for values of any plane, and any type
-    "lanes planes": 32,  # of a program that has whole planes: one warp, in which numbers change threads without waiting
-    "lanes bins": 256,
-    "rows bins": 14,
-    "rows collect": 16,
-    "rows collect, overlapping": 8,
-    "fill": 1024,  # cells of four bytes that a program of whole planes fills at once
-    "chunks": 8,  # and how often
-    "tile max": 512,  # taps that a program of `reduce` reads at once
-    "tile sum": 1024,
-    "tile across": 2048,  # where neighbours in memory are of different windows
-    "taps across": 128,
-    "warps across": 8,
-    "taps max": 8,  # of one window, where windows are small
-    "taps sum": 32,
-    "taps large": 1024,
-    "unroll": 4,  # how often that is unrolled
-    "unroll across max": 1,
-    "unroll across": 2,
-}
-"""The numbers of the model, found by measuring one geometry of each kind on an H200; they are the same for all shapes."""
-SMALL = 16
-"""Taps of rows and columns up to which a smooth maximum holds all its cells."""
-LARGE = 32
-"""Taps from which a window that does not slide is reduced by many threads."""
+from .tuned import LARGE as LARGE
+from .tuned import LONGEST, TUNE
+from .tuned import SMALL as SMALL
 
 ACCUMULATOR = {torch.float64: tl.float64}
 COMPUTED = {torch.float64: torch.float64}
@@ -193,8 +96,11 @@ def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     return (block, min(block // 32, 4)) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
-def lanes_of(made: Plan, rows: int) -> int:
-    """Lanes per program: four in a thread where it has few rows of one plane, or where neighbours in memory are of the inner batch."""
+def lanes_of(made: Plan, rows: int, kind: str = "") -> int:
+    """Lanes per program: some in a thread where it has few rows of one plane, or where neighbours in memory are of the inner batch; one
+    warp's where maxima of more than three rows are held of low planes."""
+    if kind == "max" and taps_of(made.rows) > 3 and made.rows.size < TUNE["rows ahead"] and made.inner == 1:
+        return TUNE["lanes low"]
     small = plane_taps(made) <= TUNE["taps inner"]
     short = rows <= 2 and not made.depth
     return TUNE["lanes inner" if made.inner % 16 == 0 and small else "lanes short" if short else "lanes"]
@@ -329,6 +235,39 @@ def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | Non
     if kind in ("max", "sum") and rows.kernel < TUNE["plane taps"] and not large:
         return None
     return TUNE["lanes planes"] // max(high, across), high, across
+
+
+def narrow(made: Plan, kind: str, size: int) -> int:
+    """How many rows a lane has of narrow planes, whose windows move by one cell and are as many as the cells; 0 if rows are long, or
+    lie so that they begin where lines of the cache do."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    if made.depth or made.inner > 1 or made.steps[4] != 1 or not made.whole or rows.stride * columns.stride > 1:
+        return 0
+    short = columns.size <= TUNE["columns narrow"] and columns.size * size % 128 > 0
+    same = rows.length == rows.size and columns.length == columns.size
+    aligned = power_within(*made.steps[:2], made.steps[3], columns.size)
+    most = TUNE["taps narrow max" if kind == "max" else "taps narrow"]
+    few = min(rows.kernel, columns.kernel) > 1 and max(rows.kernel, columns.kernel) <= most
+    if not (short and same and few and aligned > 1):
+        return 0
+    per = power_within(rows.size, TUNE["rows narrow"])
+    heard = (-(-rows.before // per) - (-rows.after // per)) * columns.size // min(aligned, 16 // size, 4)
+    return per if rows.kernel - 1 <= 2 * per and heard <= TUNE["lanes narrow"] // 4 else 0
+
+
+def rows_held(made: Plan, kind: str, size: int, wide: int) -> int:
+    """Rows of windows that a program holds at most, where a lane has so many columns."""
+    rows: Any = made.rows
+    most = TUNE["rows small"]
+    if made.depth:
+        most = TUNE["rows deep"] if kind == "winners" else most
+    elif rows.stride >= rows.kernel > 1:
+        most = TUNE["rows apart"]
+    elif rows.kernel <= 3 and (rows.stride > 1 or made.columns.length < 32):
+        most = TUNE["rows few"]
+    held: int = (registers_for(made, kind, size) // wide - rows.kernel) // rows.stride + 1
+    return min(max(held, 1), most)
 
 
 def crossing(made: Plan, wide: int) -> tuple[int, int] | None:

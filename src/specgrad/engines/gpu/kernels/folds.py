@@ -1,13 +1,14 @@
 """How numbers in registers are folded: to sums, to maxima, or to maxima and the codes of their winners; and what may have gone wrong.
 
 Folds of windows that overlap double: windows of 2, 4, 8 …, of which two overlapping ones make a maximum and disjoint ones a sum; or they
-share what they have in common. Maxima are the hardware's where nobody asks for winners; winners of half floats go with their numbers in one integer.
+share what they have in common. Maxima are the hardware's where nobody asks for winners and it has some (it has none of doubles);
+winners of half floats go with their numbers in one integer.
 """
 
 import triton
 import triton.language as tl
 
-from .common import pieces
+from .common import NAMED, pieces
 
 
 @triton.jit
@@ -42,22 +43,60 @@ def unpacked(key):
 
 
 @triton.jit
-def lead(best, code, other, other_code, KIND: tl.constexpr):
-    """The sum or the greater of two, the first of equals; NaN only leads where no winners are asked. See `note` about zeros."""
-    if KIND == "winners":
-        better = other > best
-        return tl.where(better, other, best), tl.where(better, other_code, code)
-    if KIND == "sum":
-        return best + other, code
-    return tl.maximum(best, other, propagate_nan=tl.PropagateNan.ALL), code
+def overtaken(best, code, other, other_code):
+    """The greater of two and its code, the first of equals: a comparison and, if it holds, two sums with -0.0. Such a sum has the bits
+    of its number, also of a code taken for one; and there are twice as many units that add as there are that compare or select."""
+    return tl.inline_asm_elementwise(
+        "{ .reg .pred p; setp.gt.f32 p, $4, $2; mov.b32 $0, $2; mov.b32 $1, $3;"
+        "  @p add.f32 $0, $4, 0f80000000; @p add.f32 $1, $5, 0f80000000; }",
+        "=&f,=&f,f,f,f,f",
+        [best, code.to(tl.float32, bitcast=True), other, other_code.to(tl.float32, bitcast=True)],
+        (tl.float32, tl.float32),
+        is_pure=True,
+        pack=1,
+    )
 
 
 @triton.jit
-def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr):
-    """Fold numbers to COUNT windows of TAPS of them; codes know their place already."""
+def lead(best, code, other, other_code, KIND: tl.constexpr):
+    """The sum or the greater of two, the first of equals; NaN only leads where maxima are the hardware's. See `note` about zeros.
+
+    "rivals" are winners in kernels that compare more than they read.
+    """
+    if KIND == "sum":
+        found = best + other
+    elif KIND == "rivals" and NAMED:
+        found, number = overtaken(best, code, other, other_code)
+        code = number.to(tl.int32, bitcast=True)
+    elif KIND == "winners" or KIND == "rivals" or best.dtype == tl.float64:
+        better = other > best
+        found = tl.where(better, other, best)
+        code = tl.where(better, other_code, code)
+    else:
+        found = tl.maximum(best, other, propagate_nan=tl.PropagateNan.ALL)
+    return found, code
+
+
+@triton.jit
+def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr, SHARE: tl.constexpr = ""):  # fmt: skip
+    """Fold numbers to COUNT windows of TAPS of them; codes know their place already. SHARE "pairs": of 3 or 5, two windows and what
+    they have in common, which are fewer steps than doubling takes."""
     LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
     N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
-    if STRIDE == 1 and COUNT > 1:
+    PAIRS: tl.constexpr = SHARE == "pairs" and STRIDE == 1 and (TAPS == 3 or TAPS == 5)
+    DOUBLE: tl.constexpr = STRIDE == 1 and COUNT > 1 and not PAIRS
+    final_bests = ()
+    final_codes = ()
+    if PAIRS:
+        for o in tl.static_range(0, COUNT - 1, 2):
+            two, two_codes = slide_shared(part(bests, o, o + TAPS + 1), part(codes, o, o + TAPS + 1), 2, TAPS, KIND)
+            final_bests = final_bests + two
+            final_codes = final_codes + two_codes
+        if COUNT % 2:
+            best, code = run(bests, codes, COUNT - 1, COUNT - 1 + TAPS, KIND)
+            final_bests = final_bests + (best,)
+            final_codes = final_codes + (code,)
+    if DOUBLE:
         for level in tl.static_range(LEVELS):
             new_bests = ()
             new_codes = ()
@@ -67,19 +106,18 @@ def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl
                 new_codes = new_codes + (code,)
             bests = new_bests
             codes = new_codes
-    final_bests = ()
-    final_codes = ()
-    for o in tl.static_range(COUNT):
-        best = bests[o * STRIDE]
-        code = codes[o * STRIDE]
-        if STRIDE == 1 and COUNT > 1:
-            if TAPS > (1 << LEVELS):
-                best, code = lead(best, code, bests[o + TAPS - (1 << LEVELS)], codes[o + TAPS - (1 << LEVELS)], KIND)
-        else:
-            for j in tl.static_range(1, TAPS):
-                best, code = lead(best, code, bests[o * STRIDE + j], codes[o * STRIDE + j], KIND)
-        final_bests = final_bests + (best,)
-        final_codes = final_codes + (code,)
+    if not PAIRS:
+        for o in tl.static_range(COUNT):
+            best = bests[o * STRIDE]
+            code = codes[o * STRIDE]
+            if DOUBLE:
+                if TAPS > (1 << LEVELS):
+                    best, code = lead(best, code, bests[o + TAPS - (1 << LEVELS)], codes[o + TAPS - (1 << LEVELS)], KIND)  # fmt: skip
+            else:
+                for j in tl.static_range(1, TAPS):
+                    best, code = lead(best, code, bests[o * STRIDE + j], codes[o * STRIDE + j], KIND)
+            final_bests = final_bests + (best,)
+            final_codes = final_codes + (code,)
     return final_bests, final_codes
 
 
@@ -111,6 +149,15 @@ def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexp
                 total = total + sums[o * STRIDE + j]
             final = final + (total,)
     return final
+
+
+@triton.jit
+def part(rows, BEGIN: tl.constexpr, END: tl.constexpr):
+    """Some of a tuple."""
+    found = ()
+    for i in tl.static_range(BEGIN, END):
+        found = found + (rows[i],)
+    return found
 
 
 @triton.jit
@@ -170,22 +217,21 @@ def lowest(KIND: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.con
 def unnoted(x, KIND: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
     """What `note` begins with: a trace of the cells, and of the values."""
     COMPARED: tl.constexpr = x.dtype.element_ty.primitive_bitwidth == 16 or W == 1
-    BITS: tl.constexpr = tl.int64 if tl.float64 == ACC else tl.int32
-    TRACE: tl.constexpr = BITS if KIND == "max" else tl.int1 if COMPARED else ACC
+    TRACE: tl.constexpr = tl.int32 if KIND == "max" and tl.float32 == ACC else tl.int1 if COMPARED else ACC
     return tl.zeros((BLOCK,), TRACE), tl.full((BLOCK,), 1, ACC)
 
 
 @triton.jit
-def note(trace, cells, N: tl.constexpr, KIND: tl.constexpr):
+def note(trace, cells, N: tl.constexpr):
     """What tells that cells are to be visited again, one by one.
 
-    Where only values are asked, a -0.0, the lowest of all bits, since the hardware's maximum takes it for less than 0.0. Where winners
-    are, a NaN: it makes a sum NaN, which costs less than to compare; but of half floats two are compared at once, and of cells
-    that are read one by one the sum waits for each.
+    Where maxima are the hardware's, a -0.0, the lowest of all bits, since it takes that for less than 0.0. Where cells are compared, a
+    NaN: it makes a sum NaN, which costs less than to compare; but of half floats two are compared at once, and of cells that are
+    read one by one the sum waits for each.
     """
     for e in tl.static_range(N):
-        if KIND == "max":
-            trace = tl.minimum(trace, cells[e].to(trace.dtype, bitcast=True))
+        if trace.dtype == tl.int32:
+            trace = tl.minimum(trace, cells[e].to(tl.int32, bitcast=True))
         elif trace.dtype == tl.int1:
             trace = trace | (cells[e] != cells[e])
         else:
@@ -196,7 +242,7 @@ def note(trace, cells, N: tl.constexpr, KIND: tl.constexpr):
 @triton.jit
 def note_values(smallest, value, V: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr):
     """A -0.0 among the cells only matters where a maximum is 0."""
-    if KIND == "max":
+    if KIND == "max" and smallest.dtype == tl.float32:
         parts = pieces(value, V, BLOCK)
         for v in tl.static_range(V):
             smallest = tl.minimum(smallest, tl.abs(parts[v]))
@@ -204,10 +250,10 @@ def note_values(smallest, value, V: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.
 
 
 @triton.jit
-def doubtful(trace, smallest, KIND: tl.constexpr):
+def doubtful(trace, smallest):
     """Whether what was noted makes it necessary to go over a program's windows again."""
-    if KIND == "max":
-        doubt = (trace == (-1 << (trace.dtype.primitive_bitwidth - 1))) & (smallest == 0)
+    if trace.dtype == tl.int32:
+        doubt = (trace == -1 << 31) & (smallest == 0)
     else:
         doubt = trace if trace.dtype == tl.int1 else trace != trace
     return tl.max(doubt.to(tl.int32), 0) > 0

@@ -14,16 +14,7 @@ import triton
 import triton.language as tl
 
 from .common import both, edges, fetch, lane, read_line, stacked, write_line
-from .folds import filled
-
-
-@triton.jit
-def part(rows, BEGIN: tl.constexpr, END: tl.constexpr):
-    """Some of a tuple."""
-    found = ()
-    for i in tl.static_range(BEGIN, END):
-        found = found + (rows[i],)
-    return found
+from .folds import filled, part
 
 
 @triton.jit

@@ -133,32 +133,36 @@ def fold(
     """Maximum, winners or sum of windows that move by one cell; each has a real cell. Planes are held as ROWS × COLUMNS."""
     HIGH: tl.constexpr = PLANES * ROWS
     ACROSS: tl.constexpr = PLANES * COLUMNS
+    FOLD: tl.constexpr = "rivals" if KIND == "winners" and x.dtype.element_ty == tl.float32 else KIND
     planes, there = planes_of(outer, PLANES, WIDE)
     at, real = grid(outer_offset(planes, groups, step_outer, step_group), step_row, SIZE, COLUMN_SIZE, ROWS, COLUMNS)  # fmt: skip
     cells = lines(tl.load(x + at, mask=there & real, other=0).to(ACC), COLUMN_SIZE, COLUMNS, HIGH)
     trace, smallest = unnoted(x, KIND, 2, ACC, HIGH)
     codes = ()
     for e in tl.static_range(COLUMN_SIZE):
-        codes = codes + (tl.full((HIGH,), e, tl.int16),)
+        codes = codes + (tl.full((HIGH,), e, tl.int32),)
     if KIND != "sum":
-        trace = note(trace, cells, COLUMN_SIZE, KIND)
-    bests, codes = windows(cells, codes, COLUMN_SIZE, COLUMN_LENGTH, COLUMN_TAPS, COLUMN_BEFORE, KIND)
+        trace = note(trace, cells, COLUMN_SIZE)
+    bests, codes = windows(cells, codes, COLUMN_SIZE, COLUMN_LENGTH, COLUMN_TAPS, COLUMN_BEFORE, FOLD)
     bests = turned(bests, COLUMN_LENGTH, SIZE, PLANES, ROWS, COLUMNS)
     if KIND == "winners":
-        known = turned(codes, COLUMN_LENGTH, SIZE, PLANES, ROWS, COLUMNS)
+        narrow = ()
+        for o in tl.static_range(COLUMN_LENGTH):
+            narrow = narrow + (codes[o].to(tl.int16),)
+        known = turned(narrow, COLUMN_LENGTH, SIZE, PLANES, ROWS, COLUMNS)
         codes = ()
         for i in tl.static_range(SIZE):
             codes = codes + (known[i].to(tl.int32) + i * COLUMN_TAPS,)
     else:
         codes = filled(0, SIZE, ACROSS, tl.int32)
-    bests, codes = windows(bests, codes, SIZE, LENGTH, TAPS, BEFORE, KIND)
+    bests, codes = windows(bests, codes, SIZE, LENGTH, TAPS, BEFORE, FOLD)
     plane, column, inside = columns_of(outer, COLUMN_LENGTH, PLANES, COLUMNS, WIDE)
     target = plane * (LENGTH * COLUMN_LENGTH) + column
     again = False
     if KIND != "sum":
         if KIND == "max":
             smallest = tl.minimum(smallest, nearest(bests, LENGTH, ACROSS, ACC))
-        again = doubtful(trace, smallest, KIND)
+        again = doubtful(trace, smallest)
     if again:
         base = outer_offset(plane, groups, step_outer, step_group) + column - COLUMN_BEFORE
         row = tl.program_id(0) * 0 - BEFORE  # a number of the device

@@ -46,9 +46,9 @@ def fold_columns(
     BLOCK: tl.constexpr, ACC: tl.constexpr, SHARE: tl.constexpr,
 ):  # fmt: skip
     """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on; and
-    the trace of the cells. SHARE: whether folds may wait for each other, as cells do that come one by one."""
+    the trace of the cells. SHARE: "all" if folds may wait for each other, as cells do that come one by one; "pairs" if two may."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    SHARED: tl.constexpr = (SHARE or W == 1) and COLUMN_STRIDE == 1 and COLUMN_TAPS > 3 and V <= COLUMN_TAPS
+    SHARED: tl.constexpr = (SHARE == "all" or W == 1) and COLUMN_STRIDE == 1 and COLUMN_TAPS > 3 and V <= COLUMN_TAPS
     codes = ()
     if KIND == "sum":
         cells = read_line(x, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, ACC)
@@ -59,7 +59,7 @@ def fold_columns(
         found = stacked(sums, V, BLOCK)
     else:
         cells = read_line(x, step, real, allowed, float("-inf"), LEAD, CELLS, W, BLOCK, ACC)
-        trace = note(trace, cells, CELLS, KIND)
+        trace = note(trace, cells, CELLS)
         if LOW:
             known = read_line(low, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, tl.int32)
             for e in tl.static_range(CELLS):
@@ -75,10 +75,10 @@ def fold_columns(
         if SHARED:
             bests, codes = slide_shared(cells, codes, V, COLUMN_TAPS, KIND)
         else:
-            bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND)
+            bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND, SHARE)
         found = stacked(bests, V, BLOCK)
     code = tl.zeros((BLOCK, V), tl.int32)
-    if KIND == "winners":
+    if KIND == "winners" or KIND == "rivals":
         code = stacked(codes, V, BLOCK)
     return found, code, trace
 
@@ -286,7 +286,7 @@ def fold(
                 new_sums = new_sums + (bests_all[o] + sums[o] if DEEP else sums[o],)
             bests_all = new_sums
         else:
-            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND)
+            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND, SHARE)
             if DEEP:
                 new_bests = ()
                 new_codes = ()
@@ -313,7 +313,7 @@ def fold(
     if KIND != "sum":
         for o in tl.static_range(ROWS):
             smallest = note_values(smallest, bests_all[o], V, KIND, BLOCK)
-        again = doubtful(trace, smallest, KIND)
+        again = doubtful(trace, smallest)
     if again:
         retrace(x, low, y, kept, depths, base, place, step_out, column, inner, inside, depth, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, DEEP, LOW, ACC, BLOCK)  # fmt: skip
     else:

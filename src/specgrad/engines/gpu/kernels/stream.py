@@ -139,7 +139,7 @@ def slide(
             source = base + source * step_row
             if W > 1:
                 source = source * W
-            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, AHEAD and KIND != "packed")  # fmt: skip
+            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, "all" if AHEAD and KIND != "packed" else "")  # fmt: skip
             if KIND == "packed":
                 best = best - (line - row) * (LOW_TAPS * 2)
             elif KIND == "winners":
@@ -154,7 +154,7 @@ def slide(
             smallest = note_values(smallest, ends[u], V, KIND, BLOCK)
             finish(y, kept, ends[u], won[u], o * LOW_TAPS, target, taps, row + o, present, column, inner, rows, rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
     if KIND != "sum":  # noqa: SIM102 - known when compiled
-        if doubtful(trace, smallest, KIND):
+        if doubtful(trace, smallest):
             retrace(x, low, y, kept, depths, base, place + (TAPS - 1 - skipped) * step_out, step_out, column, inner, inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False, LOW, ACC, BLOCK)  # fmt: skip
 
 

@@ -31,6 +31,8 @@ def sink(
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     PLANE: tl.constexpr = TAPS * LOW_TAPS
+    FOLD: tl.constexpr = "rivals" if KIND == "winners" and tl.float32 == ACC else KIND
+    SHARE: tl.constexpr = "pairs" if FOLD == "rivals" else "all" if KIND == "max" else ""
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE, EVEN)  # fmt: skip
     segment = program // row_blocks
     row_out = (program - segment * row_blocks) * ROWS
@@ -77,13 +79,13 @@ def sink(
             if W > 1:
                 line = line * W
             allowed = (row + i >= 0) & (row + i < rows) & real
-            best, code, trace = fold_columns(x + line, low, step_column, real_columns, allowed, i, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, KIND == "max")  # fmt: skip
+            best, code, trace = fold_columns(x + line, low, step_column, real_columns, allowed, i, trace, LOW_TAPS, FOLD, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
             bests = bests + (best,)
             codes = codes + (code,)
         if KIND == "sum":
             bests = slide_sum(bests, ROWS, TAPS, STRIDE)
         else:
-            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND)
+            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, FOLD, SHARE)
         o = d - (DEPTH_TAPS - 1)
         depth_first, depth_last, depth_existing = tap_range(depth + o, depths, depths_after, DEPTH_TAPS, 1)
         there = (o >= 0) & (depth_out + o < depths_out)
@@ -98,7 +100,7 @@ def sink(
             code = codes[r]
             if KIND == "winners":
                 code = code + d * PLANE
-            ends, won, own, own_codes = advance(own, own_codes, (bests[r],), (code,), DEPTH_TAPS, 1, KIND)
+            ends, won, own, own_codes = advance(own, own_codes, (bests[r],), (code,), DEPTH_TAPS, 1, FOLD)
             for i in tl.static_range(DEPTH_TAPS - 1):
                 next_carried = next_carried + (own[i],)
                 next_codes = next_codes + (own_codes[i],)
@@ -109,7 +111,7 @@ def sink(
         carried = next_carried
         carried_codes = next_codes
     if KIND != "sum":  # noqa: SIM102 - known when compiled
-        if doubtful(trace, smallest, KIND):
+        if doubtful(trace, smallest):
             for o in range(per):
                 exists = inside & (depth_out + o < depths_out)
                 retrace(x, low, y, kept, depths_table, base, place + o * rows_out * step_out, step_out, column, inner, exists, tl.minimum(depth_out + o, depths_out - 1), row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, True, LOW, ACC, BLOCK)  # fmt: skip

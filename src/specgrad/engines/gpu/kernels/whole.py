@@ -58,6 +58,7 @@ def walk(
         best = tl.full((OUTPUTS, BLOCK), float("-inf") if KIND != "sum" else 0, ACC)
         code = tl.zeros((OUTPUTS, BLOCK), tl.int32)
     mixed = tl.zeros_like(best)
+    ONCE: tl.constexpr = "" if ACROSS else "evict_first"
     for begin in tl.range(0, depth_taps * plane_taps, BLOCK, loop_unroll_factor=UNROLL):
         tap = begin + tl.arange(0, BLOCK)
         if PLANE:
@@ -81,9 +82,9 @@ def walk(
             real = real & (offset >= 0)
             place = place + tl.maximum(offset, 0)
         if KIND == "sum":
-            best += tl.load(x + place, mask=real, other=0).to(ACC)
+            best += tl.load(x + place, mask=real, other=0, eviction_policy=ONCE).to(ACC)
         else:
-            cell = tl.load(x + place, mask=real, other=float("-inf")).to(ACC)
+            cell = tl.load(x + place, mask=real, other=float("-inf"), eviction_policy=ONCE).to(ACC)
             if KIND == "max":
                 best = greatest(best, cell)
             else:
