@@ -163,7 +163,7 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
         "ROWS": per,
         "STRIDE": rows.stride,
-        "SHARE": "all" if kind == "winners" else "pairs",
+        "SHARE": "all" if kind == "winners" else "pairs" if rows.kernel <= 3 or x.element_size() >= 4 else "",
         "NEED": sum(1 << i for i in used),
         "SIZE": rows.size if alone else 0,
         "BEFORE": rows.before if blocks == 1 else 0,
