@@ -78,8 +78,8 @@ def calls():
     yield sg.MaxPool((17, 4), stride=1, padding=(8, 2)), (2, 18, 24), half
     yield sg.MaxPool((7, 7), stride=1, padding=3), (2, 7, 24), single
     yield sg.MaxPool((11, 12), stride=1, padding=5), (2, 33, 24), single
-    yield sg.MaxPool((6, 2), stride=1, padding=1), (2, 7, 7), double
-    yield sg.MaxPool((5, 5), stride=1, padding=2), (2, 8, 20), single
+    yield sg.MaxPool((2, 2)), (2, 4, 4), double
+    yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 20), single
 
 
 def main():
