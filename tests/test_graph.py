@@ -67,6 +67,26 @@ def test_nests_become_one_input_per_leaf():
     assert (loss, x.shape) == (32, (4, 3))
 
 
+def test_keys_of_a_nest_come_in_any_order():
+    one, ten = np.ones(3), np.full(3, 10.0)
+    graph = sg.trace(lambda x, p: sg.sum(p["a"] * 2 + p["b"][0] + x), (3,), {"a": (3,), "b": [(3,)]})
+    asked = {"b": [ten], "a": one}
+    assert graph.forward(one, asked) == graph.compile()(one, asked) == graph.forward(one, one, ten) == 39
+    assert graph.jvp((one, asked), (0 * one, {"b": [one], "a": ten}))[1] == 63
+    wrong = r"forward: input p\['a'\]=.*: is not in the nest under its name; give a nest with the keys that were traced, or arrays"
+    with pytest.raises(ShapeError, match=wrong):
+        graph.forward(one, {"b": [ten], "c": one})
+
+
+def test_what_is_done_to_a_constant_later_is_not_part_of_the_graph():
+    weight, x = np.ones(3), np.arange(3.0)
+    graph = sg.trace(lambda x: sg.sum(x * weight) + sg.sum(x * weight), (3,))
+    program = graph.compile()
+    weight[:] = 100
+    assert graph.forward(x) == program(x) == program.value_and_grad(x)[0] == 6
+    assert len([node for node in program.graph.nodes if node.op is None]) == 2  # x, and the weight once
+
+
 def test_derivatives_are_graphs_with_structural_zeros():
     graph = sg.trace(lambda x, y: (sg.max_pool(sg.relu(x), (2,)), sg.detach(y)), (4,), (3,))
     pushed = transform.jvp(graph)

@@ -292,6 +292,7 @@ def refusals():
         (lambda: graph.compile("float33"), ArgumentError, "compile: dtype='float33': is not a dtype of NumPy; write e.g. np.float32, or object for exact scalars"),
         (lambda: graph.compile(np.int64), ScalarError, "node cross_entropy_2: cross_entropy: logits=int64 array of shape (2, 3): integers do not divide; cast first, e.g. x.astype(np.float64)"),
         (lambda: graph.compile(bool), ScalarError, "node cross_entropy_2: cross_entropy: logits=bool array of shape (2, 3): bool is not a scalar specgrad takes; cast to a number first, e.g. x.astype(np.float64)"),
+        (lambda: sg.trace(lambda x: x * sg.Dual(w, w), (3,)).compile(), ScalarError, "compile: constant_1=Dual of shape (3,): does not mix with float64; make the constant of the program's dtype"),
         (lambda: program(x.astype(np.float32), y, out=out), ScalarError, "program: input a=float32 array of shape (2, 3): this program takes float64; cast it, or compile the graph for float32"),
         (lambda: program(sg.Dual(x, x), y, out=out), ScalarError, "program: input a=Dual of shape (2, 3): this program takes float64; give a NumPy array"),
         (lambda: program(sg.Tape().leaf(x, "v"), y, out=out), ScalarError, "program: input a=Var 'v' of shape (2, 3): this program takes float64; give a NumPy array"),

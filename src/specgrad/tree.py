@@ -20,6 +20,11 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, tree
 
 
+def has_keys(tree: Any) -> bool:
+    """Whether some of its leaves are known by keys, whose order means nothing."""
+    return isinstance(tree, dict) or (isinstance(tree, list | tuple) and any(map(has_keys, tree)))
+
+
 def rebuild(tree: Any, fill: Iterator[Any]) -> Any:
     """The nest of `tree` around other leaves, taken in order."""
     if isinstance(tree, dict):

@@ -6,7 +6,8 @@ by what all of them offer. Where only a number is written (the seed of a gradien
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,9 @@ class Graph(Level):
         if lengths not in ((), tuple(array.shape)):
             rule, remedy = "an array has a shape of its own", "leave it out, or give a number"
             raise refusal(ArgumentError, "constant", "shape", shape, rule, remedy)
+        if isinstance(array, np.ndarray) and array.flags.writeable:  # what is done to it later is not part of the graph
+            array = array.copy()
+            array.flags.writeable = False
         return self._add(name, tuple(array.shape), constant=array)
 
     @staticmethod
@@ -207,7 +211,8 @@ class Graph(Level):
                 kind = "differentiable" if node.differentiable else ""
                 lines.append(f"{node.name} = input({kind}): {node.shape}")
             elif node.op is None:
-                shown = node.constant if is_number(node.constant) else f"array({node.constant.dtype})"
+                array = f"array({getattr(node.constant, 'dtype', type(node.constant).__name__)})"
+                shown = node.constant if is_number(node.constant) else array
                 lines.append(f"{node.name} = {shown}: {node.shape}")
             else:
                 operands = ", ".join(self.nodes[place].name for place in node.operands)
@@ -263,12 +268,13 @@ def unused(graph: Graph, name: str) -> str:
 
 
 def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int], xs: Sequence[Any]) -> list[Any]:
-    """One array or Var per wanted node, refused unless it has the node's shape."""
+    """One array or Var per wanted node, refused unless it has the node's shape; those of a dict by their keys."""
     flat = [leaf for _, leaf in tree.leaves(tuple(xs))]
     if len(flat) != len(wanted):
         rule = f"{len(wanted)} are needed: " + ", ".join(node.name for node in wanted)
         raise refusal(ShapeError, name, f"{what}s", len(flat), rule, "give one array for each (a list is a nest)")
-    found = []
+    found, rest = [], iter(wanted)
+    flat = [leaf for x in xs for leaf in _in_order(name, what, rest, x)]
     for node, value in zip(wanted, flat, strict=True):
         argument = f"{what} {node.name}"
         if shape_of(name, argument, value) != node.shape:
@@ -277,6 +283,20 @@ def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int]
         convert = as_indices if node.place in indices else as_operand
         found.append(value if dispatch.is_var(value) else convert(name, argument, value))
     return found
+
+
+def _in_order(name: str, what: str, rest: Iterator[Node], given: Any) -> list[Any]:
+    """The leaves of one argument in the order of the next nodes, which are named by their paths; keys may come in any order."""
+    leaves = dict(tree.leaves(given))
+    nodes = list(itertools.islice(rest, len(leaves)))
+    if not tree.has_keys(given):
+        return list(leaves.values())
+    paths = ["".join(node.name.partition("[")[1:]) for node in nodes]
+    for node, path in zip(nodes, paths, strict=True):
+        if path not in leaves:
+            rule, remedy = "is not in the nest under its name", "give a nest with the keys that were traced, or arrays"
+            raise refusal(ShapeError, name, f"{what} {node.name}", given, rule, remedy)
+    return [leaves[path] for path in paths]
 
 
 def interpret(graph: Graph, given: Sequence[Any]) -> list[Any]:

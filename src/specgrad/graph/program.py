@@ -104,7 +104,7 @@ class Program:
             return like(np.zeros((), self.dtype), node.constant, node.shape)
         if self.dtype == object:
             return node.constant
-        if not np.can_cast(node.constant.dtype, self.dtype, "same_kind"):
+        if not isinstance(node.constant, np.ndarray) or not np.can_cast(node.constant.dtype, self.dtype, "same_kind"):
             rule, remedy = f"does not mix with {self.dtype}", "make the constant of the program's dtype"
             raise refusal(ScalarError, "compile", node.name, node.constant, rule, remedy)
         return node.constant.astype(self.dtype)

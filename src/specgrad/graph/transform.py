@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dispatch
 from ..arithmetic import is_number, total
 from ..errors import ShapeError, refusal
@@ -134,6 +136,8 @@ def _meaning(node: Node, values: dict[int, GraphVar]) -> Any:
         return node.op, repr(node.op), tuple(values[place].place for place in node.operands)
     if is_number(node.constant):
         return type(node.constant), repr(node.constant), node.shape
+    if isinstance(node.constant, np.ndarray) and node.constant.dtype != object:
+        return str(node.constant.dtype), node.shape, node.constant.tobytes()
     return "constant", id(node.constant)
 
 
