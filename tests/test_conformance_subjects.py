@@ -140,6 +140,49 @@ def test_a_convention_that_nobody_knows_is_misuse(tmp_path):
     assert "split tie is no convention; choose from" in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("conventions = 'split ties'", "conventions must be a tuple of names, not 'split ties'"),
+        ("conventions = None", "conventions must be a tuple of names, not None"),
+        ("name = property(lambda self: 1 // 0)", "importing it raised ZeroDivisionError: integer division"),
+    ],
+)
+def test_a_subject_made_wrongly_is_misuse(tmp_path, body, told):
+    place = tmp_path / "made_wrongly.py"
+    place.write_text(
+        f"class Own:\n    name, forward = 'own', lambda self, op, inputs: 0\n    {body}\n", encoding="utf-8"
+    )
+    with pytest.raises(BadSubject, match=told):
+        load(f"{place}:Own")
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("has no words")
+
+
+def test_whatever_a_subject_does_to_its_arrays_or_raises_it_is_judged():
+    class Rough:
+        name = "rough"
+
+        def forward(self, op, inputs):
+            y = op(*inputs)
+            inputs[0][...] = 7
+            inputs[0].flags.writeable = False
+            inputs[0].shape = (-1,)
+            return y
+
+        def vjp(self, op, inputs, cotangent):
+            raise Mute
+
+    case = Case(MaxPool((2,)), (np.array([[1.0, 2.0]]),), (np.ones((1, 2)),), np.ones((1, 1)))
+    trial = Trial(Rough(), case)
+    assert (trial.forward().tolist(), trial.modified, case.operands[0].tolist()) == ([[2]], ["forward"], [[1, 2]])
+    with pytest.raises(Refused, match=r"^Mute: no message$"):
+        trial.vjp()
+
+
 def test_a_subject_that_offers_nothing_is_misuse_and_not_a_pass(tmp_path):
     place = tmp_path / "idle.py"
     place.write_text(

@@ -95,6 +95,17 @@ def test_vmap_in_any_place_of_the_axis_and_nested(op):
     )
 
 
+@pytest.mark.parametrize(
+    "op", [sg.MaxPool((2, 2)), sg.AvgPool((2, 2)), sg.SmoothMaxPool((2, 2), beta=2)], ids=lambda op: op.name
+)
+def test_vmap_over_batches_of_images_in_either_layout(op):
+    images = sample(3, 2, 3, 4, 4)  # of which a mapped function sees four axes, whose layout torch does not tell it
+    for x in (images, images.movedim(2, -1).contiguous().movedim(-1, 2)):
+        nearly(func.vmap(op)(x), torch.stack([op(t) for t in images]))
+        nearly(func.vmap(func.grad(bent(op)), in_dims=1)(x.movedim(0, 1)), func.grad(bent(op))(images))
+        nearly(func.jacfwd(op)(x[0]), func.jacrev(op)(images[0]))
+
+
 @every
 def test_no_tangent_is_silently_zero(op):
     """By every door: dual numbers, torch.func, and the operators themselves as an exported program calls them."""

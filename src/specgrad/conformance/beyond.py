@@ -15,7 +15,7 @@ import numpy as np
 from ..ops import MaxPool
 from .cases import Case
 from .judge import Outcome
-from .subject import NotOffered
+from .subject import NotOffered, words_of
 from .trial import Refused
 
 Array = np.ndarray[Any, Any]
@@ -64,9 +64,9 @@ def far(subject: Any, limit: int = LIMIT) -> Outcome:
     except (NotOffered, MemoryError):
         raise
     except NotImplementedError as error:
-        raise NotOffered(str(error)) from error
+        raise NotOffered(words_of(error)) from error
     except Exception as error:
-        raise Refused("forward", f"{type(error).__name__}: {str(error)[:200]}") from error
+        raise Refused("forward", f"{type(error).__name__}: {words_of(error)[:200]}") from error
     if got.shape != expected.shape:
         words = f"the value of {x.size} cells has shape {got.shape}, not {expected.shape}"
         return Outcome(np.inf, words=words, part="beyond", expected=expected.shape, got=got.shape)

@@ -48,16 +48,29 @@ def load(place: str) -> Any:
         found = getattr(module, name, None)
         if isinstance(found, type) or (callable(found) and not hasattr(found, "forward")):
             found = found()
+        if found is None:
+            raise BadSubject(f"{place!r}: {module_name} has no {name}")
+        forward, called = getattr(found, "forward", None), getattr(found, "name", None)
+        conventions = getattr(found, "conventions", ())
+    except BadSubject:
+        raise
     except (Exception, SystemExit) as error:
-        raise BadSubject(f"{place!r}: importing it raised {type(error).__name__}: {error}") from error
-    if found is None:
-        raise BadSubject(f"{place!r}: {module_name} has no {name}")
-    if not callable(getattr(found, "forward", None)):
+        raise BadSubject(f"{place!r}: importing it raised {type(error).__name__}: {words_of(error)}") from error
+    if not callable(forward):
         raise BadSubject(f"{place!r}: a subject needs a method forward(op, inputs)")
-    called = getattr(found, "name", None)
     if not isinstance(called, str) or not called.strip():
         raise BadSubject(f"{place!r}: a subject needs a name")
+    if not isinstance(conventions, tuple | list | set | frozenset):
+        raise BadSubject(f"{place!r}: conventions must be a tuple of names, not {conventions!r}")
     return found
+
+
+def words_of(error: BaseException) -> str:
+    """The first line of an error's message; an error may be too broken to have one."""
+    try:
+        return (str(error).strip() or "no message").splitlines()[0]
+    except Exception:
+        return "no message"
 
 
 def _from_here(name: str) -> Any:

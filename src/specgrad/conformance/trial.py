@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import tree
 from .answers import Answers
 from .cases import Case
 from .judge import same_bits
-from .subject import NotOffered
+from .subject import NotOffered, words_of
 
 Array = np.ndarray[Any, Any]
 
@@ -76,25 +77,23 @@ class Trial:
         function: Callable[..., Any] | None = getattr(self.subject, method, None)
         if function is None:
             raise NotOffered(f"no {method}")
-        given = [
-            *self.case.operands,
-            *(a for group in arguments for a in (group if isinstance(group, tuple) else (group,))),
-        ]
+        case = [self.case.operands, *arguments]
+        given = [array for _, array in tree.leaves(case)]
+        shown = tree.map_leaves(np.ndarray.view, case)  # shapes and flags of views are the subject's to change
         before = [a.copy(order="K") for a in given]
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                result = function(self.case.op, self.case.operands, *arguments)
+                result = function(self.case.op, *shown)
                 return self._arrays(method, result) if method in ("vjp", "second") else _array(method, result)
         except (NotOffered, Refused):
             raise
         except NotImplementedError as error:  # Python's own way of saying so
-            raise NotOffered(str(error)) from error
+            raise NotOffered(words_of(error)) from error
         except (Exception, SystemExit) as error:
             if self.case.operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16: nobody has to
                 raise NotOffered(self.case.operands[0].dtype.name) from error
-            first = (str(error).strip() or "no message").splitlines()[0]
-            raise Refused(method, f"{type(error).__name__}: {first[:200]}") from error
+            raise Refused(method, f"{type(error).__name__}: {words_of(error)[:200]}") from error
         finally:
             for array, copy in zip(given, before, strict=True):
                 if not same_bits(array, copy):
@@ -116,8 +115,8 @@ def _array(method: str, result: Any) -> Array:
     try:
         made: Array = np.array(result)
     except Exception as error:
-        words = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise Refused(method, f"{method} returned {type(result).__name__}, which is no array: {words}") from error
+        words = f"{method} returned {type(result).__name__}, which is no array: {words_of(error)}"
+        raise Refused(method, words) from error
     if made.dtype.kind not in "biuf" and made.dtype.name != "bfloat16":
         raise Refused(method, f"{method} returned {type(result).__name__} of {made.dtype}, not of real numbers")
     return made

@@ -35,9 +35,14 @@ NUMPY = {torch.float32, torch.float64, torch.float16, torch.uint8, torch.int8, t
 
 
 def last_axes(x: Tensor) -> int:
-    """The number of axes of a tensor whose channels are stored last, and 0 for any other."""
+    """The number of axes of a tensor whose channels are stored last, and 0 for any other and for one that vmap maps over."""
+    if x.ndim not in (4, 5) or x.is_contiguous():
+        return 0
     form = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
-    return x.ndim if x.ndim in (4, 5) and x.is_contiguous(memory_format=form) and not x.is_contiguous() else 0
+    try:
+        return x.ndim if x.is_contiguous(memory_format=form) else 0
+    except RuntimeError:  # torch does not say inside vmap, where the mapped axis comes first in any case
+        return 0
 
 
 def layout(shape: Shape, channels_last: int) -> torch.memory_format:
