@@ -48,7 +48,16 @@ def test_a_module_is_torchs_in_all_but_speed(theirs):
 def test_every_pooling_module_of_torch_has_its_own():
     pools = {n for n in dir(nn) if "Pool" in n and not n.startswith("Fractional") and "Unpool" not in n}
     assert {kind.__name__ for kind in REPLACES} == pools
-    assert all(getattr(st, name).__mro__[2] is getattr(nn, name) for name in pools)
+    assert all(getattr(st, name).__bases__[1] is getattr(nn, name) for name in pools)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_accelerated_model_is_scripted_with_torchs_own_pooling():
+    net = nn.Sequential(nn.MaxPool2d(3, 2, 1), nn.AdaptiveAvgPool2d(2))
+    x = torch.randn(2, 3, 9, 9)
+    expected = net(x)
+    st.accelerate(net, verbose=False)
+    assert torch.equal(torch.jit.script(net)(x), expected)
 
 
 def test_modules_that_torch_has_not():

@@ -156,6 +156,7 @@ MESSAGES = [
     (lambda x: sg.max_pool(x.to(torch.float8_e4m3fn), (2, 2)), "x=torch.float8_e4m3fn array of shape (4, 4): torch.float8_e4m3fn is not a scalar specgrad takes"),
     (lambda x: sg.sum(x > 0), "sum: x=torch.bool array of shape (4, 4): torch.bool is not a scalar specgrad takes; cast to a number first"),
     (lambda x: sg.mean(x.long()), "mean: x=torch.int64 array of shape (4, 4): integers do not divide; cast first, e.g. x.double()"),
+    (lambda x: sg.max_pool(x.to(torch.uint16), (2, 2)), "max_pool: x=torch.uint16 array of shape (4, 4): torch.uint16 is not a scalar specgrad takes"),
     (lambda x: sg.relu(x + 0j), "relu: x=torch.complex64 array of shape (4, 4): complex numbers have no order"),
     (lambda x: sg.cross_entropy(x, torch.tensor([0, 1, 2, 4])), "cross_entropy: labels=4: is not one of 4 classes; write labels from 0 to 3"),
     (lambda x: sg.cross_entropy(x, torch.tensor([0, 1, 2, -100])), "cross_entropy: labels=-100: is not one of 4 classes"),

@@ -17,6 +17,7 @@ from .base import Cells, Family, Mask, Number, unlike
 from .floats import LACKS
 
 _HALVES = (torch.float16, torch.bfloat16)
+_BARE = (torch.bool, torch.uint16, torch.uint32, torch.uint64)  # torch stores them and computes with none
 _INTEGERS = {"division": (LACKS["i"]["division"][0], "cast first, e.g. x.double()")}
 
 
@@ -116,7 +117,8 @@ class Tensors(Family):
 def family_of(name: str, arguments: Sequence[str], operands: Sequence[Any]) -> Family:
     """The family of the first tensor among these operands; the others must fit it."""
     first = next(operand for operand in operands if isinstance(operand, torch.Tensor))
-    if first.dtype is torch.bool or first.is_quantized or (first.is_floating_point() and first.dtype.itemsize < 2):
+    narrow = first.is_floating_point() and first.dtype.itemsize < 2
+    if first.dtype in _BARE or first.is_quantized or narrow:
         rule, remedy = f"{first.dtype} is not a scalar specgrad takes", "cast to a number first, e.g. x.float()"
         raise refusal(ScalarError, name, arguments[0], first, rule, remedy)
     return Tensors(first.dtype, first.device)

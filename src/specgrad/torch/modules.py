@@ -6,6 +6,7 @@ but a learnable beta has state.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar
 
 import torch
@@ -16,9 +17,17 @@ from ..arguments import Ints, Padding, temperature
 from . import functional
 
 
-class _Max:
+class _Ours:
     _pool: ClassVar[Any]
 
+    def __prepare_scriptable__(self) -> Any:
+        """What torch.jit.script reads instead, since it cannot read our functions: torch's own module."""
+        theirs = copy.copy(self)
+        theirs.__class__ = type(self).__bases__[1]
+        return theirs
+
+
+class _Max(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
         return self._pool(
             input,
@@ -49,9 +58,7 @@ class MaxPool3d(_Max, nn.MaxPool3d):
     _pool = staticmethod(functional.max_pool3d)
 
 
-class _Avg:
-    _pool: ClassVar[Any]
-
+class _Avg(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
         words = {"divisor_override": self.divisor_override} if hasattr(self, "divisor_override") else {}
         return self._pool(
@@ -77,9 +84,7 @@ class AvgPool3d(_Avg, nn.AvgPool3d):
     _pool = staticmethod(functional.avg_pool3d)
 
 
-class _AdaptiveMax:
-    _pool: ClassVar[Any]
-
+class _AdaptiveMax(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
         return self._pool(input, self.output_size, self.return_indices)
 
@@ -102,9 +107,7 @@ class AdaptiveMaxPool3d(_AdaptiveMax, nn.AdaptiveMaxPool3d):
     _pool = staticmethod(functional.adaptive_max_pool3d)
 
 
-class _AdaptiveAvg:
-    _pool: ClassVar[Any]
-
+class _AdaptiveAvg(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
         return self._pool(input, self.output_size)
 
@@ -127,9 +130,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvg, nn.AdaptiveAvgPool3d):
     _pool = staticmethod(functional.adaptive_avg_pool3d)
 
 
-class _Power:
-    _pool: ClassVar[Any]
-
+class _Power(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
         return self._pool(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
@@ -306,7 +307,7 @@ class GlobalMaxPool(_Described):
 
 
 REPLACES: dict[type[nn.Module], type[nn.Module]] = {
-    kind.__mro__[2]: kind  # (ours, how it is called, torch's)
+    kind.__bases__[1]: kind  # (how it is called, torch's)
     for kind in (
         MaxPool1d, MaxPool2d, MaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
         AdaptiveMaxPool3d, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, LPPool1d, LPPool2d, LPPool3d,
