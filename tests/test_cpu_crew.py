@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import specgrad as sg
+from specgrad import threads
 from specgrad.engines.cpu import together as crew
 from specgrad.engines.cpu.kernels.compiling import compiled
 from specgrad.engines.cpu.kernels.crew import disband, enlist, part_of, take
@@ -33,9 +34,9 @@ def met(monkeypatch):
     """Run `meet` on two tasks; who took them, and what was said."""
     kernel = crew.kernel
 
-    def call(threads, pause=100_000, speaker=-1):
+    def call(count, pause=100_000, speaker=-1):
         turns, room = np.full(4, -1), ("meeting", 2, np.dtype(np.float64))
-        with sg.num_threads(threads):
+        with sg.num_threads(count):
             said = crew.together("meet", (turns, pause, speaker), np.zeros((4, 2), np.int64), room)
         return set(turns.tolist()), said
 
@@ -95,3 +96,15 @@ def test_a_crew_that_is_dismissed_goes_and_its_callers_work_alone(met, monkeypat
     crew._crew.dismiss()
     assert not any(member.is_alive() for member in members)
     assert met(3)[0] == {0}
+
+
+@pytest.mark.parametrize("native", [crew.NATIVE, False])
+def test_where_the_system_gives_no_threads_the_caller_works_alone(met, native, monkeypatch):
+    def none(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(crew, "NATIVE", native)
+    monkeypatch.setattr(crew, "_crew", crew.Crew())
+    monkeypatch.setattr(threads, "_helpers", 0)
+    monkeypatch.setattr(threading.Thread, "start", none)
+    assert met(3, pause=2)[0] == {0}

@@ -1,11 +1,14 @@
 """`specgrad explain`: windows, values and slopes, drawn from actual numbers."""
 
+import io
+import sys
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from specgrad import GlobalMaxPool, MaxPool
-from specgrad.cli import app
+from specgrad.cli import app, main
 from specgrad.conformance.cases import Case
 from specgrad.conformance.drawing import as_text, picture
 from specgrad.conformance.telling import directed, row
@@ -95,3 +98,13 @@ def test_pictures_mark_padding_window_and_winner():
     text = as_text(picture(case, (0, 0, 0)))
     assert "[·] [4*]  [1]   7    ·" in text
     assert picture(Case(GlobalMaxPool(0), (np.ones(2, np.float32),), (), np.ones(2)), (0,)) is None
+
+
+def test_output_may_go_where_not_all_letters_are_known(monkeypatch):
+    plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", plain)
+    monkeypatch.setattr(sys, "argv", ["specgrad", "explain", "AvgPool", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    plain.flush()
+    assert (ended.value.code, "Usage" in plain.buffer.getvalue().decode("ascii")) == (0, True)

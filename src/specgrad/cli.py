@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -74,5 +75,8 @@ def warmup() -> None:
 
 
 def main() -> None:
-    """The entry point of the `specgrad` command."""
+    """The entry point of the `specgrad` command; where its output goes need not know all of its letters."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app()

@@ -28,8 +28,7 @@ _helpers = 0
 
 
 def _available() -> int:
-    if VARIABLE in os.environ:
-        word = os.environ[VARIABLE]
+    if word := os.environ.get(VARIABLE):
         return arguments.integer(VARIABLE, "value", int(word) if word.strip().isdigit() else word, 1)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -84,9 +83,10 @@ def share(work: Callable[[], Any], parts: int) -> bool:
     """Call `work` here and on up to as many other threads as there are parts for; each call takes parts until none is left. Whether any
     call returned something true."""
     helpers = min(get_num_threads(), parts) - 1
+    if helpers > _helpers:
+        helpers = _hired(helpers)
     if helpers < 1:
         return bool(work())
-    _hire(helpers)
     call = Call(work, helpers - 1)
     _calls.put(call)
     try:
@@ -140,14 +140,17 @@ class Call:
             self.done.acquire()
 
 
-def _hire(helpers: int) -> None:
-    """Let there be so many threads that wait for calls."""
+def _hired(helpers: int) -> int:
+    """Let there be so many threads that wait for calls, or as many as the system gives."""
     global _helpers
-    if _helpers < helpers:
-        with _lock:
-            while _helpers < helpers:
+    with _lock:
+        while _helpers < helpers:
+            try:
                 threading.Thread(target=_serve, args=(_calls,), daemon=True, name=f"specgrad-{_helpers}").start()
-                _helpers += 1
+            except RuntimeError:
+                break
+            _helpers += 1
+        return min(helpers, _helpers)
 
 
 def _serve(calls: queue.SimpleQueue[Call]) -> None:

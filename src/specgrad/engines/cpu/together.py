@@ -48,13 +48,16 @@ class Crew:
         return ctypes.c_void_p(self.state[place:].ctypes.data)
 
     def hire(self, members: int) -> None:
-        """Let there be so many of them, unless they were dismissed."""
+        """Let there be so many of them, unless they were dismissed or the system gives no more threads."""
         with self.lock:
             serve = kernel("crew.serve")
             while len(self.members) < members and not self.state[OVER]:
                 name = f"specgrad-crew-{len(self.members)}"
                 one = threading.Thread(target=serve, args=(self.state,), daemon=True, name=name)
-                one.start()
+                try:
+                    one.start()
+                except RuntimeError:
+                    return
                 self.members.append(one)
 
     def dismiss(self) -> None:
