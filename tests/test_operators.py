@@ -238,6 +238,13 @@ def test_axes_put_windows_anywhere():
     assert (turned_at == at % 6 * 5 + at // 6).all()
 
 
+def test_indices_of_many_short_windows():
+    x = np.tile([[[1.0], [2.0]], [[4.0], [3.0]]], (5000, 1, 1))
+    with specgrad.engine("reference"):
+        at = specgrad.max_pool(x, (2, 1), return_indices=True)[1]
+    assert np.array_equal(at.ravel(), np.arange(10_000) % 2 ^ 1)
+
+
 def test_out_is_written_and_returned():
     x = np.arange(16.0).reshape(4, 4)
     out = np.full((2, 2), np.nan)

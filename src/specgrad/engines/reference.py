@@ -147,10 +147,11 @@ def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, A
         rule, remedy = "the winner is not decided over such scalars", "leave return_indices out"
         raise refusal(ScalarError, op.name, setting.names[0], operands[0], rule, remedy)
     winners = [op.winners(w, k) for w, k in zip(setting.windows(setting.scalars), blocks, strict=True)]
-    flat = np.concatenate([np.zeros(0, np.int64), *winners]).reshape(setting.shape)
+    flat = np.concatenate([np.zeros(0, np.int64), *winners])
     (shape,), positions = setting.shapes, op.positions(*setting.shapes)
+    # along one axis only: of long arrays whose last axis has one cell, NumPy's coordinates are wrong (numpy/numpy#31980)
     places = np.unravel_index(np.maximum(flat, 0), shape) if shape else ()
     plane = np.zeros_like(flat)
     for p in positions:
         plane = plane * shape[p] + places[p]
-    return write(op.name, value, out), np.where(flat < 0, -1, plane)
+    return write(op.name, value, out), np.where(flat < 0, -1, plane).reshape(setting.shape)
