@@ -67,6 +67,10 @@ def test_nests_become_one_input_per_leaf():
     assert (loss, x.shape) == (32, (4, 3))
 
 
+def test_a_shape_may_be_of_numpys_integers():
+    assert sg.trace(lambda x: x, tuple(np.array([2, 3]))).inputs[0].shape == (2, 3)
+
+
 def test_keys_of_a_nest_come_in_any_order():
     one, ten = np.ones(3), np.full(3, 10.0)
     graph = sg.trace(lambda x, p: sg.sum(p["a"] * 2 + p["b"][0] + x), (3,), {"a": (3,), "b": [(3,)]})

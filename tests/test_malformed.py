@@ -225,10 +225,18 @@ def check_network(name, operands, words, y):
     lambda: sg.add(np.ones(2, np.int8), 300),
     lambda: sg.scale(np.ones(2, np.int8), 300),
     lambda: sg.scale(np.ones(2, np.uint8), -1),
+    lambda: sg.scale(np.zeros(2, np.float32), 1e300),
+    lambda: sg.mul(np.zeros(2, np.float32), 1e300),
+    lambda: sg.mul(np.zeros(2, np.float16), 1e6),
 ])  # fmt: skip
 def test_a_number_that_an_array_does_not_hold_is_refused_and_never_rounded(call):
     with pytest.raises(sg.SpecgradError, match="does not hold this number; cast the array first"):
         call()
+
+
+def test_numbers_that_half_floats_compute_with_and_infinities_are_held():
+    assert sg.scale(np.array([0, 2.0**-10], np.float16), 2.0**20).tolist() == [0, 1024]
+    assert sg.add(np.zeros(1, np.float16), math.inf) == math.inf
 
 
 def test_arguments_of_equal_bytes_are_told_apart():

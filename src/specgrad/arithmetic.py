@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .scalars import as_operand, find_family
+from .scalars.base import unheld
 
 SYMBOLS: dict[str, Any] = {}
 
@@ -87,4 +88,11 @@ def like(
     size = 1
     for length in shape:
         size *= length
-    return S.leave(S.zeros(size) + S.number(name, its_argument, number) if number != 0 else S.zeros(size), shape)
+    if number == 0:
+        return S.leave(S.zeros(size), shape)
+    cells = S.zeros(size) + S.number(name, its_argument, number)
+    try:
+        with np.errstate(over="raise"):
+            return S.leave(cells, shape)
+    except FloatingPointError:  # half floats are stored in less than they are computed in
+        raise unheld(name, its_argument, number) from None

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from .. import tree
 from ..operator import shape_of
 from ..scalars import as_operand
@@ -49,7 +51,9 @@ def _stand_ins(graph: Graph, name: str, given: Any) -> Any:
 
 
 def _is_shape(given: Any) -> bool:
-    return isinstance(given, list | tuple) and all(type(length) is int for length in given)
+    return isinstance(given, list | tuple) and all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) for n in given
+    )
 
 
 def _names(f: Callable[..., Any]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ScalarError, refusal
+from ..errors import ScalarError, SpecgradError, refusal
 
 Number = int | float | Fraction
 Cells = Any  # a flat array in the form in which a family computes
@@ -24,6 +24,12 @@ Mask = Any
 def unlike(one: str, other: str) -> tuple[str, str]:
     """Rule and remedy for scalars that cannot be computed together."""
     return f"{one} does not mix with {other}", "convert all operands to one scalar type first"
+
+
+def unheld(name: str, argument: str, number: Number) -> SpecgradError:
+    """The refusal of a number that a scalar cannot be."""
+    rule = "the scalar that it meets does not hold this number"
+    return refusal(ScalarError, name, argument, number, rule, "cast the array first, e.g. x.astype(float)")
 
 
 class Family:
@@ -64,16 +70,13 @@ class Family:
     def number(self, name: str, argument: str, number: Number) -> Cells:
         """A number that a caller wrote, as this scalar; refused where the scalar does not hold it."""
         try:
-            cell = self.constant(number)
+            with np.errstate(over="raise"):
+                cell = self.constant(number)
             held = "division" not in self.lacks or int(number) == number
         except (ArithmeticError, ValueError, TypeError):
             held = False
         if not held:
-            rule, remedy = (
-                "the scalar that it meets does not hold this number",
-                "cast the array first, e.g. x.astype(float)",
-            )
-            raise refusal(ScalarError, name, argument, number, rule, remedy)
+            raise unheld(name, argument, number)
         return cell
 
     def zeros(self, size: int) -> Cells:
