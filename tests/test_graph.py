@@ -1,6 +1,8 @@
 """Graphs: built or traced, printed, checked, transformed; and what is refused."""
 
+import copy
 import dataclasses
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -69,6 +71,14 @@ def test_nests_become_one_input_per_leaf():
 
 def test_a_shape_may_be_of_numpys_integers():
     assert sg.trace(lambda x: x, tuple(np.array([2, 3]))).inputs[0].shape == (2, 3)
+
+
+def test_derivatives_and_what_they_are_of_are_pickled_and_copied():
+    x, one = np.array([1.0, -2.0, 3.0]), np.array(1.0)
+    graph = transform.vjp(sg.trace(lambda x: sg.sum(sg.relu(x) * x), (3,)))
+    for again in (pickle.loads(pickle.dumps(graph)), copy.deepcopy(graph)):
+        assert again.forward(x, one).tolist() == again.compile()(x, one).tolist() == [2, 0, 6]
+    assert pickle.loads(pickle.dumps(sg.Scale(0.5))).needs == sg.Scale(0.5).needs == ("division",)
 
 
 def test_keys_of_a_nest_come_in_any_order():

@@ -221,8 +221,8 @@ class Operator(ABC):
         return hash((type(self), self._parameters))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Its parameters alone: a hash differs from process to process."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        """All but what is remembered: a hash differs from process to process."""
+        return {name: value for name, value in vars(self).items() if name not in ("_hash", "_parameters")}
 
     def __repr__(self) -> str:
         """Required parameters, then those that differ from their defaults."""
