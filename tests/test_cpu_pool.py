@@ -275,7 +275,7 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
         else:
             options = {"stride": (8, 5, 9)[3 - rank :], "padding": 1, "count_include_pad": turn % 4 == 0}
             op = sg.AvgPool(tuple(int(n) for n in random.integers(2, 6, rank)), **options)
-        x = random.normal(size=(7, *sizes)).astype([np.float32, np.float64][turn % 2])
+        x = random.normal(size=(2, *sizes)).astype([np.float32, np.float64][turn % 2])
         gy = random.normal(size=op.output_shape(x.shape)).astype(x.dtype)
         met[rank - 1] += pooling.see(op, x, any_order=True).plan.bins_back is not None
         assert bounds.vjp(op, (x,), gy)[0].holds(on("cpu", lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]))

@@ -286,10 +286,10 @@ def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int]
 
 
 def _in_order(name: str, what: str, rest: Iterator[Node], given: Any) -> list[Any]:
-    """The leaves of one argument in the order of the next nodes, which are named by their paths; keys may come in any order."""
+    """The leaves of one argument in the order of the next nodes. Keys may come in any order, where the nodes were traced and are named by paths."""
     leaves = dict(tree.leaves(given))
     nodes = list(itertools.islice(rest, len(leaves)))
-    if not tree.has_keys(given):
+    if not tree.has_keys(given) or not all("[" in node.name for node in nodes):
         return list(leaves.values())
     paths = ["".join(node.name.partition("[")[1:]) for node in nodes]
     for node, path in zip(nodes, paths, strict=True):
