@@ -2,8 +2,8 @@
 
 y[o, r, c] is the first maximal cell of a window, or its last NaN. That choice survives a chain of folds only if columns are folded
 before rows and a later candidate takes the lead when it is strictly greater or NaN; so every fold here takes (earlier, later).
-Winners are codes: (row - first nominal row)*width + tap, where `width` codes were used up by the passes before. To compare for NaN each time
-takes as long as all the rest: it is done only if a kernel is told that there are some (`nans`, else None), which it says when it meets one.
+Winners are codes: (row - first nominal row)*width + tap, where `width` codes were used up by the passes before. To compare for NaN, too, takes up
+to a quarter of the time: it is done only if a kernel is told that there are some (`nans`, else None), and it says so when it meets one untold.
 """
 
 from __future__ import annotations
