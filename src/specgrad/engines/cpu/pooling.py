@@ -6,7 +6,7 @@ This file decides which fold runs what; the folds are in `kernels`, how an array
 Peak extra memory of a call, beyond its result and some rows per thread: maximum and average up to rank 2 none; each further axis an array
 of the size the operand has once the last two axes are folded; winners one byte per output (four where a window has more than 255
 places); VJPs of maxima a plane per thread, where it fits in the cache or cells are half floats; ties "all" and "split" one array per
-axis, of the operand's size after that axis was folded, and the derivatives of the smooth maximum two; VJPs of averages whose windows are not all divided
+axis, of the operand's size after that axis was folded, or where windows share no cell two of the value's size; the derivatives of the smooth maximum two; VJPs of averages whose windows are not all divided
 alike an array of the cotangent's size. Nothing grows with the kernel. `vjp` also holds the value.
 """
 
@@ -82,8 +82,11 @@ def fold_of_kind(kind: type) -> Any:
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     fold = fold_of(op)
-    if fold is average or (fold is maximum and op.ties != "first"):
+    if fold is average:
         return forward(op, operands, out), recall(op, operands)
+    if fold is maximum and op.ties != "first":
+        value = forward(op, operands, out)
+        return value, ties.tie(op, x, value)
     if fold is smooth:
         value, pairs = smooth.fold(op, x, values=True, keeps=True, out=out)
         return write(op.name, value, out), pairs
@@ -97,8 +100,6 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
         return see(op, x, any_order=True)
     if fold is smooth:
         return smooth.pairs(op, x)
-    if op.ties != "first":
-        return ties.tie(op, x)
     return keep(op, operands)[1]
 
 
@@ -151,5 +152,5 @@ def pull(
     elif fold is average or op.ties == "first":
         gx = fold.pull(kept, gy, target)
     else:
-        gx = ties.pull(kept, gy)
+        gx = ties.pull(kept, gy, target)
     return (gx if gx is target else handed_over(gx.reshape(x.shape), target),)

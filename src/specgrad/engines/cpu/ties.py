@@ -6,15 +6,15 @@ Peak extra memory: per axis, one array of the size that the operand has after th
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...geometry import Adaptive, Axis
+from ...geometry import Axis
 from ...memory import room
 from .cells import Array, Kind, see
 from .chain import leave, stations, widened
+from .matches import Matches, match, pull_matches, push_matches
 from .passes import even, grain
 from .plan import Plan
 from .reads import Reads, adjoint_reads, forward_reads
@@ -56,8 +56,12 @@ class Links(NamedTuple):
     """How many cells share each maximum, under ties="split"."""
 
 
-def tie(op: Any, x: Array) -> Links:
-    """Run the chain of maxima; for ties="split" also count the tied cells of each window."""
+def tie(op: Any, x: Array, y: Array) -> Links | Matches:
+    """What derivatives need: the operand and its value, if its windows share no cell, else the chain of maxima; for ties="split" also the number of tied cells of each
+    window."""
+    matched = match(op, x, y)
+    if matched is not None:
+        return matched
     made, found, _, _ = see(op, x)
     links: list[Link] = []
     z = widened(made, found, x, of_output=False)
@@ -78,14 +82,8 @@ def walk(name: str, how: Walk, found: Kind, *arrays: Array | None) -> None:
 
 @functools.lru_cache(maxsize=256)
 def walks(made: Plan) -> list[tuple[Walk, Walk]]:
-    """The passes of a plan, last axis first. Planes that are one window each are folded to a row, and that to a cell."""
-    folds = [(made.axes[axis], outer, inner) for axis, outer, inner in stations(made)]
-    if made.seen.inner == 1 and all(reads.length == 1 and reads.count[0] == reads.size for reads in made.reads):
-        rows = range(made.lanes, math.isqrt(made.plane) + 1)
-        for row in (n for n in rows if made.plane % n == 0):
-            folds = [(Adaptive(made.plane // row, 1), made.seen.planes, row), (Adaptive(row, 1), made.seen.planes, 1)]
-            break
-    return [there_and_back(made.lanes, *fold) for fold in folds]
+    """The passes of a plan, last axis first."""
+    return [there_and_back(made.lanes, made.axes[axis], outer, inner) for axis, outer, inner in stations(made)]
 
 
 def there_and_back(lanes: int, axis: Axis, outer: int, inner: int) -> tuple[Walk, Walk]:
@@ -140,19 +138,23 @@ def pull_ties(kept: Links, arriving: Array) -> Array:
     return arriving
 
 
-def push(kept: Links, dx: Array) -> Array:
-    made, found, _, sharers = kept
-    dy = push_ties(kept, widened(made, found, dx, of_output=False))
-    if sharers is not None:
-        dy = divided(dy, sharers)
+def push(kept: Links | Matches, dx: Array) -> Array:
+    made, found = kept.plan, kept.kind
+    moved = widened(made, found, dx, of_output=False)
+    if isinstance(kept, Matches):
+        dy = push_matches(kept, moved)
+    else:
+        dy = push_ties(kept, moved)
+        dy = dy if kept.sharers is None else divided(dy, kept.sharers)
     return leave(made, found, dy, of_output=True).reshape(made.shape)
 
 
-def pull(kept: Links, gy: Array) -> Array:
-    made, found, _, sharers = kept
+def pull(kept: Links | Matches, gy: Array, out: Array | None) -> Array:
+    made, found = kept.plan, kept.kind
     arriving = widened(made, found, gy, of_output=True)
-    if sharers is not None:
-        arriving = divided(arriving, sharers)
+    if isinstance(kept, Matches):
+        return pull_matches(kept, arriving, out)
+    arriving = arriving if kept.sharers is None else divided(arriving, kept.sharers)
     return leave(made, found, pull_ties(kept, arriving), of_output=False)
 
 

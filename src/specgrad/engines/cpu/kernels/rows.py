@@ -67,6 +67,15 @@ def _is_plain(row, n):
 
 
 @inline
+def holds_nan(row, n):
+    """Whether a cell of a row is NaN."""
+    met = False
+    for i in range(n):
+        met |= row[i] != row[i]
+    return met
+
+
+@inline
 def fill(target, n, number):
     for i in range(n):
         target[i] = number

@@ -16,19 +16,10 @@ from .access import at, get, get_with, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
-from .rows import copy, fill, lay_out, transpose
+from .rows import copy, fill, holds_nan, lay_out, transpose
 from .vectors import either, leads, plus, splat
 
 FEW = 7
-
-
-@inline
-def holds_nan(row, n):
-    """Whether a cell of a row is NaN."""
-    met = False
-    for i in range(n):
-        met |= row[i] != row[i]
-    return met
 
 
 @inline
