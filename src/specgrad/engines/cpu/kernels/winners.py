@@ -42,6 +42,34 @@ def lead(value, code, n, a, a_code, b, b_code, shift, nans):
 
 
 @inline
+def lead_rows(value, codes, n, ring, ring_code, slot, apart, end, rows, shift, nans):
+    """value, codes = the leaders of so many rows of a ring that ends there, `apart` cells from one another, and their codes and the shift."""
+    step = lanes(value)
+    if n < step:
+        for i in range(n):
+            here = slot + i
+            best, led = ring[here], ring_code[here]
+            for _ in range(1, rows):
+                here += apart if here + apart < end else apart - end
+                wins = leads(ring[here], best, nans)
+                best, led = either(wins, ring[here], best), either(wins, ring_code[here], led)
+            value[i], codes[i] = best, plus(led, shift)
+        return
+    for start in range(0, n, step):
+        i = min(start, n - step)
+        here = slot
+        best = get(ring, here + i)
+        led = get_with(ring_code, here + i, best)
+        for _ in range(1, rows):
+            here += apart if here + apart < end else apart - end
+            later = get(ring, here + i)
+            wins = leads(later, best, nans)
+            best, led = either(wins, later, best), either(wins, get_with(ring_code, here + i, best), led)
+        put(value, i, best)
+        put(codes, i, plus(led, splat(shift, best)))
+
+
+@inline
 def lead_taps(value, code, n, cells, apart, taps, least, nans):
     """value, code = the leaders of `taps` rows that lie `apart` cells from one another; codes count from `least`."""
     step, one = lanes(value), np.int32(1)
@@ -74,14 +102,15 @@ def across_neighbours(source, value, code, outputs, inner, taps, dilation, least
 
     Spares have room for two rows of `room` cells.
     """
-    n, run, half = outputs * inner, 1, 0
-    shift = dilation * inner
-    if taps <= FEW:
+    n, shift, run, half = outputs * inner, dilation * inner, taps, 1
+    while run > FEW:
+        run = (run + 1) // 2
+    if run == taps:
         lead_taps(value, code, n, source, shift, taps, least, nans)
         return
-    # runs of 1, 2, 4, … taps, the last two overlapping
-    now, now_code = source, at(spare_code, room)
-    fill(now_code, n + (taps - 1) * shift, least)
+    # runs of a few taps, then of twice as many, and again, the last two overlapping
+    now, now_code = spare, spare_code
+    lead_taps(now, now_code, n + (taps - run) * shift, source, shift, run, least, nans)
     while run < taps:
         more = min(run, taps - run)
         last = 2 * run >= taps
@@ -310,26 +339,23 @@ def find_winners(
                             room, bin_first, bin_count, codes_in, (outer * height + row) * width + left, strided, nans,
                         )  # fmt: skip
                     staged_to = max(staged_to, last + 1)
-                    value = place(target_cells, where, result)
-                    code = result_code
+                    value, final = place(target_cells, where, result), at(target_codes, where)
+                    code, shift = result_code, np.int32(-row_start[r] * code_width)
                     if count <= 0:
                         fill(value, m, identity[0])
-                        fill(code, m, np.int32(0))
+                        fill(final, m, 0)
                     elif tall is not None and block > 0 and count > FEW:
                         suffix_block, prefix_block, prefix_to = lead_tall(
                             value, code, m, f, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix,
                             prefix_code, suffix_block, prefix_block, prefix_to, nans,
                         )  # fmt: skip
+                        for i in range(m):
+                            final[i] = plus(code[i], shift)
                     else:
-                        copy(value, m, at(ring, f % slots * m))
-                        copy(code, m, at(ring_code, f % slots * m))
-                        for j in range(1, count):
-                            slot = (f + j * step) % slots * m
-                            lead(value, code, m, value, code, at(ring, slot), at(ring_code, slot), zero, nans)
+                        lead_rows(
+                            value, final, m, ring, ring_code, f % slots * m, step * m, slots * m, count, shift, nans
+                        )
                     settle(value, m, half, target_cells, where)
-                    final, shift = at(target_codes, where), np.int32(-row_start[r] * code_width)
-                    for i in range(m):
-                        final[i] = plus(code[i], shift)
             if blocks is not None:
                 transpose(target_cells, plane_out, inner, at(y, first_plane * plane_out))
                 transpose(target_codes, plane_out, inner, at(codes, first_plane * plane_out))
