@@ -10,14 +10,15 @@ import math
 import numpy as np
 
 from ...memory import room
-from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, wide
+from . import halves
+from .cells import Array, Kind, Seen, canonical, room_for, room_for_input
 from .plan import Plan
 
 
 def widened(made: Plan, found: Kind, array: Array, of_output: bool) -> Array:
     """A flat array in the order of the plan, in the type in which it is computed."""
     flat = canonical(made, array, of_output)
-    return wide(flat, found.dtype) if found.half else np.asarray(flat, found.dtype)
+    return halves.widened(flat, found.dtype) if found.half else np.asarray(flat, found.dtype)
 
 
 def place_for(made: Plan, found: Kind, out: Array | None, of_output: bool) -> tuple[Array, Array | None]:
@@ -31,7 +32,7 @@ def place_for(made: Plan, found: Kind, out: Array | None, of_output: bool) -> tu
 def leave(made: Plan, found: Kind, flat: Array, of_output: bool) -> Array:
     """What `widened` undoes: rounded once, in the caller's order of axes."""
     shape = made.lengths if of_output else made.given
-    cells = handed_over(flat, room(flat.shape, found.dtype)) if found.half else flat
+    cells = halves.narrowed(flat, found.dtype) if found.half else flat
     return cells.reshape(shape).transpose(made.back)
 
 

@@ -5,12 +5,30 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba.extending import overload
+import platform
 
-from .access import at
-from .compiling import PART, inline
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.codegen import get_host_cpu_features
+from numba.extending import intrinsic, overload
+
+from .access import at, get, get_with, lanes, put
+from .compiling import PART, compiled, inline
+from .crew import disband, enlist, take
 from .rows import copy
+from .vectors import Vector, folded, greater, is_spotted, like, spot
+
+
+def converts_halves() -> bool:
+    """Whether the processor that kernels are compiled for has instructions for float16."""
+    features = numba.config.CPU_FEATURES or get_host_cpu_features()
+    return platform.machine().lower() in ("aarch64", "arm64") or "+f16c" in features
+
+
+INFINITE = np.uint16(0x7C00)
+IN_HARDWARE = True if converts_halves() else None  # None is compiled without
 
 
 @inline
@@ -65,6 +83,115 @@ def narrow_float16(number):
     return np.uint16(sign | (np.uint32(0x7C00) | payload if number != number else finite))
 
 
+@intrinsic
+def float16(typingctx, halves):
+    """Halves, or one, as float32, by instructions that make every NaN a quiet one."""
+    wide = like(halves, types.float32)
+
+    def codegen(context, builder, signature, args):
+        kind = ir.VectorType(ir.HalfType(), halves.lanes) if isinstance(halves, Vector) else ir.HalfType()
+        return builder.fpext(builder.bitcast(args[0], kind), context.get_value_type(wide))
+
+    return wide(halves), codegen
+
+
+@intrinsic
+def bfloat16(typingctx, halves):
+    """A vector of halves as float32."""
+    wide = like(halves, types.float32)
+
+    def codegen(context, builder, signature, args):
+        integers = ir.VectorType(ir.IntType(32), halves.lanes)
+        bits = builder.shl(builder.zext(args[0], integers), integers([16] * halves.lanes))
+        return builder.bitcast(bits, context.get_value_type(wide))
+
+    return wide(halves), codegen
+
+
+@intrinsic
+def magnitudes(typingctx, halves):
+    """A vector of halves without their signs."""
+
+    def codegen(context, builder, signature, args):
+        return builder.and_(args[0], args[0].type([0x7FFF] * halves.lanes))
+
+    return halves(halves), codegen
+
+
+@intrinsic
+def put_float16(typingctx, cells, i, vector):
+    """Round a vector of float32 into the cells from i on, by instructions that make every NaN a quiet one."""
+
+    def codegen(context, builder, signature, args):
+        halves = ir.VectorType(ir.HalfType(), 16)
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), halves.as_pointer())
+        builder.store(builder.fptrunc(args[2], halves), pointer).align = 2
+        return context.get_dummy_value()
+
+    return types.void(cells, types.intp, vector), codegen
+
+
+@intrinsic
+def put_bfloat16(typingctx, cells, i, vector):
+    """Round a vector of float32 into the cells from i on, ties to even; a NaN may become infinite."""
+
+    def codegen(context, builder, signature, args):
+        wide, halves = ir.VectorType(ir.IntType(32), 16), ir.VectorType(ir.IntType(16), 16)
+
+        def every(number):
+            return wide([number] * 16)
+
+        bits = builder.bitcast(args[2], wide)
+        odd = builder.and_(builder.lshr(bits, every(16)), every(1))
+        nearest = builder.lshr(builder.add(builder.add(bits, every(0x7FFF)), odd), every(16))
+        pointer = builder.bitcast(builder.gep(args[0], [args[1]]), halves.as_pointer())
+        builder.store(builder.trunc(nearest, halves), pointer).align = 2
+        return context.get_dummy_value()
+
+    return types.void(cells, types.intp, vector), codegen
+
+
+@inline
+def widen_row(source, half, target, n):
+    """target = n neighbouring halves."""
+    step = lanes(target)
+    if n >= step and (half == 2 or IN_HARDWARE is not None):
+        like_these = get(target, 0)
+        greatest = magnitudes(get_with(source, 0, like_these))
+        for start in range(0, n, step):
+            i = min(start, n - step)
+            cells = get_with(source, i, like_these)
+            if half == 2:
+                put(target, i, bfloat16(cells))
+            else:
+                put(target, i, float16(cells))
+                greatest = greater(greatest, magnitudes(cells))
+        if half == 2 or folded(greatest, True) <= INFINITE:
+            return
+    for i in range(n):  # a NaN keeps its bits
+        target[i] = widen_bfloat16(source[i]) if half == 2 else widen_float16(source[i])
+
+
+@inline
+def narrow_row(row, half, target, n):
+    """target = a row, rounded to halves."""
+    step = lanes(row)
+    if n >= step and (half == 2 or IN_HARDWARE is not None):
+        seen = get(row, 0)
+        for start in range(0, n, step):
+            i = min(start, n - step)
+            wide = get(row, i)
+            seen = spot(seen, wide)
+            if half == 2:
+                put_bfloat16(target, i, wide)
+            else:
+                put_float16(target, i, wide)
+        if not is_spotted(seen):
+            return
+    for i in range(n):  # a NaN keeps its bits
+        target[i] = narrow_bfloat16(row[i]) if half == 2 else narrow_float16(row[i])
+
+
 def read(source, step, inner, inner_step, half, target, n):
     """target = n cells of `source`: runs of `inner` cells `inner_step` apart, the runs `step` apart; half floats widened."""
     raise NotImplementedError
@@ -91,7 +218,9 @@ def _read(source, step, inner, inner_step, half, target, n):
             inner, inner_step, step = n, step, 0
         for run in range(n // max(inner, 1)):
             cells, part = at(source, run * step), at(target, run * inner)
-            if half == 1:
+            if inner_step == 1:
+                widen_row(cells, half, part, inner)
+            elif half == 1:
                 for i in range(inner):
                     part[i] = widen_float16(cells[i * inner_step])
             else:
@@ -102,7 +231,7 @@ def _read(source, step, inner, inner_step, half, target, n):
 
 
 def widen(cell, half, sample):
-    """A cell as the number of the sample's type that it is computed as."""
+    """A cell as the number of the sample's type that it is computed as; a NaN may become a quiet one."""
     raise NotImplementedError
 
 
@@ -110,6 +239,8 @@ def widen(cell, half, sample):
 def _widen(cell, half, sample):
     if cell == sample.dtype:
         return lambda cell, half, sample: cell
+    if IN_HARDWARE:
+        return lambda cell, half, sample: float16(cell) if half == 1 else widen_bfloat16(cell)
     return lambda cell, half, sample: widen_float16(cell) if half == 1 else widen_bfloat16(cell)
 
 
@@ -135,16 +266,7 @@ def _settle(row, n, half, flat, offset):
     if row.dtype == flat.dtype:
         return lambda row, n, half, flat, offset: None
 
-    def narrowed(row, n, half, flat, offset):
-        target = at(flat, offset)
-        if half == 1:
-            for i in range(n):
-                target[i] = narrow_float16(row[i])
-        else:
-            for i in range(n):
-                target[i] = narrow_bfloat16(row[i])
-
-    return narrowed
+    return lambda row, n, half, flat, offset: narrow_row(row, half, at(flat, offset), n)
 
 
 def write_out(row, n, half, flat, offset):
@@ -157,3 +279,25 @@ def _write_out(row, n, half, flat, offset):
     if row.dtype == flat.dtype:
         return lambda row, n, half, flat, offset: copy(at(flat, offset), n, row)
     return lambda row, n, half, flat, offset: settle(row, n, half, flat, offset)
+
+
+@compiled
+def widen_cells(source, target, half, tasks, counter, crew, turn):
+    """target = halves, in ranges of cells."""
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        start, stop = tasks[t, 0], tasks[t, 1]
+        widen_row(at(source, start), half, at(target, start), stop - start)
+        t = take(counter)
+    disband(counter, crew, turn, False)
+
+
+@compiled
+def narrow_cells(source, target, half, tasks, counter, crew, turn):
+    """target = numbers rounded to halves, in ranges of cells."""
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        start, stop = tasks[t, 0], tasks[t, 1]
+        narrow_row(at(source, start), half, at(target, start), stop - start)
+        t = take(counter)
+    disband(counter, crew, turn, False)

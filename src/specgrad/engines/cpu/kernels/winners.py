@@ -275,7 +275,6 @@ def find_winners(
     row_low, row_first = at(row_table, 0), at(row_table, height_out)
     row_count, row_start = at(row_table, 2 * height_out), at(row_table, 3 * height_out)
     bin_first, bin_count = held_at(bins, bins, 0), held_at(bins, bins, width_out)
-    zero = np.int32(0)
     plane, plane_out = height * width, height_out * width_out
     source_cells, target_cells, target_codes = at(x, 0), at(y, 0), at(codes, 0)
     begins, ends, every = 4, 5, told[19]

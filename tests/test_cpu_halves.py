@@ -1,0 +1,47 @@
+"""Half floats: each of them comes through the kernels with its bits, and numbers are rounded to the nearest, by instructions and without (short rows)."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad import dispatch
+
+EVERY = np.arange(1 << 16, dtype=np.uint16)
+
+halves = pytest.mark.parametrize("dtype", [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)], ids=str)
+widths = pytest.mark.parametrize("width", [7, 1024, 1030])
+
+
+@halves
+@widths
+def test_a_maximum_has_the_bits_of_its_cell(dtype, width):
+    rows = np.resize(EVERY, (-(-EVERY.size // width), width))
+    x, pairs = rows.repeat(2, axis=1).view(dtype), sg.MaxPool((1, 2))
+    assert np.array_equal(pairs(x).view(np.uint16), rows)
+    assert np.array_equal(dispatch.load("cpu").keep(pairs, (x,))[0].view(np.uint16), rows)
+
+
+@halves
+def test_a_maximum_of_a_row_has_the_bits_of_its_cell(dtype):
+    x = np.repeat(EVERY[:, None], 40, axis=1).view(dtype)
+    assert np.array_equal(sg.GlobalMaxPool(1)(x)[:, 0].view(np.uint16), EVERY)
+
+
+@halves
+@widths
+def test_a_mean_is_rounded_once(dtype, width):
+    with np.errstate(all="ignore"):
+        x = np.random.default_rng(0).permutation(EVERY[np.isfinite(EVERY.view(dtype))])
+        x = x[: x.size // (2 * width) * 2 * width].reshape(-1, 2 * width).view(dtype)
+        means = ((x[:, ::2].astype(np.float32) + x[:, 1::2].astype(np.float32)) / 2).astype(dtype)
+    assert np.array_equal(sg.AvgPool((1, 2))(x).view(np.uint16), means.view(np.uint16))
+
+
+@halves
+def test_cotangents_of_ties_are_rounded_once_and_keep_their_missing_numbers(dtype):
+    x, g = np.zeros((3, 48), dtype), np.array([[1], [np.nan], [7]], dtype)
+    shares = np.repeat(g.astype(np.float32) / 48, 48, axis=1).astype(dtype)
+    assert np.array_equal(sg.GlobalMaxPool(1, ties="split").vjp((x,), g)[0], shares, equal_nan=True)
