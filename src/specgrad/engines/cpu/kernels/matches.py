@@ -86,19 +86,20 @@ def total_of(cells, most, moved, n, zero, one, nans):
 
 @inline
 def write_row(target, cells, most, sent, n, zero, nans):
-    """target = what is sent to the cells of a row that tie."""
+    """target = what is sent to the cells of a row that tie; -0.0 added to nothing is 0.0."""
     step = lanes(target)
     nothing = splat(zero, get(sent, 0))
     for start in range(0, n, step):
         i = min(start, n - step)
-        put(target, i, sent_if(get(cells, i), get(most, i), get(sent, i), nothing, nans))
+        put(target, i, sent_if(get(cells, i), get(most, i), get(sent, i) + nothing, nothing, nans))
 
 
 @inline
 def write_alike(target, cells, most, sent, n, zero, nans):
     """As `write_row`, of a window that is a whole row."""
     step = lanes(target)
-    wanted, sends, nothing = splat(most, get(cells, 0)), splat(sent, get(cells, 0)), splat(zero, get(cells, 0))
+    wanted, nothing = splat(most, get(cells, 0)), splat(zero, get(cells, 0))
+    sends = splat(sent, nothing) + nothing
     for start in range(0, n, step):
         i = min(start, n - step)
         put(target, i, sent_if(get(cells, i), wanted, sends, nothing, nans))
