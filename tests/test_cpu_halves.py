@@ -45,3 +45,32 @@ def test_cotangents_of_ties_are_rounded_once_and_keep_their_missing_numbers(dtyp
     x, g = np.zeros((3, 48), dtype), np.array([[1], [np.nan], [7]], dtype)
     shares = np.repeat(g.astype(np.float32) / 48, 48, axis=1).astype(dtype)
     assert np.array_equal(sg.GlobalMaxPool(1, ties="split").vjp((x,), g)[0], shares, equal_nan=True)
+
+
+@halves
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (sg.MaxPool((2, 2)), (40, 41, 81)),
+        (sg.MaxPool((3, 2), stride=(4, 3), padding=1), (50, 21, 40)),
+        (sg.MaxPool((4,)), (9, 5003)),
+        (sg.AdaptiveMaxPool((2, 2)), (40, 60, 30)),
+        (sg.MaxPool((2, 2), axes=(1, 2)), (4, 42, 20, 33)),
+        (sg.MaxPool((2, 2, 3), stride=(2, 3, 3)), (5, 8, 12, 33)),
+    ],
+)
+def test_cotangents_that_nobody_adds_up_come_as_sums_of_one(op, shape, dtype):
+    rng, engine = np.random.default_rng(0), dispatch.load("cpu")
+    x = rng.standard_normal(shape).astype(dtype)
+    gy = (
+        rng.permutation(np.resize(EVERY, op.output_shape(shape)).reshape(-1))
+        .reshape(op.output_shape(shape))
+        .view(dtype)
+    )
+    out = np.empty((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
+    with sg.engine("reference"), np.errstate(all="ignore"):
+        (wanted,) = op.vjp((x,), gy)
+    (found,), kept = op.vjp((x,), gy), engine.recall(op, (x,))
+    assert np.array_equal(found.view(np.uint16), wanted.view(np.uint16))
+    assert engine.pull(op, (x,), kept, gy, out=(out,))[0] is out
+    assert np.array_equal(out.view(np.uint16), found.view(np.uint16))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,10 @@ def kind(dtype: np.dtype[Any]) -> Kind | None:
         (computed.type(1), computed.type(2.0**-60 if computed.kind == "f" else 0)),
         computed.str,
     )
+
+
+BITS = cast(Kind, kind(np.dtype(np.int16)))
+"""Halves that are moved and not computed with."""
 
 
 class Seen(NamedTuple):

@@ -11,8 +11,9 @@ import numpy as np
 from ...memory import empty
 from ...memory import room as room_of
 from ...threads import get_num_threads
+from . import halves
 from .apart import apart, find_apart
-from .cells import Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
+from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
 from .passes import Pass
 from .plan import Plan
@@ -246,8 +247,18 @@ def push(kept: Winners, dx: Array) -> Array:
 def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     """gx: at each cell the cotangents of the windows that it won."""
     (made, found, _, _), codes = kept
+    arriving = canonical(made, gy, of_output=True)
+    if made.of_bits is None:
+        return send(kept, arriving.view(found.stored), out)
+    cells, of_bits = None if out is None else out.view(BITS.dtype), Seen(made.of_bits, BITS, codes, 0)
+    gx = send(Winners(of_bits, codes), halves.sent(arriving, found.dtype), cells)
+    return out if out is not None and gx is cells else gx.view(found.dtype)
+
+
+def send(kept: Winners, arriving: Array, out: Array | None) -> Array:
+    """As `pull`, of cotangents in the order of the plan."""
+    (made, found, _, _), codes = kept
     flat, gx = room_for_input(kept.seen, out)
-    arriving = canonical(made, gy, of_output=True).view(found.stored)
     if made.are_pairs and not found.half:
         assert made.small_back is not None
         small, tasks, _ = made.small_back

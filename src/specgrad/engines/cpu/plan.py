@@ -269,6 +269,11 @@ class Plan:
         return found
 
     @functools.cached_property
+    def of_bits(self) -> Plan | None:
+        """The plan by which cotangents of halves go to winners as bits: where windows share no cell, none are added up."""
+        return replace(self, half=0, computed=np.dtype(np.int16).str) if self.half and self.unread is not None else None
+
+    @functools.cached_property
     def grid(self) -> Shape:
         """The output as (planes, *spatial, inner)."""
         return (self.seen.planes, *(axis.length for axis in self.axes), self.seen.inner)

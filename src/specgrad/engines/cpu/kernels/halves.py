@@ -301,3 +301,18 @@ def narrow_cells(source, target, half, tasks, counter, crew, turn):
         narrow_row(at(source, start), half, at(target, start), stop - start)
         t = take(counter)
     disband(counter, crew, turn, False)
+
+
+@compiled
+def send_cells(source, target, half, tasks, counter, crew, turn):
+    """target = the bits of 0 + each half, in ranges of cells."""
+    infinite, quiet = (INFINITE, np.uint16(0x200)) if half == 1 else (np.uint16(0x7F80), np.uint16(0x40))
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        cells, to = at(source, tasks[t, 0]), at(target, tasks[t, 0])
+        for i in range(tasks[t, 1] - tasks[t, 0]):
+            magnitude = np.uint16(cells[i] & np.uint16(0x7FFF))
+            number = cells[i] if magnitude > np.uint16(0) else np.uint16(0)
+            to[i] = np.uint16(number | quiet) if magnitude > infinite else number
+        t = take(counter)
+    disband(counter, crew, turn, False)
