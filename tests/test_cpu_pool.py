@@ -121,6 +121,24 @@ def test_a_nan_is_met_in_rows_that_take_vectors(k, s, p, place):
     )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("shape", [(2, 3, 16), (3, 4, 17), (2, 28, 28), (1, 40, 48)])
+def test_narrow_planes_of_which_rows_are_folded_as_one_are_those_of_the_specification(shape, dtype):
+    """Windows of 3×3 cells around each cell: at the ends of rows none has a cell of the next row; zeros of both signs and NaN in every place."""
+    random, integer = np.random.default_rng(shape[-1]), dtype is np.int32
+    around = {"stride": 1, "padding": 1}
+    for cells in ([-0.0, 0.0, -1.0, -2.0], [np.nan, -1.0, *[2.0] * 60], [-np.inf, 1.0, 0.0, 5.0]):
+        x = random.choice(cells, shape)
+        x[:, :, [0, -1]] = np.where(random.random((*shape[:2], 2)) < 0.5, x[:, :, [0, -1]], -0.0)
+        x = (np.nan_to_num(x, nan=7, neginf=-(2**31)) if integer else x).astype(dtype)
+        dx, gy = (random.integers(-9, 10, shape).astype(dtype) for _ in range(2))
+        assert pooling.see(sg.MaxPool((3, 3), **around), x).plan.passes[0].small[-1]
+        compare(sg.MaxPool((3, 3), **around), x, dx, gy)
+        if not integer:
+            for counts in (True, False):
+                compare(sg.AvgPool((3, 3), count_include_pad=counts, **around), x, dx, gy)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_agrees_on_large_windows(seed):
     rng = np.random.default_rng(seed)

@@ -19,6 +19,7 @@ from .reads import TRIVIAL, Layout, Reads, offsets
 VECTOR = 64  # bytes
 NARROW = 40  # columns of planes that are better laid out cell by cell
 BLOCK = 1 << 11  # cells of such a plane at most
+SHORT = 48  # columns of planes of which rows are better folded as one
 TILE = 4096  # cells of a row that are worked on at once
 LEAST, MOST = 1 << 15, 1 << 18  # cells read or written by one task
 
@@ -125,7 +126,7 @@ def make_pass(
         make_tasks(len(outer), rows, columns, inner, tile),
         max(fold_scratch, (slots + rows.block + 2) * m + 3 * span)
         + 4 * (columns.size + columns.offset + 8) * inner
-        + 16 * lanes,
+        + (16 * lanes if small is None else 16 * lanes + BLOCK),
         code_scratch + 4 * lanes,
         small,
         block,
@@ -156,9 +157,12 @@ def turned(axis: Reads) -> Reads:
 
 
 def small_numbers(rows: Reads, columns: Reads) -> Integers:
+    """Lengths before and after, and of each axis taps, stride and offset; and whether narrow planes are better folded as if their rows were one."""
+    around = all((r.taps, r.stride, r.offset, r.length) == (3, 1, 1, r.size) for r in (rows, columns))
     return np.array(
         [rows.size, columns.size, rows.length, columns.length]
         + [n for axis in (rows, columns) for n in (axis.taps, axis.stride, axis.offset)]
+        + [around and rows.size >= 3 and columns.size <= SHORT and rows.size * columns.size <= BLOCK]
     )
 
 

@@ -14,7 +14,7 @@ from .access import at, get, lanes, put, put_end
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import widen
-from .rows import fill, fold2_here, fold3_here, is_plain
+from .rows import fill, fold2, fold2_here, fold3, fold3_here, is_plain
 from .vectors import combine, evens, is_watched, odds, quotient, splat, watch, zipped_high, zipped_low
 
 
@@ -76,6 +76,23 @@ def fold_pairs_of_rows(target, outputs, a, b, over, rest, seen, maximum):
     return seen
 
 
+@inline
+def fold_plane(target, plane, line, height, width, over, rest, overs, rests, ends, seen, maximum):
+    """As fold_line, of the 3×3 windows around all cells of a plane: as if its rows were one, and then those at the ends of rows. `ends` is a number that is
+    no reason to look closer."""
+    n, below = height * width, at(plane, width)
+    fold2(line, width, plane, below, maximum)
+    fold3(at(line, width), n - 2 * width, plane, below, at(below, width), maximum)
+    fold2(at(line, n - width), width, at(plane, n - 2 * width), at(plane, n - width), maximum)
+    seen = fold_line(target, n, at(line, -1), 3, 1, overs, rests, seen, maximum)
+    for start in range(0, n, width):
+        end = start + width - 1
+        left, right = combine(line[start], line[start + 1], maximum), combine(line[end - 1], line[end], maximum)
+        ends = watch(watch(ends, left, maximum), right, maximum)
+        target[start], target[end] = finish(left, over, rest, maximum), finish(right, over, rest, maximum)
+    return watch(seen, splat(ends, seen), maximum)
+
+
 @compiled
 def fold_small(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms, crew, turn):
     """y = fold of the windows of the tasks it takes. Returns whether the order of folding may show in a maximum."""
@@ -91,12 +108,19 @@ def fold_small(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms,
     short = width_out < step
     pairs = stride == 2 and taps == 2 and rows == 2 and before == 0 and 2 * width_out <= width and not short
     overs, rests = splat(over, get(line, 0)), splat(rest, get(line, 0))
+    whole, together = at(apart, span + 3 * step), ints[10] != 0
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
             plane = at(x, outer * height * width)
             seen = splat(identity[1], overs)
-            for r in range(tasks[t, 2], tasks[t, 3]):
+            first, last = tasks[t, 2], tasks[t, 3]
+            if together and last - first == height:
+                target, first = at(y, outer * height * width), last
+                seen = fold_plane(
+                    target, plane, whole, height, width, over, rest, overs, rests, identity[1], seen, maximum
+                )
+            for r in range(first, last):
                 top = r * row_stride - above
                 a = at(plane, top * width) if 0 <= top < height else padding
                 b = at(plane, (top + 1) * width) if 0 <= top + 1 < height and rows > 1 else padding
