@@ -112,7 +112,12 @@ def clock(call, calls=15):
         torch.cuda.synchronize()
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(calls)]
     torch.cuda.synchronize()
-    torch.cuda._sleep(8_000_000)  # some milliseconds, in which the calls are queued
+    begun = time.perf_counter()
+    call()
+    queued = (time.perf_counter() - begun) * calls
+    torch.cuda.synchronize()
+    # cycles, of which the device has less than 2e9 in a second: long enough to queue all calls, and at least some milliseconds
+    torch.cuda._sleep(max(int(3e9 * queued), 8_000_000))
     for start, stop in events:
         start.record()
         call()
