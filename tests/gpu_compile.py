@@ -77,7 +77,7 @@ def calls():
     yield sg.AvgPool((5, 5), stride=1, padding=2), (2, 13, 13), half
     yield sg.MaxPool((17, 4), stride=1, padding=(8, 2)), (2, 18, 24), half
     yield sg.MaxPool((7, 7), stride=1, padding=3), (2, 7, 24), single
-    yield sg.MaxPool((11, 12), stride=1, padding=5), (2, 33, 24), single
+    yield sg.MaxPool((11, 11), stride=1, padding=5), (2, 33, 24), half
     yield sg.MaxPool((2, 2)), (2, 4, 4), double
     yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 20), single
 

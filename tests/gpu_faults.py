@@ -64,18 +64,33 @@ def window_before(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS
 
 
 @triton.jit
-def column_before(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    return cross(shares, taps, group, groups, V, TAPS, BEFORE - 1, BLOCK)
+def column_before(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    return cross(shares, words, group, groups, V, TAPS, BEFORE - 1, PAIRED, BLOCK)
 
 
 @triton.jit
-def no_neighbour(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    return cross(shares, taps, group, group + 1, V, TAPS, BEFORE, BLOCK)
+def no_neighbour(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    return cross(shares, words, group, group + 1, V, TAPS, BEFORE, PAIRED, BLOCK)
 
 
 @triton.jit
-def other_half(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr):
-    return descend(shares, codes, waiting, waiting_codes, TAPS, LOW_TAPS + 1, V)
+def other_half(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):  # fmt: skip
+    return descend(shares, codes, waiting, waiting_codes, TAPS, LOW_TAPS + 1, V, PAIRED)
+
+
+@triton.jit
+def second_late(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
+    return handed(share, other, waiting, other_waiting, codes & 0xFFFF, BELOW)
+
+
+@triton.jit
+def one_cell(share, total, other, taps, TAP: tl.constexpr, OTHER: tl.constexpr):
+    return given(share, total, other, taps, TAP, 255)
+
+
+@triton.jit
+def piece_before(codes, at, lanes, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+    return heard(codes, at - 1, lanes, NONE, V, BLOCK)
 
 
 @triton.jit
@@ -102,6 +117,7 @@ def lane_before(found, index, N: tl.constexpr, BLOCK: tl.constexpr):
 
 
 advance, cross, descend, won_by_some = stream.advance, halving.cross, halving.descend, halving.won_by_some
+handed, given, heard = halving.handed, halving.given, halving.heard
 unpacked, slide_shared = folds.unpacked, folds.slide_shared
 match, window, match_cell, told = planes.match, planes.window, spread.match_cell, narrow.told
 
@@ -114,7 +130,7 @@ def faults():
         (sg.MaxPool((6, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
         (sg.MaxPool((7, 7), stride=1, padding=3), (1, 3, 20)),
-        (sg.MaxPool((9, 12), stride=1, padding=4), (1, 3, 20)),
+        (sg.MaxPool((9, 13), stride=1, padding=(4, 6)), (1, 3, 20)),
         (sg.MaxPool((2, 2, 2), stride=1), (2, 3, 4, 17)),
         (sg.MaxPool((2, 5), stride=1, padding=1), (1, 3, 17)),
         (sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 20)),
@@ -132,6 +148,9 @@ def faults():
         (halving, "cross", column_before, large),
         (halving, "cross", no_neighbour, large),
         (halving, "descend", other_half, large),
+        (halving, "handed", second_late, large),
+        (halving, "given", one_cell, largest),
+        (halving, "heard", piece_before, largest),
         (halving, "won_by_some", nobody, largest),
         (rows, "slide_shared", one_short, odd),
         (volume, "match_cell", tap_before, deep),

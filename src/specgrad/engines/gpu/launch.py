@@ -1,4 +1,5 @@
-"""Launches of sliding windows: held or streamed, and back; `smooth` and `tables` have the others, `tiles` how much a program does."""
+"""Launches of sliding windows: held or streamed; `cotangents` has those of the way back, `smooth` and `tables` those of other windows,
+`tiles` how much a program does."""
 
 from __future__ import annotations
 
@@ -7,11 +8,9 @@ from typing import Any
 import triton
 
 from .calls import Call
-from .kernels import halving as halving_kernels
 from .kernels import narrow as narrow_kernels
 from .kernels import planes as planes_kernels
 from .kernels import rows as rows_kernels
-from .kernels import spread as spread_kernels
 from .kernels import stream as stream_kernels
 from .kernels import volume as volume_kernels
 from .plan import Plan
@@ -19,18 +18,14 @@ from .tiles import (
     accumulator,
     ahead,
     block_of,
-    columns_backward,
     columns_forward,
-    crossing,
     divisor,
     half_winners,
     lanes_of,
     limited,
     narrow,
-    one_axis,
     packs,
     registers_ahead,
-    rises,
     rows_held,
     scale,
     segments,
@@ -235,159 +230,3 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
         made.steps[2] // together, depth.size, depth.before, depth.after, segments_deep, per,
     )  # fmt: skip
     return Call(volume_kernels.sink, -(-lanes // block) * blocks * segments_deep, numbers, words)
-
-
-def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0) -> None:
-    """Cotangents of sliding windows, in one call."""
-    key = "spread", kind, gy.dtype, gx.dtype, low is not None
-    call = made.once(key, lambda: spread_call(made, kind, gy, gx, low, low_taps))
-    depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
-    given = (gy if t is None else t for t in (codes, gx, low))
-    call(gy, *given, depth_readers, scale(made, kind, gy))
-
-
-def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
-    rows: Any = made.rows
-    columns: Any = made.columns
-    held = whole_planes(made, kind, gy.element_size()) if kind == "first" and low is None else None
-    if held is not None:
-        words = planes_words(made, held, gy.dtype)
-        return Call(planes_kernels.spread, -(-made.outer // held[0]), (made.outer,), words)
-    wide = columns_backward(made, kind, gx.element_size())[0]
-    if kind == "first" and not made.depth and rows.stride == 1:
-        crossed = crossing(made, wide)
-        if crossed is not None or (one_axis(made) and rows.kernel > 1):
-            return halving_call(made, gy, gx, columns.kernel if crossed else low_taps or 1, crossed)
-        if rows.kernel > 1 and wide % columns.stride == 0:
-            return trail_call(made, gy, gx)
-    if kind == "first" and low is None and rises(made):
-        return rise_call(made, gy, gx)
-    return rows_call(made, kind, gy, gx, low, low_taps)
-
-
-def trail_call(made: Plan, gy: Any, gx: Any) -> Call:
-    """Winners of windows that move down one row at a time."""
-    rows: Any = made.rows
-    columns: Any = made.columns
-    wide, together = columns_backward(made, "first", gx.element_size())
-    candidates = -(-columns.kernel // columns.stride)
-    groups = -(-columns.size // wide)
-    lanes = made.outer * groups * made.inner
-    block, warps = block_of(lanes, lanes_of(made, rows.size))
-    per, blocks = segments(made, rows.size)
-    words = {
-        **common_words(made, gy.dtype, lanes, block, warps),
-        **lane_words(made, wide, together, columns.before // columns.stride - candidates + 1, columns.size, None, 0),
-        "STEP": max(min(TUNE["step"], TUNE["matches"] // (rows.kernel * candidates * wide)), 1),
-        "COLUMN_READERS": candidates,
-    }  # fmt: skip
-    numbers = (
-        lanes, made.inner, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per,
-    )  # fmt: skip
-    return Call(stream_kernels.trail, -(-lanes // block) * blocks, numbers, words)
-
-
-def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int, int] | None) -> Call:
-    """Winners of large windows that move down one row at a time; if `crossed`, columns in the same call, by programs of one warp."""
-    rows: Any = made.rows
-    columns: Any = made.columns
-    wide, together = columns_backward(made, "first", gx.element_size())
-    left, right = crossed or (0, 0)
-    half = min(gy.element_size(), gx.element_size()) == 2
-    groups = -(-max(columns.size, columns.length) // wide)
-    lanes = made.outer * groups
-    block, warps = (32, 1) if crossed else block_of(lanes)
-    per, blocks = segments(made, rows.size)
-    words = {
-        "LOW_TAPS": low_taps,
-        "STEP": TUNE["step low" if half and (rows.kernel == 1 or rows.kernel > TUNE["taps ahead"]) else "step"],
-        "TAPS": rows.kernel,
-        "V": wide,
-        "W": together,
-        "DENSE": wide > 1 and columns.size == groups * wide,
-        "CROSS_TAPS": columns.kernel if crossed else 0,
-        "CROSS_BEFORE": columns.before if crossed else 0,
-        "LEFT": left,
-        "RIGHT": right,
-        "WHOLE": made.made.get("whole", made.whole),
-        "SPARSE": made.made.get("sparse", False),
-        "AHEAD": not crossed and rows.kernel > TUNE["taps ahead"] and ahead(made, "first"),
-        "WIDE": made.wide,
-        "EVEN": lanes % block == 0 and not crossed,
-        "ACC": accumulator(gy.dtype),
-        "BLOCK": block,
-        "num_warps": warps,
-    }
-    numbers = (lanes, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per)
-    return Call(halving_kernels.trail, -(-lanes // (block - left - right)) * blocks, numbers, words)
-
-
-def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
-    """Winners of windows of three axes that move by one cell."""
-    depth: Any = made.depth[0]
-    rows: Any = made.rows
-    columns: Any = made.columns
-    wide, together = columns_backward(made, "first", gx.element_size())
-    groups = -(-columns.size // wide)
-    lanes = made.outer * groups * made.inner
-    block, warps = block_of(lanes)
-    per_rows, blocks = shared_evenly(rows.size, max(TUNE["sums rise"] // (wide * depth.kernel), 1))
-    per, segments_deep = shared_evenly(depth.size, TUNE["segment rise"] * depth.kernel)
-    words = {
-        **common_words(made, gy.dtype, lanes, block, warps, even=True),
-        **lane_words(made, wide, together, columns.before - columns.kernel + 1, columns.size, None, 0),
-        "ROWS": per_rows,
-        "DEPTH_TAPS": depth.kernel,
-        "COLUMN_READERS": columns.kernel,
-    }
-    numbers = (
-        lanes, made.inner, depth.size, depth.length, depth.before, segments_deep, per,
-        rows.size, rows.length, rows.before, blocks, columns.size, columns.length, groups,
-    )  # fmt: skip
-    return Call(volume_kernels.rise, -(-lanes // block) * blocks * segments_deep, numbers, words)
-
-
-def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
-    """Rows of cells per program, blocks of them, the padded row that the first starts with, and how many rows of windows read a cell."""
-    rows: Any = made.rows
-    start = rows.before // rows.stride * rows.stride
-    per, blocks = shared_evenly(rows.size + rows.before - start, max(most, rows.stride), rows.stride)
-    return per, blocks, start, -(-rows.kernel // rows.stride)
-
-
-def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
-    """Some rows of cells, of any sliding windows."""
-    rows: Any = made.rows
-    columns: Any = made.columns
-    wide, together = columns_backward(made, kind, gx.element_size())
-    fixed = wide % columns.stride == 0
-    candidates = -(-columns.kernel // columns.stride)
-    read = -(-rows.kernel // rows.stride)
-    most = max(TUNE["back inner" if made.inner > 1 else "back small"], rows.stride)
-    if kind == "first":
-        most = min(most, max(TUNE["matches"] // (wide * read * candidates), rows.stride))
-    per, blocks, start, read = rows_backward(made, most // rows.stride * rows.stride)
-    first = columns.before // columns.stride - candidates + 1 if fixed else 0
-    groups = -(-columns.size // wide)
-    lanes = made.outer * groups * made.inner
-    block, warps = block_of(lanes, lanes_of(made, per))
-    words = {
-        **common_words(made, gy.dtype, lanes, block, warps),
-        **lane_words(made, wide, together, first, columns.size, low, low_taps),
-        "KIND": kind,
-        "CELLS": per,
-        "STRIDE": rows.stride,
-        "READERS": read,
-        "COLUMN_READERS": candidates,
-        "FIXED": fixed,
-        "COUNTED": divisor(made)[0] if kind == "sum" else "all",
-        "DEEP": bool(made.depth),
-    }
-    depths, windows, _ = made.depths
-    depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
-    numbers = (
-        lanes, made.inner, depths, windows, depth_candidates,
-        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, groups,
-        start, blocks,
-    )  # fmt: skip
-    return Call(spread_kernels.spread, -(-lanes // block) * blocks * depths, numbers, words)

@@ -14,7 +14,7 @@ import torch
 
 from ...geometry import Sliding
 from ...ops.pool import Maximum
-from . import launch, tiles
+from . import cotangents, launch, tiles
 from .plan import Plan, taps_of
 from .tiles import code_type, computed, one_depth
 from .tuned import TUNE
@@ -171,7 +171,7 @@ def spread_sum(made: Plan, gy: Any, gx: Any) -> None:
         return
     plans = depth_last(made) if made.depth else None
     if plans is None:
-        launch.spread(made, "sum", gy, gx)
+        cotangents.spread(made, "sum", gy, gx)
         return
     deep, flat = plans
     between = torch.empty(deep.given, dtype=computed(gy.dtype), device=gy.device)
@@ -205,13 +205,13 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
                 if made.inner == 1
                 else dense(made, made.outer * rows.size, columns, still(made.inner), 1),
             )
-            # `across` matches codes, so what nobody won is not taken from there
-            made.made["axes"][0].made["sparse"] = made.inner == 1
+            # `across` matches codes, so what nobody won is not taken from there; and these codes are ours, bytes that begin aligned
+            made.made["axes"][0].made["sparse"] = made.made["axes"][1].made["bytes"] = made.inner == 1
         down, across = made.made["axes"]
         gy, codes = along(down, gy, codes, columns.kernel)
-        launch.spread(across, "first", gy, gx, codes)
+        cotangents.spread(across, "first", gy, gx, codes)
         return
-    launch.spread(made, "first", gy, gx, codes)
+    cotangents.spread(made, "first", gy, gx, codes)
 
 
 def along(made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:
@@ -219,5 +219,5 @@ def along(made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:
     shape = (made.outer, made.rows.size, made.columns.size, made.inner)
     between = torch.empty(shape, dtype=computed(gy.dtype), device=gy.device)
     low = torch.empty(shape, dtype=code_type(low_taps), device=gy.device)
-    launch.spread(made, "first", gy, between, codes, low, low_taps)
+    cotangents.spread(made, "first", gy, between, codes, low, low_taps)
     return between, low

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .calls import Call
+from .cotangents import rows_backward
 from .kernels import smooth as kernels
-from .launch import common_words, lane_words, rows_backward, window_numbers
+from .launch import common_words, lane_words, window_numbers
 from .plan import Plan
 from .tiles import block_of, columns_forward, shared_evenly
 from .tuned import TUNE

@@ -136,7 +136,7 @@ def select(made: Plan, moved: Any, y: Any, codes: Any, index: bool) -> None:
 
 
 def fill(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
-    """Cotangents of whole planes of neighbouring cells."""
+    """Cotangents of maxima of whole planes of neighbouring cells."""
     whole = flat(made)
 
     def make() -> Call:
@@ -148,7 +148,20 @@ def fill(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...])
 
     one, other = (*kept, gy, gy)[:2]
     call = whole.once(("fill", kind, gy.dtype, one.dtype), make)
-    call(gy, gx if x is None else x, gx, one, other, scale(whole, kind, gy))
+    call(gy, gx if x is None else x, gx, one, other)
+
+
+def pour(made: Plan, gy: Any, gx: Any) -> None:
+    """Cotangents of averages of whole planes."""
+
+    def make() -> Call:
+        block = min(triton.next_power_of_2(made.cells), TUNE["fill"] * 4 // gx.element_size())
+        words = {"EVEN": made.cells % block == 0, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block, "num_warps": 4}  # fmt: skip
+        return Call(
+            whole_kernels.pour, -(-made.cells // block), (made.cells // made.outer, made.inner, made.cells), words
+        )
+
+    made.once(("pour", gy.dtype), make)(gy, gx, scale(made, "sum", gy))
 
 
 def cells_words(made: Plan, kind: str, dtype: Any, rows: int, block: int, warps: int) -> dict[str, Any]:
@@ -179,10 +192,14 @@ def bins(made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None
 
 def collect(made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
     """Cotangents of any windows: "first", "sum", "weights"; of ties, "tied", "alone" (only of whole planes) and "shared"."""
-    if kind != "weights" and fills(made):
+    rows, columns = made.rows, made.columns
+    whole = all(isinstance(axis, Adaptive) and axis.length == 1 for axis in (*made.depth, rows, columns))
+    if kind == "sum" and whole and divisor(made)[0] == "all":
+        pour(made, gy, gx)
+        return
+    if kind not in ("weights", "sum") and fills(made):
         fill(made, kind, x, gy, gx, kept)
         return
-    rows, columns = made.rows, made.columns
     adaptive = not made.depth and isinstance(rows, Adaptive) and isinstance(columns, Adaptive)
     if kind in ("first", "sum") and adaptive and rows.length <= rows.size:
         bins(made, kind, gy, gx, kept)

@@ -260,11 +260,11 @@ def rows_held(made: Plan, kind: str, size: int, wide: int) -> int:
     """Rows of windows that a program holds at most, where a lane has so many columns."""
     rows: Any = made.rows
     most = TUNE["rows small"]
-    if made.depth:
-        most = TUNE["rows deep"] if kind == "winners" else most
+    if made.depth and kind == "winners":
+        most = TUNE["rows deep"]
     elif rows.stride >= rows.kernel > 1:
         most = TUNE["rows apart"]
-    elif rows.kernel <= 3 and (rows.stride > 1 or made.columns.length < 32):
+    elif not made.depth and rows.kernel <= 3 and (rows.stride > 1 or made.columns.length < 32):
         most = TUNE["rows few"]
     held: int = (registers_for(made, kind, size) // wide - rows.kernel) // rows.stride + 1
     return min(max(held, 1), most)

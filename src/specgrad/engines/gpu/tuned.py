@@ -77,6 +77,8 @@ TUNE = {
     "matches crossed": 100,  # up to here
     "taps cross": 9,  # columns from which cotangents along these alone go so
     "lanes cross": 8,  # lanes of a warp that only tell the others what they know, at most
+    "taps paired": 7,  # rows of a window from which codes go in pairs, where rows and columns go in one call
+    "pieces across": 8,  # of memory that a program goes through along columns alone
     "plane": 16,  # rows and columns up to which whole planes are held
     "plane taps": 4,  # rows of a window from which that pays for values of any plane, and any type
     "lanes planes": 32,  # of a program that has whole planes: one warp, in which numbers change threads without waiting

@@ -13,40 +13,81 @@ are equal.
 import triton
 import triton.language as tl
 
-from .common import both, edges, fetch, lane, read_line, stacked, write_line
+from .common import NAMED, both, edges, fetch, lane, pieces, read_line, stacked, write_line
 from .folds import filled, part
 
 
 @triton.jit
-def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr):
+def nearer(codes, others, BY: tl.constexpr, PAIRED: tl.constexpr):
+    """The lesser of codes - BY and of others, as numbers without a sign. PAIRED: a word has two of them, of 16 bits each."""
+    if not PAIRED:
+        least = tl.minimum((codes - BY).to(tl.uint32, bitcast=True), others.to(tl.uint32, bitcast=True))
+        found = least.to(tl.int32, bitcast=True)
+    elif NAMED:
+        by = tl.full(codes.shape, (-BY << 16) | (-BY & 0xFFFF), tl.int32)
+        found = tl.inline_asm_elementwise("{ .reg .b32 t; add.u16x2 t, $1, $3; min.u16x2 $0, t, $2; }", "=r,r,r,r", [codes, others, by], tl.int32, is_pure=True, pack=1)  # fmt: skip
+    else:
+        low = tl.minimum((codes - BY) & 0xFFFF, others & 0xFFFF)
+        found = low | (tl.minimum(((codes >> 16) - BY) & 0xFFFF, (others >> 16) & 0xFFFF) << 16)
+    return found
+
+
+@triton.jit
+def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
+    """Of two shares, whose codes are in one word: what is left to the first halves, and what waits for the second: those of codes below.
+
+    Small numbers are compared as the half floats of the same bits, two at once; negative ones are no numbers, and their shares are 0.
+    """
+    if NAMED:
+        below = tl.full(codes.shape, BELOW * 0x10001, tl.int32)
+        return tl.inline_asm_elementwise(
+            "{ .reg .pred p, q; setp.lt.f16x2 p|q, $8, $9; mov.b32 $0, $6; mov.b32 $1, $7; @!p add.f32 $0, $6, $4;"
+            "  @!q add.f32 $1, $7, $5; selp.f32 $2, $4, 0f00000000, p; selp.f32 $3, $5, 0f00000000, q; }",
+            "=&f,=&f,=&f,=&f,f,f,f,f,r,r",
+            [share, other, waiting, other_waiting, codes, below],
+            (tl.float32, tl.float32, tl.float32, tl.float32),
+            is_pure=True,
+            pack=1,
+        )
+    late, other_late = ((codes << 16) >> 16) < BELOW, (codes >> 16) < BELOW
+    first, second = tl.where(late, waiting, waiting + share), tl.where(late, share, 0)
+    return first, tl.where(other_late, other_waiting, other_waiting + other), second, tl.where(other_late, other, 0)
+
+
+@triton.jit
+def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):  # fmt: skip
     """What a row of windows leaves to the row of cells that they start with; and all that waits: for the first halving, the oldest
     row first, then for the others. Codes of a second half, and those of nobody, are negative when counted to the end of the first;
     as numbers without a sign they are greater than all others."""
     HALF: tl.constexpr = TAPS // 2
+    WORDS: tl.constexpr = V // 2 if PAIRED else V
     if TAPS == 1:
         found = (shares, codes, (), ())
     else:
         first = ()
         first_codes = ()
         second = ()
-        for v in tl.static_range(V):
-            left = (codes[v] - HALF * LOW_TAPS).to(tl.uint32, bitcast=True)
-            nearer = tl.minimum(left, waiting_codes[v].to(tl.uint32, bitcast=True))
-            first_codes = first_codes + (nearer.to(tl.int32, bitcast=True),)
-            late = codes[v] < HALF * LOW_TAPS
-            first = first + (tl.where(late, waiting[v], waiting[v] + shares[v]),)
-            second = second + (tl.where(late, shares[v], 0),)
+        for w in tl.static_range(WORDS):
+            first_codes = first_codes + (nearer(codes[w], waiting_codes[w], HALF * LOW_TAPS, PAIRED),)
+            if PAIRED:
+                a, b, c, d = handed(shares[2 * w], shares[2 * w + 1], waiting[2 * w], waiting[2 * w + 1], codes[w], HALF * LOW_TAPS)  # fmt: skip
+                first = first + (a, b)
+                second = second + (c, d)
+            else:
+                late = codes[w] < HALF * LOW_TAPS
+                first = first + (tl.where(late, waiting[w], waiting[w] + shares[w]),)
+                second = second + (tl.where(late, shares[w], 0),)
         own = part(waiting, V, HALF * V) + second
-        own_codes = part(waiting_codes, V, HALF * V) + codes
+        own_codes = part(waiting_codes, WORDS, HALF * WORDS) + codes
         rest = part(waiting, HALF * V, (TAPS - 1) * V)
-        rest_codes = part(waiting_codes, HALF * V, (TAPS - 1) * V)
-        cells, cell_codes, rest, rest_codes = descend(first, first_codes, rest, rest_codes, TAPS - HALF, LOW_TAPS, V)  # fmt: skip
+        rest_codes = part(waiting_codes, HALF * WORDS, (TAPS - 1) * WORDS)
+        cells, cell_codes, rest, rest_codes = descend(first, first_codes, rest, rest_codes, TAPS - HALF, LOW_TAPS, V, PAIRED)  # fmt: skip
         found = (cells, cell_codes, own + rest, own_codes + rest_codes)
     return found
 
 
 @triton.jit
-def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.constexpr, V: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.constexpr, V: tl.constexpr, W: tl.constexpr, PAIRED: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """A row of windows. WHOLE: each has a winner; NOBODY is the code of one that has none."""
     if W > 1:
         source = source * W
@@ -56,16 +97,70 @@ def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.c
     placed = ()
     for v in tl.static_range(V):
         given = given + (shares[v] if WHOLE else tl.where(won[v] == NOBODY, 0, shares[v]),)
-        placed = placed + ((NOBODY - 1) - won[v],)
+        if not PAIRED:
+            placed = placed + ((NOBODY - 1) - won[v],)
+        elif v % 2 == 1 and WHOLE:
+            # where only the second is read beyond the edge, or both, what is borrowed from it does not matter
+            placed = placed + (((NOBODY - 1) * 0x10001 - won[v - 1]) - (won[v] << 16),)
+        elif v % 2 == 1:
+            placed = placed + ((((NOBODY - 1) - won[v]) << 16) | (((NOBODY - 1) - won[v - 1]) & 0xFFFF),)
     return given, placed
 
 
 @triton.jit
-def cross(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):
-    """V cells of a row: what its windows' sums give those that won them along the columns, neighbouring lanes' windows included.
+def taps_of(codes, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):
+    """What V codes say about the other axes: a tap, or a number that is none, also without its sign and as a byte."""
+    taps = ()
+    for w in tl.static_range(V // 2 if PAIRED else V):
+        if PAIRED:
+            last = tl.full(codes[w].shape, LOW_TAPS * 0x10001, tl.int32)
+            two = nearer(~codes[w], last, -LOW_TAPS, True)
+            taps = taps + (two & 0xFFFF, two >> 16)
+        else:
+            taps = taps + ((LOW_TAPS - 1) - codes[w],)
+    return taps
 
-    A window's winner is a byte, of which up to four of a lane's are sent together.
-    """
+
+@triton.jit
+def given(share, total, other, taps, TAP: tl.constexpr, OTHER: tl.constexpr):
+    """Two cells' totals, with the share of a window added if they lie at its tap, which is in both halves of a word."""
+    if NAMED:
+        known = tl.full(taps.shape, TAP + OTHER * 0x10000, tl.int32)
+        return tl.inline_asm_elementwise(
+            "{ .reg .pred p, q; setp.eq.f16x2 p|q, $5, $6; mov.b32 $0, $3; mov.b32 $1, $4; @p add.f32 $0, $3, $2; @q add.f32 $1, $4, $2; }",
+            "=&f,=&f,f,f,f,r,r",
+            [share, total, other, taps, known],
+            (tl.float32, tl.float32),
+            is_pure=True,
+            pack=1,
+        )
+    return tl.where((taps & 0xFFFF) == TAP, total + share, total), tl.where((taps >> 16) == OTHER, other + share, other)
+
+
+@triton.jit
+def added(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):
+    """V cells' totals with the share of a window whose winner is at the tap; FIRST: which tap of it the first cell is."""
+    found = ()
+    if PAIRED:
+        word = tap * 0x10001
+        for h in tl.static_range(V // 2):
+            pair = (totals[2 * h], totals[2 * h + 1])
+            if FIRST + 2 * h >= -1 and FIRST + 2 * h < TAPS:
+                # 255 is no tap
+                pair = given(share, pair[0], pair[1], word, FIRST + 2 * h if FIRST + 2 * h >= 0 else 255, FIRST + 2 * h + 1 if FIRST + 2 * h + 1 < TAPS else 255)  # fmt: skip
+            found = found + (pair[0], pair[1])
+    else:
+        for v in tl.static_range(V):
+            total = totals[v]
+            if FIRST + v >= 0 and FIRST + v < TAPS:
+                total = tl.where(tap == FIRST + v, total + share, total)
+            found = found + (total,)
+    return found
+
+
+@triton.jit
+def bytes_of(taps, V: tl.constexpr):
+    """V taps as bytes, up to four in a word."""
     PER: tl.constexpr = min(V, 4)
     words = ()
     for w in tl.static_range(V // PER):
@@ -73,6 +168,16 @@ def cross(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFO
         for i in tl.static_range(1, PER):
             word = word | ((taps[w * PER + i] & 255) << (8 * i))
         words = words + (word,)
+    return words
+
+
+@triton.jit
+def cross(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """V cells of a row: what its windows' sums give those that won them along the columns, neighbouring lanes' windows included.
+
+    A window's winner is a byte, up to four of which are in a word.
+    """
+    PER: tl.constexpr = min(V, 4)
     NONE: tl.constexpr = TAPS * (1 + (PER > 1) * 256 + (PER > 2) * 0x1010000)
     totals = filled(0, V, BLOCK, shares[0].dtype)
     for d in tl.static_range(-((TAPS - 1 - BEFORE + V - 1) // V), (BEFORE + V - 1) // V + 1):
@@ -88,13 +193,7 @@ def cross(shares, taps, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFO
                 if d != 0:
                     share = tl.gather(share, there, 0)
                 tap = (known[u // PER] >> (8 * (u % PER))) & 255
-                added = ()
-                for v in tl.static_range(V):
-                    total = totals[v]
-                    if v - d * V - u + BEFORE >= 0 and v - d * V - u + BEFORE < TAPS:
-                        total = tl.where(tap == v - d * V - u + BEFORE, total + share, total)
-                    added = added + (total,)
-                totals = added
+                totals = added(totals, share, tap, BEFORE - d * V - u, TAPS, V, PAIRED)
     return totals
 
 
@@ -114,7 +213,7 @@ def trail(
     lanes, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
     CROSS_TAPS: tl.constexpr, CROSS_BEFORE: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, WHOLE: tl.constexpr,
-    SPARSE: tl.constexpr, AHEAD: tl.constexpr,
+    SPARSE: tl.constexpr, AHEAD: tl.constexpr, PAIRED: tl.constexpr,
     WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Cotangents of the winners of windows that move down one row at a time, along rows; `per` rows of cells.
@@ -123,7 +222,7 @@ def trail(
     columns at once: then a program has one warp, whose lanes tell each other.
 
     SPARSE: whoever reads `gx` looks at `low` first, so that what nobody won need not be written: of large windows, most of it.
-    AHEAD: the rows of the next step are fetched while this one's are handed down.
+    AHEAD: the rows of the next step are fetched while this one's are handed down. PAIRED: codes go two in a word.
     """
     outer, group, _within, inside, program = lane(lanes, column_groups, 1, row_blocks, BLOCK, WIDE, EVEN, LEFT, RIGHT)
     row = program * per
@@ -146,7 +245,7 @@ def trail(
         step_out = columns
         origin = origin * step_out + group * V
     waiting = filled(0, (TAPS - 1) * V, BLOCK, ACC)
-    waiting_codes = filled(-1, (TAPS - 1) * V, BLOCK, tl.int32)
+    waiting_codes = filled(-1, (TAPS - 1) * (V // 2 if PAIRED else V), BLOCK, tl.int32)
     for s in range(steps):
         if AHEAD:
             for u in tl.static_range(STEP):
@@ -157,24 +256,79 @@ def trail(
         won = ()
         for u in tl.static_range(STEP):
             allowed = first_line + s * STEP + u < rows_out
-            shares, own = arrivals(gy, codes, base + (s * STEP + u) * step, real, allowed, WHOLE, TAPS * LOW_TAPS, V, W, ACC, BLOCK)  # fmt: skip
+            shares, own = arrivals(gy, codes, base + (s * STEP + u) * step, real, allowed, WHOLE, TAPS * LOW_TAPS, V, W, PAIRED, ACC, BLOCK)  # fmt: skip
             arriving = arriving + (shares,)
             won = won + (own,)
         for u in tl.static_range(STEP):
-            shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS, LOW_TAPS, V)  # fmt: skip
+            shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS, LOW_TAPS, V, PAIRED)  # fmt: skip
             o = skipped + s * STEP + u - (TAPS - 1)
             present = both(inside, (o >= 0) & (o < per) & (row + o < rows))
             target = origin + (s * STEP + u) * step_out
             if DENSE:
                 target = target * V
-            taps = ()
-            for v in tl.static_range(V):
-                taps = taps + ((LOW_TAPS - 1) - own[v],)
+            taps = taps_of(own, LOW_TAPS, V, PAIRED)
             if CROSS_TAPS:
-                shares = cross(shares, taps, group, column_groups, V, CROSS_TAPS, CROSS_BEFORE, BLOCK)
+                shares = cross(
+                    shares, bytes_of(taps, V), group, column_groups, V, CROSS_TAPS, CROSS_BEFORE, PAIRED, BLOCK
+                )
             elif LOW_TAPS > 1:
-                rest = tl.minimum(stacked(taps, V, BLOCK).to(tl.uint32, bitcast=True), LOW_TAPS)
+                rest = stacked(taps, V, BLOCK).to(tl.uint32, bitcast=True)
+                if not PAIRED:
+                    rest = tl.minimum(rest, LOW_TAPS)
                 write_line(low + target, 1, rest, present, group * V, columns, V, DENSE, BLOCK)
                 if SPARSE:
                     present = present & won_by_some(taps, LOW_TAPS, V, BLOCK)
             write_line(gx + target, 1, stacked(shares, V, BLOCK), present, group * V, columns, V, DENSE, BLOCK)
+
+
+@triton.jit
+def heard(codes, at, lanes, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+    """The winners of V neighbouring windows, four in a word."""
+    place = tl.expand_dims(at * (V // 4), 1) + tl.expand_dims(tl.arange(0, V // 4), 0)
+    real = tl.expand_dims((at >= 0) & (at < lanes), 1)
+    return pieces(tl.load(codes.to(tl.pointer_type(tl.int32)) + place, mask=real, other=NONE), V // 4, BLOCK)
+
+
+@triton.jit
+def taken(gy, words, at, NONE: tl.constexpr, V: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """What V neighbouring windows have, if one of them has a winner."""
+    some = words[0] != NONE
+    for w in tl.static_range(1, V // 4):
+        some = some | (words[w] != NONE)
+    return read_line(gy + at * V, 1, (some,) * (V // W), True, 0, 0, V, W, BLOCK, ACC)
+
+
+@triton.jit
+def across(
+    gy, codes, gx, low, depth_readers, scale, lanes, column_groups, per,
+    TAPS: tl.constexpr, BEFORE: tl.constexpr, V: tl.constexpr, W: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr,
+    PAIRED: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Cotangents of the winners of windows that move along dense rows, as many as the cells, whose bytes in `codes` say which tap won, or
+    that none did: what nobody won is not read. A program has one warp, whose lanes tell each other, and so many pieces of memory
+    one after the other; what the next has is read while this one's cotangents are added."""
+    OWN: tl.constexpr = BLOCK - LEFT - RIGHT
+    NONE: tl.constexpr = TAPS * 0x1010101
+    program = tl.program_id(0)
+    if WIDE:
+        program = program.to(tl.int64)
+    lane = tl.arange(0, BLOCK)
+    at = program * (per * OWN) - LEFT + lane
+    group = (at + LEFT * column_groups) % column_groups
+    shift = OWN % column_groups
+    words = heard(codes, at, lanes, NONE, V, BLOCK)
+    shares = taken(gy, words, at, NONE, V, W, ACC, BLOCK)
+    next_words = heard(codes, at + OWN, lanes, NONE, V, BLOCK)
+    for _ in range(per):
+        next_shares = taken(gy, next_words, at + OWN, NONE, V, W, ACC, BLOCK)
+        far_words = heard(codes, at + 2 * OWN, lanes, NONE, V, BLOCK)
+        totals = cross(shares, words, group, column_groups, V, TAPS, BEFORE, PAIRED, BLOCK)
+        inside = (at >= 0) & (at < lanes) & (lane >= LEFT) & (lane < BLOCK - RIGHT)
+        for n in tl.static_range(V // W):
+            write_line(gx + at * V + n * W, 1, stacked(part(totals, n * W, n * W + W), W, BLOCK), inside, at, lanes, W, True, BLOCK)  # fmt: skip
+        at += OWN
+        group += shift
+        group = tl.where(group >= column_groups, group - column_groups, group)
+        words = next_words
+        shares = next_shares
+        next_words = far_words

@@ -187,11 +187,11 @@ def reduce(
 
 @triton.jit
 def fill(
-    gy, x, gx, kept, kept_too, scale, cells, blocks, step_outer,
+    gy, x, gx, kept, kept_too, cells, blocks, step_outer,
     KIND: tl.constexpr, CHUNKS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents where every window is one whole plane of neighbouring cells: "first" (codes in `kept`), "sum", "tied" (the maximum in
-    `kept`), "alone" (and in `kept_too` its place, if there is one only), "shared" (the number of tied cells there).
+    """Cotangents where every window is one whole plane of neighbouring cells: "first" (codes in `kept`), "tied" (the maximum in `kept`),
+    "alone" (and in `kept_too` its place, if there is one only), "shared" (the number of tied cells there).
 
     Only where cells are tied is x read.
     """
@@ -202,20 +202,16 @@ def fill(
     if WIDE:
         window = window.to(tl.int64)
     place = cells
-    if KIND == "sum":
-        share = scaled(share + tl.zeros((1,), ACC), tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
-    elif KIND == "first":
+    if KIND == "first":
         place = tl.load(kept + window).to(tl.int32)
     elif KIND == "alone":
         place = tl.load(kept_too + window).to(tl.int32)
     elif KIND == "shared":
         share = share / tl.maximum(tl.load(kept_too + window), 1).to(ACC)
-    if KIND == "sum" or KIND == "first" or place < cells:
+    if KIND == "first" or place < cells:
         for n in tl.static_range(CHUNKS):
             at = begin + n * BLOCK + tl.arange(0, BLOCK)
-            value = tl.zeros((BLOCK,), ACC) + share
-            if KIND != "sum":
-                value = tl.where(at == place, value, 0)
+            value = tl.where(at == place, tl.zeros((BLOCK,), ACC) + share, 0)
             tl.store(gx + window * cells + at, value.to(gx.dtype.element_ty), mask=at < cells)
     else:
         best = tl.load(kept + window).to(ACC)
@@ -224,3 +220,19 @@ def fill(
             cell = tl.load(x + window * step_outer + at, mask=at < cells, other=0).to(ACC)
             value = tl.where(tied(cell, tl.broadcast_to(best, cell.shape)), share, 0)
             tl.store(gx + window * cells + at, value.to(gx.dtype.element_ty), mask=at < cells)
+
+
+@triton.jit
+def pour(gy, gx, scale, step_outer, inner, cells, EVEN: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Cotangents of averages of whole planes: BLOCK neighbouring cells of whichever planes. EVEN: all of them exist."""
+    begin = tl.program_id(0) * BLOCK
+    if WIDE:
+        begin = begin.to(tl.int64)
+    outer = begin // step_outer
+    at = begin - outer * step_outer + tl.arange(0, BLOCK)
+    later = at // step_outer
+    window = (outer + later) * inner + (begin + tl.arange(0, BLOCK)) % inner  # a plane's step is a multiple of it
+    inside = tl.full((BLOCK,), True, tl.int1) if EVEN else tl.arange(0, BLOCK) < cells - begin
+    share = tl.load(gy + window, mask=inside, other=0).to(ACC)
+    value = scaled(share, tl.load(scale).to(ACC), tl.load(scale + 1).to(ACC))
+    tl.store(gx + begin + tl.arange(0, BLOCK), value.to(gx.dtype.element_ty), mask=inside)
