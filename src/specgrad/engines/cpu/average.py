@@ -44,9 +44,7 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
     elif made.apart_back is not None:
         ints, tasks = made.apart_back
         together("apart.spread_apart", (arriving, flat, found.zero, ints, *by), tasks)
-    elif (
-        made.passes[0].small is not None and made.passes[0].small[-1]
-    ):  # windows around each cell: their average is its own adjoint
+    elif made.passes[0].is_around:  # such an average is its own adjoint
         fold(made.passes, seen._replace(flat=arriving, origin=0), arriving, flat, maximum=None, divides=uniform)
     elif small is not None:
         ints, tasks, size = small

@@ -74,6 +74,11 @@ class Pass:
         return self.rows.size * self.columns.size * self.inner, self.rows.length * self.columns.length * self.inner
 
     @property
+    def is_around(self) -> bool:
+        """Whether windows are the 3×3 cells around each cell of narrow planes, which are folded as if their rows were one."""
+        return self.small is not None and bool(self.small[-1])
+
+    @property
     def outputs(self) -> int:
         return self.outer * self.rows.length * self.columns.length * self.inner
 
@@ -157,7 +162,7 @@ def turned(axis: Reads) -> Reads:
 
 
 def small_numbers(rows: Reads, columns: Reads) -> Integers:
-    """Lengths before and after, and of each axis taps, stride and offset; and whether narrow planes are better folded as if their rows were one."""
+    """Lengths before and after, of each axis taps, stride and offset, and whether windows are those around each cell of a narrow plane."""
     around = all((r.taps, r.stride, r.offset, r.length) == (3, 1, 1, r.size) for r in (rows, columns))
     return np.array(
         [rows.size, columns.size, rows.length, columns.length]

@@ -23,7 +23,8 @@ from .vectors import Vector, folded, greater, is_spotted, like, spot
 
 def converts_halves() -> bool:
     """Whether the processor that kernels are compiled for has instructions for float16."""
-    features = numba.config.CPU_FEATURES or get_host_cpu_features()
+    told = numba.config.CPU_FEATURES
+    features = get_host_cpu_features() if told is None else told
     return platform.machine().lower() in ("aarch64", "arm64") or "+f16c" in features
 
 
