@@ -236,7 +236,16 @@ def test_a_number_that_an_array_does_not_hold_is_refused_and_never_rounded(call)
 
 def test_numbers_that_half_floats_compute_with_and_infinities_are_held():
     assert sg.scale(np.array([0, 2.0**-10], np.float16), 2.0**20).tolist() == [0, 1024]
-    assert sg.add(np.zeros(1, np.float16), math.inf) == math.inf
+    for x in (np.zeros(1, np.float16), np.zeros(1, np.longdouble)):
+        assert sg.add(x, math.inf) == math.inf
+
+
+def test_numbers_are_as_precise_as_the_longest_floats_that_they_meet():
+    third = np.longdouble(1) / 3
+    for dtype in (np.longdouble, np.clongdouble):
+        one = np.ones(1, dtype)
+        assert sg.scale(one, Fraction(1, 3))[0] == sg.mul(one, Fraction(1, 3))[0] == third
+        assert sg.scale(one, 2**80 + 1)[0] == np.longdouble(2) ** 80 + 1
 
 
 def test_arguments_of_equal_bytes_are_told_apart():

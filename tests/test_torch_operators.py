@@ -1,5 +1,7 @@
 """Every operator on torch tensors: what it computes on NumPy arrays, by the CPU engine and by the specification composed of aten."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -139,6 +141,36 @@ def test_other_numbers(dtype):
             sg.avg_pool(x, (2, 2))
 
 
+@pytest.mark.parametrize("op", [sg.MseLoss(), sg.CrossEntropy()], ids=lambda op: op.name)
+def test_losses_of_half_floats_are_rounded_once(op):
+    x = torch.linspace(-300, 300, 24).reshape(3, 8).half()  # whose squares overflow, and whose mean does not
+    other = torch.tensor([1, 0, 5]) if op.name == "cross_entropy" else x * 0.1
+    wide = tuple(t.float() if t.dtype is torch.float16 else t for t in (x, other))
+    assert torch.equal(op(x, other), op(*wide).half())
+    assert op(x, other).isfinite()
+    one = torch.ones(())
+    assert torch.equal(op.vjp((x, other), one.half())[0], op.vjp(wide, one)[0].half())
+
+
+def test_integers_have_derivatives_and_numbers_meet_every_tensor():
+    x = torch.arange(4)
+    assert sg.grad(lambda t: sg.sum(sg.mul(t, t)))(x).tolist() == [0, 2, 4, 6]
+    assert sg.Relu().jvp((x,), (x,))[1].tolist() == [0, 1, 2, 3]
+    assert sg.scale(x, 2.0).dtype is torch.int64
+    assert sg.scale(torch.tensor([0, 2.0**-10]).half(), 2.0**20).tolist() == [0, 1024]
+    assert sg.add(torch.zeros(1), float("inf")).tolist() == [float("inf")]
+    assert sg.scale(torch.tensor([4j]), Fraction(1, 2)).tolist() == [2j]
+
+
+def test_convolution_to_no_channel_and_crops_that_reach_into_output_padding():
+    x, none = torch.ones(2, 4, 5), torch.ones(0, 2, 3)
+    assert sg.conv(x, none, groups=2).shape == (2, 0, 3)
+    assert sg.Conv((3,), groups=2).vjp((x, none), torch.ones(2, 0, 3))[0].tolist() == torch.zeros(2, 4, 5).tolist()
+    words = {"stride": 4, "padding": ((5, 0),), "output_padding": 3}
+    x, w = np.ones((1, 1)), np.arange(1.0, 4).reshape(1, 1, 3)
+    assert sg.conv_transpose(*tensors((x, w)), **words).tolist() == sg.conv_transpose(x, w, **words).tolist() == [[0]]
+
+
 def test_without_ml_dtypes_bfloat16_is_composed(monkeypatch):
     x = torch.randn(2, 2, 6, 6).bfloat16().requires_grad_()
     results = []
@@ -147,6 +179,10 @@ def test_without_ml_dtypes_bfloat16_is_composed(monkeypatch):
         y = sg.max_pool(x, (3, 3), stride=1)
         results.append((y, *torch.autograd.grad(y.sum(), x), sg.avg_pool(x, (2, 2))))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def nested(x):
+    return torch.nested.nested_tensor([x, x], layout=torch.jagged)
 
 
 MESSAGES = [
@@ -165,10 +201,32 @@ MESSAGES = [
     (lambda x: sg.max_pool(x, (2, 2), out=np.zeros((2, 2))), "must be a torch.float32 tensor of shape (2, 2) on cpu; allocate it"),
     (lambda x: sg.conv(x[None], np.ones((1, 1, 2, 2))), "ndarray does not mix with torch.float32 on cpu"),
     (lambda x: sg.conv(x[None], torch.ones(1, 2, 2, 2)), "the weight reads 2 channels, the input has 1"),
+    (lambda x: sg.scale(x.long(), 2**70), "scale: factor=1180591620717411303424: the scalar that it meets does not hold this number"),
+    (lambda x: sg.scale(x.to(torch.int8), 300), "scale: factor=300: the scalar that it meets does not hold"),
+    (lambda x: sg.scale(x.byte(), -1), "scale: factor=-1: the scalar that it meets does not hold"),
+    (lambda x: sg.scale(x + 0j, 10**50), "the scalar that it meets does not hold"),
+    (lambda x: sg.mul(x, 1e300), "mul: y=1e+300: the scalar that it meets does not hold"),
+    (lambda x: sg.mul(x.half(), 1e6), "mul: y=1000000.0: the scalar that it meets does not hold"),
+    (lambda x: sg.add(x.to(torch.int8), 300), "add: y=300: the scalar that it meets does not hold"),
+    (lambda x: sg.mul(sg.Dual(x, x), 1e300), "mul: y=1e+300: the scalar that it meets does not hold"),
+    (lambda x: sg.conv(x[None], torch.ones(1, 1, 2, 2, device="meta")), "weight=torch.float32 array of shape (1, 1, 2, 2): torch.float32 on meta does not mix with torch.float32 on cpu"),
+    (lambda x: sg.linear(x, x.double()), "linear: weight=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix with torch.float32 on cpu"),
+    (lambda x: sg.mul(x, x.double()), "mul: y=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix with torch.float32 on cpu"),
+    (lambda x: sg.MaxPool((1, 1)).vjp((x,), x.double()), "max_pool: cotangent=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix"),
+    (lambda x: sg.Relu().jvp((x,), (x.numpy(),)), "relu: tangent of x=float32 array of shape (4, 4): ndarray does not mix with Tensor"),
+    (lambda x: sg.MaxPool((1, 1)).vjp((x.numpy(),), x), "max_pool: cotangent=torch.float32 array of shape (4, 4): Tensor does not mix with float32"),
+    (lambda x: sg.Relu().jvp((x.numpy(),), (x,)), "relu: tangent of x=torch.float32 array of shape (4, 4): Tensor does not mix with float32"),
+    (lambda x: sg.sum(x.to_sparse_csr()), "sum: x=torch.float32 array of shape (4, 4): the layout torch.sparse_csr is not taken; make it dense first"),
+    (lambda x: sg.sum(x.to(torch.complex32)), "sum: x=torch.complex32 array of shape (4, 4): torch.complex32 is not a scalar specgrad takes"),
+    (lambda x: sg.relu([x, x.requires_grad_()]), "relu: x='list': is a list of tensors, not one; make one of them first: torch.stack(x)"),
+    (lambda x: sg.relu(nested(x)), "relu: x='NestedTensor': nested tensors are not taken; give its tensors one by one: x.unbind()"),
+    (lambda x: sg.max_pool(nested(x), (2, 2)), "max_pool: x='NestedTensor': nested tensors are not taken"),
+    (lambda x: sg.MaxPool((2, 2)).vjp((nested(x),), x), "max_pool: x='NestedTensor': a nested tensor has no one shape"),
     (lambda x: sg.smooth_max_pool(x, (2, 2), beta=1e-60), "beta=1e-60: is 0 or infinite in the input's precision"),
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf", "ignore:Sparse CSR")
 @pytest.mark.parametrize(("call", "words"), MESSAGES, ids=[words[:40] for _, words in MESSAGES])
 def test_messages_are_those_of_specgrad(call, words):
     with pytest.raises(sg.SpecgradError) as refused:

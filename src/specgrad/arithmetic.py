@@ -6,13 +6,13 @@ contributions without knowing by what.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from .scalars import as_operand, find_family
-from .scalars.base import unheld
 
 SYMBOLS: dict[str, Any] = {}
 
@@ -85,14 +85,6 @@ def like(
     if hasattr(operand, "__specgrad__"):
         return operand.filled(number, shape)
     S = find_family(name, [argument], [as_operand(name, argument, operand)])
-    size = 1
-    for length in shape:
-        size *= length
     if number == 0:
-        return S.leave(S.zeros(size), shape)
-    cells = S.zeros(size) + S.number(name, its_argument, number)
-    try:
-        with np.errstate(over="raise"):
-            return S.leave(cells, shape)
-    except FloatingPointError:  # half floats are stored in less than they are computed in
-        raise unheld(name, its_argument, number) from None
+        return S.leave(S.zeros(math.prod(shape)), shape)
+    return S.filled(name, its_argument, number, shape)

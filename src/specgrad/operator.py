@@ -19,7 +19,7 @@ from . import dispatch
 from .arguments import LONGEST, integer, one_each
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
-from .scalars import as_operand, refuse_masked
+from .scalars import as_operand, is_tensor, refuse_masked
 from .scalars.base import Cells, Family, Mask
 
 RULES: dict[str, Any] = {}
@@ -240,6 +240,9 @@ class Operator(ABC):
 
 def shape_of(name: str, argument: str, operand: Any) -> Shape:
     """The shape of an array, a Var, a Dual, a number or a nested list."""
+    if is_tensor(operand) and operand.is_nested:
+        rule, remedy = "a nested tensor has no one shape", "give its tensors one by one: x.unbind()"
+        raise refusal(ShapeError, name, argument, type(operand).__name__, rule, remedy)
     shape = getattr(operand, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else tuple(as_operand(name, argument, operand).shape)
 

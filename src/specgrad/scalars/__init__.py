@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import importlib
 import numbers
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import ScalarError, ShapeError, refusal
-from .base import Elements, Family, unlike
+from .base import Elements, Family, is_tensor, unlike
 from .dual import Dual, Still, deepened, depth, gathered
 
 HOMES = {  # the top-level module that defines the scalar's type -> the file that speaks for it
@@ -35,12 +34,6 @@ HOMES = {  # the top-level module that defines the scalar's type -> the file tha
 __all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_tensor", "refuse_masked"]
 
 
-def is_tensor(value: Any) -> bool:
-    """Whether a value is a torch tensor; where nobody imported torch, nothing is."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
 def as_operand(name: str, argument: str, value: Any) -> Any:
     """An operand as the array it is: NumPy arrays, tensors and Duals as they are, numbers and nested lists as NumPy arrays."""
     if (type(value) is np.ndarray and value.dtype != object) or is_tensor(value):
@@ -53,10 +46,17 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
     if not isinstance(value, np.ndarray | np.generic | list | tuple | numbers.Number) and not _spoken(type(value)):
         rule = f"{type(value).__name__} is not an array specgrad takes"
         raise refusal(ScalarError, name, argument, value, rule, "give a NumPy array")
+    if isinstance(value, list | tuple) and _holds_tensors(value):
+        rule, remedy = "is a list of tensors, not one", "make one of them first: torch.stack(x)"
+        raise refusal(ScalarError, name, argument, type(value).__name__, rule, remedy)
     try:
         return gathered(np.asarray(value))
     except ValueError:
         raise refusal(ShapeError, name, argument, value, "is ragged", "give rows of equal length") from None
+
+
+def _holds_tensors(nest: Any) -> bool:
+    return any(map(_holds_tensors, nest)) if isinstance(nest, list | tuple) else is_tensor(nest)
 
 
 def refuse_masked(name: str, argument: str, value: Any) -> None:

@@ -8,6 +8,8 @@ and uses them in `where`, and never asks for their truth value.
 from __future__ import annotations
 
 import contextlib
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -19,6 +21,12 @@ from ..errors import ScalarError, SpecgradError, refusal
 Number = int | float | Fraction
 Cells = Any  # a flat array in the form in which a family computes
 Mask = Any
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a torch tensor; where nobody imported torch, nothing is."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def unlike(one: str, other: str) -> tuple[str, str]:
@@ -78,6 +86,15 @@ class Family:
         if not held:
             raise unheld(name, argument, number)
         return cell
+
+    def filled(self, name: str, argument: str, number: Number, shape: tuple[int, ...]) -> Any:
+        """An array of this shape, filled with a number that a caller wrote; refused where the scalar does not hold it."""
+        cells = self.zeros(math.prod(shape)) + self.number(name, argument, number)
+        try:
+            with np.errstate(over="raise"):
+                return self.leave(cells, shape)
+        except FloatingPointError:  # half floats are stored in less than they are computed in
+            raise unheld(name, argument, number) from None
 
     def zeros(self, size: int) -> Cells:
         """`size` zeros."""

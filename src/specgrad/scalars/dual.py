@@ -168,6 +168,9 @@ class DualFamily(Family):
     def constant(self, number: Any) -> Cells:
         return self.inner.constant(number)
 
+    def number(self, name: str, argument: str, number: Number) -> Cells:
+        return self.inner.number(name, argument, number)
+
     def zeros(self, size: int) -> Cells:
         return self.inner.zeros(size)
 

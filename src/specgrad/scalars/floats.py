@@ -5,13 +5,14 @@ float16 and bfloat16 are computed in float32 and rounded once at the end, everyw
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ScalarError, refusal
-from .base import Cells, Family, Mask, Number, alike, unlike
+from .base import Cells, Family, Mask, Number, alike, is_tensor, quotient, unlike
 
 _ORDER = ("complex numbers have no order", "pool the real and imaginary parts apart")
 LACKS = {
@@ -23,6 +24,8 @@ LACKS = {
 
 def admitted(dtype: np.dtype[Any], name: str, argument: str, array: Any) -> npt.NDArray[Any]:
     """An array among numbers of this dtype: converted to it where that loses nothing, else refused."""
+    if is_tensor(array):
+        raise refusal(ScalarError, name, argument, array, *unlike("Tensor", dtype.name))
     given = np.asarray(array)
     if given.dtype.kind in "Ob" or not np.can_cast(given.dtype, dtype, "safe"):
         raise refusal(ScalarError, name, argument, array, *unlike(given.dtype.name, dtype.name))
@@ -47,15 +50,19 @@ class Numbers(Family):
     def holds(self, number: Number) -> bool:
         try:
             with np.errstate(all="ignore"):
-                held = self.computed.type(float(number))
-        except OverflowError:
+                held = self.constant(number)
+        except (OverflowError, ValueError):  # the latter for integers too long to be read
             return False
         return bool(np.isfinite(held) and held != 0)
 
     def constant(self, number: Any) -> Cells:
         if isinstance(number, np.ndarray):
             return number.astype(self.computed)
-        return np.asarray(float(number) if self.computed.kind == "f" else number, dtype=self.computed)
+        if self.computed.char in "gG" and not isinstance(number, float):  # the long ones, which hold more than a float
+            number = quotient(Fraction(number), np.longdouble)
+        elif self.computed.kind == "f":
+            number = float(number)
+        return np.asarray(number, dtype=self.computed)
 
     def is_nan(self, a: Cells) -> Mask:
         return np.isnan(a) if self.dtype.kind not in "iu" else np.zeros(np.shape(a), np.bool_)

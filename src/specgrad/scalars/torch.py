@@ -6,6 +6,7 @@ Half floats are computed in float32 and rounded once at the end. Sums are determ
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,11 @@ import numpy as np
 import torch
 
 from ..errors import ScalarError, refusal
-from .base import Cells, Family, Mask, Number, unlike
+from .base import Cells, Family, Mask, Number, unheld, unlike
 from .floats import LACKS
 
 _HALVES = (torch.float16, torch.bfloat16)
-_BARE = (torch.bool, torch.uint16, torch.uint32, torch.uint64)  # torch stores them and computes with none
+_BARE = (torch.bool, torch.uint16, torch.uint32, torch.uint64, torch.complex32)  # stored by torch, hardly computed
 _INTEGERS = {"division": (LACKS["i"]["division"][0], "cast first, e.g. x.double()")}
 
 
@@ -43,18 +44,30 @@ class Tensors(Family):
         if not isinstance(array, torch.Tensor) or (array.dtype, array.device) != (self.dtype, self.device):
             other = f"{array.dtype} on {array.device}" if isinstance(array, torch.Tensor) else type(array).__name__
             raise refusal(ScalarError, name, argument, array, *unlike(other, f"{self.dtype} on {self.device}"))
-        if array.layout is not torch.strided:
-            rule = f"the layout {array.layout} is not taken"
-            raise refusal(ScalarError, name, argument, array, rule, "make it dense first: x.to_dense()")
+        refuse_layout(name, argument, array)
         return array.to(self.computed).reshape(-1)
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Any:
         return cells.to(self.dtype).reshape(shape)
 
     def constant(self, number: Any) -> Cells:
-        if not isinstance(number, np.ndarray) and self.computed.is_floating_point:
-            number = float(number)
+        if not isinstance(number, np.ndarray):
+            number = int(number) if self.lacks is _INTEGERS else float(number)
         return torch.as_tensor(number, dtype=self.computed, device=self.device)
+
+    def number(self, name: str, argument: str, number: Number) -> Cells:
+        return super().number(name, argument, self._within(self.computed, name, argument, number))
+
+    def filled(self, name: str, argument: str, number: Number, shape: tuple[int, ...]) -> Any:
+        return super().filled(name, argument, self._within(self.dtype, name, argument, number), shape)
+
+    def _within(self, dtype: torch.dtype, name: str, argument: str, number: Number) -> Number:
+        """The number, where a dtype has it in its range; torch would wrap it, or make it infinite, without a word."""
+        range_of = torch.iinfo(dtype) if self.lacks is _INTEGERS else torch.finfo(dtype)
+        infinite = isinstance(number, float) and not math.isfinite(number)
+        if not infinite and not range_of.min <= number <= range_of.max:
+            raise unheld(name, argument, number)
+        return number
 
     def zeros(self, size: int) -> Cells:
         return torch.zeros(size, dtype=self.computed, device=self.device)
@@ -112,6 +125,16 @@ class Tensors(Family):
 
     def _mask(self, mask: Mask) -> Any:
         return torch.as_tensor(mask, device=self.device)
+
+
+def refuse_layout(name: str, argument: str, x: Any) -> None:
+    """Only tensors that hold every cell, in rows of one length, are read here."""
+    if x.is_nested:
+        rule = "nested tensors are not taken"
+        raise refusal(ScalarError, name, argument, type(x).__name__, rule, "give its tensors one by one: x.unbind()")
+    if x.layout is not torch.strided:
+        rule = f"the layout {x.layout} is not taken"
+        raise refusal(ScalarError, name, argument, x, rule, "make it dense first: x.to_dense()")
 
 
 def family_of(name: str, arguments: Sequence[str], operands: Sequence[Any]) -> Family:

@@ -19,8 +19,11 @@ from .. import dispatch, ops
 from ..engines import reference
 from ..errors import ArgumentError, ScalarError, refusal
 from ..ops.conv import Bilinear
+from ..ops.loss import Loss
 from ..ops.pool import Average, Maximum, Pool
 from ..scalars import find_family
+from ..scalars.base import unlike
+from ..scalars.torch import refuse_layout
 from . import kernels
 from .direct import is_plain, pooled
 from .operators import FAMILIES, HALVES, encoded
@@ -71,6 +74,10 @@ def indices(op: Any, operands: Operands, out: Any = None) -> tuple[Any, Any]:
 
 
 def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
+    for slot, x, dx in zip(op.slots, operands, tangents, strict=False):
+        _check_direction(op, f"tangent of {slot.name}", dx, x)
+    if _is_exact(operands[0]) and not isinstance(op, Pool):
+        return reference.push(op, operands, reference.recall(op, operands), tangents)
     if isinstance(op, Pool):
         (x,), (dx,) = operands, tangents
         dx = torch.zeros_like(x) if dx is None else dx
@@ -82,6 +89,9 @@ def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
 
 
 def pull(op: Any, operands: Operands, kept: Any, cotangent: Any, wanted: Any = None) -> Operands:
+    _check_direction(op, "cotangent", cotangent, operands[0])
+    if _is_exact(operands[0]) and not isinstance(op, Pool):
+        return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
     if isinstance(op, Pool):
         (x,) = operands
         return (FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), kernels.last_axes(x), *encoded(op, x.ndim)),)
@@ -102,31 +112,71 @@ def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
 
 
 def _by_aten(op: Any, *operands: Any) -> Any:
+    x = operands[0]
     if not torch.compiler.is_compiling():  # there the shapes may be symbols, and were checked before
-        op.output_shape(*(tuple(x.shape) for x in operands))
+        for slot, given in zip(op.slots, operands, strict=False):
+            refuse_layout(op.name, slot.name, given)
+        op.output_shape(*(tuple(given.shape) for given in operands))
         _check(op, operands)
-    if isinstance(op, Bilinear):
-        x = operands[0]
-        if not x.is_floating_point() and not x.is_complex():
-            return reference.forward(op, operands)
-        if x.dtype in HALVES and x.device.type == "cpu":  # where aten rounds between the sum and the bias
-            return BY_ATEN[type(op)](op, *(t.float() for t in operands)).to(x.dtype)
+    if isinstance(op, Bilinear) and (_is_exact(x) or not operands[1].numel()):  # nor does aten convolve to no channel
+        return reference.forward(op, operands)
+    if x.dtype in HALVES and _rounds_between(op, x):
+        wide = (given.float() if given.dtype in HALVES else given for given in operands)
+        return BY_ATEN[type(op)](op, *wide).to(x.dtype)
     return BY_ATEN[type(op)](op, *operands)
+
+
+def _is_exact(x: Tensor) -> bool:
+    """Whether a tensor holds integers, which aten neither convolves nor differentiates."""
+    return not x.is_floating_point() and not x.is_complex()
+
+
+def _rounds_between(op: Any, x: Tensor) -> bool:
+    """Whether aten rounds half floats between the steps of an operator: a sum and its bias, a square and its mean."""
+    if isinstance(op, Bilinear):
+        return x.device.type == "cpu"
+    return isinstance(op, Loss) and not _autocasts(x)
+
+
+def _autocasts(x: Tensor) -> bool:
+    """Whether torch casts floats by rules of its own here, and keeps no dtype."""
+    kind = x.device.type
+    return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def _check(op: Any, operands: Operands) -> None:
     """Refuse tensors whose numbers the operator does not take, with the words of every other engine."""
+    first = operands[0]
     for slot, x in zip(op.slots, operands, strict=False):
         if not slot.integer:
             find_family(op.name, [slot.name], [x]).require(op.name, slot.name, x, op.needs)
+            _check_alike(op, slot.name, x, first)
         elif x.is_floating_point() or x.is_complex() or x.dtype is torch.bool:
             raise refusal(ScalarError, op.name, slot.name, x, "must hold integers", "cast first, e.g. x.long()")
         elif is_plain(x) and x.device.type == "cpu":  # elsewhere torch itself looks, when the kernel runs
             op.check(operands)
 
 
+def _check_direction(op: Any, argument: str, given: Any, like: Tensor) -> None:
+    """Refuse a tangent or cotangent that is not of its operand's kind; None is zero."""
+    if given is None:
+        return
+    if not isinstance(given, Tensor):
+        raise refusal(ScalarError, op.name, argument, given, *unlike(type(given).__name__, "Tensor"))
+    _check_alike(op, argument, given, like)
+
+
+def _check_alike(op: Any, argument: str, given: Tensor, like: Tensor) -> None:
+    """Refuse tensors of two dtypes, but for what autocast casts, or of two devices, some of which aten would read as they are."""
+    if given.device != like.device or (given.dtype != like.dtype and not _autocasts(given)):
+        words = unlike(f"{given.dtype} on {given.device}", f"{like.dtype} on {like.device}")
+        raise refusal(ScalarError, op.name, argument, given, *words)
+
+
 def _factor(op: Any, x: Tensor) -> Any:
-    return float(op.factor) if x.is_floating_point() else op.factor
+    if not torch.compiler.is_compiling():
+        find_family(op.name, ["x"], [x]).number(op.name, "factor", op.factor)
+    return int(op.factor) if _is_exact(x) else float(op.factor)
 
 
 def _over(op: Any, x: Tensor) -> Any:
@@ -207,8 +257,11 @@ def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = No
         function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
         y = function(x, weight, None, op.stride, 0, 0, op.groups, op.dilation)
         room = [(-a, extra - b) for (a, b), extra in zip(op.padding, op.output_padding, strict=True)]
-        if any(p for pair in room for p in pair):
-            y = F.pad(y, [p for pair in reversed(room) for p in pair])  # less than nothing crops
+        amounts = [p for pair in reversed(room) for p in pair]
+        if any(p > 0 for p in amounts):  # first: what is cropped may reach into it
+            y = F.pad(y, [max(p, 0) for p in amounts])
+        if any(p < 0 for p in amounts):  # less than nothing crops
+            y = F.pad(y, [min(p, 0) for p in amounts])
     else:  # the adjoint of convolution in its input
         shape = (x.shape[0], weight.shape[1] * op.groups, *(axis.size for axis, _ in op.sliding(tuple(sizes))))
         first: Any = (..., *(slice(n) for n in sizes))

@@ -14,6 +14,7 @@ from torch import _C, Tensor
 from torch.autograd import forward_ad
 
 from ..ops.pool import Average
+from ..scalars.torch import refuse_layout
 from . import keeping, kernels
 from .operators import FAMILIES, encoded
 
@@ -48,6 +49,7 @@ def pooled(op: Any, x: Tensor) -> Any:
     """The value of a pooling operator."""
     if is_plain(x):
         return run(op, x)
+    refuse_layout(op.name, "x", x)
     return FAMILIES[type(op)].value(x, kernels.last_axes(x), *encoded(op, x.ndim))
 
 
