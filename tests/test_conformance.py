@@ -118,8 +118,11 @@ def broken(name, kind, claim, seconds=0.0):
 )
 def test_a_counterexample_can_be_pasted_into_python(name, kind, claim):
     (cell,) = broken(name, kind, claim)
+    place, narrow = f"{FAULTY}/{name}.py:subject", Console(file=io.StringIO(), width=40)
+    reports.told(reports.Report([cell], [], {}, "", 0), narrow, {cell.subject: place})
     for difference in cell.differences:
-        code = pasteable(difference, f"{FAULTY}/{name}.py:subject")
+        code = pasteable(difference, place)
+        assert f"\n{code}\n" in narrow.file.getvalue()
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
             exec(code, {})
@@ -281,7 +284,7 @@ def test_interrupting_prints_what_was_found(tmp_path):
         "subject = Stopping()\n",
         encoding="utf-8",
     )
-    words = ["-c", "from specgrad.cli import main; main()", "check", f"{stopping}:subject", "--claim", "value"]
+    words = ["-m", "specgrad", "check", f"{stopping}:subject", "--claim", "value"]
     environment = {**os.environ, "COLUMNS": "150"}
     process = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120)
     assert process.returncode == 130

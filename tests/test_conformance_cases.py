@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 import pytest
-from test_conformance_faults import FAULTS, FOLDER
+from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
 from specgrad import AvgPool, GlobalMaxPool, MaxPool
 from specgrad.conformance import NotOffered, beyond, exact, runner, subjects
@@ -48,7 +48,9 @@ def quick():
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "claim"), [f[:3] for f in FAULTS], ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS]
+    ("name", "kind", "claim"),
+    [f[:3] for f in FAULTS + QUICKLY],
+    ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS + QUICKLY],
 )
 def test_the_quick_run_finds_the_planted_faults(quick, name, kind, claim):
     quick.claims = (claim,)

@@ -29,6 +29,8 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "averages by prefix sums": ("a running sum must not lose precision", "cancellation of large terms"),
     "JVP and VJP disagreeing on all -inf windows": ("-inf is an ordinary value",),
     "a winner loop that compared with the best of the row's start": ("every order of a 2×2 window",),
+    "winners numbered in a byte": ("a winner that a byte cannot number",),
+    "what is left over of vectors": ("a line that takes several vectors",),
     "divisor_override ignored": ("divisor_override",),
     "first-winner read from memory order": (
         "the first in index order, not in memory order",

@@ -130,10 +130,11 @@ def told(report: Report, console: Console, names: dict[str, str]) -> None:
             if like:
                 console.print(Text(f"  {like}", style="yellow"))
             code = pasteable(difference, names.get(cell.subject, cell.subject))
-            console.print(Syntax(code, "python", background_color="default", word_wrap=True, padding=(0, 2)))
+            lines = Syntax("", "python", background_color="default").highlight(code)
+            console.print(lines, soft_wrap=True)  # a line that is broken or indented cannot be pasted
             window = drawn(difference)
             if window:
-                console.print(Text("  " + window.replace("\n", "\n  "), style="cyan"))
+                console.print(Text("  " + window.replace("\n", "\n  "), style="cyan"), soft_wrap=True)
             console.print()
     for cell in cells:
         for difference in cell.conventions:

@@ -67,6 +67,13 @@ def orders(kind: Callable[[], Operator]) -> Iterator[Telling]:
     yield Telling("every order of a 2×2 window", directed(kind(), planes))
 
 
+def far_winner(kind: Callable[[], Operator]) -> Iterator[Telling]:
+    """A window of 16×17 cells whose last one wins: its number in the window does not fit in a byte."""
+    yield Telling(
+        "a winner that a byte cannot number", directed(kind(), np.arange(272, dtype=np.float32).reshape(1, 16, 17))
+    )
+
+
 def max_pools() -> Iterator[Telling]:
     yield from sliding(MaxPool, distinct)
     yield Telling(
@@ -76,6 +83,7 @@ def max_pools() -> Iterator[Telling]:
     for ties in ("first", "all", "split"):
         yield from maxima(_tied(lambda k, ties: MaxPool((k,), ties=ties), ties))
     yield from orders(lambda: MaxPool((2, 2)))
+    yield from far_winner(lambda: MaxPool((16, 17)))
     tied = np.array([[1, 2, 2], [2, 1, 2], [0, 2, 2]], np.float32)[None, None]
     for ties in ("first", "all", "split"):
         yield Telling(
@@ -159,6 +167,7 @@ def adaptive_max_pools() -> Iterator[Telling]:
     for ties in ("first", "all", "split"):
         yield from maxima(_tied(lambda k, ties: AdaptiveMaxPool((1,), ties=ties), ties))
     yield from orders(lambda: AdaptiveMaxPool((1, 1)))
+    yield from far_winner(lambda: AdaptiveMaxPool((1, 1)))
 
 
 def adaptive_avg_pools() -> Iterator[Telling]:
@@ -190,6 +199,7 @@ def global_max_pools() -> Iterator[Telling]:
         plane = np.array([[[[1, 3], [3, 2]]]], np.float32)
         yield Telling("a plane with a tie", directed(GlobalMaxPool(2, ties=ties), plane))
     yield from orders(lambda: GlobalMaxPool(2))
+    yield from far_winner(lambda: GlobalMaxPool(2))
 
 
 def global_avg_pools() -> Iterator[Telling]:
