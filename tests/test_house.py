@@ -20,7 +20,7 @@ SOURCE = ROOT / "src" / "specgrad"
 LAYERS = [
     {"errors"},
     {"arguments"},
-    {"geometry", "threads", "memory"},
+    {"geometry", "threads", "memory", "remembering"},
     {"scalars"},
     {"arithmetic", "tree"},
     {"dispatch"},
@@ -34,6 +34,7 @@ LAYERS = [
     {"torch"},
     {"conformance", "bench"},
     {"cli"},
+    {"__main__"},
 ]
 """Every part of the house may import from the layers before its own, and from itself."""
 

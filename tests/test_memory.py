@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import specgrad as sg
-from specgrad import memory
+from specgrad import memory, remembering
+from specgrad.engines.cpu.plan import plan
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +66,23 @@ def test_results_that_live_share_no_memory_whatever_the_threads():
 def test_memory_that_is_not_there_is_one_error_and_no_other():
     with pytest.raises(MemoryError):
         memory.empty((1 << 62,), np.uint8)
+
+
+def test_tables_of_lines_of_many_lengths_are_not_all_kept(monkeypatch):
+    monkeypatch.setattr(remembering, "CELLS", 2000)
+    pool = sg.MaxPool((3,))
+    for n in range(300, 340):
+        x = np.zeros(n, np.float32)
+        pool.vjp((x,), pool(x))
+        with sg.engine("reference"):
+            pool(x)
+    assert plan.cache_info().currsize + sg.MaxPool.geometry.cache_info().currsize < 12
+
+
+def test_tables_of_one_long_line_are_kept_between_calls(monkeypatch):
+    monkeypatch.setattr(remembering, "CELLS", 2000)
+    x = np.zeros(5000, np.float32)
+    sg.max_pool(x, (3,))
+    before = plan.cache_info().misses
+    sg.max_pool(x, (3,))
+    assert plan.cache_info().misses == before

@@ -148,3 +148,8 @@ def test_numpy_does_not_take_a_var_apart():
     assert len(x) == 3
     with pytest.raises(TypeError, match="without an axis"):
         len(sg.sum(x))
+
+
+def test_contributions_that_overflow_are_infinite_without_a_word():
+    x = np.full(2, 1e308)
+    assert sg.grad(lambda z: sg.sum(z * x + z * x))(x).tolist() == [np.inf, np.inf]

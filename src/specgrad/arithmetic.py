@@ -61,7 +61,8 @@ def total(a: Any, b: Any) -> Any:
         return b if a is None else a
     if hasattr(a, "__specgrad__") or hasattr(b, "__specgrad__"):
         return SYMBOLS["+"](a, b)
-    both = a + b
+    with np.errstate(all="ignore"):  # as in the operators themselves
+        both = a + b
     return np.asarray(both) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else both
 
 

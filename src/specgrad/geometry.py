@@ -244,6 +244,10 @@ class Geometry:
         """How many taps the longest window has."""
         return math.prod(axis.real.shape[1] for axis in self.axes)
 
+    def cells(self) -> int:
+        """How many cells its tables have."""
+        return sum(axis.real.size * len(axis.offsets) for axis in self.axes)
+
     def block(self, start: int, stop: int) -> Block:
         """The output cells start to stop, counted in row-major order."""
         return Block(self, start, stop)

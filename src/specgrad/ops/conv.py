@@ -6,7 +6,6 @@ axis turned round into their readers; it has no rules of its own. Linear is conv
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, cast
@@ -16,6 +15,7 @@ from ..arguments import Ints, Padding, Pairs
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, sliding_axes, spatial_positions
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..remembering import remembered
 from ..scalars.base import Cells, Family
 
 
@@ -126,7 +126,7 @@ class Linear(Bilinear):
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[1], weight[0]
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, _ = self._checked(shapes)
         return channel_geometry(shapes[0], shapes[1], 1, written, (), transposed=False)
@@ -187,7 +187,7 @@ class Conv(SlidingWeight):
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[1] * self.groups, weight[0]
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
         taps = [axis.taps() for axis, _ in self.sliding(sizes)]
@@ -240,7 +240,7 @@ class ConvTranspose(SlidingWeight):
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[0], weight[1] * self.groups
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
         turned = [readers(axis.taps(outputs=n), axis.size) for axis, n in self.sliding(sizes)]

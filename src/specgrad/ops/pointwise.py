@@ -6,7 +6,6 @@ any layer above, sums over a broadcast axis by a rule of its own.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from ..arithmetic import SYMBOLS
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, broadcast_geometry
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..remembering import remembered
 from ..scalars.base import Cells, Family
 
 
@@ -40,7 +40,7 @@ class Pointwise(Operator):
             remedy = "make each pair of lengths, counted from the last axis, equal or 1"
             raise refusal(ShapeError, self.name, self.slots[1].name, shape_words(shapes[1]), rule, remedy) from None
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         return broadcast_geometry(self.output_shape(*shapes), shapes)
 
@@ -234,7 +234,7 @@ class Reshape(Same):
             raise refusal(ArgumentError, self.name, "shape", self.shape, rule, remedy)
         return tuple(cells // known if n == -1 else n for n in self.shape)
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         self.output_shape(*shapes)
         flat = (math.prod(shapes[0]),)

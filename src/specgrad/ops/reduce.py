@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from .. import arguments
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, reduced_geometry, strides
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..remembering import remembered
 from ..scalars.base import Cells, Family
 from .pool import lead
 
@@ -66,7 +66,7 @@ class Sum(Operator):
             return tuple(1 if p in positions else n for p, n in enumerate(shape))
         return tuple(n for p, n in enumerate(shape) if p not in positions)
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         self.output_shape(*shapes)
         return reduced_geometry(shapes[0], self.positions(shapes[0]))
@@ -139,7 +139,7 @@ class LogSoftmax(Operator):
             raise refusal(ShapeError, self.name, "x", shape_words(shapes[0]), rule, "give it an axis of classes")
         return shapes[0]
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         *batch, classes = self.output_shape(*shapes)
         every = np.ones((classes, classes), np.bool_)

@@ -5,7 +5,6 @@ What is made of the cells is decided in pool.py.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, cast
@@ -14,6 +13,7 @@ from .. import arguments
 from ..arguments import Ints, Padding, Pairs
 from ..geometry import Adaptive, Axis, Geometry, Shape, pool_geometry, sliding_axes, spatial_positions
 from ..operator import Operator, Slot, checked_shapes
+from ..remembering import remembered
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +52,7 @@ class Pool(Operator):
             lengths[p] = axis.length
         return tuple(lengths)
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 - operators are frozen values, equal ones share their geometry
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         (shape,) = shapes
         positions = self.positions(shape)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...geometry import Integers
+from ...remembering import remembered
 from .cells import Array, Seen
 from .passes import TILE, VECTOR
 from .plan import Plan
@@ -28,7 +28,7 @@ class Apart(NamedTuple):
     size: int
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def apart(made: Plan) -> Apart | None:
     """The numbers and tables of these windows; None where another way is better."""
     reads, inner = made.three_reads, made.seen.inner

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...geometry import Integers
+from ...remembering import remembered
 from .passes import VECTOR, plane_ranges
 from .plan import Plan
 
@@ -36,7 +36,7 @@ class Landing(NamedTuple):
     """The range of the planes that are left over."""
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def scattering(made: Plan) -> tuple[Integers, int]:
     """The numbers of the kernel that takes any windows in any layout, and its scratch. A plane is filled apart if it fits in the second cache: lines
     that were cleared may have left the nearest before they are met again."""
@@ -48,7 +48,7 @@ def scattering(made: Plan) -> tuple[Integers, int]:
     return np.array(numbers), made.plane if apart else 0
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def landing(made: Plan) -> Landing | None:
     """The numbers of the kernel for planes that lie whole, in which every window has a winner; None for others."""
     by_code, heads, rows, columns = made.in_input

@@ -5,13 +5,13 @@ Peak extra memory: the value, and under "split" an array of its size; some rows 
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...geometry import Adaptive, Integers
 from ...memory import room
+from ...remembering import remembered
 from .cells import Array, Kind, see
 from .chain import leave, place_for, widened
 from .passes import plane_ranges
@@ -41,7 +41,7 @@ class Rows(NamedTuple):
     size: int
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def rows_of(made: Plan) -> Rows | None:
     """The numbers and tables of these windows; None where they share cells, or rows are too short for vectors or too long to be laid out."""
     inner, reads = made.seen.inner, made.three_reads

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...geometry import Axis, Integers, Shape, Sliding, strides
+from ...remembering import remembered
 from .passes import (
     BLOCK,
     NARROW,
@@ -47,6 +48,10 @@ class Plan:
     computed: str
     is_row_major: bool
     """Whether the spatial axes stand in the operator's order."""
+
+    def cells(self) -> int:
+        """How many cells the axes have, each of which may have a place in every table."""
+        return sum(axis.size + axis.length for axis in self.axes)
 
     @property
     def lanes(self) -> int:
@@ -382,7 +387,7 @@ def reciprocal(numbers: Integers, dtype: np.dtype[Any]) -> tuple[npt.NDArray[Any
     return over[which], rest[which]
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256, Plan.cells)
 def plan(op: Any, shape: Shape, step: Shape | None, half: int, computed: str, any_order: bool) -> Plan:
     """How `op` runs on an array of this shape and these strides in elements, or on a contiguous one."""
     step = strides(shape) if step is None else step

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...memory import room
+from ...remembering import remembered
 from .cells import Array, Kind, see
 from .chain import leave, place_for, stations, widened
 from .kernels.stations import CELLS, EXTREMES, ROWS, SUMS, WIDTH, WINDOWS, ZEROS
@@ -64,7 +65,7 @@ def numbers(op: Any, found: Kind) -> Array:
     return np.array([abs(beta), 1 if beta > 0 else -1, -np.inf, 0, 1], found.computed)
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def chain(made: Plan) -> Chain:
     """The passes of a plan."""
     way = made.side_by_side or made

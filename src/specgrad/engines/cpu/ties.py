@@ -5,13 +5,13 @@ Peak extra memory: per axis, one array of the size that the operand has after th
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...geometry import Axis
 from ...memory import room
+from ...remembering import remembered
 from .cells import Array, Kind, see
 from .chain import leave, stations, widened
 from .matches import Matches, match, pull_matches, push_matches
@@ -80,7 +80,7 @@ def walk(name: str, how: Walk, found: Kind, *arrays: Array | None) -> None:
     together(name, (*arrays, numbers, *how.tables), how.tasks, ("lines", how.scratch, found.computed))
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def walks(made: Plan) -> list[tuple[Walk, Walk]]:
     """The passes of a plan, last axis first."""
     return [there_and_back(made.lanes, made.axes[axis], outer, inner) for axis, outer, inner in stations(made)]
