@@ -139,6 +139,17 @@ def test_narrow_planes_of_which_rows_are_folded_as_one_are_those_of_the_specific
                 compare(sg.AvgPool((3, 3), count_include_pad=counts, **around), x, dx, gy)
 
 
+@pytest.mark.parametrize("column", [0, -2])
+def test_a_zero_at_the_end_of_a_narrow_row_has_its_sign(column):
+    """All other windows have greater cells, and so has the end of the next row."""
+    x = np.full((1, 8, 20), 5, np.float32)
+    x[:, 3:6, column : column + 2 or None] = 0
+    x[:, 3, column] = -0.0
+    op = sg.MaxPool((3, 3), stride=1, padding=1)
+    assert pooling.see(op, x).plan.passes[0].is_around
+    compare(op, x, x, x)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_agrees_on_large_windows(seed):
     rng = np.random.default_rng(seed)
