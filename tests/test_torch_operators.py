@@ -219,8 +219,8 @@ MESSAGES = [
     (lambda x: sg.sum(x.to_sparse_csr()), "sum: x=torch.float32 array of shape (4, 4): the layout torch.sparse_csr is not taken; make it dense first"),
     (lambda x: sg.sum(x.to(torch.complex32)), "sum: x=torch.complex32 array of shape (4, 4): torch.complex32 is not a scalar specgrad takes"),
     (lambda x: sg.relu([x, x.requires_grad_()]), "relu: x='list': is a list of tensors, not one; make one of them first: torch.stack(x)"),
-    (lambda x: sg.relu(nested(x)), "relu: x='NestedTensor': nested tensors are not taken; give its tensors one by one: x.unbind()"),
-    (lambda x: sg.max_pool(nested(x), (2, 2)), "max_pool: x='NestedTensor': nested tensors are not taken"),
+    (lambda x: sg.relu(nested(x)), "relu: x='NestedTensor': a nested tensor has no one shape; give its tensors one by one: x.unbind()"),
+    (lambda x: sg.max_pool(nested(x), (2, 2)), "max_pool: x='NestedTensor': a nested tensor has no one shape"),
     (lambda x: sg.MaxPool((2, 2)).vjp((nested(x),), x), "max_pool: x='NestedTensor': a nested tensor has no one shape"),
     (lambda x: sg.smooth_max_pool(x, (2, 2), beta=1e-60), "beta=1e-60: is 0 or infinite in the input's precision"),
 ]  # fmt: skip

@@ -19,8 +19,8 @@ from . import dispatch
 from .arguments import LONGEST, integer, one_each
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
-from .scalars import as_operand, is_tensor, refuse_masked
-from .scalars.base import Cells, Family, Mask
+from .scalars import as_operand, refuse_masked
+from .scalars.base import Cells, Family, Mask, refuse_nested
 
 RULES: dict[str, Any] = {}
 """How a derivative is an operator again: entered by `derive`, which is built on this module."""
@@ -240,9 +240,7 @@ class Operator(ABC):
 
 def shape_of(name: str, argument: str, operand: Any) -> Shape:
     """The shape of an array, a Var, a Dual, a number or a nested list."""
-    if is_tensor(operand) and operand.is_nested:
-        rule, remedy = "a nested tensor has no one shape", "give its tensors one by one: x.unbind()"
-        raise refusal(ShapeError, name, argument, type(operand).__name__, rule, remedy)
+    refuse_nested(name, argument, operand)
     shape = getattr(operand, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else tuple(as_operand(name, argument, operand).shape)
 

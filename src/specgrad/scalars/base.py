@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ScalarError, SpecgradError, refusal
+from ..errors import ScalarError, ShapeError, SpecgradError, refusal
 
 Number = int | float | Fraction
 Cells = Any  # a flat array in the form in which a family computes
@@ -27,6 +27,13 @@ def is_tensor(value: Any) -> bool:
     """Whether a value is a torch tensor; where nobody imported torch, nothing is."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def refuse_nested(name: str, argument: str, value: Any) -> None:
+    """Rows of many lengths are no array."""
+    if is_tensor(value) and value.is_nested:
+        rule, remedy = "a nested tensor has no one shape", "give its tensors one by one: x.unbind()"
+        raise refusal(ShapeError, name, argument, type(value).__name__, rule, remedy)
 
 
 def unlike(one: str, other: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from ..errors import ScalarError, refusal
-from .base import Cells, Family, Mask, Number, unheld, unlike
+from .base import Cells, Family, Mask, Number, refuse_nested, unheld, unlike
 from .floats import LACKS
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -129,9 +129,7 @@ class Tensors(Family):
 
 def refuse_layout(name: str, argument: str, x: Any) -> None:
     """Only tensors that hold every cell, in rows of one length, are read here."""
-    if x.is_nested:
-        rule = "nested tensors are not taken"
-        raise refusal(ScalarError, name, argument, type(x).__name__, rule, "give its tensors one by one: x.unbind()")
+    refuse_nested(name, argument, x)
     if x.layout is not torch.strided:
         rule = f"the layout {x.layout} is not taken"
         raise refusal(ScalarError, name, argument, x, rule, "make it dense first: x.to_dense()")

@@ -17,14 +17,14 @@ from .together import together
 def widened(halves: Array, dtype: np.dtype[Any]) -> Array:
     """Cells of this dtype, which lie end to end, in float32."""
     wide = room((halves.size,), np.dtype(np.float32))
-    together("halves.widen_cells", (halves.view(np.uint16), wide, HALVES[dtype.name]), ranges(halves.size))
+    together("halves.convert_cells", (halves.view(np.uint16), wide, HALVES[dtype.name]), ranges(halves.size))
     return wide
 
 
 def narrowed(wide: Array, dtype: np.dtype[Any]) -> Array:
     """Cells of float32, which lie end to end, rounded to this dtype."""
     halves = room((wide.size,), dtype)
-    together("halves.narrow_cells", (wide, halves.view(np.uint16), HALVES[dtype.name]), ranges(wide.size))
+    together("halves.convert_cells", (wide, halves.view(np.uint16), HALVES[dtype.name]), ranges(wide.size))
     return halves
 
 

@@ -282,24 +282,25 @@ def _write_out(row, n, half, flat, offset):
     return lambda row, n, half, flat, offset: settle(row, n, half, flat, offset)
 
 
-@compiled
-def widen_cells(source, target, half, tasks, counter, crew, turn):
-    """target = halves, in ranges of cells."""
-    t = enlist(counter, crew, turn)
-    while t < len(tasks):
-        start, stop = tasks[t, 0], tasks[t, 1]
-        widen_row(at(source, start), half, at(target, start), stop - start)
-        t = take(counter)
-    disband(counter, crew, turn, False)
+def convert_row(source, half, target, n):
+    """target = halves in float32, or float32 rounded to halves, by their types."""
+    raise NotImplementedError
+
+
+@overload(convert_row, strict=False, jit_options=PART)
+def _convert_row(source, half, target, n):
+    if isinstance(source.dtype, types.Integer):
+        return lambda source, half, target, n: widen_row(source, half, target, n)
+    return lambda source, half, target, n: narrow_row(source, half, target, n)
 
 
 @compiled
-def narrow_cells(source, target, half, tasks, counter, crew, turn):
-    """target = numbers rounded to halves, in ranges of cells."""
+def convert_cells(source, target, half, tasks, counter, crew, turn):
+    """target = halves in float32, or float32 rounded to halves, in ranges of cells."""
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         start, stop = tasks[t, 0], tasks[t, 1]
-        narrow_row(at(source, start), half, at(target, start), stop - start)
+        convert_row(at(source, start), half, at(target, start), stop - start)
         t = take(counter)
     disband(counter, crew, turn, False)
 
