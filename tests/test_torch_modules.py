@@ -60,6 +60,20 @@ def test_an_accelerated_model_is_scripted_with_torchs_own_pooling():
     assert torch.equal(torch.jit.script(net)(x), expected)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_is_recorded_to_run_without_us_is_torchs_own(monkeypatch):
+    net = nn.Sequential(nn.MaxPool2d(2, return_indices=True)), nn.Sequential(nn.AdaptiveAvgPool2d((3, None)))
+    x, y = torch.randn(2, 3, 8, 9), torch.randn(2, 3, 7, 5)
+    wanted = [one(y) for one in net]
+    for one in net:
+        st.accelerate(one, verbose=False)
+    traced = [torch.jit.trace(one, x) for one in net]
+    torch.testing.assert_close([one(y) for one in traced], wanted, rtol=0, atol=0)
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    exported = torch.export.export(net[1], (x,))
+    assert not any("specgrad" in str(node.target) for node in exported.graph.nodes)
+
+
 def test_modules_that_torch_has_not():
     x = torch.randn(2, 3, 6, 7)
     assert torch.equal(st.MaxPoolNd((2, 2, 2), ties="all")(x[None]), sg.max_pool(x[None], (2, 2, 2)))
@@ -116,6 +130,23 @@ def test_accelerate_changes_modules_and_back(capsys):
     assert type(module) is nn.MaxPool2d
     assert type(net.odd) is nn.AdaptiveAvgPool2d
     assert not done.changed
+
+
+def test_accelerate_says_what_it_leaves_to_torch():
+    class Mine(nn.MaxPool2d):
+        pass
+
+    net = nn.Sequential(nn.AvgPool1d(2), nn.FractionalMaxPool2d(2, 3), Mine(2), st.MaxPool2d(2), nn.ReLU())
+    done = st.accelerate(net, verbose=False)
+    assert str(done).splitlines() == [
+        "specgrad runs",
+        "  0  AvgPool1d(kernel_size=(2,), stride=(2,), padding=(0,))",
+        "specgrad leaves to torch",
+        "  1  FractionalMaxPool2d()",
+        "  2  Mine(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)",
+    ]
+    assert type(net[2]) is Mine
+    assert str(st.accelerate(net[3], verbose=False)) == "specgrad: no pooling module of torch found"
 
 
 def test_accelerate_as_a_context_also_changes_functions(monkeypatch):

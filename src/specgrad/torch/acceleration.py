@@ -19,6 +19,8 @@ from ..errors import ArgumentError, refusal
 from . import functional
 from .modules import REPLACES
 
+POOLING = tuple(getattr(nn.modules.pooling, name) for name in nn.modules.pooling.__all__)
+
 
 def _replaced() -> dict[Any, Any]:
     """torch's functions, as a mode sees them called, and ours."""
@@ -63,11 +65,15 @@ class Acceleration:
             raise refusal(ArgumentError, "accelerate", "model", model, rule, remedy)
         self.model = model
         self.changed: dict[str, nn.Module] = {}
+        self.left: dict[str, nn.Module] = {}
         self._calls = _Calls()
         for name, module in model.named_modules() if model is not None else ():
+            name = name or type(module).__name__
             if type(module) in REPLACES:
-                self.changed[name or type(module).__name__] = module
+                self.changed[name] = module
                 module.__class__ = REPLACES[type(module)]
+            elif isinstance(module, POOLING) and type(module) not in REPLACES.values():
+                self.left[name] = module
 
     @property
     def calls(self) -> Counter[str]:
@@ -90,16 +96,21 @@ class Acceleration:
         self.undo()
 
     def __str__(self) -> str:
-        rows = [(name, repr(module)) for name, module in self.changed.items()]
-        rows += [(f"{name}()", f"{count} calls") for name, count in self.calls.items()]
-        if not rows:
-            return "specgrad: no pooling module found"
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(["specgrad runs", *(f"  {name:<{width}}  {what}" for name, what in rows)])
+        runs = [(name, repr(module)) for name, module in self.changed.items()]
+        runs += [(f"{name}()", f"{count} calls") for name, count in self.calls.items()]
+        leaves = [(name, repr(module)) for name, module in self.left.items()]
+        if not runs + leaves:
+            return "specgrad: no pooling module of torch found"
+        width, lines = max(len(name) for name, _ in runs + leaves), []
+        for title, rows in (("specgrad runs", runs), ("specgrad leaves to torch", leaves)):
+            lines += [title, *(f"  {name:<{width}}  {what}" for name, what in rows)] if rows else []
+        return "\n".join(lines)
 
 
 def accelerate(model: nn.Module | None = None, *, verbose: bool = True) -> Acceleration:
     """Let specgrad run a model's pooling modules from now on, and in a ``with`` block its functional calls too.
+
+    Left to torch are fractional pooling, unpooling and modules of classes derived from torch's, and the table says so.
 
     >>> net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.MaxPool2d(2))
     >>> done = accelerate(net)

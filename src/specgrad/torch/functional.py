@@ -2,7 +2,8 @@
 
 A call that these engines do not take, or that torch refuses, goes to torch's own function, which then answers or raises its own error:
 integers, tensors of other layouts, classes or devices, inputs below `SMALL` elements, where calling from Python costs more than pooling,
-dilated windows that could miss the input altogether, and means of whole planes that lie together and want no gradient. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
+dilated windows that could miss the input altogether, and means of whole planes that lie together and want no gradient; and what is
+recorded to be run without us, by torch.jit, torch.fx and exports to ONNX. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def _takes(x: Any, rank: int) -> bool:
     ):
         return False
     if torch.compiler.is_compiling():  # lengths may be symbols there, which a comparison would fix
-        return True
+        return not torch.onnx.is_in_onnx_export()
+    if torch._C._get_tracing_state() is not None:
+        return False
     return bool(x.numel() >= max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1))
 
 
