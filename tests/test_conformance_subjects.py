@@ -16,7 +16,7 @@ from specgrad.conformance.beside import Beside
 from specgrad.conformance.cases import Case
 from specgrad.conformance.readings import NAMES, recognise
 from specgrad.conformance.subject import BadSubject, load
-from specgrad.conformance.telling import WINDOWED, directed, row, telling
+from specgrad.conformance.telling import directed, row, telling
 from specgrad.conformance.trial import Refused, Trial
 
 PLAIN = directed(MaxPool((2,)), row(1, 2, 3, 4))
@@ -302,16 +302,19 @@ def test_what_is_ours_and_crashes_is_not_passed_over(peers, monkeypatch):
     assert made.broken == ["crashing: AvgPool"]
 
 
-def test_processes_beside_do_not_wait_to_be_read(peers, monkeypatch):
+def test_processes_beside_do_not_wait_to_be_read(peers, monkeypatch, tmp_path):
     """All is received while nobody asks for it: a pipe alone would hold a part of it, and stop the sender."""
+    wordy = PEER.replace("NAME", "'wrong'").replace('"peer 1"', '"peer 1" * 2**20')
+    (tmp_path / "wrong.py").write_text(wordy, encoding="utf-8")
     monkeypatch.setattr(subjects, "OURS", {})
     monkeypatch.setattr(subjects, "PEERS", {"wrong": peers["wrong"]})
-    made = Beside(runner.Plan(tuple(kind.__name__ for kind in WINDOWED), runner.ALL_CLAIMS, runner.QUICK, 0))
+    made = Beside(runner.Plan(("MaxPool", "AvgPool"), ("value",), runner.QUICK, 0))
     (worker,) = made._workers
     worker.process.join(120)
     assert worker.process.exitcode == 0
-    assert len(list(made.wait())) > 10
-    assert {c.operator for c in made.stop()} == {kind.__name__ for kind in WINDOWED}
+    assert [word for word, _ in made.wait() if word] == ["wrong: MaxPool", "wrong: AvgPool"]
+    assert made.versions == {"wrong": "peer 1" * 2**20}
+    assert {c.operator for c in made.stop()} == {"MaxPool", "AvgPool"}
 
 
 def test_a_quick_run_does_not_start_what_is_slow(monkeypatch):

@@ -27,10 +27,11 @@ MESSAGES = [
     (lambda: sg.log_softmax(np.array([Fraction(1)])), ScalarError, "log_softmax: x=object array of shape (1,): Fraction has no exp and no log; use float, Decimal, mpmath.mpf or flint.arb elements instead"),
     (lambda: sg.mse_loss(X, np.ones(3)), ShapeError, "mse_loss: target=array of shape (3,): must have shape (2, 3), as the prediction; reshape or broadcast it first"),
     (lambda: sg.mse_loss(X[:0], X[:0]), ShapeError, "mse_loss: prediction=array of shape (0, 3): the mean of no cell is not a number; drop the empty batch"),
-    (lambda: sg.cross_entropy(X, np.array([0, 3])), ArgumentError, "cross_entropy: labels=3: is not one of 3 classes; write labels from 0 to 2"),
-    (lambda: sg.cross_entropy(X, np.array([0, -1])), ArgumentError, "cross_entropy: labels=-1: is not one of 3 classes; write labels from 0 to 2"),
-    (lambda: sg.cross_entropy(X, np.array([0.0, 1.0])), ScalarError, "cross_entropy: labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
-    (lambda: sg.cross_entropy(X, np.array([0])), ShapeError, "cross_entropy: labels=array of shape (1,): must have shape (2,): one label per row of logits; give labels (*batch,)"),
+    (lambda: sg.cross_entropy(X, np.array([0, 3])), ArgumentError, "cross_entropy: integer_labels=3: is not one of 3 classes; write labels from 0 to 2"),
+    (lambda: sg.cross_entropy(X, np.array([0, -1])), ArgumentError, "cross_entropy: integer_labels=-1: is not one of 3 classes; write labels from 0 to 2"),
+    (lambda: sg.cross_entropy(X, np.array([0.0, 1.0])), ScalarError, "cross_entropy: integer_labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
+    (lambda: sg.cross_entropy(X, [0, 2**70]), ScalarError, "cross_entropy: integer_labels=[0, 1180591620717411303424]: holds an integer of more than 64 bits; write smaller ones"),
+    (lambda: sg.cross_entropy(X, np.array([0])), ShapeError, "cross_entropy: integer_labels=array of shape (1,): must have shape (2,): one label per row of logits; give labels (*batch,)"),
     (lambda: sg.cross_entropy(np.array(1.0), np.array(0)), ShapeError, "cross_entropy: logits=array of shape (): has no axis of classes; give logits (*batch, classes)"),
 ]  # fmt: skip
 

@@ -297,7 +297,7 @@ def refusals():
         (lambda: program(sg.Dual(x, x), y, out=out), ScalarError, "program: input a=Dual of shape (2, 3): this program takes float64; give a NumPy array"),
         (lambda: program(sg.Tape().leaf(x, "v"), y, out=out), ScalarError, "program: input a=Var 'v' of shape (2, 3): this program takes float64; give a NumPy array"),
         (lambda: program(x, y * 1.0, out=out), ScalarError, "program: input labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
-        (lambda: program(x, y - 1, out=out), ArgumentError, "cross_entropy: labels=-1: is not one of 3 classes; write labels from 0 to 2"),
+        (lambda: program(x, y - 1, out=out), ArgumentError, "cross_entropy: integer_labels=-1: is not one of 3 classes; write labels from 0 to 2"),
         (lambda: program(x, out=out), ShapeError, "program: inputs=1: 2 are needed: a, labels; give one array for each (a list is a nest)"),
         (lambda: program(x[:, :2], y, out=out), ShapeError, "program: input a=float64 array of shape (2, 2): must have shape (2, 3); reshape or broadcast it first"),
         (lambda: program(x, y, out=(out, out)), ShapeError, "program: out=2: the program has 1 outputs; give one array for each"),

@@ -69,7 +69,7 @@ def test_what_is_recorded_to_run_without_us_is_torchs_own(monkeypatch):
         st.accelerate(one, verbose=False)
     traced = [torch.jit.trace(one, x) for one in net]
     torch.testing.assert_close([one(y) for one in traced], wanted, rtol=0, atol=0)
-    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    monkeypatch.setattr("torch.onnx._internal.exporter._flags._is_onnx_exporting", True)
     exported = torch.export.export(net[1], (x,))
     assert not any("specgrad" in str(node.target) for node in exported.graph.nodes)
 
@@ -91,6 +91,8 @@ def test_modules_that_torch_has_not():
     assert list(learnt.state_dict()) == ["beta"]
     learnt(x).sum().backward()
     assert learnt.beta.grad.abs() > 0
+    learnt = st.SmoothMaxPool1d(2, beta=100, learnable=True).half()  # beta·x is beyond the halves
+    assert torch.equal(learnt(1000 * x.half()), sg.smooth_max_pool(1000 * x.half(), (2,), beta=100))
     with pytest.raises(sg.ArgumentError, match="beta=0: must be a finite real number other than 0"):
         st.SmoothMaxPool1d(2, beta=0)
 

@@ -131,6 +131,13 @@ def flag(name: str, argument: str, value: Any) -> bool:
     return bool(value)
 
 
+def function(name: str, value: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        rule, remedy = f"must be a function{_got(value)}", "give the function itself, not its result"
+        raise refusal(ArgumentError, name, "f", value, rule, remedy)
+
+
 def real(value: Any) -> int | float | Fraction | None:
     """A finite real number, kept exactly; None if `value` is not one."""
     if isinstance(value, np.ndarray) and value.ndim == 0:

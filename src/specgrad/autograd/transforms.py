@@ -51,6 +51,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     >>> jvp(lambda x: sg.sum(x * x), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
     (array(5.), array(2.))
     """
+    arguments.function("jvp", f)
     primals, tangents = (
         arguments.one_each("jvp", name, given) for name, given in (("primals", primals), ("tangents", tangents))
     )
@@ -90,6 +91,7 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     >>> pullback(np.array([10.0, 10.0]))
     (array([10.,  0.]),)
     """
+    arguments.function("vjp", f)
     given = [_operand("vjp", path, leaf) for path, leaf in tree.leaves(primals)]
     tape = Tape(_transform=True)
     with tape.running():
@@ -121,6 +123,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
     >>> value_and_grad(lambda p: sg.sum(p["a"] * p["a"]))({"a": np.array([1.0, 2.0])})
     (array(5.), {'a': array([2., 4.])})
     """
+    arguments.function("grad", f)
     places = arguments.several("grad", "argnums", argnums)
     several = arguments.is_sequence(argnums)
 

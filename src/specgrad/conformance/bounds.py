@@ -9,6 +9,7 @@ Decimals of 50 digits.
 from __future__ import annotations
 
 import decimal
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -31,17 +32,16 @@ class Judged(NamedTuple):
 
     def holds(self, got: Array) -> bool:
         """Whether every cell of a finite float result lies within its bound."""
-        return self.worst(got) <= 1
+        return all(distance <= bound for distance, bound in self._distances(got))
 
     def worst(self, got: Array) -> float:
         """The largest share of its bound that a cell uses; above 1 the bound is broken."""
-        shares = [
-            0.0 if d == 0 else float("inf") if b == 0 else float(d / b)
-            for d, b in zip(
-                np.abs(fractions(got).reshape(-1) - np.ravel(self.exact)), np.ravel(self.bound), strict=True
-            )
-        ]
+        shares = (0.0 if d == 0 else float("inf") if b == 0 else float(d / b) for d, b in self._distances(got))
         return max(shares, default=0.0)
+
+    def _distances(self, got: Array) -> Iterator[tuple[Any, Any]]:
+        """How far each cell lies from the exact one, and how far it may."""
+        return zip(np.abs(fractions(got).reshape(-1) - np.ravel(self.exact)), np.ravel(self.bound), strict=True)
 
 
 def finfo(dtype: np.dtype[Any]) -> Any:
@@ -64,7 +64,7 @@ def fractions(array: Array) -> Array:
 def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Array]]:
     """How many terms each output cell sums, and how many each operand's cotangent sums, counted from the geometry.
 
-    A bias is one more term of the output; its own cotangent sums one term per output, each counted once per tap here.
+    A bias is one more term of the output; its own cotangent sums one term per output of its channel, tap or no tap.
     """
     geometry = op.geometry(*shapes)
     block = geometry.block(0, geometry.outputs)
@@ -74,6 +74,8 @@ def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Arra
         summed += step.exists
         for count, place in zip(pulled, step.place, strict=False):
             np.add.at(count, place, step.exists)
+    if len(pulled) == 3:
+        pulled[2][:] = geometry.outputs // max(pulled[2].size, 1)
     return summed + (len(shapes) == 3), [count.reshape(shape) for count, shape in zip(pulled, shapes, strict=True)]
 
 
@@ -82,14 +84,21 @@ def gamma(count: Array, dtype: np.dtype[Any]) -> Array:
     unit = Fraction(2) ** -(finfo(dtype).nmant + 1)
     if count.size and (int(count.max()) + 1) * unit >= 1:
         raise ArithmeticError(f"a sum of {count.max()} terms in {dtype} has no bound")
-    bound: Array = np.frompyfunc(lambda n: (int(n) + 1) * unit / (1 - (int(n) + 1) * unit), 1, 1)(count)
-    return bound
+    return _of_counts(lambda n: (n + 1) * unit / (1 - (n + 1) * unit), count)
+
+
+def _of_counts(function: Callable[[int], Fraction], count: Array) -> Array:
+    """A function of every cell's count, of which there are few different ones."""
+    known, where = np.unique(count, return_inverse=True)
+    made = np.empty(known.shape, object)
+    made[:] = [function(int(n)) for n in known]
+    return np.asarray(made[where.reshape(np.shape(count))], dtype=object)
 
 
 def sums(count: Array, magnitude: Array, dtype: np.dtype[Any]) -> Array:
     """The bound of sums of `count` terms whose absolute values add up to `magnitude`."""
     underflow = Fraction(float(finfo(dtype).smallest_subnormal))
-    lost = np.frompyfunc(lambda n: (int(n) + 1) * underflow, 1, 1)(count)
+    lost = _of_counts(lambda n: (n + 1) * underflow, count)
     return np.asarray(gamma(count, dtype) * magnitude + lost, dtype=object)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_wo
 from ..levels import Level, Var
 from ..operator import Operator, shape_of
 from ..scalars import as_indices, as_operand
+
+if TYPE_CHECKING:
+    from .program import Program
 
 Shape = tuple[int, ...]
 
@@ -248,7 +251,7 @@ class Graph(Level):
         arriving = given_inputs("vjp", "cotangent", ends, set(), gys if isinstance(gys, list | tuple) else (gys,))
         return tuple(interpret(vjp(self), [*given, *arriving]))
 
-    def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Any:
+    def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Program:
         """A Program of this graph for one dtype, whose memory is planned once.
 
         `engine` is the one to prefer: an operator that it does not take goes to the next in `list_engines()` that does, as in

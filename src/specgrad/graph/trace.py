@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import tree
+from .. import arguments, tree
 from ..operator import shape_of
 from ..scalars import as_operand
 from .ir import Graph
@@ -27,9 +27,10 @@ def trace(f: Callable[..., Any], *shapes_or_arrays: Any) -> Graph:
     sum_3 = Sum()(mul_2): ()
     return sum_3
     """
+    arguments.function("trace", f)
     graph = Graph()
-    arguments = [_stand_ins(graph, name, given) for name, given in zip(_names(f), shapes_or_arrays, strict=False)]
-    for _, leaf in tree.leaves(f(*arguments)):
+    inputs = [_stand_ins(graph, name, given) for name, given in zip(_names(f), shapes_or_arrays, strict=False)]
+    for _, leaf in tree.leaves(f(*inputs)):
         graph.output(leaf)
     return graph
 

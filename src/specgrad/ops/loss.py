@@ -53,7 +53,7 @@ class CrossEntropy(Loss):
     """
 
     name: ClassVar = "cross_entropy"
-    slots: ClassVar = (Slot("logits"), Slot("labels", differentiable=False, integer=True))
+    slots: ClassVar = (Slot("logits"), Slot("integer_labels", differentiable=False, integer=True))
     needs: ClassVar = ("real", "division", "exp")
 
     def output_shape(self, *shapes: Shape) -> Shape:
@@ -63,7 +63,7 @@ class CrossEntropy(Loss):
             raise refusal(ShapeError, self.name, "logits", shape_words(logits), rule, "give logits (*batch, classes)")
         if labels != logits[:-1]:
             rule = f"must have shape {logits[:-1]}: one label per row of logits"
-            raise refusal(ShapeError, self.name, "labels", shape_words(labels), rule, "give labels (*batch,)")
+            raise refusal(ShapeError, self.name, "integer_labels", shape_words(labels), rule, "give labels (*batch,)")
         return super().output_shape(*shapes)
 
     def check(self, operands: Sequence[Any]) -> None:
@@ -73,7 +73,7 @@ class CrossEntropy(Loss):
         if wrong.size:
             rule = f"is not one of {classes} classes"
             remedy = f"write labels from 0 to {classes - 1}"
-            raise refusal(ArgumentError, self.name, "labels", int(wrong.flat[0]), rule, remedy)
+            raise refusal(ArgumentError, self.name, "integer_labels", int(wrong.flat[0]), rule, remedy)
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         logits, labels = window.operands

@@ -72,7 +72,11 @@ def as_indices(name: str, argument: str, value: Any) -> Any:
     if is_tensor(array):
         array = array.detach().cpu().numpy()
     if isinstance(array, np.ndarray) and array.dtype == object and all(type(e) is int for e in array.flat):
-        array = array.astype(np.intp)
+        try:
+            array = array.astype(np.intp)
+        except OverflowError:
+            rule, remedy = "holds an integer of more than 64 bits", "write smaller ones"
+            raise refusal(ScalarError, name, argument, value, rule, remedy) from None
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
         raise refusal(ScalarError, name, argument, value, "must hold integers", "cast first, e.g. x.astype(np.int64)")
     return array

@@ -341,8 +341,9 @@ def _unpool(rank: int) -> Callable[..., Any]:
         output_size: Sequence[int] | None = None,
     ) -> Any:
         # torch's own kernel lets threads race for a cell that two indices name; a scatter along one axis takes them in order
-        usual = type(input) in CLASSES and input.layout is torch.strided and indices.dtype is torch.int64
-        if usual and indices.shape == input.shape and input.ndim in (rank + 1, rank + 2) and input.numel() > 0:
+        usual = type(input) in CLASSES and input.layout is torch.strided and input.ndim in (rank + 1, rank + 2)
+        named = isinstance(indices, Tensor) and indices.dtype is torch.int64 and indices.shape == input.shape
+        if usual and named and input.numel() > 0:
             wanted = [_each(v, rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
             try:
                 lengths = F._unpool_output_size(input, *wanted, output_size)[-rank:]  # type: ignore[attr-defined]

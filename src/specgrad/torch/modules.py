@@ -170,7 +170,7 @@ class _SmoothMaxPool(_Described):
     """(1/beta) log Σ exp(beta x) of each window: a maximum with a gradient for every cell.
 
     With `learnable` beta is a parameter, and keeps its sign while it is trained gently: at 0 there is no smooth maximum. Then
-    beta·x is pooled with beta 1 and the result divided by beta.
+    beta·x, which must not overflow, is pooled with beta 1 and the result divided by beta.
     """
 
     rank: ClassVar[int]
@@ -202,8 +202,9 @@ class _SmoothMaxPool(_Described):
         pool = getattr(functional, f"smooth_max_pool{self.rank}d")
         words = {name: getattr(self, name) for name in self.shown if name != "kernel_size"}
         if isinstance(self.beta, Tensor):
-            beta = self.beta.to(input.dtype)
-            return pool(input * beta, self.kernel_size, beta=1, **words) / beta
+            wide = torch.promote_types(input.dtype, torch.float32)  # half floats are rounded once, at the end
+            beta = self.beta.to(wide)
+            return (pool(input.to(wide) * beta, self.kernel_size, beta=1, **words) / beta).to(input.dtype)
         return pool(input, self.kernel_size, beta=self.beta, **words)
 
     def extra_repr(self) -> str:
