@@ -80,6 +80,20 @@ def test_misuse_exits_2_and_says_what_to_write(words, says):
     assert says in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--json", "/no/such/folder/out.json"], "there is no folder"),
+        (["conv", "--markdown", "/"], "cannot be written"),
+        (["conv", "--plot", "out.svg"], "--plot draws pooling alone"),
+    ],
+)
+def test_a_benchmark_that_could_not_be_written_is_not_begun(words, says):
+    result = run("bench", *words)
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.split())
+
+
 def test_our_own_subjects_hold():
     result = run("check", "--no-peers", "--quick", "--operator", "conv_transpose", "--operator", "linear")
     assert result.exit_code == 0

@@ -100,6 +100,7 @@ def test_all_lists_the_public_names():
         if getattr(thing, "__module__", "") == "specgrad.functional" and name[0] != "_"
     }
     operators = {kind.__name__ for kind in specgrad.OPERATORS}
+    assert set(dir(specgrad)) == {*specgrad.__all__, "__version__"}
     assert functions | operators | set(ranked.__all__) | {"OPERATORS", "Dual", "SpecgradError", "engine"} <= set(
         specgrad.__all__
     )

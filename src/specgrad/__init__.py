@@ -180,3 +180,8 @@ __all__ = [
     "value_and_grad",
     "vjp",
 ]
+
+
+def __dir__() -> list[str]:
+    """What tab completion shows: the public names, not the modules that they come from."""
+    return [*__all__, "__version__"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ try:
     from rich.console import Console
     from rich.progress import track
 
-    from .conformance.command import check
+    from .conformance.command import Misuse, check, writable
     from .conformance.explain import explain
 except ImportError as missing:
     sys.exit(f"specgrad: {missing.name} is not installed; the command line needs: pip install 'specgrad[cli]'")
@@ -56,6 +57,15 @@ def bench(
     """Measure pooling against the speed of a copy, or convolution, and both against the peers that are installed."""
     from . import bench as benchmark
 
+    try:
+        for path in (json, markdown, plot):
+            writable(path)
+        if plot is not None and what is Benchmark.conv:
+            raise Misuse("--plot draws pooling alone")
+        if plot is not None and find_spec("matplotlib") is None:
+            raise Misuse("--plot needs matplotlib: pip install 'specgrad[plot]'")
+    except Misuse as error:
+        raise typer.BadParameter(str(error)) from None
     if what is Benchmark.conv:
         benchmark.run_convolution(quick, json, markdown, Console())
     else:

@@ -61,7 +61,7 @@ def check(
         kinds = _distinct(_kind(name) for name in operator or []) or list(WINDOWED)
         claims = _distinct(_claim(name) for name in claim or []) or list(runner.ALL_CLAIMS)
         for path in (json, html):
-            _writable(path)
+            writable(path)
         chosen, names = _named(subject or [])
     except (Misuse, BadSubject) as error:
         raise _misused(str(error)) from None
@@ -143,7 +143,7 @@ def _distinct(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))
 
 
-def _writable(path: Path | None) -> None:
+def writable(path: Path | None) -> None:
     """Refuse a report that could not be written, before anything is run."""
     if path is None:
         return
