@@ -48,6 +48,8 @@ class Tape(Level):
     >>> loss = sg.sum(sg.relu(x) * x)
     >>> tape.backward(loss)[x]
     array([2., 0., 6.])
+    >>> tape
+    <Tape of 4 values>
     """
 
     called = "tape"
@@ -55,6 +57,9 @@ class Tape(Level):
     def __init__(self, *, _transform: bool = False) -> None:
         super().__init__(_transform)
         self.nodes: list[Node] = []
+
+    def __repr__(self) -> str:
+        return f"<Tape of {len(self.nodes)} values>"
 
     def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> TapeVar:
         """A value that nothing on this tape computes: a parameter, an input, or with requires_grad=False a constant."""
