@@ -14,7 +14,8 @@ import triton.language as tl
 from gpu_cases import differences, numbers
 
 import specgrad as sg
-from specgrad.engines.gpu.kernels import common, folds, halving, narrow, planes, rows, spread, stream, volume
+from specgrad.engines.gpu import passes
+from specgrad.engines.gpu.kernels import common, folds, halving, narrow, planes, rows, stream, volume
 
 
 @triton.jit
@@ -104,11 +105,12 @@ def one_short(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.co
 
 
 @triton.jit
-def tap_before(
-    total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, LOW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr,
-    COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr, COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LOW: tl.constexpr,
-):  # fmt: skip
-    return match_cell(total, known, arriving, codes, v, TAP - 1, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
+def tap_before(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr, MIXED: tl.constexpr):  # fmt: skip
+    return added(totals, share, tap, FIRST - 1, TAPS, BASE, V, PAIRED, MIXED)
+
+
+def all_won(one, other):
+    """As if every cell of one plan had won some window of its own."""
 
 
 @triton.jit
@@ -119,13 +121,13 @@ def lane_before(found, index, N: tl.constexpr, BLOCK: tl.constexpr):
 advance, cross, descend, won_by_some = stream.advance, halving.cross, halving.descend, halving.won_by_some
 handed, given, heard = halving.handed, halving.given, halving.heard
 unpacked, slide_shared = folds.unpacked, folds.slide_shared
-match, window, match_cell, told = planes.match, planes.window, spread.match_cell, narrow.told
+match, window, added, told = planes.match, planes.window, halving.added, narrow.told
 
 
 def faults():
     """How many kernels are judged wrongly."""
     missed = 0
-    small, tall, held, large, largest, deep, odd, short = (
+    small, tall, held, large, largest, deep, odd, short, handed = (
         (sg.MaxPool((2, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((6, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
@@ -134,6 +136,7 @@ def faults():
         (sg.MaxPool((2, 2, 2), stride=1), (2, 3, 4, 17)),
         (sg.MaxPool((2, 5), stride=1, padding=1), (1, 3, 17)),
         (sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 20)),
+        (sg.MaxPool((3, 7, 7), stride=1, padding=(1, 3, 3)), (1, 3, 3, 20)),
     )
     for home, name, helper, (op, shape) in (
         (folds, "lead", later_lead, small),
@@ -153,7 +156,8 @@ def faults():
         (halving, "heard", piece_before, largest),
         (halving, "won_by_some", nobody, largest),
         (rows, "slide_shared", one_short, odd),
-        (volume, "match_cell", tap_before, deep),
+        (volume, "added", tap_before, deep),
+        (passes, "hand_on", all_won, handed),
         (narrow, "told", lane_before, short),
         (narrow, "slide_shared", one_short, short),
         (rows, "leads", common.leads, small),
@@ -162,7 +166,7 @@ def faults():
         (planes, "window", window, held),
         (halving, "cross", cross, large),
         (halving, "won_by_some", won_by_some, largest),
-        (volume, "match_cell", match_cell, deep),
+        (volume, "added", added, deep),
         (narrow, "told", told, short),
     ):
         right = getattr(home, name)
@@ -173,7 +177,7 @@ def faults():
         setattr(home, name, right)
         if bool(found) == (helper is right):
             missed += 1
-            print(helper.fn.__name__, "in", home.__name__, "is judged wrongly:", found)
+            print(getattr(helper, "fn", helper).__name__, "in", home.__name__, "is judged wrongly:", found)
     return missed
 
 

@@ -100,6 +100,7 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
     wide, together = columns_backward(made, "first", gx.element_size())
     left, right = crossed or (0, 0)
     half = min(gy.element_size(), gx.element_size()) == 2
+    whole = made.made.get("whole", made.whole)
     pays = rows.kernel >= TUNE["taps paired"] if crossed else half
     groups = -(-max(columns.size, columns.length) // wide)
     lanes = made.outer * groups
@@ -116,10 +117,10 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
         "CROSS_BEFORE": columns.before if crossed else 0,
         "LEFT": left,
         "RIGHT": right,
-        "WHOLE": made.made.get("whole", made.whole),
+        "WHOLE": whole,
         "SPARSE": made.made.get("sparse", False),
         "AHEAD": not crossed and rows.kernel > TUNE["taps ahead"] and ahead(made, "first"),
-        "PAIRED": pays and wide > 1 and rows.kernel * low_taps < 1 << 14 and pairs(gy),
+        "PAIRED": whole and pays and wide > 1 and rows.kernel * low_taps < 1 << 14 and pairs(gy),
         "WIDE": made.wide,
         "EVEN": lanes % block == 0 and not crossed,
         "ACC": accumulator(gy.dtype),
@@ -133,7 +134,7 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
 def across_call(made: Plan, gy: Any, gx: Any) -> Call:
     """Winners along dense rows, each a byte."""
     columns: Any = made.columns
-    wide = power_within(columns.size, 8)
+    wide = power_within(columns.size, TUNE["bytes across"] // gx.element_size())
     groups = columns.size // wide
     lanes = made.outer * made.rows.size * groups
     left, right = -(-(columns.kernel - 1 - columns.before) // wide), -(-columns.before // wide)
@@ -171,6 +172,7 @@ def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
         "ROWS": per_rows,
         "DEPTH_TAPS": depth.kernel,
         "COLUMN_READERS": columns.kernel,
+        "PAIRED": wide > 1 and pairs(gy),
     }
     numbers = (
         lanes, made.inner, depth.size, depth.length, depth.before, segments_deep, per,

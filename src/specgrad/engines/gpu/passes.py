@@ -128,6 +128,7 @@ def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
             assert isinstance(columns, Sliding)
             flat = dense(made, made.outer * axis.size, rows, columns, made.inner)
             flat.made["divisor"] = "all", 1
+            hand_on(deep, flat)
             found = deep, flat
         made.made["depth last"] = found
     plans: tuple[Plan, Plan] | None = made.made["depth last"]
@@ -205,13 +206,18 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
                 if made.inner == 1
                 else dense(made, made.outer * rows.size, columns, still(made.inner), 1),
             )
-            # `across` matches codes, so what nobody won is not taken from there; and these codes are ours, bytes that begin aligned
-            made.made["axes"][0].made["sparse"] = made.made["axes"][1].made["bytes"] = made.inner == 1
+            hand_on(*made.made["axes"])
+            made.made["axes"][1].made["bytes"] = made.inner == 1  # these codes are ours, bytes that begin aligned
         down, across = made.made["axes"]
         gy, codes = along(down, gy, codes, columns.kernel)
         cotangents.spread(across, "first", gy, gx, codes)
         return
     cotangents.spread(made, "first", gy, gx, codes)
+
+
+def hand_on(one: Plan, other: Plan) -> None:
+    """The cells of one plan are the windows of the other: those that won nothing are neither written nor read."""
+    one.made["sparse"], other.made["whole"] = True, False
 
 
 def along(made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:

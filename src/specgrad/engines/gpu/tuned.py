@@ -78,6 +78,7 @@ TUNE = {
     "taps cross": 9,  # columns from which cotangents along these alone go so
     "lanes cross": 8,  # lanes of a warp that only tell the others what they know, at most
     "taps paired": 7,  # rows of a window from which codes go in pairs, where rows and columns go in one call
+    "bytes across": 32,  # of cells that a lane has along columns alone
     "pieces across": 8,  # of memory that a program goes through along columns alone
     "plane": 16,  # rows and columns up to which whole planes are held
     "plane taps": 4,  # rows of a window from which that pays for values of any plane, and any type

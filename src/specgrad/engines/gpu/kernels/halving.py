@@ -40,15 +40,24 @@ def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
     """
     if NAMED:
         below = tl.full(codes.shape, BELOW * 0x10001, tl.int32)
-        return tl.inline_asm_elementwise(
-            "{ .reg .pred p, q; setp.lt.f16x2 p|q, $8, $9; mov.b32 $0, $6; mov.b32 $1, $7; @!p add.f32 $0, $6, $4;"
-            "  @!q add.f32 $1, $7, $5; selp.f32 $2, $4, 0f00000000, p; selp.f32 $3, $5, 0f00000000, q; }",
-            "=&f,=&f,=&f,=&f,f,f,f,f,r,r",
+        first, other_first = tl.inline_asm_elementwise(
+            "{ .reg .pred p, q; setp.geu.f16x2 p|q, $6, $7; mov.b32 $0, $4; mov.b32 $1, $5; @p add.f32 $0, $4, $2; @q add.f32 $1, $5, $3; }",
+            "=&f,=&f,f,f,f,f,r,r",
             [share, other, waiting, other_waiting, codes, below],
-            (tl.float32, tl.float32, tl.float32, tl.float32),
+            (tl.float32, tl.float32),
             is_pure=True,
             pack=1,
         )
+        # compared again: there is no room to keep who was found late until here
+        second, other_second = tl.inline_asm_elementwise(
+            "{ .reg .pred p, q; setp.lt.f16x2 p|q, $4, $5; selp.f32 $0, $2, 0f00000000, p; selp.f32 $1, $3, 0f00000000, q; }",
+            "=f,=f,f,f,r,r",
+            [share, other, codes, below],
+            (tl.float32, tl.float32),
+            is_pure=True,
+            pack=1,
+        )
+        return first, other_first, second, other_second
     late, other_late = ((codes << 16) >> 16) < BELOW, (codes >> 16) < BELOW
     first, second = tl.where(late, waiting, waiting + share), tl.where(late, share, 0)
     return first, tl.where(other_late, other_waiting, other_waiting + other), second, tl.where(other_late, other, 0)
@@ -88,7 +97,7 @@ def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS:
 
 @triton.jit
 def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.constexpr, V: tl.constexpr, W: tl.constexpr, PAIRED: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """A row of windows. WHOLE: each has a winner; NOBODY is the code of one that has none."""
+    """A row of windows. WHOLE: each has a winner, as all must whose codes are PAIRED; NOBODY is the code of one that has none."""
     if W > 1:
         source = source * W
     shares = read_line(gy + source, 1, real, allowed, 0, 0, V, W, BLOCK, ACC)
@@ -99,11 +108,9 @@ def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.c
         given = given + (shares[v] if WHOLE else tl.where(won[v] == NOBODY, 0, shares[v]),)
         if not PAIRED:
             placed = placed + ((NOBODY - 1) - won[v],)
-        elif v % 2 == 1 and WHOLE:
+        elif v % 2 == 1:
             # where only the second is read beyond the edge, or both, what is borrowed from it does not matter
             placed = placed + (((NOBODY - 1) * 0x10001 - won[v - 1]) - (won[v] << 16),)
-        elif v % 2 == 1:
-            placed = placed + ((((NOBODY - 1) - won[v]) << 16) | (((NOBODY - 1) - won[v - 1]) & 0xFFFF),)
     return given, placed
 
 
@@ -138,22 +145,29 @@ def given(share, total, other, taps, TAP: tl.constexpr, OTHER: tl.constexpr):
 
 
 @triton.jit
-def added(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):
-    """V cells' totals with the share of a window whose winner is at the tap; FIRST: which tap of it the first cell is."""
+def given_one(share, total, taps, TAP: tl.constexpr):
+    """As `given`, one cell's total."""
+    known = tl.full(taps.shape, TAP * 0x10001, tl.int32)
+    if NAMED:
+        return tl.inline_asm_elementwise("{ .reg .pred p, q; setp.eq.f16x2 p|q, $3, $4; mov.b32 $0, $2; @p add.f32 $0, $2, $1; }", "=&f,f,f,r,r", [share, total, taps, known], tl.float32, is_pure=True, pack=1)  # fmt: skip
+    return tl.where(taps == known, total + share, total)
+
+
+@triton.jit
+def added(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr, MIXED: tl.constexpr = False):  # fmt: skip
+    """V cells' totals with the share of a window whose winner is at the tap, which is in both halves of a word if PAIRED; the first cell is
+    tap FIRST of it, and taps count from BASE. MIXED: cells that are left alone are compared as integers, by other units than half floats."""
     found = ()
-    if PAIRED:
-        word = tap * 0x10001
-        for h in tl.static_range(V // 2):
-            pair = (totals[2 * h], totals[2 * h + 1])
-            if FIRST + 2 * h >= -1 and FIRST + 2 * h < TAPS:
-                # 255 is no tap
-                pair = given(share, pair[0], pair[1], word, FIRST + 2 * h if FIRST + 2 * h >= 0 else 255, FIRST + 2 * h + 1 if FIRST + 2 * h + 1 < TAPS else 255)  # fmt: skip
-            found = found + (pair[0], pair[1])
-    else:
-        for v in tl.static_range(V):
+    for v in tl.static_range(V):
+        if PAIRED and v % 2 == 0 and FIRST + v >= 0 and FIRST + v + 1 < TAPS:
+            found = found + given(share, totals[v], totals[v + 1], tap, BASE + FIRST + v, BASE + FIRST + v + 1)
+        elif len(found) == v:
             total = totals[v]
             if FIRST + v >= 0 and FIRST + v < TAPS:
-                total = tl.where(tap == FIRST + v, total + share, total)
+                if PAIRED and not MIXED:
+                    total = given_one(share, total, tap, BASE + FIRST + v)
+                else:
+                    total = tl.where(tap == (BASE + FIRST + v) * (0x10001 if PAIRED else 1), total + share, total)
             found = found + (total,)
     return found
 
@@ -192,8 +206,8 @@ def cross(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEF
                 share = shares[u]
                 if d != 0:
                     share = tl.gather(share, there, 0)
-                tap = (known[u // PER] >> (8 * (u % PER))) & 255
-                totals = added(totals, share, tap, BEFORE - d * V - u, TAPS, V, PAIRED)
+                tap = ((known[u // PER] >> (8 * (u % PER))) & 255) * (0x10001 if PAIRED else 1)
+                totals = added(totals, share, tap, BEFORE - d * V - u, TAPS, 0, V, PAIRED)
     return totals
 
 
@@ -227,6 +241,7 @@ def trail(
     outer, group, _within, inside, program = lane(lanes, column_groups, 1, row_blocks, BLOCK, WIDE, EVEN, LEFT, RIGHT)
     row = program * per
     real = edges(group * V, columns_out, 0, V, W)
+    count = tl.minimum(per, rows - row)
     first_line = row + rows_before - (TAPS - 1)
     skipped = tl.maximum(-first_line, 0)  # rows of windows that do not exist
     steps = (per + TAPS - 1 - skipped + STEP - 1) // STEP
@@ -262,7 +277,7 @@ def trail(
         for u in tl.static_range(STEP):
             shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS, LOW_TAPS, V, PAIRED)  # fmt: skip
             o = skipped + s * STEP + u - (TAPS - 1)
-            present = both(inside, (o >= 0) & (o < per) & (row + o < rows))
+            present = both(inside, (o >= 0) & (o < count))
             target = origin + (s * STEP + u) * step_out
             if DENSE:
                 target = target * V

@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 
 from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, tap_range, write_line
-from .folds import doubtful, filled, lowest, note_values, slide_lead, slide_sum, unnoted
+from .folds import doubtful, filled, lowest, note_values, part, slide_lead, slide_sum, unnoted
+from .halving import added
 from .rows import finish, fold_columns, reach, retrace
-from .spread import match_cell
 from .stream import advance
 
 
@@ -124,9 +124,11 @@ def rise(
     LOW_TAPS: tl.constexpr, ROWS: tl.constexpr, DEPTH_TAPS: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    LOW: tl.constexpr, PAIRED: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of winners: ROWS rows of `per` planes of cells, whose sums are carried from one plane of windows to the next."""
+    """Cotangents of winners: ROWS rows of `per` planes of cells, whose sums are carried from one plane of windows to the next.
+
+    PAIRED: a code is compared with the taps of two cells at once."""
     N: tl.constexpr = ROWS + TAPS - 1
     PLANE: tl.constexpr = ROWS * V
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
@@ -165,15 +167,15 @@ def rise(
                 source = source * W
             arriving = read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
             won = read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
-            added = ()
+            next_sums = ()
             for i in tl.static_range(DEPTH_TAPS):
                 for r in tl.static_range(ROWS):
-                    for v in tl.static_range(V):
-                        total = sums[i * PLANE + r * V + v]
-                        if n >= r and n < r + TAPS:
-                            total, _ = match_cell(total, 0, arriving, won, v, i * TAPS + r - n + TAPS - 1, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, True, LOW)  # fmt: skip
-                        added = added + (total,)
-            sums = added
+                    line = part(sums, i * PLANE + r * V, i * PLANE + r * V + V)
+                    if n >= r and n < r + TAPS:
+                        for e in tl.static_range(WINDOWS):
+                            line = added(line, arriving[e], won[e] * (0x10001 if PAIRED else 1), COLUMN_TAPS - 1 - e, COLUMN_TAPS, (i * TAPS + r - n + TAPS - 1) * LOW_TAPS, V, PAIRED, True)  # fmt: skip
+                    next_sums = next_sums + line
+            sums = next_sums
         o = d - (DEPTH_TAPS - 1)
         for r in tl.static_range(ROWS):
             parts = ()
