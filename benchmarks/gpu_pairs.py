@@ -1,0 +1,82 @@
+"""Cells of `gpu.py` in which torch.compile is nearly as fast, measured again in turns: python benchmarks/gpu_pairs.py gpu.json
+
+One call of ours and one of the compiled peer follow each other on the device, many times; a cell's figure is the peer's time over ours,
+the median of all turns and the quartiles, so that it can be said who is ahead and what is noise.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import torch
+from gpu import RULES, cases, operand, peer
+
+from specgrad.engines import gpu
+
+NEAR = 1.03
+TURNS = 63
+
+
+def in_turns(calls):
+    """Seconds of each call, of as many turns, all queued before the first begins."""
+    for _ in range(5):
+        for call in calls:
+            call()
+    torch.cuda.synchronize()
+    marks = [[torch.cuda.Event(enable_timing=True) for _ in range(len(calls) + 1)] for _ in range(TURNS)]
+    torch.cuda._sleep(100_000_000)
+    for row in marks:
+        row[0].record()
+        for call, mark in zip(calls, row[1:], strict=True):
+            call()
+            mark.record()
+    torch.cuda.synchronize()
+    return [[a.elapsed_time(b) for a, b in itertools.pairwise(row)] for row in marks]
+
+
+def rules(workload, x):
+    """Ours and the compiled peer's call of each rule."""
+    op, function = workload.op, torch.compile(peer(workload.op))
+    y, kept = gpu.keep(op, (x,))
+    gy = torch.randn_like(y)
+    leaf = x.detach().requires_grad_(True)
+    z = function(leaf)
+
+    def inference():
+        with torch.no_grad():
+            function(x)
+
+    return {
+        "forward": (lambda: gpu.forward(op, (x,)), inference),
+        "keep": (lambda: gpu.keep(op, (x,)), lambda: function(leaf)),
+        "backward": (
+            lambda: gpu.pull(op, (x,), kept, gy),
+            lambda: torch.autograd.grad(z, leaf, gy, retain_graph=True),
+        ),
+    }
+
+
+def main():
+    near = {
+        (c["name"], c["dtype"], c["layout"], c["rule"])
+        for c in json.loads(Path(sys.argv[1]).read_text())["cells"]
+        if c["compile"] and c["compile"] < NEAR * c["ratio"]
+    }
+    for workload, dtype, layout in cases():
+        chosen = [rule for rule in RULES if (workload.name, str(dtype)[6:], layout, rule) in near]
+        if not chosen:
+            continue
+        torch._dynamo.reset()
+        calls = rules(workload, operand(workload, dtype, layout))
+        for rule in chosen:
+            ratios = [theirs / ours for ours, theirs in in_turns(calls[rule])]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            print(f"{workload.name:28}{str(dtype)[6:]:10}{layout:15}{rule:10}{middle:8.4f} ({low:.4f} to {high:.4f})", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
