@@ -15,7 +15,7 @@ import pytest
 
 import specgrad as sg
 from specgrad import dispatch, threads
-from specgrad.engines.cpu import pooling
+from specgrad.engines.cpu import blas, pooling
 from specgrad.engines.cpu.compiled import kernel
 
 
@@ -92,6 +92,67 @@ def test_a_forked_child_and_a_subprocess_pool_too():
         check=True,
     )
     assert done.stdout.split() == ["8.0", "3"]
+
+
+WHILE_COMPILING = """
+import os, signal, sys, threading
+import numpy as np, specgrad as sg
+from specgrad import dispatch
+
+def pool():
+    assert sg.global_max_pool(np.arange(6.0).reshape(1, 2, 3), 2) == 5
+
+def compiling():
+    lock = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
+    return lock is not None and repr(lock._lock).startswith("<locked")
+
+def child_does(work, when):
+    while other.is_alive() and not when():
+        pass
+    if not (child := os.fork()):
+        signal.alarm(30)
+        work()
+        os._exit(0)
+    return child
+
+other = threading.Thread(target=pool)
+other.start()
+children = [
+    child_does(lambda: dispatch.load("cpu"), lambda: "specgrad.engines.cpu" in sys.modules),
+    child_does(pool, compiling),
+]
+other.join()
+print([os.waitpid(child, 0)[1] for child in children])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_another_thread_loads_and_compiles(tmp_path):
+    """The locks of that thread would stay closed in the child."""
+    environment = {**os.environ, "SPECGRAD_CACHE_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_COMPILING], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.stderr) == ("[0, 0]\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_forked_during_products_of_matrices_gets_its_threads_back():
+    def allowed():
+        return [library.get_num_threads() for library in blas._libraries()]
+
+    before = allowed()
+    with blas.one_thread_each(), blas._lock:  # as if another thread were just counted in
+        if not (child := os.fork()):
+            try:
+                with blas.one_thread_each():
+                    inside = allowed()
+                os._exit(0 if (inside, allowed()) == ([1] * len(before), before) else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert allowed() == before
 
 
 def test_a_new_geometry_compiles_nothing():

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from . import threads
 from .arithmetic import like
 from .errors import ArgumentError, SlowPathWarning, describe, refusal
 
@@ -67,7 +68,8 @@ class Engine(Protocol):
 @functools.cache
 def load(name: str) -> Any:
     """An engine by its name."""
-    return importlib.import_module(ENGINES[name])
+    with threads.loading:
+        return importlib.import_module(ENGINES[name])
 
 
 def choose(op: Any, operands: tuple[Any, ...]) -> Any:

@@ -7,7 +7,6 @@ short adaptive bin has fewer taps than a long one). Sizes are exact integers. No
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from .arguments import LARGEST, Pairs
 from .errors import ArgumentError, ShapeError, refusal, shape_words
+from .remembering import cached_property
 
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
@@ -229,7 +229,7 @@ class Geometry:
     axes: tuple[AxisReads, ...]
     order: tuple[int, ...]
 
-    @functools.cached_property
+    @cached_property
     def lengths(self) -> Shape:
         """The output's length along each axis."""
         return tuple(axis.real.shape[0] for axis in self.axes)
@@ -239,7 +239,7 @@ class Geometry:
         """How many output cells there are."""
         return math.prod(self.lengths)
 
-    @functools.cached_property
+    @cached_property
     def taps(self) -> int:
         """How many taps the longest window has."""
         return math.prod(axis.real.shape[1] for axis in self.axes)

@@ -19,6 +19,7 @@ from . import dispatch
 from .arguments import LONGEST, integer, one_each
 from .errors import ShapeError, refusal
 from .geometry import Block, Geometry, Shape, Step
+from .remembering import cached_property
 from .scalars import as_operand, refuse_masked
 from .scalars.base import Cells, Family, Mask, refuse_nested
 
@@ -210,12 +211,12 @@ class Operator(ABC):
     def __hash__(self) -> int:
         return self._hash
 
-    @functools.cached_property
+    @cached_property
     def _parameters(self) -> tuple[Any, ...]:
         """What tells it from others of its kind."""
         return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
-    @functools.cached_property
+    @cached_property
     def _hash(self) -> int:
         """Found once: engines look up by operator what they know of a call."""
         return hash((type(self), self._parameters))

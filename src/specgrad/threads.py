@@ -2,7 +2,7 @@
 
 A call splits its work into tasks that do not depend on the number of threads, so neither do the bits of its result. The calling
 thread takes part, so that callers in many threads never wait for one another's tasks to begin. A forked child starts a pool of its
-own.
+own; a fork waits for threads that load or compile something.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import contextvars
+import logging  # noqa: F401  before our hooks: see _wait
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -25,6 +27,11 @@ _lock = threading.Lock()
 _everywhere: int | None = None
 _calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
 _helpers = 0
+
+loading = threading.RLock()
+"""Held while an engine or a kernel is loaded."""
+
+_held: list[Any] = []
 
 
 def _available() -> int:
@@ -158,11 +165,30 @@ def _serve(calls: queue.SimpleQueue[Call]) -> None:
         calls.get().join()
 
 
+def _wait() -> None:
+    """A thread that loads or compiles does not live on in a forked child, which would find its locks closed for ever.
+
+    Hooks run from the last to the first. That of `logging` takes a lock which compilers ask for now and then: it has to run after
+    this one, so `logging` is imported before.
+    """
+    loading.acquire()
+    _held.append(loading)
+    if compiling := getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None):
+        compiling.acquire()
+        _held.append(compiling)
+
+
+def _go_on() -> None:
+    while _held:
+        _held.pop().release()
+
+
 def _forget() -> None:
     """Threads do not survive a fork: the child hires its own."""
     global _calls, _helpers, _lock
+    _go_on()
     _calls, _helpers, _lock = queue.SimpleQueue(), 0, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_forget)

@@ -7,7 +7,6 @@ subject's result too, and float64's own bound is added to the others.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from .. import dispatch
 from ..ops import ConvTranspose, SmoothMaxPool
 from ..ops.pool import Maximum
+from ..remembering import cached_property
 from ..scalars.dual import Dual
 from . import bounds
 from .bounds import Judged, finfo
@@ -91,7 +91,7 @@ class Answers:
         self.adjoints: dict[Any, Any] = {}
         """Pairs of derivatives whose inner products were compared, and what became of them."""
 
-    @functools.cached_property
+    @cached_property
     def value(self) -> Answer:
         op, operands = self.case.op, self._operands
         if self.whole:
@@ -103,7 +103,7 @@ class Answers:
             return _judged(self._smooth[0], self.dtype)
         return _judged(bounds.value(op, self._wide), self.dtype)
 
-    @functools.cached_property
+    @cached_property
     def jvp(self) -> Answer:
         op = self.case.op
         if self.special:
@@ -117,7 +117,7 @@ class Answers:
             judged = Judged(judged.exact, np.full(np.shape(judged.exact), Fraction(0), object))
         return _judged(judged, self.dtype)
 
-    @functools.cached_property
+    @cached_property
     def vjp(self) -> list[Answer]:
         op = self.case.op
         if self.special:
@@ -128,7 +128,7 @@ class Answers:
             return [_judged(self._smooth[2], self.dtype)]
         return [_judged(j, self.dtype) for j in bounds.vjp(op, self._wide, _wide(self.case.cotangent, self.dtype))]
 
-    @functools.cached_property
+    @cached_property
     def witness(self) -> Answer:
         """The JVP as Dual numbers find it in the value alone, with the bound of the JVP; needs finite operands."""
         op = self.case.op
@@ -141,7 +141,7 @@ class Answers:
         near = np.array([float(f) for f in exact.flat], float).reshape(exact.shape)
         return Answer(near, exact, self.jvp.bound, np.zeros(exact.shape, bool))
 
-    @functools.cached_property
+    @cached_property
     def second(self) -> list[Answer]:
         """How the cotangents of the operands move while the operands move along the tangents, the cotangent standing still."""
         return [
@@ -149,7 +149,7 @@ class Answers:
             for j in bounds.second(self.case.op, self._wide, self._wide_tangents, self._wide_cotangent)
         ]
 
-    @functools.cached_property
+    @cached_property
     def aspect(self) -> str:
         """What the case is about: "NaN", "infinity", "ties", "padding", or nothing of these ("")."""
         arrays = [widened(a) for a in (*self.case.operands, *self.case.tangents, self.case.cotangent)]
@@ -182,27 +182,27 @@ class Answers:
         """Whether the JVP only moves numbers: of a maximum with one winner."""
         return isinstance(self.case.op, Maximum) and self.case.op.ties == "first"
 
-    @functools.cached_property
+    @cached_property
     def _operands(self) -> tuple[Array, ...]:
         return tuple(_float(x) for x in self.case.operands)
 
-    @functools.cached_property
+    @cached_property
     def _tangents(self) -> tuple[Array, ...]:
         return tuple(_float(x) for x in self.case.tangents)
 
-    @functools.cached_property
+    @cached_property
     def _wide(self) -> tuple[Array, ...]:
         return tuple(_wide(x, self.dtype) for x in self.case.operands)
 
-    @functools.cached_property
+    @cached_property
     def _wide_tangents(self) -> tuple[Array, ...]:
         return tuple(_wide(x, self.dtype) for x in self.case.tangents)
 
-    @functools.cached_property
+    @cached_property
     def _wide_cotangent(self) -> Array:
         return _wide(self.case.cotangent, self.dtype)
 
-    @functools.cached_property
+    @cached_property
     def _smooth(self) -> tuple[Judged, Judged, Judged]:
         op: Any = self.case.op
         return bounds.smooth(op, self._wide[0], self._wide_tangents[0], self._wide_cotangent)

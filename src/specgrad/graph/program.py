@@ -8,7 +8,6 @@ program may be called from several threads; there are as many as calls that ever
 from __future__ import annotations
 
 import collections
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from ..arithmetic import is_number, like
 from ..derive import Absent
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
 from ..memory import Reserve, empty
+from ..remembering import cached_property
 from ..scalars import find_family
 from .ir import Graph, Node, given_inputs
 from .plan import Plan, planned
@@ -119,7 +119,7 @@ class Program:
         value, *gradients = self.gradient._run(xs, out)
         return value, tuple(gradients)
 
-    @functools.cached_property
+    @cached_property
     def gradient(self) -> Program:
         """The program of value and gradients together."""
         return Program(value_and_grad(self.source), self.dtype, self.engine, self.alone)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...geometry import Integers, Shape, Sliding
 from ...ops.conv import Bilinear
+from ...remembering import cached_property
 from .passes import VECTOR
 
 TILE_BYTES = 1 << 21  # columns of a tile, per thread: wide enough for good products, small enough for the caches
@@ -40,12 +41,12 @@ class Plan:
     axes: tuple[tuple[Sliding, int], ...]
     padded: bool
 
-    @functools.cached_property
+    @cached_property
     def table(self) -> tuple[Any, ...]:
         """rows, length, low, high, stride, before, dilation, joined: the trailing arguments of the kernels of `columns`."""
         return _table(self.axes)
 
-    @functools.cached_property
+    @cached_property
     def turned(self) -> Plan | None:
         """The plan by which wide cells are made of narrow ones, where strides are 1: a convolution with the taps turned round."""
         if any(axis.stride != 1 for axis, _ in self.axes):
@@ -63,7 +64,7 @@ class Plan:
         numbers = [self.groups, self.narrow_channels, length, width, height, taps, stride, before, dilation, room, left]
         return np.array(numbers), height * stride * room + len(rows) * (length + VECTOR) + 8 * VECTOR
 
-    @functools.cached_property
+    @cached_property
     def side_by_side(self) -> Plan | None:
         """The plan by which narrow images are walked, many together, as the last axis of one, so that rows are long."""
         length = self.axes[-1][1] if self.axes else 1
@@ -113,7 +114,7 @@ class Plan:
         some = max(1, min(width // max(1, self.narrow_cells), -(-self.images // shares)))
         return [(i, min(i + some, self.images)) for i in range(0, self.images, some)]
 
-    @functools.cached_property
+    @cached_property
     def is_small(self) -> bool:
         """Whether a whole product takes so few multiplications that it stays on its thread."""
         return self.images * self.groups * self.narrow_channels * self.columns * self.narrow_cells < SMALL

@@ -1,13 +1,15 @@
 """One thread per product of matrices: how many run side by side is for our own threads to say.
 
 BLAS libraries keep one global number of threads. It is lowered to 1 when the first of our calls begins and put back when
-the last one ends, so that concurrent callers neither oversubscribe the machine nor leave it slowed down.
+the last one ends, so that concurrent callers neither oversubscribe the machine nor leave it slowed down. A forked child, where
+none of those calls goes on, has the number put back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -24,9 +26,10 @@ def one_thread_each() -> Iterator[None]:
     """Within this block, products of matrices run on the thread that calls them."""
     global _inside, _before
     with _lock:
+        if not _inside:
+            _before = [library.get_num_threads() for library in _libraries()]
         _inside += 1
         if _inside == 1:
-            _before = [library.get_num_threads() for library in _libraries()]
             for library in _libraries():
                 library.set_num_threads(1)
     try:
@@ -49,3 +52,16 @@ def _libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
     return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+
+
+def _forget() -> None:
+    global _lock, _inside
+    _lock = threading.Lock()
+    if _inside:
+        _inside = 0
+        for library, number in zip(_libraries(), _before, strict=True):
+            library.set_num_threads(number)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

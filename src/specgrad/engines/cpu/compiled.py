@@ -13,15 +13,14 @@ import importlib
 import os
 import sys
 import tempfile
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
+from ... import threads
+
 VARIABLE = "SPECGRAD_CACHE_DIR"
 KERNELS = Path(__file__).parent / "kernels"
-
-_naming = threading.Lock()
 
 
 @functools.cache
@@ -54,27 +53,18 @@ def cache_directory() -> Path | None:
 @functools.cache
 def kernel(name: str) -> Any:
     """The compiled function `name`, as "file.function"."""
-    from numba.core import config
+    with threads.loading:  # Numba reads the directory from one variable of all threads
+        import numpy.ma  # noqa: F401  which Numba, at its first array, would import without a lock
+        from numba.core import config
 
-    file, _, function = name.partition(".")
-    found = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), function)
-    directory = cache_directory()
-    if directory is not None:
-        with _naming:  # Numba reads the directory from one variable of all threads
+        file, _, function = name.partition(".")
+        found = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), function)
+        directory = cache_directory()
+        if directory is not None:
             before = config.CACHE_DIR
             config.CACHE_DIR = str(directory)
             try:
                 found.enable_caching()
             finally:
                 config.CACHE_DIR = before
-    return found
-
-
-def _forget() -> None:
-    """A thread that held the lock does not survive a fork."""
-    global _naming
-    _naming = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+        return found

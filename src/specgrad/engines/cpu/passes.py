@@ -6,7 +6,6 @@ the kernels are the same for every pass.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...geometry import Integers, Shape, strides
+from ...remembering import cached_property
 from .reads import TRIVIAL, Layout, Reads, offsets
 
 VECTOR = 64  # bytes
@@ -48,17 +48,17 @@ class Pass:
     tall: bool | None = None
     """Whether windows, in any pass of the chain, are folded by blocks of rows, or None; kernels are compiled apart for either."""
 
-    @functools.cached_property
+    @cached_property
     def staged(self) -> bool | None:
         """Whether rows are copied before they are folded, or None; kernels are compiled apart for either."""
         return True if self.ints[10] else None
 
-    @functools.cached_property
+    @cached_property
     def ways(self) -> tuple[Any, ...]:
         """What kernels of folds are compiled apart for, and the pass's integers."""
         return self.staged, self.strided, self.tall, self.ints
 
-    @functools.cached_property
+    @cached_property
     def tables(self) -> tuple[Any, ...]:
         """What each row reads (the lowest cell that is still read, the first, how many, and where tap 0 lies), and each column where bins are not
         uniform: one array each."""
@@ -66,7 +66,7 @@ class Pass:
         bins = None if columns.taps else np.concatenate([columns.first, columns.count])
         return np.concatenate([rows.low, rows.first, rows.count, rows.start]), bins
 
-    @functools.cached_property
+    @cached_property
     def block_cells(self) -> tuple[int, int] | None:
         """How many cells a block has before and after, if this is the pass over one."""
         if len(self.bases) == self.outer:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...geometry import Axis, Integers, Shape, Sliding, strides
-from ...remembering import remembered
+from ...remembering import cached_property, remembered
 from .passes import (
     BLOCK,
     NARROW,
@@ -58,53 +58,53 @@ class Plan:
         """How many cells make a vector."""
         return VECTOR // np.dtype(self.computed).itemsize
 
-    @functools.cached_property
+    @cached_property
     def reads(self) -> tuple[Reads, ...]:
         return tuple(map(forward_reads, self.axes))
 
-    @functools.cached_property
+    @cached_property
     def three_reads(self) -> tuple[Reads, ...]:
         """The same, with axes of one cell before them until there are three: heads, rows and columns, where there are no more."""
         return (*[TRIVIAL] * (3 - len(self.reads)), *self.reads)
 
-    @functools.cached_property
+    @cached_property
     def folds(self) -> dict[Any, Any]:
         """The steps of the folds over this plan, once they are known."""
         return {}
 
-    @functools.cached_property
+    @cached_property
     def lengths(self) -> Shape:
         """The output's shape, in the order in which the operand is seen."""
         outer, rank = len(self.seen.outer), len(self.axes)
         return (*self.seen.outer, *(axis.length for axis in self.axes), *self.given[outer + rank :])
 
-    @functools.cached_property
+    @cached_property
     def back(self) -> tuple[int, ...]:
         """The order of axes that turns what is seen into what was given."""
         return tuple(int(p) for p in np.argsort(self.seen.order))
 
-    @functools.cached_property
+    @cached_property
     def is_as_given(self) -> bool:
         """Whether an output in the order seen is the operator's output."""
         return self.lengths == self.shape and self.is_in_order
 
-    @functools.cached_property
+    @cached_property
     def is_in_order(self) -> bool:
         """Whether axes are seen in the order in which they were given."""
         return self.back == tuple(range(len(self.back)))
 
-    @functools.cached_property
+    @cached_property
     def passes(self) -> tuple[Pass, ...]:
         return chain(self.reads, self.seen, self.lanes, self.half, False)
 
-    @functools.cached_property
+    @cached_property
     def passes_back(self) -> tuple[Pass, ...]:
         """The adjoint of a sum: from an output that lies in the order seen to such an input."""
         step = strides(self.grid)
         out = Layout((), (self.seen.planes,), step[:1], (), step[1:-1], self.seen.inner, 1)
         return chain(tuple(map(adjoint_reads, self.axes)), out, self.lanes, self.half, True)
 
-    @functools.cached_property
+    @cached_property
     def small_back(self) -> tuple[Integers, Integers, int] | None:
         """The numbers, tasks and scratch of the way back through small windows, where those kernels will do."""
         rows, columns = (TRIVIAL, *self.reads)[-2:]
@@ -119,7 +119,7 @@ class Plan:
         scratch = 3 * (max(columns.size, columns.length) + columns.offset) + 16 * self.lanes
         return small_numbers(rows, columns), tasks, scratch
 
-    @functools.cached_property
+    @cached_property
     def bins_back(self) -> tuple[Any, ...] | None:
         """The tables and divisors of the way back through an average of up to three axes, where windows are large, or not alike, and overlap little."""
         if not 1 <= len(self.axes) <= 3 or self.seen.inner > 1 or self.half:
@@ -142,12 +142,12 @@ class Plan:
         tables = runs(heads.first, heads.count), runs(rows.first, rows.count), along
         return *tables, self.window_divisors.reshape(heads.size, rows.size, columns.size)
 
-    @functools.cached_property
+    @cached_property
     def plane_tasks(self) -> Integers:
         """Ranges of outer planes."""
         return plane_ranges(self.seen.planes, self.plane)
 
-    @functools.cached_property
+    @cached_property
     def apart_back(self) -> tuple[Integers, Integers] | None:
         """The numbers and tasks of the way back through windows that lie side by side from the first cell on, 2 or 4 cells wide, in rows
         that are long enough for vectors."""
@@ -164,7 +164,7 @@ class Plan:
         tasks = make_tasks(self.seen.planes * reads[0].size, reads[1], last, 1, last.length)
         return np.array([(r.size, r.length, r.taps) for r in reads]), tasks
 
-    @functools.cached_property
+    @cached_property
     def are_pairs(self) -> bool:
         """Whether windows are 2×2 cells, side by side from the first cell on, in rows that are long enough for vectors."""
         return (
@@ -174,7 +174,7 @@ class Plan:
             and self.reads[-1].length >= self.lanes
         )
 
-    @functools.cached_property
+    @cached_property
     def run(self) -> int:
         """How many cells windows have, 2 or 4, where they lie side by side along the last axis and a row of them has vectors; else 0."""
         *others, last = self.reads
@@ -189,7 +189,7 @@ class Plan:
         last = self.axes[-1]
         return last.size < NARROW and self.plane <= BLOCK and last.length % self.lanes > 0
 
-    @functools.cached_property
+    @cached_property
     def side_by_side(self) -> Plan | None:
         """The plan by which narrow planes are walked, many together, as the inner axis of one; the last block begins where it still is full."""
         together = -(-max(TOGETHER // max(self.plane, 1), 1) // self.lanes) * self.lanes
@@ -197,7 +197,7 @@ class Plan:
             return None
         return replace(self, seen=replace(self.seen, outer=(-(-self.seen.planes // together),), inner=together))
 
-    @functools.cached_property
+    @cached_property
     def whole(self) -> int:
         """How many cells a plane has, where each is one window and lies end to end with the others; else 0."""
         lies = strides((self.seen.planes, *(axis.size for axis in self.axes)))[1:] == self.seen.spatial_strides
@@ -207,7 +207,7 @@ class Plan:
             return 0
         return self.plane if bool((planes == np.arange(len(planes)) * self.plane).all()) else 0
 
-    @functools.cached_property
+    @cached_property
     def tasks_of_rows(self) -> Integers:
         """Ranges of outer planes, of heads and of rows, of up to three axes."""
         reads = self.three_reads
@@ -222,7 +222,7 @@ class Plan:
             tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
         return tasks
 
-    @functools.cached_property
+    @cached_property
     def inside(self) -> tuple[Any, ...] | None:
         """What the kernels of `inner` are told, where planes lie side by side and windows have few cells or share few: the numbers and planes of
         an operand where it lies and of one in the order seen, the tables of the axes, and tasks (ranges of outer planes, heads, rows)."""
@@ -252,7 +252,7 @@ class Plan:
         )
         return (*ways, tables, self.tasks_of_rows)
 
-    @functools.cached_property
+    @cached_property
     def direct(self) -> tuple[bool, bool]:
         """Whether sums, and maxima, of planes that lie side by side are better folded tap by tap, in the operator's order, all axes at once."""
         taps, (over, _, columns) = math.prod(r.most for r in self.reads), self.divisors
@@ -261,7 +261,7 @@ class Plan:
             self.inside is not None and taps <= (8 if len(self.reads) > 2 else 4) and self.is_row_major,
         )
 
-    @functools.cached_property
+    @cached_property
     def unread(self) -> list[tuple[Any, ...]] | None:
         """Where in an input no window reads, if windows share no cell."""
         found = []
@@ -273,17 +273,17 @@ class Plan:
                 found.append((slice(None),) * (axis + 1) + (np.flatnonzero(times < 1),))
         return found
 
-    @functools.cached_property
+    @cached_property
     def of_bits(self) -> Plan | None:
         """The plan by which cotangents of halves go to winners as bits: where windows share no cell, none are added up."""
         return replace(self, half=0, computed=np.dtype(np.int16).str) if self.half and self.unread is not None else None
 
-    @functools.cached_property
+    @cached_property
     def grid(self) -> Shape:
         """The output as (planes, *spatial, inner)."""
         return (self.seen.planes, *(axis.length for axis in self.axes), self.seen.inner)
 
-    @functools.cached_property
+    @cached_property
     def empty(self) -> list[tuple[Any, ...]]:
         """Where in the output's grid windows have no real cell."""
         return [
@@ -292,7 +292,7 @@ class Plan:
             if (reads.count <= 0).any()
         ]
 
-    @functools.cached_property
+    @cached_property
     def counts(self) -> tuple[Integers, Integers]:
         """What sums are divided by: a factor per row or one for all, and one per column, or one for all."""
         override = getattr(self.op, "divisor_override", None)
@@ -309,7 +309,7 @@ class Plan:
             rows = rows[:1] if (rows == rows[:1]).all() else rows
         return rows, columns
 
-    @functools.cached_property
+    @cached_property
     def window_divisors(self) -> npt.NDArray[Any]:
         """What the sum of each window of a plane is divided by."""
         rows, columns = self.counts
@@ -317,7 +317,7 @@ class Plan:
         lengths = [math.prod(axis.length for axis in axes) for axes in (self.axes[:leading], self.axes[leading:])]
         return np.broadcast_to(rows[:, None] * columns, lengths).astype(self.computed).reshape(-1)
 
-    @functools.cached_property
+    @cached_property
     def divisors(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any] | None]:
         """What kernels divide by: the two parts of a reciprocal for each row, or for all; or a divisor for each row, twice, and one for each column."""
         dtype, (rows, columns) = np.dtype(self.computed), self.counts
@@ -327,12 +327,12 @@ class Plan:
             return rows, rows, None
         return *reciprocal(rows, dtype), None
 
-    @functools.cached_property
+    @cached_property
     def codes(self) -> int:
         """How many codes winners have; the next one stands for none."""
         return math.prod(self.code_lengths)
 
-    @functools.cached_property
+    @cached_property
     def code_lengths(self) -> Shape:
         """How many values each digit of a code has: cells of an axis, but of the last one taps."""
         return (*(r.reach for r in self.reads[:-1]), self.reads[-1].nominal)
@@ -344,22 +344,22 @@ class Plan:
         heads = functools.reduce(lambda a, b: (a[:, None] + b).reshape(-1), leading or [SINGLE])
         return by_code, heads, rows, columns
 
-    @functools.cached_property
+    @cached_property
     def in_input(self) -> tuple[Integers, Integers, Integers, Integers]:
         """`places` in one plane of an input that lies in the order seen."""
         return self.places(strides((*(axis.size for axis in self.axes), self.seen.inner))[:-1])
 
-    @functools.cached_property
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether winners are lines of cells apart."""
         return self.seen.inner == 1 and not self.half and SPARSE * math.prod(self.grid[1:]) <= self.plane
 
-    @functools.cached_property
+    @cached_property
     def in_plane(self) -> tuple[Integers, Integers, Integers, Integers]:
         """`places` as indices of a spatial plane, without the inner axis."""
         return self.places(strides(tuple(axis.size for axis in self.axes)))
 
-    @functools.cached_property
+    @cached_property
     def plane(self) -> int:
         """How many cells one outer plane of the input has."""
         return math.prod(axis.size for axis in self.axes) * self.seen.inner

@@ -6,7 +6,6 @@ there: outer planes are found by a table of offsets and rows by strides.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...geometry import Axis, Integers, Shape, Sliding, readers
+from ...remembering import cached_property
 
 FEW = 7  # windows of up to so many rows are folded row by row
 
@@ -43,7 +43,7 @@ class Reads:
         """The most cells any output reads."""
         return int(self.count.max(initial=1))
 
-    @functools.cached_property
+    @cached_property
     def low(self) -> Integers:
         """The lowest cell that this output or a later one reads: dilated windows need not begin in order."""
         firsts = np.clip(self.first, 0, self.size - 1)
@@ -124,7 +124,7 @@ class Layout:
     inner: int
     inner_stride: int
 
-    @functools.cached_property
+    @cached_property
     def planes(self) -> int:
         return math.prod(self.outer)
 

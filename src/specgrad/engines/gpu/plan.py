@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from ...geometry import Axis, Shape, Sliding, readers
+from ...remembering import cached_property
 
 NARROW = 2**31 - 2**22
 """Offsets beyond this need 64 bits; a program may start up to a block of lanes beyond the last one."""
@@ -51,7 +52,7 @@ class Plan:
     made: dict[Any, Any] = field(default_factory=dict)
     """What was worked out for this plan: tables by device, launches by rule and type."""
 
-    @functools.cached_property
+    @cached_property
     def depths(self) -> tuple[int, int, int]:
         """Cells, windows and taps of all axes of depth together."""
         return (
@@ -60,25 +61,25 @@ class Plan:
             math.prod(taps_of(axis) for axis in self.depth),
         )
 
-    @functools.cached_property
+    @cached_property
     def taps(self) -> int:
         """How many taps the longest window has: the code of 'no winner'."""
         return self.depths[2] * taps_of(self.rows) * taps_of(self.columns)
 
-    @functools.cached_property
+    @cached_property
     def whole(self) -> bool:
         """Whether every window has a real cell."""
         return all(bool((axis.ranges().count > 0).all()) for axis in (*self.depth, self.rows, self.columns))
 
-    @functools.cached_property
+    @cached_property
     def outputs(self) -> int:
         return math.prod(self.lengths)
 
-    @functools.cached_property
+    @cached_property
     def cells(self) -> int:
         return math.prod(self.given)
 
-    @functools.cached_property
+    @cached_property
     def straight(self) -> bool:
         """Whether the canonical order is the caller's."""
         return self.order == tuple(range(len(self.order)))
