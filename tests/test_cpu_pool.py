@@ -12,6 +12,7 @@ from specgrad import dispatch
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.engines.cpu import pooling
+from specgrad.engines.cpu.picking import picked
 from specgrad.geometry import Adaptive, Sliding
 from specgrad.ops.pool import Maximum, Pool
 
@@ -254,6 +255,38 @@ def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dty
         assert made.run or made.are_pairs if windows is sg.MaxPool else made.is_sparse
         found, expected = (on(engine, lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]) for engine in ("cpu", "reference"))
         assert (bits(found) == bits(expected)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int64])
+def test_windows_of_one_cell_are_that_cell(dtype):
+    """Strided ones, and bins as many as cells; in planes one after the other, side by side, and backwards."""
+    random = np.random.default_rng(8)
+    sliding = [sg.MaxPool, sg.AvgPool] if dtype is not np.int64 else [sg.MaxPool]
+    strides = [
+        ((3,), (2, 70)),
+        ((1, 2), (3, 5, 9)),
+        ((2, 1), (3, 5, 9)),
+        ((3, 2, 2), (2, 7, 4, 5)),
+        ((1, 2, 1, 1), (2, 3, 4, 3, 2)),
+    ]
+    pools = [(kind((1,) * len(s), stride=s, ceil_mode=True), shape) for kind in sliding for s, shape in strides]
+    pools += [(sg.AdaptiveMaxPool((4, 5)), (3, 4, 5)), (sg.AdaptiveMaxPool((1,)), (2, 1)), (sg.MaxPool(()), (3,))]
+    for op, shape in pools:
+        x = random.integers(-4, 5, shape)
+        x = x if dtype is np.int64 else AWKWARD[x + 4].astype(dtype)
+        gy = random.choice([-0.0, 1.0, 2.0, 5.0], op.output_shape(shape)).astype(dtype)
+        for laid in (
+            x,
+            np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0),
+            np.flip(x).copy()[(slice(None, None, -1),) * x.ndim],
+        ):
+            assert picked(pooling.see(op, laid).plan) is not None
+            compare(op, laid, laid, gy)
+            back = [on(engine, lambda op=op, x=laid, gy=gy: op.vjp((x,), gy)[0]) for engine in ("cpu", "reference")]
+            assert (bits(back[0]) == bits(back[1])).all()
+    assert picked(pooling.see(sg.AvgPool((1,), divisor_override=2), np.zeros(4)).plan) is not None  # but divided
+    compare(sg.AvgPool((1,), stride=2, divisor_override=2), np.arange(5.0), np.arange(5.0), np.arange(3.0))
+    assert picked(pooling.see(sg.MaxPool((1,), padding=1), np.zeros(4)).plan) is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])

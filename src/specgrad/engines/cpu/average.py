@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...memory import room
-from .cells import Array, Seen, canonical, handed_over, room_for, room_for_input, see
+from . import halves
+from .cells import BITS, Array, Seen, canonical, handed_over, room_for, room_for_input, see
 from .maximum import fold
 from .passes import VECTOR
+from .picking import picked, put_back
 from .together import together
 
 
@@ -22,6 +24,13 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
     flat, gx = room_for_input(seen, out)
     made, found = seen.plan, seen.kind
     arriving = canonical(made, gy, of_output=True).view(found.stored)
+    windows = picked(made) if made.is_undivided else None
+    if windows is not None:
+        if found.half:
+            put_back(windows, halves.sent(arriving, found.dtype), flat.view(BITS.stored), BITS)
+        else:
+            put_back(windows, arriving, flat, found)
+        return gx
     small = None if found.half else made.small_back
     if small is None and made.apart_back is None and made.bins_back is not None:
         *tables, divisors = made.bins_back

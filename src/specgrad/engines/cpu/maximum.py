@@ -16,6 +16,7 @@ from .apart import apart, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
 from .passes import Pass
+from .picking import pick, picked, put_back
 from .plan import Plan
 from .together import Room, together
 
@@ -45,6 +46,10 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
     """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0, in which the order of folding shows."""
     made, found = seen.plan, seen.kind
     backwards = passes is not made.passes
+    windows = None if backwards or (divides and not made.is_undivided) else picked(made)
+    if windows is not None:
+        pick(seen, windows, y)
+        return False
     if not backwards and made.whole and not seen.origin:
         return fold_planes(seen, x, y, None, maximum, divides)
     if not backwards and made.direct[bool(maximum)]:
@@ -122,6 +127,10 @@ def winners_of(seen: Seen, y: Array) -> Array:
     """The code of each winner, the maxima being written into y."""
     made = seen.plan
     width = np.uint8 if made.codes <= 255 else np.int32
+    windows = picked(made)
+    if windows is not None:
+        pick(seen, windows, y)
+        return np.zeros(y.size, width)
     if not seen.origin:
         alone = made.whole > 0 and made.whole == made.codes  # a padded window has codes for its padding, too
         few = None if alone else apart(made)
@@ -259,6 +268,10 @@ def send(kept: Winners, arriving: Array, out: Array | None) -> Array:
     """As `pull`, of cotangents in the order of the plan."""
     (made, found, _, _), codes = kept
     flat, gx = room_for_input(kept.seen, out)
+    windows = picked(made)
+    if windows is not None:
+        put_back(windows, arriving, flat, found)
+        return gx
     if made.are_pairs and not found.half:
         assert made.small_back is not None
         small, tasks, _ = made.small_back

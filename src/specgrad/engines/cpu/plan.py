@@ -26,7 +26,7 @@ from .passes import (
     small_numbers,
     turned,
 )
-from .reads import SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets
+from .reads import SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets, sums
 
 SHORT, LONG = 4, 6  # cells of runs that are better written one by one, and of windows that make runs worthwhile
 SPARSE = 96  # cells of a plane for each winner
@@ -163,6 +163,11 @@ class Plan:
             return None
         tasks = make_tasks(self.seen.planes * reads[0].size, reads[1], last, 1, last.length)
         return np.array([(r.size, r.length, r.taps) for r in reads]), tasks
+
+    @property
+    def is_undivided(self) -> bool:
+        """Whether all sums are divided by 1."""
+        return all(n.size == 1 and n[0] == 1 for n in self.counts)
 
     @cached_property
     def are_pairs(self) -> bool:
@@ -341,8 +346,7 @@ class Plan:
         """Where winners lie, for spatial strides `step`: offsets by code, and bases of leading axes, rows and columns."""
         by_code = offsets(self.code_lengths, (*step[:-1], step[-1] * self.reads[-1].step))
         *leading, rows, columns = [np.zeros(1, np.int64), *(r.start * s for r, s in zip(self.reads, step, strict=True))]
-        heads = functools.reduce(lambda a, b: (a[:, None] + b).reshape(-1), leading or [SINGLE])
-        return by_code, heads, rows, columns
+        return by_code, sums(leading), rows, columns
 
     @cached_property
     def in_input(self) -> tuple[Integers, Integers, Integers, Integers]:

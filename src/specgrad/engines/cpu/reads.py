@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,7 +157,12 @@ def _even(shape: Shape, step: Shape, axes: list[int]) -> bool:
 
 def offsets(lengths: Shape, step: Shape) -> Integers:
     """Where each index of a product of axes lies, in elements, in row-major order."""
+    return sums([np.arange(length) * stride for length, stride in zip(lengths, step, strict=True)])
+
+
+def sums(places: Iterable[Integers]) -> Integers:
+    """Every sum of one number of each, in row-major order."""
     total = SINGLE
-    for length, stride in zip(lengths, step, strict=True):
-        total = (total[:, None] + np.arange(length) * stride).reshape(-1)
+    for one in places:
+        total = (total[:, None] + one).reshape(-1)
     return total

@@ -1,0 +1,77 @@
+"""Windows of one cell each, as in the strided 1×1 pooling of feature pyramids: the value is those cells, and a cotangent goes back to its cell."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...geometry import Integers, strides
+from ...remembering import remembered
+from .cells import Array, Kind, Seen
+from .passes import plane_ranges
+from .plan import Plan
+from .reads import offsets, sums
+from .together import together
+
+
+class Picked(NamedTuple):
+    """What the kernels of `picking` are told, and their tasks: forwards, and backwards."""
+
+    told: tuple[Any, ...]
+    tasks: Integers
+    told_back: tuple[Any, ...]
+    tasks_back: Integers
+
+
+def cells(found: Picked | None) -> int:
+    """How many cells the tables have."""
+    return 0 if found is None else sum(table.size for table in (*found.told, *found.told_back))
+
+
+@remembered(256, cells)
+def picked(made: Plan) -> Picked | None:
+    """The numbers and tables of these windows; None where they have more or fewer cells than one, or lie unevenly in a row."""
+    layout, inner = made.seen, made.seen.inner
+    alone = all(((r.count == 1) & (r.first == r.start)).all() for r in made.reads)
+    if not alone or 0 in made.grid or (inner > 1 and layout.inner_stride != 1):
+        return None
+    axes = list(zip(made.reads, layout.spatial_strides, strict=True))
+    while len(axes) > 1 and axes[-1][0].length == axes[-1][0].size and axes[-1][1] == inner:
+        inner *= axes.pop()[0].size  # windows beside one another are moved as one
+    *leading, (last, column) = axes
+    if np.diff(last.first, 2).any():
+        return None
+    first, step = int(last.first[0]), int(np.diff(last.first[:2]).sum())
+    rows, planes = sums([r.first * n for r, n in leading]), offsets(layout.outer, layout.outer_strides)
+    told = np.array([first * column, step * column, last.length, inner]), planes, rows
+    sizes = tuple(r.size for r, _ in leading)
+    having = sums([r.first * n for (r, _), n in zip(leading, strides(sizes), strict=True)])
+    here = np.arange(math.prod(sizes))
+    windows = here - np.append(having, here.size)[np.searchsorted(having, here)]
+    windows[having] = np.arange(rows.size)
+    told_back = np.array([first * inner, step * inner, last.length, inner, last.size * inner, rows.size]), windows
+    return Picked(
+        told,
+        plane_ranges(layout.planes * rows.size, last.length * inner),
+        told_back,
+        plane_ranges(layout.planes * windows.size, last.size * inner),
+    )
+
+
+def pick(seen: Seen, windows: Picked, y: Array) -> None:
+    """y = the cells that are windows, of an operand wherever it lies."""
+    ints, planes, rows = windows.told
+    told = (as_bits(seen.flat), as_bits(y), ints, planes + seen.origin if seen.origin else planes, rows)
+    together("picking.pick", told, windows.tasks)
+
+
+def put_back(windows: Picked, gy: Array, gx: Array, found: Kind) -> None:
+    """gx = 0 + the cotangents, both in the order of the plan, at the cells that are windows, and 0 elsewhere."""
+    together("picking.put_back", (gy, gx, found.zero, *windows.told_back), windows.tasks_back)
+
+
+def as_bits(cells: Array) -> Array:
+    """Cells that are moved and not computed with."""
+    return cells.view(f"u{cells.itemsize}")
