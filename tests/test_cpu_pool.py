@@ -341,7 +341,7 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
         gy = random.normal(size=op.output_shape(x.shape)).astype(x.dtype)
         met[rank - 1] += pooling.see(op, x, any_order=True).plan.bins_back is not None
         assert bounds.vjp(op, (x,), gy)[0].holds(on("cpu", lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]))
-    assert min(met) > 6
+    assert min(met) > 5
 
 
 ADVERSARIES = {

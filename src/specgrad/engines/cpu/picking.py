@@ -32,10 +32,10 @@ def cells(found: Picked | None) -> int:
 
 @remembered(256, cells)
 def picked(made: Plan) -> Picked | None:
-    """The numbers and tables of these windows; None where they have more or fewer cells than one, or lie unevenly in a row."""
+    """The numbers and tables of these windows; None where they have more or fewer cells than one, or the same, or lie unevenly in a row."""
     layout, inner = made.seen, made.seen.inner
     alone = all(((r.count == 1) & (r.first == r.start)).all() for r in made.reads)
-    if not alone or 0 in made.grid or (inner > 1 and layout.inner_stride != 1):
+    if not alone or made.unread is None or 0 in made.grid or (inner > 1 and layout.inner_stride != 1):
         return None
     axes = list(zip(made.reads, layout.spatial_strides, strict=True))
     while len(axes) > 1 and axes[-1][0].length == axes[-1][0].size and axes[-1][1] == inner:

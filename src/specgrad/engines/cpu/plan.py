@@ -26,9 +26,13 @@ from .passes import (
     small_numbers,
     turned,
 )
-from .reads import SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets, sums
+from .reads import FEW, SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets, sums
 
-SHORT, LONG = 4, 6  # cells of runs that are better written one by one, and of windows that make runs worthwhile
+SHORT = 4  # cells of runs that are better written one by one
+SPREAD, LEAST = (
+    3,
+    48,
+)  # cells for each run of a plane, and for the plane, from which runs are better spread than windows folded
 SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 
@@ -125,14 +129,7 @@ class Plan:
         if not 1 <= len(self.axes) <= 3 or self.seen.inner > 1 or self.half:
             return None
         heads, rows, columns = (TRIVIAL, TRIVIAL, *map(adjoint_reads, self.axes))[-3:]
-        long = columns.size == 1 or columns.length >= max(LONG * columns.size, self.lanes)
-        large = long and all(r.taps <= r.stride for r in self.reads)
-        fold_well = all(reads.taps > 0 for reads in self.reads) or any(one.block for one in self.passes_back)
-        if (
-            (fold_well and not large)
-            or {heads.step, rows.step, columns.step} != {1}
-            or columns.count.max(initial=0) > 2
-        ):
+        if {heads.step, rows.step, columns.step} != {1} or columns.count.max(initial=0) > 2:
             return None
         near = np.where(columns.count > 0, columns.first, columns.size)
         far = np.where(columns.count > 1, columns.first + 1, columns.size)
@@ -140,6 +137,15 @@ class Plan:
         if len(along) * SHORT > columns.length:
             along = np.stack([near, far, np.arange(near.size), np.arange(near.size) + 1], axis=1)
         tables = runs(heads.first, heads.count), runs(rows.first, rows.count), along
+        narrow = any(one.block for one in self.passes_back)
+        if narrow or all(reads.taps > 0 for reads in self.reads):  # else folds are slower in any case
+            entries, line = math.prod(map(len, tables)), len(self.axes) == 1
+            if (narrow and self.lanes < 16) or (line and self.reads[-1].taps > FEW):
+                better = line or entries < self.plane
+            else:
+                better = SPREAD * entries + LEAST <= self.plane
+            if not better:
+                return None
         return *tables, self.window_divisors.reshape(heads.size, rows.size, columns.size)
 
     @cached_property
