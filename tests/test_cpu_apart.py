@@ -8,7 +8,7 @@ from naive import pool_windows
 
 import specgrad as sg
 from specgrad import dispatch
-from specgrad.engines.cpu.apart import apart
+from specgrad.engines.cpu.apart import apart, each
 from specgrad.engines.cpu.cells import see
 
 WINDOWS = [
@@ -60,3 +60,39 @@ def test_what_shows_the_order_is_left_to_the_exact_search(number, beside):
             won = tap if x[tap] > x[won] or x[tap] != x[tap] else won
         assert found[at] == np.ravel_multi_index(won[1:], x.shape[1:])
         assert value[at].tobytes() == x[won].tobytes()
+
+
+EACH = [
+    (sg.MaxPool, (3, 3, 3), {"stride": 5}, (2, 12, 13, 14), np.float64),
+    (sg.MaxPool, (2, 3, 2), {"stride": 4, "padding": 1, "ceil_mode": True}, (2, 9, 10, 11), np.float64),
+    (sg.MaxPool, (2, 2, 2), {"stride": 3}, (3, 9, 9, 7), np.int64),
+    (sg.AvgPool, (3, 3, 3), {"stride": 5}, (2, 12, 13, 14), np.float32),
+    (sg.AvgPool, (4, 2, 2), {"stride": 4, "padding": (2, 1, 1), "ceil_mode": True}, (2, 9, 10, 11), np.float64),
+    (
+        sg.AvgPool,
+        (2, 3, 19),
+        {"stride": (5, 4, 20), "count_include_pad": False, "padding": (0, 1, 2)},
+        (2, 9, 10, 50),
+        np.float32,
+    ),
+    (sg.AvgPool, (8, 8), {}, (3, 17, 29), np.float64),
+    (sg.AvgPool, (3, 11), {"stride": (4, 12), "divisor_override": 7}, (3, 17, 29), np.float64),
+]
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["", "backwards"])
+@pytest.mark.parametrize(("kind", "kernel", "options", "shape", "dtype"), EACH)
+def test_windows_that_leave_cells_unread_are_folded_one_by_one(kind, kernel, options, shape, dtype, backwards):
+    """Sums of whole numbers are exact, so that only a wrong cell or divisor can show; of maxima the bits are those of the specification."""
+    op, rng = kind(kernel, **options), np.random.default_rng(1)
+    x = rng.integers(-90, 90, shape).astype(dtype)
+    x = x[:, ::-1].copy()[:, ::-1] if backwards else x
+    if kind is sg.MaxPool and dtype is np.float64:
+        x[rng.random(shape) < 0.1] = np.nan
+        x[rng.random(shape) < 0.3] = -0.0
+    assert each(see(op, x, any_order=True).plan, kind is sg.MaxPool or None) is not None
+    with sg.engine("cpu"):
+        found = op(x)
+    with sg.engine("reference"):
+        wanted = op(x)
+    assert found.tobytes() == wanted.tobytes()

@@ -1,4 +1,4 @@
-"""Winners that are looked for window by window, where windows are few for the cells that there are, and have rows that lie whole."""
+"""Windows that are folded, or searched for winners, one by one: where they are few for the cells that there are, and have rows that lie whole."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ from .together import together
 APART = 10  # cells for each window, from which on it is better searched by itself
 UNEVEN = 3  # the same, of windows that are not alike
 SHARED = 8  # windows that a row is then read by at most
+
+
+READ, READ_SUMS = (
+    0.3,
+    0.6,
+)  # of the cells of a volume, up to which windows are better folded by themselves: in general, and sums of float64
 
 
 class Apart(NamedTuple):
@@ -59,3 +65,22 @@ def find_apart(seen: Seen, found: Apart, y: Array, codes: Array) -> bool:
     kind = seen.kind
     rooms = ("cells", found.size, kind.computed), ("codes", found.size, np.dtype(np.int32))
     return together("whole.find_apart", (seen.flat, y, codes, kind.lowest, *found.told), found.tasks, *rooms)
+
+
+@remembered(256)
+def each(made: Plan, maximum: bool | None) -> tuple[Any, ...] | None:
+    """The numbers and tables of windows whose folds leave most cells unread, or are sums of whole vectors; None where another way is better."""
+    reads, rank, doubles = made.three_reads, len(made.reads), made.lanes < 16
+    lies = made.seen.inner == 1 and made.seen.spatial_strides[-1] == 1 and all(r.step == 1 for r in reads)
+    if rank > 3 or made.half or not lies or 0 in made.grid:
+        return None
+    if doubles and not maximum:
+        share = 1.0 if rank > 1 and reads[-1].most >= made.lanes else READ_SUMS if rank == 3 else 0
+    else:
+        share = READ if rank == 3 and (doubles or not maximum) else 0
+    if math.prod(int(r.count.clip(0).sum()) for r in reads) > share * made.plane:
+        return None
+    steps = (*[0] * (3 - len(made.reads)), *made.seen.spatial_strides)
+    tables = [np.stack([r.first, r.count], axis=1) for r in reads]
+    divisors = np.ones(1) if maximum else made.window_divisors
+    return np.array(steps[:2]), offsets(made.seen.outer, made.seen.outer_strides), *tables, divisors

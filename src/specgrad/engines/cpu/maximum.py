@@ -12,7 +12,7 @@ from ...memory import empty
 from ...memory import room as room_of
 from ...threads import get_num_threads
 from . import halves
-from .apart import apart, find_apart
+from .apart import apart, each, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
 from .passes import Pass
@@ -52,6 +52,11 @@ def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool |
         return False
     if not backwards and made.whole and not seen.origin:
         return fold_planes(seen, x, y, None, maximum, divides)
+    alone = each(made, maximum) if not backwards and (maximum or divides) else None
+    if alone is not None:
+        ints, bases, *tables = alone
+        told = (x, y, found.lowest if maximum else found.zero, maximum, ints, bases + seen.origin, *tables)
+        return together("windows.fold_each", told, made.plane_tasks)
     if not backwards and made.direct[bool(maximum)]:
         fold_inside(seen, y, maximum)
         return False
