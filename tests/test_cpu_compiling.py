@@ -5,7 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
+from specgrad.engines.cpu.compiled import name_apart
 from specgrad.engines.cpu.kernels import compiling
 
 CODE = """
@@ -45,3 +47,19 @@ def test_a_version_that_was_not_tried_compiles_the_ordinary_way_to_the_same_bits
 def test_the_way_goes_by_the_version(version, shorter, monkeypatch):
     monkeypatch.setattr(compiling.numba, "version_info", version)
     assert all(("pipeline_class" in words) == shorter for words in compiling.ways())
+
+
+def test_variants_that_two_processes_keep_at_once_are_not_mixed_up(tmp_path):
+    """Both have read that nothing is kept yet; one says which file it will write, the other says so and writes, then the first writes."""
+    first, second, later = (IndexDataCacheFile(str(tmp_path), "kernel", "stamp") for _ in range(3))
+    for kept in (first, second):
+        name_apart(kept)
+        kept._load_index = dict
+    written = []
+    first._save_data = lambda *words: written.append(words)
+    first.save("float32", "code of float32")
+    second.save("float64", "code of float64")
+    IndexDataCacheFile._save_data(first, *written[0])
+    assert later.load("float64") == "code of float64"
+    later.save("float32", "code of float32")
+    assert (later.load("float32"), later.load("float64")) == ("code of float32", "code of float64")

@@ -13,6 +13,7 @@ import importlib
 import os
 import sys
 import tempfile
+import uuid
 import warnings
 from pathlib import Path
 from typing import Any
@@ -67,4 +68,14 @@ def kernel(name: str) -> Any:
                 found.enable_caching()
             finally:
                 config.CACHE_DIR = before
+            name_apart(found._cache._cache_file)
         return found
+
+
+def name_apart(kept: Any) -> None:
+    """Let no two variants of a kernel ever be kept in files of one name.
+
+    Numba numbers them, and does not lock: of two processes that compile two variants at the same time both may take the same number, and
+    whoever looks one up later gets the other, which runs on operands it was not made for.
+    """
+    kept._data_name = lambda _: kept._index_name.removesuffix("nbi") + uuid.uuid4().hex + ".nbc"
