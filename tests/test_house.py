@@ -19,8 +19,8 @@ SOURCE = ROOT / "src" / "specgrad"
 
 LAYERS = [
     {"errors"},
-    {"arguments"},
-    {"geometry", "threads", "memory", "remembering"},
+    {"arguments", "remembering"},
+    {"geometry", "threads", "memory"},
     {"scalars"},
     {"arithmetic", "tree"},
     {"dispatch"},

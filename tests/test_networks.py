@@ -36,7 +36,7 @@ def agree(some, others):
 
 
 @given(networks(exact=True))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_all_layers_agree_exactly_over_fractions(net):
     arrays = net.fill(half)
     tangents = net.fill(half, seed=1)
@@ -131,7 +131,7 @@ def test_the_bound_holds_for_every_order_and_grouping_and_is_no_larger_than_it_m
 
 
 @given(networks(exact=False))
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_gradients_equal_pytorch_within_the_derived_bound(net):
     """The network is run over numbers that carry the bound of what any order of float64 operations may lose: see `rounding`."""
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
