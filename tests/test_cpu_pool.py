@@ -270,6 +270,10 @@ def test_windows_of_one_cell_are_that_cell(dtype):
         ((1, 2, 1, 1), (2, 3, 4, 3, 2)),
     ]
     pools = [(kind((1,) * len(s), stride=s, ceil_mode=True), shape) for kind in sliding for s, shape in strides]
+    pools += [
+        (sg.MaxPool((1, 1), stride=(2, 3)), (2, 40, 60)),
+        (sg.MaxPool((1, 1, 1), stride=(3, 2, 1)), (1, 9, 16, 20)),
+    ]
     pools += [(sg.AdaptiveMaxPool((4, 5)), (3, 4, 5)), (sg.AdaptiveMaxPool((1,)), (2, 1)), (sg.MaxPool(()), (3,))]
     for op, shape in pools:
         x = random.integers(-4, 5, shape)

@@ -10,24 +10,25 @@ import numpy as np
 from ...geometry import Integers, strides
 from ...remembering import remembered
 from .cells import Array, Kind, Seen
-from .passes import plane_ranges
+from .passes import BLOCK, plane_ranges
 from .plan import Plan
 from .reads import offsets, sums
 from .together import together
 
 
 class Picked(NamedTuple):
-    """What the kernels of `picking` are told, and their tasks: forwards, and backwards."""
+    """What the kernels of `picking` are told, and their tasks: forwards, and backwards by one of two kernels."""
 
     told: tuple[Any, ...]
     tasks: Integers
+    back: str
     told_back: tuple[Any, ...]
     tasks_back: Integers
 
 
 def cells(found: Picked | None) -> int:
     """How many cells the tables have."""
-    return 0 if found is None else sum(table.size for table in (*found.told, *found.told_back))
+    return 0 if found is None else sum(np.size(table) for table in (*found.told, *found.told_back))
 
 
 @remembered(256, cells)
@@ -52,12 +53,12 @@ def picked(made: Plan) -> Picked | None:
     windows = here - np.append(having, here.size)[np.searchsorted(having, here)]
     windows[having] = np.arange(rows.size)
     told_back = np.array([first * inner, step * inner, last.length, inner, last.size * inner, rows.size]), windows
-    return Picked(
-        told,
-        plane_ranges(layout.planes * rows.size, last.length * inner),
-        told_back,
-        plane_ranges(layout.planes * windows.size, last.size * inner),
-    )
+    tasks = plane_ranges(layout.planes * rows.size, last.length * inner)
+    if inner == 1 and made.plane <= BLOCK:
+        places = sums([having * last.size, last.first])
+        return Picked(told, tasks, "picking.put_in_planes", (places, made.plane), made.plane_tasks)
+    tasks_back = plane_ranges(layout.planes * windows.size, last.size * inner)
+    return Picked(told, tasks, "picking.put_back", told_back, tasks_back)
 
 
 def pick(seen: Seen, windows: Picked, y: Array) -> None:
@@ -69,7 +70,7 @@ def pick(seen: Seen, windows: Picked, y: Array) -> None:
 
 def put_back(windows: Picked, gy: Array, gx: Array, found: Kind) -> None:
     """gx = 0 + the cotangents, both in the order of the plan, at the cells that are windows, and 0 elsewhere."""
-    together("picking.put_back", (gy, gx, found.zero, *windows.told_back), windows.tasks_back)
+    together(windows.back, (gy, gx, found.zero, *windows.told_back), windows.tasks_back)
 
 
 def as_bits(cells: Array) -> Array:

@@ -56,3 +56,17 @@ def put_back(gy, gx, zero, ints, rows, tasks, counter, crew, turn):
             r += some
         t = take(counter)
     return disband(counter, crew, turn, False)
+
+
+@compiled
+def put_in_planes(gy, gx, zero, places, plane, tasks, counter, crew, turn):
+    """The same, of planes so small that each is filled whole: tables say at which place each of its windows lies. Tasks are ranges of planes."""
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            source, target = at(gy, outer * len(places)), at(gx, outer * plane)
+            fill(target, plane, zero[0])
+            for i in range(len(places)):
+                target[places[i]] = source[i] + zero[0]
+        t = take(counter)
+    return disband(counter, crew, turn, False)
