@@ -63,20 +63,20 @@ def test_what_shows_the_order_is_left_to_the_exact_search(number, beside):
 
 
 EACH = [
-    (sg.MaxPool, (3, 3, 3), {"stride": 5}, (2, 12, 13, 14), np.float64),
-    (sg.MaxPool, (2, 3, 2), {"stride": 4, "padding": 1, "ceil_mode": True}, (2, 9, 10, 11), np.float64),
-    (sg.MaxPool, (2, 2, 2), {"stride": 3}, (3, 9, 9, 7), np.int64),
-    (sg.AvgPool, (3, 3, 3), {"stride": 5}, (2, 12, 13, 14), np.float32),
-    (sg.AvgPool, (4, 2, 2), {"stride": 4, "padding": (2, 1, 1), "ceil_mode": True}, (2, 9, 10, 11), np.float64),
+    (sg.MaxPool, (3, 3, 3), {"stride": 5}, (5, 12, 13, 14), np.float64),
+    (sg.MaxPool, (2, 3, 2), {"stride": 4, "padding": 1, "ceil_mode": True}, (5, 9, 10, 11), np.float64),
+    (sg.MaxPool, (2, 2, 2), {"stride": 3}, (5, 9, 9, 7), np.int64),
+    (sg.AvgPool, (3, 3, 3), {"stride": 5}, (5, 12, 13, 14), np.float32),
+    (sg.AvgPool, (4, 2, 2), {"stride": 4, "padding": (2, 1, 1), "ceil_mode": True}, (5, 9, 10, 11), np.float64),
     (
         sg.AvgPool,
         (2, 3, 19),
         {"stride": (5, 4, 20), "count_include_pad": False, "padding": (0, 1, 2)},
-        (2, 9, 10, 50),
+        (5, 9, 10, 50),
         np.float32,
     ),
-    (sg.AvgPool, (8, 8), {}, (3, 17, 29), np.float64),
-    (sg.AvgPool, (3, 11), {"stride": (4, 12), "divisor_override": 7}, (3, 17, 29), np.float64),
+    (sg.AvgPool, (8, 8), {}, (5, 17, 29), np.float64),
+    (sg.AvgPool, (3, 11), {"stride": (4, 12), "divisor_override": 7}, (5, 17, 29), np.float64),
 ]
 
 

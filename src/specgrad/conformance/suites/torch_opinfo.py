@@ -34,9 +34,8 @@ def cases() -> Iterator[Told]:
                 info.name.startswith("nn.functional.") and ("pool" in short or "conv" in short or short == "linear")
             ):
                 continue
-            torch.manual_seed(
-                0
-            )  # once: OpInfo's own iterator sows again for every sample, and looks through all callers
+            # OpInfo's own iterator sows again for every sample, and looks through all callers
+            torch.manual_seed(0)
             for number, sample in enumerate(info.sample_inputs_func(info, "cpu", torch.float32, False)):
                 yield _told(f"{short} #{number}", short, info.op, sample)
 

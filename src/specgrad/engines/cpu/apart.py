@@ -19,11 +19,10 @@ APART = 10  # cells for each window, from which on it is better searched by itse
 UNEVEN = 3  # the same, of windows that are not alike
 SHARED = 8  # windows that a row is then read by at most
 
-
-READ, READ_SUMS = (
-    0.3,
-    0.6,
-)  # of the cells of a volume, up to which windows are better folded by themselves: in general, and sums of float64
+READ = 0.3  # of the cells of a volume, up to which windows are better folded by themselves
+READ_SUMS = 0.6  # the same, of sums of float64
+PLANES = 4  # from which threads have enough of them
+NEAR = 1 << 13  # cells of a plane whose rows are found in the nearest cache when the next window reads on
 
 
 class Apart(NamedTuple):
@@ -72,10 +71,11 @@ def each(made: Plan, maximum: bool | None) -> tuple[Any, ...] | None:
     """The numbers and tables of windows whose folds leave most cells unread, or are sums of whole vectors; None where another way is better."""
     reads, rank, doubles = made.three_reads, len(made.reads), made.lanes < 16
     lies = made.seen.inner == 1 and made.seen.spatial_strides[-1] == 1 and all(r.step == 1 for r in reads)
-    if rank > 3 or made.half or not lies or 0 in made.grid:
+    if rank > 3 or made.half or not lies or made.seen.planes < PLANES or 0 in made.grid:
         return None
     if doubles and not maximum:
-        share = 1.0 if rank > 1 and reads[-1].most >= made.lanes else READ_SUMS if rank == 3 else 0
+        vectors = rank > 1 and reads[-1].most >= made.lanes and made.plane <= NEAR
+        share = 1.0 if vectors else READ_SUMS if rank == 3 else 0
     else:
         share = READ if rank == 3 and (doubles or not maximum) else 0
     if math.prod(int(r.count.clip(0).sum()) for r in reads) > share * made.plane:
