@@ -59,7 +59,7 @@ def test_all_layers_agree_exactly_over_fractions(net):
 
 
 @given(networks(exact=True))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_second_order_agrees_in_every_nesting_over_fractions(net):
     arrays, along = net.fill(half), net.fill(half, seed=1)
     everything = tuple(range(len(arrays)))
@@ -151,7 +151,7 @@ def test_gradients_equal_pytorch_within_the_derived_bound(net):
 
 
 @given(networks(exact=False))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_hessian_vector_products_equal_pytorch_within_the_derived_bound(net):
     """As for gradients; magnitudes take no account of cancellation, so that forward over reverse bounds reverse over reverse too."""
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)

@@ -125,7 +125,8 @@ class Plan:
 
     @cached_property
     def bins_back(self) -> tuple[Any, ...] | None:
-        """The tables and divisors of the way back through an average of up to three axes, where windows are large, or not alike, and overlap little."""
+        """The tables and divisors of the way back through an average of up to three axes, where cells that the same windows read make up so few
+        runs that these are better spread than windows folded."""
         if not 1 <= len(self.axes) <= 3 or self.seen.inner > 1 or self.half:
             return None
         heads, rows, columns = (TRIVIAL, TRIVIAL, *map(adjoint_reads, self.axes))[-3:]
@@ -170,7 +171,7 @@ class Plan:
         tasks = make_tasks(self.seen.planes * reads[0].size, reads[1], last, 1, last.length)
         return np.array([(r.size, r.length, r.taps) for r in reads]), tasks
 
-    @property
+    @cached_property
     def is_undivided(self) -> bool:
         """Whether all sums are divided by 1."""
         return all(n.size == 1 and n[0] == 1 for n in self.counts)
