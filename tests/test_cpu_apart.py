@@ -96,3 +96,18 @@ def test_windows_that_leave_cells_unread_are_folded_one_by_one(kind, kernel, opt
     with sg.engine("reference"):
         wanted = op(x)
     assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "dtype"), [((3, 3, 3), (5, 12, 13, 14), np.float32), ((8, 8), (5, 17, 29), np.float64)]
+)
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_one_number_that_is_not_finite_shows_in_its_window_alone(kernel, shape, dtype, number):
+    op, stride = sg.AvgPool(kernel, stride=9), 9
+    for place in ((0,) * len(kernel), tuple(k - 1 for k in kernel), (1,) * len(kernel)):
+        x = np.ones(shape, dtype)
+        x[(2, *place)] = number
+        assert each(see(op, x, any_order=True).plan, None) is not None
+        found, wanted = op(x), np.ones(op.output_shape(shape), dtype)
+        wanted[(2, *(i // stride for i in place))] = number
+        np.testing.assert_array_equal(found, wanted)

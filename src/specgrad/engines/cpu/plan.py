@@ -29,10 +29,8 @@ from .passes import (
 from .reads import FEW, SINGLE, TRIVIAL, Layout, Reads, adjoint_reads, forward_reads, layout, offsets, sums
 
 SHORT = 4  # cells of runs that are better written one by one
-SPREAD, LEAST = (
-    3,
-    48,
-)  # cells for each run of a plane, and for the plane, from which runs are better spread than windows folded
+SPREAD = 3  # cells for each run of a plane from which runs are better spread than windows folded
+LEAST = 56  # cells that a plane must have besides
 SPARSE = 96  # cells of a plane for each winner
 TOGETHER = 1 << 12  # cells of narrow planes that are walked at once, where that is not a vector's worth of planes
 

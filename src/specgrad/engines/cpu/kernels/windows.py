@@ -9,10 +9,10 @@ from .vectors import combine, either, folded, leads
 
 
 @inline
-def sum_window(first, apart, below, deep, tall, wide):
+def sum_window(first, apart, below, deep, tall, wide, zero):
     """The sum of `deep` times `tall` rows of `wide` cells."""
     step = lanes(first)
-    done, total = wide // step * step, first[0] - first[0]
+    done, total = wide // step * step, zero
     if done:
         sums, start = get(first, 0), step
         for head in range(deep):
@@ -59,7 +59,8 @@ def fold_each(x, y, identity, maximum, ints, bases, heads, rows, columns, diviso
                         if deep <= 0 or tall <= 0 or wide <= 0:
                             target[window] = identity[0]
                         elif maximum is None:
-                            target[window] = sum_window(first, apart, below, deep, tall, wide) / divisors[window]
+                            total = sum_window(first, apart, below, deep, tall, wide, identity[0])
+                            target[window] = total / divisors[window]
                         else:
                             target[window] = lead_window(first, apart, below, deep, tall, wide)
                         window += 1
