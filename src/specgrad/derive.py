@@ -159,13 +159,10 @@ class Pushed(Derived):
 
     def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
         own, _, v = self.parts(operands)
-        kind, at, s = self._role(slot)
+        kind, at, s = _roles(self.shapes, 0, self.along)[slot]
         if kind == "own":
             return pulled(self.base, s, own, cotangent, v)
         return pulled(self.base, s, own, cotangent, (*v[:at], *v[at + 1 :]))
-
-    def _role(self, slot: int) -> tuple[str, int, int]:
-        return _roles(self.shapes, len(self._seeds()), self.along)[slot]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,7 +238,7 @@ def pulled(op: Operator, slot: int, operands: Sequence[Any], cotangent: Any, dir
         if op.curvature == "products":
             if slot not in op.factors:
                 return None
-            moved = (x for x in _placements(op, operands, directions, slot))
+            moved = _placements(op, operands, directions, slot)
             return functools.reduce(total, (pulled(op, slot, x, cotangent, ()) for x in moved), None)
         if len(directions) == 1:
             bent = op.bend_back(slot, operands, cotangent, directions[0])

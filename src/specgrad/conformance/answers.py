@@ -56,8 +56,12 @@ def _float64(near: Array, bound: Array) -> Answer:
 
 def _judged(judged: Judged, dtype: np.dtype[Any]) -> Answer:
     exact = np.asarray(judged.exact, object)
+    return _finite(exact, _rounded(exact, np.asarray(judged.bound, object), dtype))
+
+
+def _finite(exact: Array, bound: Array) -> Answer:
     near = np.array([float(f) for f in exact.flat], float).reshape(exact.shape)
-    return Answer(near, exact, _rounded(exact, np.asarray(judged.bound, object), dtype), np.zeros(exact.shape, bool))
+    return Answer(near, exact, bound, np.zeros(exact.shape, bool))
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
@@ -112,7 +116,7 @@ class Answers:
             return exactly(near) if self._moves else self._loose(near, "jvp")
         if isinstance(op, SmoothMaxPool):
             return _judged(self._smooth[1], self.dtype)
-        judged = bounds.jvp(op, self._wide, tuple(_wide(t, self.dtype) for t in self.case.tangents))
+        judged = bounds.jvp(op, self._wide, self._wide_tangents)
         if self._moves:
             judged = Judged(judged.exact, np.full(np.shape(judged.exact), Fraction(0), object))
         return _judged(judged, self.dtype)
@@ -122,11 +126,11 @@ class Answers:
         op = self.case.op
         if self.special:
             with dispatch.engine("reference"):
-                pulled = op.vjp(self._operands, _float(self.case.cotangent))
+                pulled = op.vjp(self._operands, widened(self.case.cotangent))
             return [self._loose(near, "vjp", s) for s, near in enumerate(pulled)]
         if isinstance(op, SmoothMaxPool):
             return [_judged(self._smooth[2], self.dtype)]
-        return [_judged(j, self.dtype) for j in bounds.vjp(op, self._wide, _wide(self.case.cotangent, self.dtype))]
+        return [_judged(j, self.dtype) for j in bounds.vjp(op, self._wide, self._wide_cotangent)]
 
     @cached_property
     def witness(self) -> Answer:
@@ -134,12 +138,12 @@ class Answers:
         op = self.case.op
         make = bounds.decimals if isinstance(op, SmoothMaxPool) else bounds.fractions
         duals = [
-            Dual(make(_float(x)), make(_float(t))) for x, t in zip(self.case.operands, self.case.tangents, strict=True)
+            Dual(make(widened(x)), make(widened(t)))
+            for x, t in zip(self.case.operands, self.case.tangents, strict=True)
         ]
         with dispatch.engine("reference"):
             exact = bounds.fractions(op(*duals).tangent)
-        near = np.array([float(f) for f in exact.flat], float).reshape(exact.shape)
-        return Answer(near, exact, self.jvp.bound, np.zeros(exact.shape, bool))
+        return _finite(exact, self.jvp.bound)
 
     @cached_property
     def second(self) -> list[Answer]:
@@ -184,11 +188,11 @@ class Answers:
 
     @cached_property
     def _operands(self) -> tuple[Array, ...]:
-        return tuple(_float(x) for x in self.case.operands)
+        return tuple(widened(x) for x in self.case.operands)
 
     @cached_property
     def _tangents(self) -> tuple[Array, ...]:
-        return tuple(_float(x) for x in self.case.tangents)
+        return tuple(widened(x) for x in self.case.tangents)
 
     @cached_property
     def _wide(self) -> tuple[Array, ...]:
@@ -223,10 +227,6 @@ class Answers:
 def widened(array: Array) -> Array:
     """A float, half or integer array as float64, to look at."""
     return np.asarray(array).astype(np.float64)
-
-
-def _float(array: Array) -> Array:
-    return widened(array)
 
 
 def _tamed(array: Array) -> Array:

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 from . import beyond
-from .answers import Answers
-from .cases import Case
 from .drawing import as_text, output_of, picture
 from .runner import Cell, Difference
 
@@ -126,6 +124,3 @@ def sentence(cell: Cell, difference: Difference) -> str:
 def likeness(difference: Difference) -> str | None:
     """The convention or known bug that it looks like."""
     return None if difference.reading is None else f"looks like “{difference.reading}”: {difference.reading_words}"
-
-
-__all__ = ["Answers", "Case", "array_words", "drawn", "likeness", "pasteable", "sentence"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -48,13 +48,13 @@ class Sum(Operator):
         rank = len(shape)
         if self.axis is None:
             return tuple(range(rank))
-        axes = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        axes = cast(tuple[int, ...], self.axis)
         for p in axes:
-            if not isinstance(p, int) or not -rank <= p < rank:
+            if not -rank <= p < rank:
                 rule = f"{p} is not an axis of an array with {rank} axes"
                 remedy = f"write integers from {-rank} to {rank - 1}" if rank else "leave it out"
                 raise refusal(ArgumentError, self.name, "axis", self.axis, rule, remedy)
-        positions = tuple(p % rank for p in axes if isinstance(p, int))
+        positions = tuple(p % rank for p in axes)
         if len(set(positions)) < len(positions):
             raise refusal(ArgumentError, self.name, "axis", self.axis, "names an axis twice", "name each axis once")
         return positions

@@ -252,15 +252,11 @@ def _average(rank: int) -> Callable[..., Any]:
 def _bins(sizes: Sequence[int], output_size: Any) -> list[int] | None:
     """The lengths of an adaptive output, if torch would take them."""
     rank = len(sizes)
-    if rank == 1 and isinstance(output_size, tuple | list) and len(output_size) != 1:
-        return None
-    if isinstance(output_size, tuple | list) and rank > 1 and len(output_size) != rank:
-        return None
     lengths = output_size if isinstance(output_size, tuple | list) else [output_size] * rank
-    if rank == 1 and lengths[0] is None:
+    if len(lengths) != rank or (rank == 1 and lengths[0] is None):
         return None
     wanted = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
-    return _each(wanted, rank) if all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted) else None
+    return wanted if all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted) else None
 
 
 def _is_only_read(x: Any, rank: int) -> bool:
