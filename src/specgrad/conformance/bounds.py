@@ -55,10 +55,10 @@ def finfo(dtype: np.dtype[Any]) -> Any:
 
 def fractions(array: Array) -> Array:
     """A float or integer array as exact rationals."""
-    made = np.empty(np.shape(array), object)
-    for place, element in np.ndenumerate(array):
-        made[place] = Fraction(element.item() if isinstance(element, np.generic) else element)
-    return made
+    array = np.asarray(array)
+    made = np.empty(array.size, object)
+    made[:] = [Fraction(element) for element in array.reshape(-1).tolist()]
+    return made.reshape(array.shape)
 
 
 def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Array]]:
@@ -222,7 +222,6 @@ def _nothing(x: Array) -> Judged:
 
 
 def decimals(array: Array) -> Array:
-    made = np.empty(array.shape, object)
-    for place, element in np.ndenumerate(array):
-        made[place] = Decimal(element.item())
-    return made
+    made = np.empty(array.size, object)
+    made[:] = [Decimal(element) for element in array.reshape(-1).tolist()]
+    return made.reshape(array.shape)
