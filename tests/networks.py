@@ -19,7 +19,6 @@ class Network:
     shape: tuple
     layers: list = field(default_factory=list)
     parameters: list = field(default_factory=list)
-    shapes: list = field(default_factory=list)
     labels: tuple = ()
 
     def run(self, library, x, *parameters):
@@ -125,20 +124,21 @@ def networks(draw, exact):
     """A network of a few layers on images, then a head of linear layers and a loss: a function of one cell."""
     batch, channels = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     net = Network((batch, channels, draw(st.integers(3, 5)), draw(st.integers(3, 5))))
-    shapes = [net.shape]
+    graph = sg.Graph()  # knows the shapes, and computes nothing
+    values, weighed = [graph.input("x", net.shape)], []
     ties = "first" if exact else "split"  # Dual numbers witness the first of tied cells, amax splits
 
     def parameter(*shape):
         net.parameters.append(shape)
-        return len(net.parameters) - 1
+        weighed.append(graph.input(f"parameter {len(weighed)}", shape))
+        return len(weighed) - 1
 
     def layer(name, reads, weights=(), **options):
         net.layers.append((name, tuple(reads), tuple(weights), options))
-        stand_ins = [np.zeros(shapes[i]) for i in reads] + [np.zeros(net.parameters[i]) for i in weights]
-        if name == "cross_entropy":
-            stand_ins.append(np.array(net.labels))
-        shapes.append(np.shape(getattr(sg, name)(*stand_ins, **options)))
-        return len(shapes) - 1
+        labels = [np.array(net.labels)] if name == "cross_entropy" else []
+        operands = [*(values[i] for i in reads), *(weighed[i] for i in weights), *labels]
+        values.append(getattr(sg, name)(*operands, **options))
+        return len(values) - 1
 
     def small_window():
         kernel = (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
@@ -148,7 +148,7 @@ def networks(draw, exact):
     for name in draw(
         st.lists(st.sampled_from(EXACT if exact else [*EXACT, "smooth_max_pool"]), min_size=1, max_size=5)
     ):
-        shape, known = shapes[at], len(shapes)
+        shape, known = values[at].shape, len(values)
         if name in ("conv", "conv_transpose"):
             groups = draw(st.sampled_from([1, shape[1]]))
             kernel = (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
@@ -175,7 +175,7 @@ def networks(draw, exact):
         elif name in ("add", "sub", "mul"):
             at = layer(name, [at], [parameter(*draw(st.sampled_from([shape, shape[-1:], (shape[1], 1, 1), ()])))])
         elif name == "residual":
-            others = [i for i in range(known) if i != at and shapes[i] == shape] or [at]
+            others = [i for i in range(known) if i != at and values[i].shape == shape] or [at]
             at = layer(draw(st.sampled_from(["add", "sub", "mul"])), [at, draw(st.sampled_from(others))])
         elif name == "scale":
             at = layer("scale", [at], factor=draw(st.sampled_from([2, -1, 0.5, Fraction(1, 4)])))
@@ -185,7 +185,7 @@ def networks(draw, exact):
             at = layer(name, [at])
     at = layer("reshape", [at], shape=(batch, -1))
     classes = draw(st.integers(2, 3))
-    weights = [parameter(classes, shapes[at][1])] + ([parameter(classes)] if draw(st.booleans()) else [])
+    weights = [parameter(classes, values[at].shape[1])] + ([parameter(classes)] if draw(st.booleans()) else [])
     at = layer("linear", [at], weights)
     end = draw(st.sampled_from(["sum", "mean", "mse_loss"] + ([] if exact else ["cross_entropy", "log_softmax"])))
     if end == "cross_entropy":
@@ -197,5 +197,4 @@ def networks(draw, exact):
         at = layer(end, [at]) if end == "log_softmax" else at
         square = layer("mul", [at, at])
         layer("mean" if end == "mean" else "sum", [layer("sum", [square], axis=-1)])
-    net.shapes = shapes
     return net
