@@ -17,9 +17,9 @@ if sys.argv[1]:
     numba.version_info = (*map(int, sys.argv[1].split(".")), *numba.version_info[2:])
 import numpy as np, specgrad as sg
 x = np.random.default_rng(3).normal(size=(2, 7, 20)).astype(np.float32)
-y = sg.AvgPool((3, 3), stride=2, padding=1)(x)
+y = sg.GlobalAvgPool(2)(x)
 from specgrad.engines.cpu.compiled import kernel
-assert len(kernel("small.fold_small").signatures) == 1
+assert len(kernel("whole.fold_planes").signatures) == 1
 print("specgrad.engines.cpu.kernels.shortened" in sys.modules, y.tobytes().hex())
 """
 

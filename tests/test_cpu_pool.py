@@ -241,7 +241,8 @@ def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dty
     random = np.random.default_rng(6)
     runs = [((k,), (3, n)) for k in (2, 4) for n in (64, 67, 200)] + [((1, 4), (2, 3, 83)), ((1, 1, 2), (2, 3, 2, 70))]
     pairs = [((2, 2), (2, 5, 71)), ((2, 2), (3, 8, 64))]
-    bins = [((3,), (2, 401)), ((2, 3), (3, 31, 47)), ((1, 2, 2), (2, 9, 12, 13))]
+    bins = [((3,), (2, 401)), ((2, 3), (3, 23, 38)), ((1, 2, 2), (2, 5, 12, 13))]
+    bins += [((2, 3), (3, 31, 47))] if dtype is np.float32 else []  # whose winners have codes of more than a byte
     for windows, (lengths, shape) in [
         *((sg.MaxPool, r) for r in runs + pairs),
         *((sg.AdaptiveMaxPool, b) for b in bins),
@@ -344,7 +345,13 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
         x = random.normal(size=(2, *sizes)).astype([np.float32, np.float64][turn % 2])
         gy = random.normal(size=op.output_shape(x.shape)).astype(x.dtype)
         met[rank - 1] += pooling.see(op, x, any_order=True).plan.bins_back is not None
-        assert bounds.vjp(op, (x,), gy)[0].holds(on("cpu", lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]))
+        found = on("cpu", lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0])
+        wide = gy.astype(np.longdouble)  # whose own roundings are small beside one of the cells'
+        wanted, size = (
+            on("reference", lambda op=op, x=x, g=g: op.vjp((x.astype(g.dtype),), g)[0]) for g in (wide, np.abs(wide))
+        )
+        terms = bounds.terms(op, [x.shape])[1][0]
+        assert (np.abs(found - wanted) <= (terms + 2) * unit(x.dtype)[0] * size).all()
     assert min(met) > 5
 
 
