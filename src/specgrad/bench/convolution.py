@@ -19,7 +19,6 @@ from .. import dispatch, threads
 from ..ops import Conv, ConvTranspose
 
 Calls = dict[str, Callable[[], Any]]
-RULES = ("forward", "input gradient", "weight gradient")
 
 
 @dataclass(frozen=True)

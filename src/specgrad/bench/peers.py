@@ -26,7 +26,7 @@ class Peer:
         """Use this many threads, where that can be said."""
 
     def calls(self, op: Any, x: Any) -> Calls:
-        """What this peer computes of `RULES`; nothing where it does not do the job."""
+        """What this peer computes of "forward", "winners" and "vjp"; nothing where it does not do the job."""
         raise NotImplementedError
 
 

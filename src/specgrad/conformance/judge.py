@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .answers import Answer, widened
+from .answers import Answer
 from .bounds import finfo
 
 Array = np.ndarray[Any, Any]
@@ -143,6 +143,3 @@ def same_bits(one: Any, other: Any) -> bool:
     """Equal in shape, dtype and every bit."""
     a, b = np.asarray(one), np.asarray(other)
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
-
-
-__all__ = ["Outcome", "compare", "number", "same_bits", "ulp", "widened", "worst"]

@@ -358,6 +358,3 @@ def look(case: Case, outcome: Outcome) -> str | None:
         return str(outcome.words).partition(":")[0]
     reading = recognise(case, outcome.part, outcome.got, outcome.expected)
     return reading.name if reading else None
-
-
-__all__ = ["ALL_CLAIMS", "QUICK", "THOROUGH", "USUAL", "Cell", "Difference", "Effort", "Plan", "Session"]
