@@ -27,12 +27,12 @@ from .readings import recognise
 from .search import drawn
 from .shrink import size, smallest
 from .subject import NotOffered
-from .telling import NUMERIC, WINDOWED, telling
+from .telling import NUMERIC, WINDOWED, Telling, telling
 from .trial import Refused, Trial
 
 ALL_CLAIMS = (*CLAIMS, "fixed", "refuses")
 MOST_GROUPS = 6
-
+Answered = tuple[str, Case, Answers]  # the title of a case, the case, and the right answers to it
 
 ABOUT_CONDUCT = ("shape", "dtype", "adjoint", "witness", "unmodified", "deterministic")
 
@@ -181,29 +181,28 @@ class Session:
         self.skipped: dict[str, str] = {}
         """What was not tried, and why."""
         self._progress = progress or (lambda _: None)
-        self._cases: dict[tuple[type[Operator], int], list[tuple[str, Case, Answers]]] = {}
+        self._told: dict[type[Operator], list[Answered]] = {}
+        self._brief: dict[tuple[type[Operator], bool], list[Answered]] = {}
+        self._searched: dict[tuple[type[Operator], int], list[Answered]] = {}
         self._refusals: dict[tuple[str, str, str], Difference] = {}
 
-    def cases(self, kind: type[Operator], examples: int, slow: bool) -> list[tuple[str, Case, Answers]]:
-        """The cases of an operator with their answers, which are worked out once."""
+    def cases(self, kind: type[Operator], examples: int, slow: bool) -> list[Answered]:
+        """The cases of an operator with their answers, which are worked out once, however many of them are asked for."""
+        if kind not in self._told:
+            self._told[kind] = [(title, case, Answers(case)) for title, case in telling(kind)]
+        told = self._told[kind]
         if self.effort.brief:
-            return self._brief(kind, slow)
+            if (kind, slow) not in self._brief:
+                chosen = {id(case) for _, case in brief([Telling(title, case) for title, case, _ in told], slow)}
+                self._brief[kind, slow] = [one for one in told if id(one[1]) in chosen]
+            return self._brief[kind, slow]
         every = self.effort.slow_every if slow else self.effort.every
-        if (kind, -1) not in self._cases:
-            self._cases[kind, -1] = [(title, case, Answers(case)) for title, case in telling(kind)]
-        if (kind, examples) not in self._cases:
+        if (kind, examples) not in self._searched:
             searched = random_cases(kind, examples, self.start)
-            self._cases[kind, examples] = [("found by search", case, Answers(case)) for case in searched]
-        told = self._cases[kind, -1]
+            self._searched[kind, examples] = [("found by search", case, Answers(case)) for case in searched]
         common = [one for one in told if one[2].aspect in ("", "padding") and one[0] not in NUMERIC]
         thinned = {id(one) for place, one in enumerate(common) if place % every}
-        return [one for one in told if id(one) not in thinned] + self._cases[kind, examples][:: 1 + 3 * slow]
-
-    def _brief(self, kind: type[Operator], slow: bool) -> list[tuple[str, Case, Answers]]:
-        key = (kind, -3 if slow else -2)
-        if key not in self._cases:
-            self._cases[key] = [(title, case, Answers(case)) for title, case in brief(telling(kind), slow)]
-        return self._cases[key]
+        return [one for one in told if id(one) not in thinned] + self._searched[kind, examples][:: 1 + 3 * slow]
 
     def run(self, subjects: Sequence[Any], kinds: Sequence[type[Operator]] = WINDOWED) -> None:
         """Every operator of every subject."""
