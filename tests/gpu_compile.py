@@ -52,12 +52,12 @@ def compile_instead(self, *args, grid, warmup, **words):
 def calls():
     """Every rule of every kernel; types where they change the code."""
     single, double, half = torch.float32, torch.float64, torch.bfloat16
-    yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 4), single
+    yield sg.MaxPool((2, 2), stride=1, padding=((1, 0), (1, 0))), (2, 4, 6), single
     yield sg.MaxPool((3, 2), stride=2, padding=1, ceil_mode=True), (2, 4, 4), half
-    yield sg.MaxPool((6, 6), stride=1, padding=3), (2, 3, 24), single
-    yield sg.MaxPool((5, 4), stride=1, padding=2), (2, 8, 24), half
-    yield sg.MaxPool((3, 3, 3), stride=1, padding=1), (2, 4, 4, 8), single
-    yield sg.AvgPool((3, 3, 3), stride=1, padding=1), (2, 4, 4, 8), half
+    yield sg.MaxPool((6, 2), stride=1, padding=(3, 1)), (2, 3, 24), single
+    yield sg.MaxPool((4, 4), stride=1, padding=2), (2, 3, 22), half
+    yield sg.MaxPool((3, 2, 3), stride=1, padding=((1, 1), (1, 0), (1, 1))), (2, 4, 4, 6), single
+    yield sg.AvgPool((3, 2, 2), stride=1, padding=1), (2, 4, 4, 8), half
     yield sg.MaxPool((3, 2, 2), stride=1, padding=1), (2, 3, 3, 3), single
     yield sg.MaxPool((2, 2), dilation=2), (2, 5, 5), single
     yield sg.MaxPool((2, 2), ties="split"), (2, 5, 5), single
@@ -72,14 +72,17 @@ def calls():
     yield sg.AdaptiveAvgPool((2, 2)), (2, 12, 13), double
     yield sg.GlobalMaxPool(2), (2, 9, 9), half
     yield sg.GlobalMaxPool(2, ties="split"), (2, 9, 9), single
-    yield sg.MaxPool((4, 5), stride=1, padding=2), (2, 7, 13), half
+    yield sg.MaxPool((4, 2), stride=1, padding=(2, 1)), (2, 3, 13), half
     yield sg.AvgPool((4, 4), stride=1, padding=1), (2, 7, 7), double
     yield sg.AvgPool((5, 5), stride=1, padding=2), (2, 13, 13), half
     yield sg.MaxPool((17, 4), stride=1, padding=(8, 2)), (2, 18, 24), half
-    yield sg.MaxPool((7, 7), stride=1, padding=3), (2, 7, 24), single
-    yield sg.MaxPool((11, 11), stride=1, padding=5), (2, 33, 24), half
+    yield sg.MaxPool((7, 4), stride=1, padding=((3, 3), (1, 2))), (2, 7, 22), single
+    yield sg.MaxPool((12, 9), stride=1, padding=((6, 5), (5, 3))), (2, 33, 20), half
     yield sg.MaxPool((2, 2)), (2, 4, 4), double
-    yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 20), single
+    yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 22), single
+    yield sg.GlobalAvgPool(2), (8, 9, 9), single
+    yield sg.GlobalMaxPool(2, ties="first"), (8, 9, 9), single
+    yield sg.GlobalAvgPool(2), (2, 9, 9), half
 
 
 def main():
