@@ -96,10 +96,13 @@ def window_cases():
         ((8, 8), (2, 6, 9), {"stride": 1, "padding": ((10, 3), (4, 3))}),
         ((17, 9), (1, 33, 16), {"stride": 1, "padding": (8, 4)}),
         ((8, 7), (2, 9, 17), {"stride": 1, "padding": ((2, 7), (0, 6))}),
+        ((5, 5), (1, 32, 8), {"stride": 1, "padding": 2}),
         ((2, 3, 3), (2, 3, 4, 17), {"stride": 1, "padding": ((1, 0), (0, 2), (2, 1))}),
         ((4, 3), (2, 2, 8, 12), {"stride": 1, "padding": ((1, 2), (2, 0))}),
         ((5, 5), (3, 8, 20), {"stride": 1, "padding": 2}),
         ((3, 7, 7), (1, 3, 3, 20), {"stride": 1, "padding": (1, 3, 3)}),
+        ((12, 9), (1, 37, 12), {"stride": 1, "padding": ((11, 2), (8, 3))}),
+        ((15, 7), (2, 121, 7), {"stride": 1, "padding": (7, 3)}),
     ]
     for (kernel, shape, options), kind in itertools.product(words, pool):
         yield pool[kind](kernel, **options), shape

@@ -77,12 +77,13 @@ def calls():
     yield sg.AvgPool((5, 5), stride=1, padding=2), (2, 13, 13), half
     yield sg.MaxPool((17, 4), stride=1, padding=(8, 2)), (2, 18, 24), half
     yield sg.MaxPool((7, 4), stride=1, padding=((3, 3), (1, 2))), (2, 7, 22), single
-    yield sg.MaxPool((12, 9), stride=1, padding=((6, 5), (5, 3))), (2, 33, 20), half
+    yield sg.MaxPool((17, 9), stride=1, padding=((8, 8), (5, 3))), (2, 33, 20), half
     yield sg.MaxPool((2, 2)), (2, 4, 4), double
     yield sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 22), single
     yield sg.GlobalAvgPool(2), (8, 9, 9), single
     yield sg.GlobalMaxPool(2, ties="first"), (8, 9, 9), single
     yield sg.GlobalAvgPool(2), (2, 9, 9), half
+    yield sg.MaxPool((13, 2), stride=1, padding=((6, 6), (1, 0))), (2, 32, 22), half
 
 
 def main():

@@ -109,6 +109,16 @@ def tap_before(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE
     return added(totals, share, tap, FIRST - 1, TAPS, BASE, V, PAIRED, MIXED)
 
 
+@triton.jit
+def no_run(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    return add_up(ring, begin, shares, won, shares, won, row, SLOTS, LOW_TAPS, V, BLOCK)
+
+
+@triton.jit
+def never_cleared(ring, begin, row, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+    return complete(ring, begin, row, SLOTS, 0, V, BLOCK)
+
+
 def all_won(one, other):
     """As if every cell of one plan had won some window of its own."""
 
@@ -120,6 +130,7 @@ def lane_before(found, index, N: tl.constexpr, BLOCK: tl.constexpr):
 
 advance, cross, descend, won_by_some = stream.advance, halving.cross, halving.descend, halving.won_by_some
 handed, given, heard = halving.handed, halving.given, halving.heard
+add_up, complete = halving.advance, halving.complete
 unpacked, slide_shared = folds.unpacked, folds.slide_shared
 match, window, added, told = planes.match, planes.window, halving.added, narrow.told
 
@@ -127,7 +138,7 @@ match, window, added, told = planes.match, planes.window, halving.added, narrow.
 def faults():
     """How many kernels are judged wrongly."""
     missed = 0
-    small, tall, held, large, largest, deep, odd, short, handed = (
+    small, tall, held, large, largest, deep, odd, short, handed, high = (
         (sg.MaxPool((2, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((6, 3), stride=1, padding=1), (1, 6, 17)),
         (sg.MaxPool((4, 3), stride=1, padding=1), (3, 7, 6)),
@@ -137,6 +148,7 @@ def faults():
         (sg.MaxPool((2, 5), stride=1, padding=1), (1, 3, 17)),
         (sg.MaxPool((3, 3), stride=1, padding=1), (2, 4, 20)),
         (sg.MaxPool((3, 7, 7), stride=1, padding=(1, 3, 3)), (1, 3, 3, 20)),
+        (sg.MaxPool((5, 5), stride=1, padding=2), (1, 32, 4)),
     )
     for home, name, helper, (op, shape) in (
         (folds, "lead", later_lead, small),
@@ -155,6 +167,8 @@ def faults():
         (halving, "given", one_cell, largest),
         (halving, "heard", piece_before, largest),
         (halving, "won_by_some", nobody, largest),
+        (halving, "advance", no_run, high),
+        (halving, "complete", never_cleared, high),
         (rows, "slide_shared", one_short, odd),
         (volume, "added", tap_before, deep),
         (passes, "hand_on", all_won, handed),
@@ -172,7 +186,7 @@ def faults():
         right = getattr(home, name)
         setattr(home, name, helper)
         rng = np.random.default_rng(1)
-        dtype = np.float16 if name == "unpacked" else np.float32
+        dtype = np.float16 if name == "unpacked" or shape == high[1] else np.float32
         found = next((w for awkward in (0, 1) for w in differences(op, shape, dtype, "contiguous", numbers(rng, op, shape, dtype, awkward), rng)), "")  # fmt: skip
         setattr(home, name, right)
         if bool(found) == (helper is right):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import triton.language as tl
 
-from .calls import NVIDIA, Call
+from .calls import INTERPRETED, NVIDIA, Call
 from .kernels import halving as halving_kernels
 from .kernels import planes as planes_kernels
 from .kernels import spread as spread_kernels
@@ -25,6 +25,8 @@ from .tiles import (
     lanes_of,
     one_axis,
     power_within,
+    ring,
+    ring_bytes,
     rises,
     scale,
     segments,
@@ -38,9 +40,11 @@ def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any 
     """Cotangents of sliding windows, in one call."""
     key = "spread", kind, gy.dtype, gx.dtype, low is not None
     call = made.once(key, lambda: spread_call(made, kind, gy, gx, low, low_taps))
-    depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
+    beside = made.table("depth_readers", gy.device) if made.depth else gy
+    if INTERPRETED and not made.depth:
+        beside = gy.new_empty(1 << 15, dtype=torch.uint8)  # in place of shared memory
     given = (gy if t is None else t for t in (codes, gx, low))
-    call(gy, *given, depth_readers, scale(made, kind, gy))
+    call(gy, *given, beside, scale(made, kind, gy))
 
 
 def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
@@ -52,7 +56,7 @@ def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int
         return Call(planes_kernels.spread, -(-made.outer // held[0]), (made.outer,), words)
     wide = columns_backward(made, kind, gx.element_size())[0]
     if kind == "first" and not made.depth and rows.stride == 1:
-        crossed = crossing(made, wide)
+        crossed = crossing(made, gx.element_size())
         if crossed and made.made.get("bytes") and columns.size == columns.length and columns.size % 4 == 0:
             return across_call(made, gy, gx)
         if crossed is not None or (one_axis(made) and rows.kernel > 1):
@@ -106,9 +110,12 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
     lanes = made.outer * groups
     block, warps = (32, 1) if crossed else block_of(lanes)
     per, blocks = segments(made, rows.size)
+    slots = ring(made, gx.element_size()) if crossed else 0
     words = {
         "LOW_TAPS": low_taps,
-        "STEP": TUNE["step low" if half and (rows.kernel == 1 or rows.kernel > TUNE["taps ahead"]) else "step"],
+        "STEP": TUNE[
+            "step low" if half and not slots and (rows.kernel == 1 or rows.kernel > TUNE["taps ahead"]) else "step"
+        ],
         "TAPS": rows.kernel,
         "V": wide,
         "W": together,
@@ -119,8 +126,12 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
         "RIGHT": right,
         "WHOLE": whole,
         "SPARSE": made.made.get("sparse", False),
-        "AHEAD": not crossed and rows.kernel > TUNE["taps ahead"] and ahead(made, "first"),
+        "AHEAD": rows.size >= TUNE["rows ahead"]
+        if slots
+        else not crossed and rows.kernel > TUNE["taps ahead"] and ahead(made, "first"),
         "PAIRED": whole and pays and wide > 1 and rows.kernel * low_taps < 1 << 14 and pairs(gy),
+        "SLOTS": slots,
+        "ASKED": f"{{ .shared .align 16 .b8 ring[{ring_bytes(slots, wide, block)}]; mov.b32 $0, ring; }}",
         "WIDE": made.wide,
         "EVEN": lanes % block == 0 and not crossed,
         "ACC": accumulator(gy.dtype),

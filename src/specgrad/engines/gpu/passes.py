@@ -194,11 +194,7 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
         return
     many = flat_readers > TUNE["matches flat"] and not made.depth
     held = tiles.whole_planes(made, "first", gy.element_size())
-    if (
-        many
-        and held is None
-        and tiles.crossing(made, tiles.columns_backward(made, "first", gx.element_size())[0]) is None
-    ):
+    if many and held is None and tiles.crossing(made, gx.element_size()) is None:
         if "axes" not in made.made:
             made.made["axes"] = (
                 dense(made, made.outer, rows, still(columns.length), made.inner),

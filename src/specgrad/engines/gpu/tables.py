@@ -82,13 +82,20 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
 
     def make() -> Call:
         across, folded = made.inner >= 8, "sum" if kind == "sum" else "max"
-        beside = "across small" if made.taps <= SMALL * 4 else "across"
-        block = TUNE[f"taps {beside}" if across else f"taps {folded}" if made.taps <= 512 else "taps large"]
-        tile = max(TUNE[f"tile {beside}" if across else f"tile {folded}"], block)
+        few, values = made.taps <= 512, kind == folded
+        if across or few:
+            beside = folded if not across else "across small" if made.taps <= SMALL * 4 else "across"
+            block, tile = TUNE[f"taps {beside}"], TUNE[f"tile {beside}"]
+        elif values or x.element_size() > 2:
+            block, tile = TUNE["taps large"], TUNE["bytes large"] // x.element_size()
+        else:
+            block = tile = TUNE["taps large half"]
+        tile = max(tile, block)
         block = min(triton.next_power_of_2(made.taps), block)
         outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
         axes = (made.rows, made.columns)
         exact = all(bool((axis.ranges().count == taps_of(axis)).all()) for axis in axes)
+        warps = TUNE[f"warps {beside}"] if across else max(block // TUNE[f"share {folded}"], 4)
         words = {
             "KIND": kind,
             "COUNTED": divisor(made)[0] if kind == "sum" else "all",
@@ -98,12 +105,12 @@ def reduce(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None
             "DEEP": bool(made.depth),
             "PLANE": not made.depth and made.rows.size == 1 and made.columns.length == 1 and exact,
             "ACROSS": across,
-            "UNROLL": TUNE["unroll" if not across else "unroll across max" if kind == "max" else "unroll across"],
+            "UNROLL": TUNE["unroll" if across or (values and not few) else "unroll winners"],
             "WIDE": made.wide,
             "ACC": accumulator(x.dtype),
             "OUTPUTS": outputs,
             "BLOCK": block,
-            "num_warps": TUNE[f"warps {beside}"] if across else 4,
+            "num_warps": warps,
         }
         outer, group, _, row, column, inner = made.steps
         numbers = (

@@ -177,7 +177,7 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
     if made.inner > 1:
         return (4 if overlap and columns.size >= 4 and stride <= 4 else stride if columns.size >= stride else 1), 1
     most = max(16 // size, 1)
-    if kind == "first":
+    if kind == "first" and not ring(made, size):
         most = min(most, max(below_power(TUNE["columns back"] // readers), stride))
     while most > 1 and columns.size % most:
         most //= 2
@@ -270,17 +270,41 @@ def rows_held(made: Plan, kind: str, size: int, wide: int) -> int:
     return min(max(held, 1), most)
 
 
-def crossing(made: Plan, wide: int) -> tuple[int, int] | None:
-    """How many lanes to its left and right a lane of so many columns hears from, where cotangents go along rows and then columns in one
-    call; None if they do not."""
+def moves_by_one(made: Plan) -> bool:
+    """Whether winners' cotangents can go along rows and then columns in one call."""
     rows: Any = made.rows
     columns: Any = made.columns
-    moves = not made.depth and made.inner == rows.stride == columns.stride == 1 and columns.before < columns.kernel
+    return not made.depth and made.inner == rows.stride == columns.stride == 1 and columns.before < columns.kernel
+
+
+def ring(made: Plan, size: int) -> int:
+    """Rows of the ring by which winners' cotangents go along rows in runs, where each window has a winner; 0 if they go by halves."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    matches = rows.kernel * columns.kernel
+    pays = matches >= TUNE["matches cross"] if size < 4 else size == 4 and matches > TUNE["matches crossed"]
+    pays = pays and rows.kernel <= TUNE["taps ring"] and rows.size >= TUNE["rows ahead"] and columns.kernel > 1
+    slots: int = triton.next_power_of_2(rows.kernel + 1)
+    return slots if pays and rows.kernel > 1 and moves_by_one(made) and made.made.get("whole", made.whole) else 0
+
+
+def ring_bytes(slots: int, wide: int, lanes: int) -> int:
+    """Bytes of a ring: a word for each column of each lane, and bytes beside them."""
+    return slots * (wide + -(-wide // 4)) * lanes * 4
+
+
+def crossing(made: Plan, size: int) -> tuple[int, int] | None:
+    """How many lanes to its left and right a lane hears from, where cotangents go along rows and then columns in one call; None if they
+    do not."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    wide, matches = columns_backward(made, "first", size)[0], rows.kernel * columns.kernel
     if rows.kernel == 1:
         pays = columns.kernel >= TUNE["taps cross"]
     else:
-        pays = columns.kernel > 1 and TUNE["matches cross"] <= rows.kernel * columns.kernel <= TUNE["matches crossed"]
-    if not moves or not pays:
+        pays = columns.kernel > 1 and TUNE["matches cross"] <= matches
+        pays = pays and (matches <= TUNE["matches crossed"] or ring(made, size) > 0)
+    if not moves_by_one(made) or not pays:
         return None
     lanes = -(-(columns.kernel - 1 - columns.before) // wide), -(-columns.before // wide)
     return lanes if sum(lanes) <= TUNE["lanes cross"] else None

@@ -77,6 +77,7 @@ TUNE = {
     "matches crossed": 100,  # up to here
     "taps cross": 9,  # columns from which cotangents along these alone go so
     "lanes cross": 8,  # lanes of a warp that only tell the others what they know, at most
+    "taps ring": 15,  # rows of a window up to which cotangents go in runs, if halves take two calls; of half floats, from `matches cross` on
     "taps paired": 7,  # rows of a window from which codes go in pairs, where rows and columns go in one call
     "bytes across": 32,  # of cells that a lane has along columns alone
     "pieces across": 8,  # of memory that a program goes through along columns alone
@@ -105,10 +106,13 @@ TUNE = {
     "warps across small": 4,
     "taps max": 8,  # of one window, where windows are small
     "taps sum": 32,
-    "taps large": 1024,
-    "unroll": 4,  # how often that is unrolled
-    "unroll across max": 1,
-    "unroll across": 2,
+    "taps large": 4096,
+    "taps large half": 1024,  # of winners among half floats
+    "bytes large": 8192,  # that a program reads at once
+    "share sum": 256,  # of these, a warp's
+    "share max": 512,
+    "unroll": 2,  # how often that is unrolled
+    "unroll winners": 4,  # and of small windows
 }
 SMALL = 16
 """Taps of rows and columns up to which a smooth maximum holds all its cells."""

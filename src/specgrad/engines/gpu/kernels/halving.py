@@ -15,6 +15,7 @@ import triton.language as tl
 
 from .common import NAMED, both, edges, fetch, lane, pieces, read_line, stacked, write_line
 from .folds import filled, part
+from .runs import advance, cleared, complete, room, windows
 
 
 @triton.jit
@@ -223,11 +224,11 @@ def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def trail(
-    gy, codes, gx, low, depth_readers, scale,
+    gy, codes, gx, low, ring, scale,
     lanes, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
     CROSS_TAPS: tl.constexpr, CROSS_BEFORE: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, WHOLE: tl.constexpr,
-    SPARSE: tl.constexpr, AHEAD: tl.constexpr, PAIRED: tl.constexpr,
+    SPARSE: tl.constexpr, AHEAD: tl.constexpr, PAIRED: tl.constexpr, SLOTS: tl.constexpr, ASKED: tl.constexpr,
     WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Cotangents of the winners of windows that move down one row at a time, along rows; `per` rows of cells.
@@ -237,6 +238,7 @@ def trail(
 
     SPARSE: whoever reads `gx` looks at `low` first, so that what nobody won need not be written: of large windows, most of it.
     AHEAD: the rows of the next step are fetched while this one's are handed down. PAIRED: codes go two in a word.
+    SLOTS: rows of the ring by which cotangents go in runs, in memory that is ASKED for, and then along columns; by halves if there are none.
     """
     outer, group, _within, inside, program = lane(lanes, column_groups, 1, row_blocks, BLOCK, WIDE, EVEN, LEFT, RIGHT)
     row = program * per
@@ -259,8 +261,12 @@ def trail(
     else:
         step_out = columns
         origin = origin * step_out + group * V
-    waiting = filled(0, (TAPS - 1) * V, BLOCK, ACC)
-    waiting_codes = filled(-1, (TAPS - 1) * (V // 2 if PAIRED else V), BLOCK, tl.int32)
+    NONE: tl.constexpr = LOW_TAPS * 0x1010101 if SLOTS else 0
+    waiting = filled(0, V if SLOTS else (TAPS - 1) * V, BLOCK, ACC)
+    waiting_codes = filled(-1, V if SLOTS else (TAPS - 1) * (V // 2 if PAIRED else V), BLOCK, tl.int32)
+    begin = room(ASKED, BLOCK) if SLOTS else 0
+    if SLOTS:
+        cleared(ring, begin, SLOTS, NONE, V, BLOCK)
     for s in range(steps):
         if AHEAD:
             for u in tl.static_range(STEP):
@@ -270,22 +276,32 @@ def trail(
         arriving = ()
         won = ()
         for u in tl.static_range(STEP):
-            allowed = first_line + s * STEP + u < rows_out
-            shares, own = arrivals(gy, codes, base + (s * STEP + u) * step, real, allowed, WHOLE, TAPS * LOW_TAPS, V, W, PAIRED, ACC, BLOCK)  # fmt: skip
+            line = first_line + s * STEP + u
+            source = base + (s * STEP + u) * step
+            if SLOTS:
+                shares, own = windows(gy, codes, source, real, line < rows_out, V, W, ACC, BLOCK)
+            else:
+                shares, own = arrivals(gy, codes, source, real, line < rows_out, WHOLE, TAPS * LOW_TAPS, V, W, PAIRED, ACC, BLOCK)  # fmt: skip
             arriving = arriving + (shares,)
             won = won + (own,)
         for u in tl.static_range(STEP):
-            shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS, LOW_TAPS, V, PAIRED)  # fmt: skip
+            taps = ()
+            if SLOTS:
+                line = first_line + s * STEP + u
+                winner = tl.where(line < rows_out, line, line + TAPS)  # by its first tap; below the last row, no cell's
+                waiting, waiting_codes = advance(ring, begin, arriving[u], won[u], waiting, waiting_codes, winner, SLOTS, LOW_TAPS, V, BLOCK)  # fmt: skip
+                shares, words = complete(ring, begin, line, SLOTS, NONE, V, BLOCK)
+            else:
+                shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS, LOW_TAPS, V, PAIRED)  # fmt: skip
+                taps = taps_of(own, LOW_TAPS, V, PAIRED)
+                words = bytes_of(taps, V)
             o = skipped + s * STEP + u - (TAPS - 1)
             present = both(inside, (o >= 0) & (o < count))
             target = origin + (s * STEP + u) * step_out
             if DENSE:
                 target = target * V
-            taps = taps_of(own, LOW_TAPS, V, PAIRED)
             if CROSS_TAPS:
-                shares = cross(
-                    shares, bytes_of(taps, V), group, column_groups, V, CROSS_TAPS, CROSS_BEFORE, PAIRED, BLOCK
-                )
+                shares = cross(shares, words, group, column_groups, V, CROSS_TAPS, CROSS_BEFORE, PAIRED, BLOCK)
             elif LOW_TAPS > 1:
                 rest = stacked(taps, V, BLOCK).to(tl.uint32, bitcast=True)
                 if not PAIRED:

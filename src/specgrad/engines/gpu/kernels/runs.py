@@ -1,0 +1,96 @@
+"""Cotangents of large windows, by runs: the winner never moves back as windows move down, so the windows that a cell won follow each other.
+
+A lane adds up a run while it lasts, and leaves what it has at the winner's row of a ring, over what it left there before. A ring has more
+rows than a window, in memory that a lane shares with no other, so that nobody waits; once a row of windows is through, the row of
+cells that they start with is complete. Whose a row is, is said by bytes, four in a word.
+"""
+
+import triton
+import triton.language as tl
+
+from .common import NAMED, read_line
+
+
+@triton.jit
+def room(ASKED: tl.constexpr, BLOCK: tl.constexpr):
+    """Where each lane's words begin, in bytes: in shared memory, for which ASKED asks the assembler; the interpreter has a ring elsewhere."""
+    begin = 0
+    if NAMED:
+        begin = tl.inline_asm_elementwise(ASKED, "=r", [], tl.int32, is_pure=False, pack=1)
+    return begin + tl.arange(0, BLOCK) * 4
+
+
+@triton.jit
+def leave(ring, at, value):
+    if NAMED:
+        tl.inline_asm_elementwise("st.shared.b32 [$1], $2; mov.b32 $0, 0;", "=r,r,r", [at, value.to(tl.int32, bitcast=True)], tl.int32, is_pure=False, pack=1)  # fmt: skip
+    else:
+        tl.store(ring.to(tl.pointer_type(tl.int32)) + at // 4, value.to(tl.int32, bitcast=True))
+
+
+@triton.jit
+def leave_byte(ring, at, value):
+    if NAMED:
+        tl.inline_asm_elementwise("st.shared.b8 [$1], $2; mov.b32 $0, 0;", "=r,r,r", [at, value], tl.int32, is_pure=False, pack=1)  # fmt: skip
+    else:
+        tl.store(ring.to(tl.pointer_type(tl.uint8)) + at, value.to(tl.uint8))
+
+
+@triton.jit
+def find(ring, at):
+    if NAMED:
+        found = tl.inline_asm_elementwise("ld.shared.b32 $0, [$1];", "=r,r", [at], tl.int32, is_pure=False, pack=1)
+    else:
+        found = tl.load(ring.to(tl.pointer_type(tl.int32)) + at // 4)
+    return found
+
+
+@triton.jit
+def cleared(ring, begin, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+    """A ring in which nobody has won."""
+    WORDS: tl.constexpr = (V + 3) // 4
+    for slot in tl.static_range(SLOTS):
+        for w in tl.static_range(WORDS):
+            leave(ring, begin + (slot * (V + WORDS) + V + w) * (BLOCK * 4), tl.full((BLOCK,), NONE, tl.int32))
+
+
+@triton.jit
+def windows(gy, codes, source, real, allowed, V: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
+    """A row of windows. Those that do not exist share nothing, by their first tap: for numbers above 127, of which several bytes are
+    read at once, Triton takes others."""
+    shares = read_line(gy + source * W, 1, real, allowed, 0, 0, V, W, BLOCK, ACC)
+    return shares, read_line(codes + source * W, 1, real, allowed, 0, 0, V, W, BLOCK, tl.int32)
+
+
+@triton.jit
+def advance(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """A row of windows leaves its sums, and what its codes say about the columns, at the rows of their winners."""
+    WORDS: tl.constexpr = (V + 3) // 4
+    totals = ()
+    winners = ()
+    for v in tl.static_range(V):
+        tap = tl.umulhi(won[v].to(tl.uint32), (1 << 32) // LOW_TAPS + 1).to(tl.int32)
+        winner = row + tap
+        total = shares[v] + tl.where(winner == last[v], sums[v], 0)
+        at = begin + (winner & (SLOTS - 1)) * ((V + WORDS) * BLOCK * 4)
+        leave(ring, at + v * (BLOCK * 4), total)
+        leave_byte(ring, at + ((V + v // 4) * (BLOCK * 4) + v % 4), won[v] - tap * LOW_TAPS)
+        totals = totals + (total,)
+        winners = winners + (winner,)
+    return totals, winners
+
+
+@triton.jit
+def complete(ring, begin, row, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+    """What was left at a row of cells (anything, where nobody won), and by which taps of the columns; the row is cleared for another."""
+    WORDS: tl.constexpr = (V + 3) // 4
+    at = begin + (row & (SLOTS - 1)) * ((V + WORDS) * BLOCK * 4)
+    shares = ()
+    words = ()
+    for v in tl.static_range(V):
+        shares = shares + (find(ring, at + v * (BLOCK * 4)).to(tl.float32, bitcast=True),)
+    for w in tl.static_range(WORDS):
+        there = at + (V + w) * (BLOCK * 4)
+        words = words + (find(ring, there),)
+        leave(ring, there, tl.full((BLOCK,), NONE, tl.int32))
+    return shares, words
