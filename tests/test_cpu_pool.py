@@ -151,6 +151,39 @@ def test_a_zero_at_the_end_of_a_narrow_row_has_its_sign(column):
     compare(op, x, x, x)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(3, 1, 1), (3, 1, 0), (3, 2, 1), (3, 2, 0), (2, 2, 0), (2, 1, 1), (2, 1, 0)]
+)
+@pytest.mark.parametrize(("height", "width"), [(9, 40), (8, 29), (68, 500)])
+def test_zeros_of_both_signs_and_nan_are_noticed_in_every_row(kernel, stride, padding, height, width):
+    """Also where a plane is shared by several tasks: in the rows at which they meet."""
+    op = sg.MaxPool((kernel, kernel), stride=stride, padding=padding)
+    plain = np.full((1, 1, height, width), -1, np.float32)
+    starts = set(pooling.see(op, plain).plan.passes[0].tasks[1:, 2] * stride)
+    assert bool(starts) == (height > 9)
+    near = {start + beside for start in starts for beside in range(-3, 3)} or set(range(height))
+    for row in near | {0, 1, height - 2, height - 1}:
+        for pair in ([-0.0, 0.0], [0.0, -0.0], [np.nan, -np.nan]):
+            x = plain.copy()
+            x[..., row, 6:8] = pair
+            assert (bits(on("cpu", lambda x=x: op(x))) == bits(on("reference", lambda x=x: op(x)))).all(), (row, pair)
+
+
+@pytest.mark.parametrize(("height", "width", "stride"), [(8, 20, 2), (2, 18, 2), (7, 16, 1), (1, 20, 2)])
+def test_rows_shorter_than_a_vector_write_nothing_beyond_the_last(height, width, stride):
+    """Those before the last are written as whole vectors, of which the next rows write the end."""
+    op, x = sg.MaxPool((1, 3), stride=stride), np.arange(3 * height * width, dtype=np.float32).reshape(3, height, width)
+    expected = on("reference", lambda: op(x))
+    around = np.full(expected.size + 128, 7, np.float32)
+    own = around[64:-64].reshape(expected.shape)
+    for write in (lambda: op(x, out=own), lambda: dispatch.load("cpu").keep(op, (x,), own)):
+        own[...] = 0
+        write()
+        assert (own == expected).all()
+        assert (around[:64] == 7).all()
+        assert (around[-64:] == 7).all()
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_agrees_on_large_windows(seed):
     rng = np.random.default_rng(seed)

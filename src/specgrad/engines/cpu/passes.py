@@ -131,7 +131,7 @@ def make_pass(
         make_tasks(len(outer), rows, columns, inner, tile),
         max(fold_scratch, (slots + rows.block + 2) * m + 3 * span)
         + 4 * (columns.size + columns.offset + 8) * inner
-        + (16 * lanes if small is None else 16 * lanes + BLOCK),
+        + (16 * lanes if small is None else 24 * lanes + BLOCK),
         code_scratch + 4 * lanes,
         small,
         block,

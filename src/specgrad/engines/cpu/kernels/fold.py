@@ -24,13 +24,13 @@ from .rows import (
     fold_rows,
     into2,
     into3,
-    is_plain,
     lay_out,
     row_at,
     slide,
     transpose,
 )
-from .vectors import combine, is_watched, quotient, splat, watch
+from .vectors import combine, quotient, splat
+from .watching import holds_minus_zero, is_spotted, is_watched, watch
 
 FEW = 7  # windows of up to so many rows are folded directly
 
@@ -370,10 +370,13 @@ def fold_windows(
                     watch_row(eye, folded, size, maximum)
                     settle(folded, size, half, target_cells, where)
                 if is_watched(get(eye, 0), maximum):
+                    if is_spotted(get(eye, 0)):
+                        shows = True
+                        continue
                     for row in range(row_low[top], highest + 1):
                         if staged is not None:
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, ring, n)
-                        if not is_plain(row_at(source_cells, base + row * x_row, ring, 0, 1, 0, staged), n):
+                        if holds_minus_zero(row_at(source_cells, base + row * x_row, ring, 0, 1, 0, staged), n):
                             shows = True
                             break
             if blocks is not None:

@@ -18,7 +18,8 @@ from .access import at, get, get_with, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, take
 from .rows import copy
-from .vectors import Vector, folded, greater, is_spotted, like, spot
+from .vectors import Vector, folded, greater, like
+from .watching import is_spotted, spot
 
 
 def converts_halves() -> bool:

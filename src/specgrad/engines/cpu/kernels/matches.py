@@ -13,9 +13,10 @@ import numpy as np
 from .access import at, get, held_at, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
-from .rows import copy, fill, fold_pairs, fold_rows, holds_nan
+from .rows import copy, fill, fold_pairs, fold_rows
 from .ties import if_tied, sent_at
 from .vectors import either, equals, exceeds, folded, numbered, splat, zipped_high, zipped_low
+from .watching import holds_nan
 from .whole import fold_row
 
 

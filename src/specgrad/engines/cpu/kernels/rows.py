@@ -5,7 +5,6 @@ Rows are pointers with a length. Nothing here knows geometry beyond one row.
 
 from __future__ import annotations
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -14,17 +13,6 @@ from numba.extending import intrinsic, overload
 from .access import at, dealt2, dealt3, dealt4, get, lanes, put, transpose4
 from .compiling import PART, inline
 from .vectors import BITS, Vector, combine, combined, evens, odds
-
-
-@intrinsic
-def bits_of(typingctx, cells):
-    """The same cells as signed integers of the same size."""
-    integer = types.int32 if cells.dtype.bitwidth == 32 else types.int64
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(integer)(cells), codegen
 
 
 def row_at(flat, offset, ring, row, slots, n, staged):
@@ -37,42 +25,6 @@ def _row_at(flat, offset, ring, row, slots, n, staged):
     if isinstance(staged, types.NoneType):
         return lambda flat, offset, ring, row, slots, n, staged: at(flat, offset)
     return lambda flat, offset, ring, row, slots, n, staged: at(ring, row % slots * n)
-
-
-def is_plain(row, n):
-    """Whether a row holds neither a NaN nor a -0.0, so that the order in which a maximum is folded leaves no trace."""
-    raise NotImplementedError
-
-
-@overload(is_plain, strict=False, jit_options=PART)
-def _is_plain(row, n):
-    if not isinstance(row.dtype, types.Float):
-        return lambda row, n: True
-    integer = np.int32 if row.dtype.bitwidth == 32 else np.int64
-    minus_zero = np.iinfo(integer).min
-    no_sign = integer(~minus_zero)
-    minus_zero, infinity = integer(minus_zero), integer(0x7F800000 if integer is np.int32 else 0x7FF0000000000000)
-
-    def scan(row, n):
-        bits = bits_of(row)
-        lowest, highest = integer(0), integer(0)
-        for i in range(n):
-            b = bits[i]
-            lowest = b if b < lowest else lowest
-            magnitude = integer(b & no_sign)
-            highest = magnitude if magnitude > highest else highest
-        return lowest != minus_zero and highest <= infinity
-
-    return scan
-
-
-@inline
-def holds_nan(row, n):
-    """Whether a cell of a row is NaN."""
-    met = False
-    for i in range(n):
-        met |= row[i] != row[i]
-    return met
 
 
 @inline
@@ -162,18 +114,6 @@ def fold2(typingctx, target, n, a, b, maximum):
 def fold3(typingctx, target, n, a, b, c, maximum):
     """target = a, b and c."""
     return _fold(target, (a, b, c), maximum)
-
-
-@intrinsic
-def fold2_here(typingctx, target, n, a, b, maximum):
-    """As `fold2`, in a loop of its own: for the one place where most of a kernel's time is spent."""
-    return _fold(target, (a, b), maximum, inlined=True)
-
-
-@intrinsic
-def fold3_here(typingctx, target, n, a, b, c, maximum):
-    """As `fold3`, in a loop of its own."""
-    return _fold(target, (a, b, c), maximum, inlined=True)
 
 
 @intrinsic

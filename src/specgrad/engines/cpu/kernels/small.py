@@ -10,12 +10,13 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .access import at, get, lanes, put, put_end
+from .access import at, fetch, get, lanes, put, put_end
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import widen
-from .rows import fill, fold2, fold2_here, fold3, fold3_here, is_plain
-from .vectors import combine, evens, is_watched, odds, quotient, splat, watch, zipped_high, zipped_low
+from .rows import fill, fold2
+from .vectors import combine, evens, odds, quotient, splat, zipped_high, zipped_low
+from .watching import holds_zero, look, look_for_nan, opened, saw_minus_zero, saw_nan
 
 
 def finish(folded, over, rest, maximum):
@@ -50,47 +51,92 @@ def fold_taps(line, o, taps, stride, step, maximum):
 
 
 @inline
-def fold_line(target, outputs, line, taps, stride, over, rest, seen, maximum):
-    """A row of outputs from the line that its rows were folded into; returns what was seen."""
+def fold_line(target, outputs, line, taps, stride, over, rest, maximum):
+    """A row of outputs from the line that its rows were folded into."""
     step = lanes(line)
     last = max(outputs - step, 0)
     for start in range(0, outputs, step):
         o = min(start, last)
-        folded = fold_taps(line, o, taps, stride, step, maximum)
-        seen = watch(seen, folded, maximum)
-        put(target, o, finish(folded, over, rest, maximum))
-    return seen
+        put(target, o, finish(fold_taps(line, o, taps, stride, step, maximum), over, rest, maximum))
 
 
 @inline
-def fold_pairs_of_rows(target, outputs, a, b, over, rest, seen, maximum):
-    """As fold_line, of 2×2 windows that do not overlap, from their two rows."""
+def fold_pairs_of_rows(target, outputs, a, b, over, rest, eye, maximum):
+    """As fold_line, of 2×2 windows that do not overlap, from their two rows; returns what was seen of them."""
     step = lanes(a)
     for start in range(0, outputs, step):
         o = min(start, outputs - step)
-        near = combine(get(a, 2 * o), get(b, 2 * o), maximum)
-        far = combine(get(a, 2 * o + step), get(b, 2 * o + step), maximum)
+        fetch(a, 2 * o + 32 * step)
+        fetch(a, 2 * o + 33 * step)
+        fetch(b, 2 * o + 32 * step)
+        fetch(b, 2 * o + 33 * step)
+        one, other = get(a, 2 * o), get(b, 2 * o)
+        near, eye = combine(one, other, maximum), look(eye, one, other)
+        one, other = get(a, 2 * o + step), get(b, 2 * o + step)
+        far, eye = combine(one, other, maximum), look(eye, one, other)
         folded = combine(evens(near, far), odds(near, far), maximum)
-        seen = watch(seen, folded, maximum)
+        eye = look_for_nan(eye, folded)
         put_end(target, o, finish(folded, over, rest, maximum), outputs - start)
-    return seen
+    return eye
 
 
 @inline
-def fold_plane(target, plane, line, height, width, over, rest, overs, rests, ends, seen, maximum):
-    """As fold_line, of the 3×3 windows around all cells of a plane: as if its rows were one, and then those at the ends of rows. `ends` is a number that is
-    no reason to look closer."""
+def fold_two(line, n, a, b, eye, maximum):
+    """line = a and b; returns what was seen of them."""
+    for start in range(0, n, lanes(line)):
+        i = min(start, n - lanes(line))
+        one, other = get(a, i), get(b, i)
+        folded = combine(one, other, maximum)
+        eye = look_for_nan(look(eye, one, other), folded)
+        put(line, i, folded)
+    return eye
+
+
+@inline
+def fold_three(line, n, a, b, c, new, eye, maximum):
+    """line = a, b and c; returns what was seen of c and, where two rows are new, of b."""
+    for start in range(0, n, lanes(line)):
+        i = min(start, n - lanes(line))
+        one, other = get(b, i), get(c, i)
+        shared = combine(one, other, maximum)
+        eye = look(eye, one if new == 2 else other, other)
+        eye = look_for_nan(eye, shared if new == 2 else other)
+        put(line, i, combine(get(a, i), shared, maximum))
+    return eye
+
+
+@inline
+def fold_four(near, far, n, a, b, c, d, eye, maximum):
+    """near = a, b and c, far = b, c and d: two rows of windows, which have two rows in common; returns what was seen of these."""
+    for start in range(0, n, lanes(near)):
+        i = min(start, n - lanes(near))
+        one, other = get(b, i), get(c, i)
+        shared = combine(one, other, maximum)
+        eye = look_for_nan(look(eye, one, other), shared)
+        put(near, i, combine(get(a, i), shared, maximum))
+        put(far, i, combine(shared, get(d, i), maximum))
+    return eye
+
+
+@inline
+def fold_plane(target, plane, line, height, width, over, rest, overs, rests, eye, maximum):
+    """As fold_line, of the 3×3 windows around all cells of a plane: as if its rows were one, and then those at the ends of rows."""
     n, below = height * width, at(plane, width)
-    fold2(line, width, plane, below, maximum)
-    fold3(at(line, width), n - 2 * width, plane, below, at(below, width), maximum)
+    eye = fold_two(line, width, plane, below, eye, maximum)
+    eye = fold_three(at(line, width), n - 2 * width, plane, below, at(below, width), 1, eye, maximum)
     fold2(at(line, n - width), width, at(plane, n - 2 * width), at(plane, n - width), maximum)
-    seen = fold_line(target, n, at(line, -1), 3, 1, overs, rests, seen, maximum)
+    fold_line(target, n, at(line, -1), 3, 1, overs, rests, maximum)
     for start in range(0, n, width):
         end = start + width - 1
         left, right = combine(line[start], line[start + 1], maximum), combine(line[end - 1], line[end], maximum)
-        ends = watch(watch(ends, left, maximum), right, maximum)
         target[start], target[end] = finish(left, over, rest, maximum), finish(right, over, rest, maximum)
-    return watch(seen, splat(ends, seen), maximum)
+    return eye
+
+
+@inline
+def row_of(plane, row, height, width, padding):
+    """A row of a plane, or one of padding."""
+    return at(plane, row * width) if 0 <= row < height else padding
 
 
 @compiled
@@ -101,57 +147,74 @@ def fold_small(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms,
     rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
     step, scratch = lanes(rooms), part_of(rooms, turn)
     span = max((width_out - 1) * stride + taps, width + before)
-    down = at(scratch, step)  # aligned: a vector store across two cache lines costs more than one
-    line, padding = at(down, -before), at(down, span + 3 * step)
-    apart = at(padding, span + 3 * step)
-    fill(line, 2 * (span + 3 * step), identity[0])
+    room = (span // step + 4) * step
+    down = at(scratch, step)  # aligned, as room is: a vector store across two cache lines costs more than one
+    down_too, padding, apart = at(down, room), at(down, 2 * room), at(down, 3 * room)
+    line, line_too, whole = at(down, -before), at(down_too, -before), at(down, 4 * room)
+    fill(line, 3 * room, identity[0])
     short = width_out < step
     pairs = stride == 2 and taps == 2 and rows == 2 and before == 0 and 2 * width_out <= width and not short
-    overs, rests = splat(over, get(line, 0)), splat(rest, get(line, 0))
-    whole, together = at(apart, span + 3 * step), ints[10] != 0
+    fours = stride == 1 and taps == 3 and rows == 3 and row_stride == 1 and not short
+    overs, rests = splat(over, get(down, 0)), splat(rest, get(down, 0))
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
-            plane = at(x, outer * height * width)
-            seen = splat(identity[1], overs)
+            plane, result = at(x, outer * height * width), at(y, outer * height_out * width_out)
             first, last = tasks[t, 2], tasks[t, 3]
-            if together and last - first == height:
-                target, first = at(y, outer * height * width), last
-                seen = fold_plane(
-                    target, plane, whole, height, width, over, rest, overs, rests, identity[1], seen, maximum
-                )
-            for r in range(first, last):
+            r, eye = first, opened(overs, maximum)
+            if ints[10] != 0 and last - first == height:
+                eye = fold_plane(result, plane, whole, height, width, over, rest, overs, rests, eye, maximum)
+                r = last
+            elif rows == 3:
+                for end in (first * row_stride - above, (last - 1) * row_stride - above + 2):
+                    if 0 <= end < height:
+                        own = at(plane, end * width)
+                        eye = fold_two(down, width, own, own, eye, maximum)
+            while pairs and r < last:
+                a = row_of(plane, r * row_stride - above, height, width, padding)
+                b = row_of(plane, r * row_stride - above + 1, height, width, padding)
+                eye = fold_pairs_of_rows(at(result, r * width_out), width_out, a, b, overs, rests, eye, maximum)
+                r += 1
+            while fours and r + 1 < last:
+                top = r - above
+                a, b = row_of(plane, top, height, width, padding), row_of(plane, top + 1, height, width, padding)
+                c, d = row_of(plane, top + 2, height, width, padding), row_of(plane, top + 3, height, width, padding)
+                eye = fold_four(down, down_too, width, a, b, c, d, eye, maximum)
+                target = at(result, r * width_out)
+                fold_line(target, width_out, line, 3, 1, overs, rests, maximum)
+                fold_line(at(target, width_out), width_out, line_too, 3, 1, overs, rests, maximum)
+                r += 2
+            while r < last:
                 top = r * row_stride - above
-                a = at(plane, top * width) if 0 <= top < height else padding
-                b = at(plane, (top + 1) * width) if 0 <= top + 1 < height and rows > 1 else padding
-                target = at(y, (outer * height_out + r) * width_out)
-                if pairs:
-                    seen = fold_pairs_of_rows(target, width_out, a, b, overs, rests, seen, maximum)
-                    continue
+                a, b = row_of(plane, top, height, width, padding), padding
+                if rows > 1:
+                    b = row_of(plane, top + 1, height, width, padding)
                 if rows > 2:
-                    c = at(plane, (top + 2) * width) if 0 <= top + 2 < height else padding
-                    fold3_here(down, width, a, b, c, maximum)
+                    c = row_of(plane, top + 2, height, width, padding)
+                    eye = fold_three(down, width, a, b, c, 2, eye, maximum)
                 else:
-                    fold2_here(down, width, a, b, maximum)
-                row = apart if short else target
+                    eye = fold_two(down, width, a, b, eye, maximum)
+                own = at(result, r * width_out)
+                ends = (last - r) * width_out < step  # before a vector would: others may have written what follows
+                target = apart if ends else own
                 if stride == 1:
                     if taps == 3:
-                        seen = fold_line(row, width_out, line, 3, 1, overs, rests, seen, maximum)
+                        fold_line(target, width_out, line, 3, 1, overs, rests, maximum)
                     else:
-                        seen = fold_line(row, width_out, line, taps, 1, overs, rests, seen, maximum)
+                        fold_line(target, width_out, line, taps, 1, overs, rests, maximum)
                 else:
                     if taps == 3:
-                        seen = fold_line(row, width_out, line, 3, 2, overs, rests, seen, maximum)
+                        fold_line(target, width_out, line, 3, 2, overs, rests, maximum)
                     else:
-                        seen = fold_line(row, width_out, line, taps, 2, overs, rests, seen, maximum)
-                if short:
+                        fold_line(target, width_out, line, taps, 2, overs, rests, maximum)
+                if ends:
                     for o in range(width_out):
-                        target[o] = apart[o]
-            if is_watched(seen, maximum):
-                first = max(tasks[t, 2] * row_stride - above, 0)
-                last = min((tasks[t, 3] - 1) * row_stride - above + rows, height)
-                if not is_plain(at(plane, first * width), (last - first) * width):
-                    shows = True
+                        own[o] = apart[o]
+                r += 1
+            if saw_nan(eye) or (
+                saw_minus_zero(eye) and holds_zero(at(result, first * width_out), (last - first) * width_out)
+            ):
+                shows = True
         t = take(counter)
     return disband(counter, crew, turn, shows)
 

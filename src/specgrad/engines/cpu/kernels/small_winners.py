@@ -12,7 +12,8 @@ from .access import at, get, get_with, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
 from .rows import fill
-from .vectors import either, evens, is_spotted, leads, odds, plus, splat, spot
+from .vectors import either, evens, leads, odds, plus, splat
+from .watching import is_spotted, spot
 
 
 @inline
@@ -87,8 +88,7 @@ def find_small_winners(x, y, codes, identity, nans, ints, tasks, counter, rooms,
     room = width_out + step
     values, taken = at(down, span), part_of(code_rooms, turn)
     apart, apart_codes = at(values, 3 * room), at(taken, 3 * room)
-    short = width_out < step
-    side_by_side = rows == row_stride == taps == stride == 2 and above == before == 0 and not short
+    side_by_side = rows == row_stride == taps == stride == 2 and above == before == 0 and width_out >= step
     side_by_side = side_by_side and 2 * width_out <= width and 2 * height_out <= height
     seen = splat(identity[0], get(down, 0))
     t = enlist(counter, crew, turn)
@@ -114,7 +114,10 @@ def find_small_winners(x, y, codes, identity, nans, ints, tasks, counter, rooms,
                         code[o] = max(code[o], np.uint8(max(before - o * stride, 0)))
                 done = max(done, stop)
                 where = (outer * height_out + r) * width_out
-                target = apart if short else at(y, where)
+                ends = (
+                    tasks[t, 3] - r
+                ) * width_out < step  # before a vector would: others may have written what follows
+                target, target_codes = (apart, apart_codes) if ends else (at(y, where), at(codes, where))
                 value, code = at(values, first % 3 * room), at(taken, first % 3 * room)
                 later, later_code = at(values, (first + 1) % 3 * room), at(taken, (first + 1) % 3 * room)
                 final, final_code = at(values, (first + 2) % 3 * room), at(taken, (first + 2) % 3 * room)
@@ -136,11 +139,8 @@ def find_small_winners(x, y, codes, identity, nans, ints, tasks, counter, rooms,
                         best = either(wins, b, best)
                         led = either(wins, plus(get_with(final_code, o, best), splat(most, best)), led)
                     put(target, o, best)
-                    if short:
-                        put(apart_codes, o, led)
-                    else:
-                        put(at(codes, where), o, led)
-                if short:
+                    put(target_codes, o, led)
+                if ends:
                     own, own_codes = at(y, where), at(codes, where)
                     for o in range(width_out):
                         own[o], own_codes[o] = apart[o], apart_codes[o]

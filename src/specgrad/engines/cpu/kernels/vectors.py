@@ -88,31 +88,71 @@ zipped_low = _shuffled(lambda n: [i // 2 + n * (i % 2) for i in range(n)])
 zipped_high = _shuffled(lambda n: [n // 2 + i // 2 + n * (i % 2) for i in range(n)])
 
 
+def halves_joined(builder, value, join):
+    """The two halves of a vector joined into one."""
+    lanes, places = value.type.count // 2, ir.IntType(32)
+    low, high = (ir.Constant(ir.VectorType(places, lanes), list(range(start, start + lanes))) for start in (0, lanes))
+    return join(builder.shuffle_vector(value, value, low), builder.shuffle_vector(value, value, high), lanes)
+
+
 def halved(builder, value, join):
     """The cells of a vector joined into one, half by half."""
-    places, lanes = ir.IntType(32), value.type.count
-    while lanes > 1:
-        lanes //= 2
-        low, high = (
-            ir.Constant(ir.VectorType(places, lanes), list(range(start, start + lanes))) for start in (0, lanes)
-        )
-        value = join(builder.shuffle_vector(value, value, low), builder.shuffle_vector(value, value, high), lanes)
-    return builder.extract_element(value, places(0))
+    while value.type.count > 1:
+        value = halves_joined(builder, value, join)
+    return builder.extract_element(value, ir.IntType(32)(0))
+
+
+def least(builder, kind, a, b):
+    """`lesser` in LLVM's terms."""
+    cell = cell_of(kind)
+    if isinstance(cell, types.Float):
+        return call(builder, "minimum", kind, [a, b])
+    compare = builder.icmp_signed if cell.signed else builder.icmp_unsigned
+    return builder.select(compare("<", b, a), b, a)
+
+
+@intrinsic
+def lesser(typingctx, a, b):
+    """The lesser of two numbers; a NaN if either is one."""
+
+    def codegen(context, builder, signature, args):
+        return least(builder, a, *args)
+
+    return a(a, a), codegen
 
 
 @intrinsic
 def least_of(typingctx, vector):
-    """The least cell of a vector of floats, or NaN if one is; a number is its own."""
+    """The least cell of a vector, or NaN if one is; a number is its own."""
     if not isinstance(vector, Vector):
         return vector(vector), lambda context, builder, signature, args: args[0]
 
     def codegen(context, builder, signature, args):
-        def lesser(a, b, lanes):
-            return call(builder, "minimum", Vector(vector.dtype, lanes), [a, b])
+        def join(a, b, lanes):
+            return least(builder, Vector(vector.dtype, lanes), a, b)
 
-        return halved(builder, args[0], lesser)
+        return halved(builder, args[0], join)
 
     return vector.dtype(vector), codegen
+
+
+def _half(join):
+    """An intrinsic that joins the two halves of a vector."""
+
+    @intrinsic
+    def half(typingctx, vector):
+        smaller = Vector(vector.dtype, vector.lanes // 2)
+
+        def codegen(context, builder, signature, args):
+            return halves_joined(builder, args[0], lambda a, b, lanes: join(builder, smaller, a, b))
+
+        return smaller(vector), codegen
+
+    return half
+
+
+lesser_half = _half(least)
+half_sums = _half(lambda builder, kind, a, b: builder.fadd(a, b))
 
 
 def _comparison(sign, ordered, words):
@@ -240,16 +280,6 @@ def greater(typingctx, a, b):
 
 
 @intrinsic
-def lesser(typingctx, a, b):
-    """The lesser of two floats; a NaN if either is one."""
-
-    def codegen(context, builder, signature, args):
-        return call(builder, "minimum", a, args)
-
-    return a(a, a), codegen
-
-
-@intrinsic
 def beats(typingctx, later, earlier):
     """Whether a later cell takes the lead from an earlier one: if it is strictly greater, or NaN."""
     cell = cell_of(later)
@@ -305,64 +335,6 @@ def _combine(a, b, maximum):
     if isinstance(maximum, types.NoneType):
         return lambda a, b, maximum: a + b
     return lambda a, b, maximum: greater(a, b)
-
-
-@intrinsic
-def nearest_to_zero(typingctx, so_far, number):
-    """min(so_far, |number|), or NaN if either is one."""
-
-    def codegen(context, builder, signature, args):
-        return call(builder, "minimum", number, [args[0], call(builder, "fabs", number, args[1:])])
-
-    return number(number, number), codegen
-
-
-def watch(so_far, number, maximum):
-    """Keep an eye on maxima: what this returns is 0 or NaN once one was; then the order of folding may show in it."""
-    raise NotImplementedError
-
-
-@overload(watch, strict=False, jit_options=PART)
-def _watch(so_far, number, maximum):
-    if isinstance(maximum, types.NoneType) or not isinstance(cell_of(number), types.Float):
-        return lambda so_far, number, maximum: so_far
-    return lambda so_far, number, maximum: nearest_to_zero(so_far, number)
-
-
-def is_watched(so_far, maximum):
-    """Whether a watched maximum was 0 or NaN."""
-    raise NotImplementedError
-
-
-@overload(is_watched, strict=False, jit_options=PART)
-def _is_watched(so_far, maximum):
-    if isinstance(maximum, types.NoneType) or not isinstance(cell_of(so_far), types.Float):
-        return lambda so_far, maximum: False
-    return lambda so_far, maximum: not least_of(so_far) > 0
-
-
-def spot(so_far, number):
-    """Keep an eye on cells: what this returns is NaN once one was."""
-    raise NotImplementedError
-
-
-@overload(spot, strict=False, jit_options=PART)
-def _spot(so_far, number):
-    if not isinstance(cell_of(number), types.Float):
-        return lambda so_far, number: so_far
-    return lambda so_far, number: either(differs(number, number), number, so_far)
-
-
-def is_spotted(so_far):
-    """Whether a cell was NaN."""
-    raise NotImplementedError
-
-
-@overload(is_spotted, strict=False, jit_options=PART)
-def _is_spotted(so_far):
-    if not isinstance(cell_of(so_far), types.Float):
-        return lambda so_far: False
-    return lambda so_far: not least_of(so_far) == least_of(so_far)  # noqa: SIM201 - of NaN
 
 
 @intrinsic

@@ -15,21 +15,10 @@ from .access import at, fetch, get, get_with, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .fold import watch_row
-from .rows import copy, fill, is_plain
+from .rows import copy, fill
 from .small import finish
-from .vectors import (
-    any_of,
-    combine,
-    either,
-    equals,
-    exceeds,
-    folded,
-    greater,
-    is_watched,
-    numbered,
-    splat,
-    watch,
-)
+from .vectors import any_of, combine, either, equals, exceeds, folded, greater, numbered, splat
+from .watching import holds_minus_zero, is_spotted, is_watched, watch
 
 AHEAD = 128  # cells that are asked for before they are needed, vectors of them
 
@@ -74,7 +63,8 @@ def fold_planes(x, y, codes, identity, maximum, n, over, rest, tasks, counter, c
             plane = at(x, outer * n)
             folded = fold_row(plane, n, maximum)
             y[outer] = finish(folded, over, rest, maximum)
-            if is_watched(watch(identity[1], folded, maximum), maximum) and not is_plain(plane, n):
+            seen = watch(identity[1], folded, maximum)
+            if is_watched(seen, maximum) and (is_spotted(seen) or holds_minus_zero(plane, n)):
                 shows = True
             elif codes is not None:
                 codes[outer] = find_equal(plane, n, folded)
@@ -224,9 +214,9 @@ def find_apart(
                     for i in range(m):
                         codes[where + i] = places[i]
                 if is_watched(get(eye, 0), True):
+                    shows = shows or is_spotted(get(eye, 0))
                     for head in range(heads[d, 0], heads[d, 0] + deep):
                         for row in range(low, high):
-                            if not is_plain(at(plane, head * apart + row * below), n):
-                                shows = True
+                            shows = shows or holds_minus_zero(at(plane, head * apart + row * below), n)
         t = take(counter)
     return disband(counter, crew, turn, shows)

@@ -16,8 +16,9 @@ from .access import at, get, get_with, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
-from .rows import copy, fill, holds_nan, lay_out, transpose
+from .rows import copy, fill, lay_out, transpose
 from .vectors import either, leads, plus, splat
+from .watching import holds_nan
 
 FEW = 7
 
