@@ -122,16 +122,20 @@ def put(typingctx, cells, i, vector):
     return types.void(cells, types.intp, vector), codegen
 
 
+def ask_for(builder, place):
+    """Ask for the line of an LLVM pointer, which may lie beyond its array, ahead of its use."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    builder.call(function, [builder.bitcast(place, byte), number(0), number(3), number(1)])
+
+
 @intrinsic
 def fetch(typingctx, cells, i):
-    """Ask for the line of cell i, which may lie beyond the array, ahead of its use."""
+    """Ask for the line of cell i."""
 
     def codegen(context, builder, signature, args):
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        place = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
-        builder.call(function, [place, number(0), number(3), number(1)])
+        ask_for(builder, builder.gep(args[0], [args[1]]))
         return context.get_dummy_value()
 
     return types.void(cells, types.intp), codegen

@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from .access import at, get, held_at, lanes, put
+from .access import at, fetch, get, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
@@ -32,25 +32,38 @@ from .rows import (
 from .vectors import combine, quotient, splat
 from .watching import holds_minus_zero, is_spotted, is_watched, watch
 
+AHEAD = 1 << 11  # cells that are read before those that are asked for now
 FEW = 7  # windows of up to so many rows are folded directly
 
 
-def fold_down(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
+def fold_down(target, n, flat, offset, apart, ring, first, step, count, slots, staged, bins, strided, maximum):
     """target = the fold of `count` rows: where they lie, `apart` cells from one another, or if they are staged from `first` on, `step`
-    apart, in a ring of so many slots."""
+    apart, in a ring of so many slots. Where windows are bins or strided, rows to come are asked for."""
     raise NotImplementedError
 
 
 @overload(fold_down, strict=False, jit_options=PART)
-def _fold_down(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
-    return fold_lying if isinstance(staged, types.NoneType) else fold_staged
+def _fold_down(target, n, flat, offset, apart, ring, first, step, count, slots, staged, bins, strided, maximum):
+    if not isinstance(staged, types.NoneType):
+        return fold_staged
+    apart = not isinstance(bins, types.NoneType) or not isinstance(strided, types.NoneType)
+    return fold_far if apart else fold_near
 
 
-def fold_lying(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
-    fold_rows(target, n, at(flat, offset), apart, count, maximum)
+def fold_near(target, n, flat, offset, apart, ring, first, step, count, slots, staged, bins, strided, maximum):
+    fold_rows(target, n, at(flat, offset), apart, count, None, maximum)
 
 
-def fold_staged(target, n, flat, offset, apart, ring, first, step, count, slots, staged, maximum):
+def fold_far(target, n, flat, offset, apart, ring, first, step, count, slots, staged, bins, strided, maximum):
+    ahead = apart * max(5, AHEAD // n)
+    if count < 5:
+        for row in range(count):
+            for i in range(0, n, lanes(target)):
+                fetch(at(flat, offset), row * apart + i + ahead)
+    fold_rows(target, n, at(flat, offset), apart, count, ahead, maximum)
+
+
+def fold_staged(target, n, flat, offset, apart, ring, first, step, count, slots, staged, bins, strided, maximum):
     a, b = at(ring, first % slots * n), at(ring, (first + step) % slots * n)
     if count == 1:
         copy(target, n, a)
@@ -101,7 +114,9 @@ def across_dealt(
     outputs = right - left
     if inner > 1:
         for o in range(outputs):
-            fold_rows(at(target, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, maximum)
+            fold_rows(
+                at(target, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, None, maximum
+            )
     elif dilation == 1 and stride == taps:
         fold_dealt(target, outputs, source, stride, maximum)
     else:
@@ -128,7 +143,9 @@ def across_far(source, spare, room, target, left, right, inner, taps, stride, di
             target[o] = dense[o * stride]
     elif inner > 1:
         for o in range(outputs):
-            fold_rows(at(target, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, maximum)
+            fold_rows(
+                at(target, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, None, maximum
+            )
     elif dilation == 1 and stride == taps and taps & (taps - 1) == 0:  # halved until one cell is left of each window
         cells = outputs * taps // 2
         while cells > outputs:
@@ -159,7 +176,7 @@ def across_bins(
     for o in range(left, right):
         cells = at(source, (first[o] - first[left]) * inner)
         if inner > 1:
-            fold_rows(at(target, (o - left) * inner), inner, cells, inner, count[o], maximum)
+            fold_rows(at(target, (o - left) * inner), inner, cells, inner, count[o], None, maximum)
         elif count[o] == 1:
             target[o - left] = cells[0]
         else:
@@ -352,7 +369,7 @@ def fold_windows(
                     elif count == 1 and lies:
                         source = row_at(source_cells, base + f * x_row, ring, f, slots, n, staged)
                     else:
-                        fold_down(target, n, source_cells, base + f * x_row, step * x_row, ring, f, step, count, slots, staged, maximum)  # fmt: skip
+                        fold_down(target, n, source_cells, base + f * x_row, step * x_row, ring, f, step, count, slots, staged, bins, strided, maximum)  # fmt: skip
                     if up > 1:
                         if inner == 1:
                             for i in range(n):

@@ -114,7 +114,7 @@ def fold_columns(target, total, first, count, inner, zero):
         if count[o] <= 0:
             fill(at(target, o * inner), inner, zero)
         elif inner > 1:
-            fold_rows(at(target, o * inner), inner, cells, inner, count[o], None)
+            fold_rows(at(target, o * inner), inner, cells, inner, count[o], None, None)
         else:
             target[o] = fold_row(cells, count[o], None)
 

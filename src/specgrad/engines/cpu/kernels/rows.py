@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .access import at, dealt2, dealt3, dealt4, get, lanes, put, transpose4
+from .access import ask_for, at, dealt2, dealt3, dealt4, get, lanes, put, transpose4
 from .compiling import PART, inline
 from .vectors import BITS, Vector, combine, combined, evens, odds
 
@@ -41,15 +41,19 @@ def _folded(builder, kind, maximum, cells):
     return cells[0]
 
 
-def _fold(target, rows, maximum, in_place=False, inlined=False):
-    """The signature and the code of a loop target[i] = fold of row[i], by vectors.
+def _fold(target, rows, maximum, in_place=False, inlined=False, ahead=None):
+    """The signature and the code of a loop target[i] = fold of row[i], by vectors; what lies so many cells `ahead` is asked for, if that is a number.
 
     Written in LLVM's own terms, as one function of the kernel that all its folds of this kind call, unless it is `inlined`: loops are what
     takes long to compile, and rows are long enough for calls.
     """
     vector = Vector(target.dtype, BITS // target.dtype.bitwidth)
+    asks = isinstance(ahead, types.Integer)
 
     def write_loop(context, builder, to, count, *sources):
+        if asks:
+            *sources, beyond = sources
+            fetched = list(sources)
         sources = [to, *sources] if in_place else sources
         index, step = count.type, count.type(vector.lanes)
 
@@ -74,16 +78,19 @@ def _fold(target, rows, maximum, in_place=False, inlined=False):
                 last = builder.sub(count, step)
                 end = one(vector, last)  # in place, before the vector before it writes some of these cells
                 with cgutils.for_range_slice(builder, index(0), last, step, index) as (i, _):
+                    if asks:
+                        for row in fetched:
+                            ask_for(builder, builder.gep(row, [builder.add(i, beyond)]))
                     write(*one(vector, i))
                 write(*end)
 
     def codegen(context, builder, signature, args):
-        args = args[: 2 + len(rows)]
+        args = args[: 2 + len(rows) + asks]
         if inlined:
             write_loop(context, builder, *args)
             return context.get_dummy_value()
         kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
-        name = f"specgrad.fold.{target.dtype}.{maximum}.{len(rows)}.{in_place}"
+        name = f"specgrad.fold.{target.dtype}.{maximum}.{len(rows)}.{in_place}.{asks}"
         function = cgutils.get_or_insert_function(builder.module, kind, name)
         if function.is_declaration:
             function.linkage = "linkonce_odr"  # modules that are linked share one
@@ -94,7 +101,7 @@ def _fold(target, rows, maximum, in_place=False, inlined=False):
         builder.call(function, args)
         return context.get_dummy_value()
 
-    return types.void(target, types.intp, *rows, maximum), codegen
+    return types.void(target, types.intp, *rows, *([] if ahead is None else [ahead]), maximum), codegen
 
 
 @intrinsic
@@ -117,9 +124,9 @@ def fold3(typingctx, target, n, a, b, c, maximum):
 
 
 @intrinsic
-def fold5(typingctx, target, n, a, b, c, d, e, maximum):
+def fold5(typingctx, target, n, a, b, c, d, e, ahead, maximum):
     """target = a, b, c, d and e."""
-    return _fold(target, (a, b, c, d, e), maximum)
+    return _fold(target, (a, b, c, d, e), maximum, ahead=ahead)
 
 
 @intrinsic
@@ -135,14 +142,15 @@ def into3(typingctx, target, n, a, b, maximum):
 
 
 @intrinsic
-def into5(typingctx, target, n, a, b, c, d, maximum):
+def into5(typingctx, target, n, a, b, c, d, ahead, maximum):
     """target = target, a, b, c and d, in a loop of its own: tall windows spend their time here."""
-    return _fold(target, (a, b, c, d), maximum, in_place=True, inlined=True)
+    return _fold(target, (a, b, c, d), maximum, in_place=True, inlined=True, ahead=ahead)
 
 
 @inline
-def fold_rows(target, n, first, apart, count, maximum):
-    """target = the fold of `count` rows that lie `apart` cells from one another; few at a time, so that they stay at hand."""
+def fold_rows(target, n, first, apart, count, ahead, maximum):
+    """target = the fold of `count` rows that lie `apart` cells from one another; few at a time, so that they stay at hand. Unless `ahead` is None,
+    rows that are so many cells away are asked for."""
     if count == 1:
         copy(target, n, first)
     elif count == 2:
@@ -153,12 +161,12 @@ def fold_rows(target, n, first, apart, count, maximum):
             fold3(target, n, first, second, third, maximum)
             done = 3
         else:
-            fold5(target, n, first, second, third, at(first, 3 * apart), at(first, 4 * apart), maximum)
+            fold5(target, n, first, second, third, at(first, 3 * apart), at(first, 4 * apart), ahead, maximum)
             done = 5
         while done + 4 <= count:
             a = at(first, done * apart)
             b, c, d = at(a, apart), at(a, 2 * apart), at(a, 3 * apart)
-            into5(target, n, a, b, c, d, maximum)
+            into5(target, n, a, b, c, d, ahead, maximum)
             done += 4
         if done + 2 <= count:
             into3(target, n, at(first, done * apart), at(first, (done + 1) * apart), maximum)
@@ -216,7 +224,7 @@ def slide(source, spare, room, target, n, taps, shift, maximum):
         if taps == 4:
             into2(target, n, c, maximum)
     elif taps <= 7:
-        fold5(target, n, source, a, b, c, d, maximum)
+        fold5(target, n, source, a, b, c, d, None, maximum)
         if taps == 6:
             into2(target, n, at(source, 5 * shift), maximum)
         elif taps == 7:
