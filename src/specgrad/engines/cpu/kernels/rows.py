@@ -124,6 +124,12 @@ def fold3(typingctx, target, n, a, b, c, maximum):
 
 
 @intrinsic
+def fold4(typingctx, target, n, a, b, c, d, maximum):
+    """target = a, b, c and d."""
+    return _fold(target, (a, b, c, d), maximum)
+
+
+@intrinsic
 def fold5(typingctx, target, n, a, b, c, d, e, ahead, maximum):
     """target = a, b, c, d and e."""
     return _fold(target, (a, b, c, d, e), maximum, ahead=ahead)
@@ -139,6 +145,12 @@ def into2(typingctx, target, n, a, maximum):
 def into3(typingctx, target, n, a, b, maximum):
     """target = target, a and b."""
     return _fold(target, (a, b), maximum, in_place=True)
+
+
+@intrinsic
+def into4(typingctx, target, n, a, b, c, maximum):
+    """target = target, a, b and c."""
+    return _fold(target, (a, b, c), maximum, in_place=True)
 
 
 @intrinsic
@@ -230,32 +242,45 @@ def slide(source, spare, room, target, n, taps, shift, maximum):
         elif taps == 7:
             into3(target, n, at(source, 5 * shift), at(source, 6 * shift), maximum)
     else:
-        slide_by_doubling(source, spare, room, target, n, taps, shift, maximum)
+        slide_by_fours(source, spare, room, target, n, taps, shift, maximum)
 
 
 @inline
-def slide_by_doubling(source, spare, room, target, n, taps, shift, maximum):
-    """As `slide`, by runs of 1, 2, 4, … taps: a sum adds the runs that make up `taps`, a maximum lets the last two overlap."""
+def slide_by_fours(source, spare, room, target, n, taps, shift, maximum):
+    """As `slide`, by runs of 1, 4, 16, … taps: a sum adds the runs that make up `taps`, a maximum lets the last two overlap."""
     done, run, half = 0, 1, 0
     current = source
-    while 2 * run < taps or (maximum is None and 2 * run == taps):
-        if maximum is None and taps & run:
-            if done == 0:
-                copy(target, n, current)
-            else:
-                into2(target, n, at(current, done * shift), maximum)
-            done += run
-        length = n + (taps - 2 * run) * shift
-        doubled = at(spare, half * room)
-        fold2(doubled, length, current, at(current, run * shift), maximum)
-        current, half, run = doubled, 1 - half, 2 * run
-    if maximum is None:
-        if done == 0:
-            copy(target, n, current)
+    while True:
+        if maximum is None:
+            digit, first = taps // run % 4, at(current, done * shift)
+            second, third = at(first, run * shift), at(first, 2 * run * shift)
+            if digit == 1 and done == 0:
+                copy(target, n, first)
+            elif digit == 1:
+                into2(target, n, first, maximum)
+            elif digit == 2 and done == 0:
+                fold2(target, n, first, second, maximum)
+            elif digit == 2:
+                into3(target, n, first, second, maximum)
+            elif digit == 3 and done == 0:
+                fold3(target, n, first, second, third, maximum)
+            elif digit == 3:
+                into4(target, n, first, second, third, maximum)
+            done += digit * run
+        if 4 * run >= taps + (maximum is None):
+            break
+        a, b, c = at(current, run * shift), at(current, 2 * run * shift), at(current, 3 * run * shift)
+        longer = at(spare, half * room)
+        fold4(longer, n + (taps - 4 * run) * shift, current, a, b, c, maximum)
+        current, half, run = longer, 1 - half, 4 * run
+    if maximum is not None:
+        last = at(current, (taps - run) * shift)
+        if taps <= 2 * run:
+            fold2(target, n, current, last, maximum)
+        elif taps <= 3 * run:
+            fold3(target, n, current, at(current, run * shift), last, maximum)
         else:
-            into2(target, n, at(current, done * shift), maximum)
-    else:
-        fold2(target, n, current, at(current, (taps - run) * shift), maximum)
+            fold4(target, n, current, at(current, run * shift), at(current, 2 * run * shift), last, maximum)
 
 
 @inline
