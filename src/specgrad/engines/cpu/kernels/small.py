@@ -15,8 +15,11 @@ from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import widen
 from .rows import fill, fold2
-from .vectors import combine, evens, odds, quotient, splat, zipped_high, zipped_low
+from .vectors import combine_numbers as combine
+from .vectors import evens, odds, quotient, splat, zipped_high, zipped_low
 from .watching import holds_zero, look, look_for_nan, opened, saw_minus_zero, saw_nan
+
+AHEAD = 32  # vectors that are read before those that are asked for now
 
 
 def finish(folded, over, rest, maximum):
@@ -66,16 +69,15 @@ def fold_pairs_of_rows(target, outputs, a, b, over, rest, eye, maximum):
     step = lanes(a)
     for start in range(0, outputs, step):
         o = min(start, outputs - step)
-        fetch(a, 2 * o + 32 * step)
-        fetch(a, 2 * o + 33 * step)
-        fetch(b, 2 * o + 32 * step)
-        fetch(b, 2 * o + 33 * step)
-        one, other = get(a, 2 * o), get(b, 2 * o)
-        near, eye = combine(one, other, maximum), look(eye, one, other)
-        one, other = get(a, 2 * o + step), get(b, 2 * o + step)
-        far, eye = combine(one, other, maximum), look(eye, one, other)
+        for row in (a, b):
+            fetch(row, 2 * o + AHEAD * step)
+            fetch(row, 2 * o + (AHEAD + 1) * step)
+        above, below = get(a, 2 * o), get(b, 2 * o)
+        further_above, further_below = get(a, 2 * o + step), get(b, 2 * o + step)
+        near, far = combine(above, below, maximum), combine(further_above, further_below, maximum)
         folded = combine(evens(near, far), odds(near, far), maximum)
-        eye = look_for_nan(eye, folded)
+        eye = look(look(eye, above, below), further_above, further_below)
+        eye = look_for_nan(eye, folded, (above + below) + (further_above + further_below))
         put_end(target, o, finish(folded, over, rest, maximum), outputs - start)
     return eye
 
@@ -87,7 +89,7 @@ def fold_two(line, n, a, b, eye, maximum):
         i = min(start, n - lanes(line))
         one, other = get(a, i), get(b, i)
         folded = combine(one, other, maximum)
-        eye = look_for_nan(look(eye, one, other), folded)
+        eye = look_for_nan(look(eye, one, other), folded, one + other)
         put(line, i, folded)
     return eye
 
@@ -99,8 +101,10 @@ def fold_three(line, n, a, b, c, new, eye, maximum):
         i = min(start, n - lanes(line))
         one, other = get(b, i), get(c, i)
         shared = combine(one, other, maximum)
-        eye = look(eye, one if new == 2 else other, other)
-        eye = look_for_nan(eye, shared if new == 2 else other)
+        if new == 2:
+            eye = look_for_nan(look(eye, one, other), shared, one + other)
+        else:
+            eye = look_for_nan(look(eye, other, other), other, other)
         put(line, i, combine(get(a, i), shared, maximum))
     return eye
 
@@ -112,7 +116,7 @@ def fold_four(near, far, n, a, b, c, d, eye, maximum):
         i = min(start, n - lanes(near))
         one, other = get(b, i), get(c, i)
         shared = combine(one, other, maximum)
-        eye = look_for_nan(look(eye, one, other), shared)
+        eye = look_for_nan(look(eye, one, other), shared, one + other)
         put(near, i, combine(get(a, i), shared, maximum))
         put(far, i, combine(shared, get(d, i), maximum))
     return eye
@@ -128,7 +132,10 @@ def fold_plane(target, plane, line, height, width, over, rest, overs, rests, eye
     fold_line(target, n, at(line, -1), 3, 1, overs, rests, maximum)
     for start in range(0, n, width):
         end = start + width - 1
-        left, right = combine(line[start], line[start + 1], maximum), combine(line[end - 1], line[end], maximum)
+        left, right = (
+            combine(line[start], line[start + 1], maximum),
+            combine(line[end - 1], line[end], maximum),
+        )
         target[start], target[end] = finish(left, over, rest, maximum), finish(right, over, rest, maximum)
     return eye
 

@@ -11,7 +11,20 @@ from numba.extending import intrinsic, overload
 
 from .access import get, lanes
 from .compiling import PART, inline
-from .vectors import call, cell_of, differs, either, half_sums, least, least_of, lesser, lesser_half, like, splat
+from .vectors import (
+    DROPS_NAN,
+    call,
+    cell_of,
+    differs,
+    either,
+    half_sums,
+    least,
+    least_of,
+    lesser,
+    lesser_half,
+    like,
+    splat,
+)
 
 
 @intrinsic
@@ -60,7 +73,7 @@ def bits_in(typingctx, cells):
 
 
 def opened(cells, maximum):
-    """An eye that has seen nothing yet: a sum, which is NaN once a maximum was (and where infinities of both signs meet), and the least of the cells' bits."""
+    """An eye that has seen nothing yet: a sum, which is NaN once a cell was (and where infinities of both signs meet), and the least of the cells' bits."""
     raise NotImplementedError
 
 
@@ -84,16 +97,18 @@ def _look(eye, one, other):
     return lambda eye, one, other: (eye[0], lesser(eye[1], lesser_half(lesser(bits_in(one), bits_in(other)))))
 
 
-def look_for_nan(eye, greatest):
-    """What an eye has seen that looks for NaN among cells of which these are maxima."""
+def look_for_nan(eye, maxima, sums):
+    """What an eye has seen that looks for NaN among cells, of which it is given maxima and sums: it needs the sums if a maximum drops NaN."""
     raise NotImplementedError
 
 
 @overload(look_for_nan, strict=False, jit_options=PART)
-def _look_for_nan(eye, greatest):
+def _look_for_nan(eye, maxima, sums):
     if isinstance(eye, types.NoneType):
-        return lambda eye, greatest: eye
-    return lambda eye, greatest: (eye[0] + half_sums(greatest), eye[1])
+        return lambda eye, maxima, sums: eye
+    if DROPS_NAN:
+        return lambda eye, maxima, sums: (eye[0] + half_sums(sums), eye[1])
+    return lambda eye, maxima, sums: (eye[0] + half_sums(maxima), eye[1])
 
 
 def saw_nan(eye):
