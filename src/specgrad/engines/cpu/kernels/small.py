@@ -99,6 +99,9 @@ def fold_three(line, n, a, b, c, new, eye, maximum):
     """line = a, b and c; returns what was seen of c and, where two rows are new, of b."""
     for start in range(0, n, lanes(line)):
         i = min(start, n - lanes(line))
+        if new == 2:
+            fetch(b, i + AHEAD * lanes(line))
+            fetch(c, i + AHEAD * lanes(line))
         one, other = get(b, i), get(c, i)
         shared = combine(one, other, maximum)
         if new == 2:
