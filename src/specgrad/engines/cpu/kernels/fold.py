@@ -55,7 +55,7 @@ def fold_near(target, n, flat, offset, apart, ring, first, step, count, slots, s
 
 
 def fold_far(target, n, flat, offset, apart, ring, first, step, count, slots, staged, bins, strided, maximum):
-    ahead = apart * max(5, AHEAD // n)
+    ahead = apart * max(5, AHEAD // max(n, 1))
     if count < 5:
         for row in range(count):
             for i in range(0, n, lanes(target)):

@@ -69,9 +69,10 @@ def fold_pairs_of_rows(target, outputs, a, b, over, rest, eye, maximum):
     step = lanes(a)
     for start in range(0, outputs, step):
         o = min(start, outputs - step)
-        for row in (a, b):
-            fetch(row, 2 * o + AHEAD * step)
-            fetch(row, 2 * o + (AHEAD + 1) * step)
+        fetch(a, 2 * o + AHEAD * step)
+        fetch(a, 2 * o + (AHEAD + 1) * step)
+        fetch(b, 2 * o + AHEAD * step)
+        fetch(b, 2 * o + (AHEAD + 1) * step)
         above, below = get(a, 2 * o), get(b, 2 * o)
         further_above, further_below = get(a, 2 * o + step), get(b, 2 * o + step)
         near, far = combine(above, below, maximum), combine(further_above, further_below, maximum)
@@ -176,10 +177,10 @@ def fold_small(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms,
                 eye = fold_plane(result, plane, whole, height, width, over, rest, overs, rests, eye, maximum)
                 r = last
             elif rows == 3:
-                for end in (first * row_stride - above, (last - 1) * row_stride - above + 2):
-                    if 0 <= end < height:
-                        own = at(plane, end * width)
-                        eye = fold_two(down, width, own, own, eye, maximum)
+                top, bottom = first * row_stride - above, (last - 1) * row_stride - above + 2
+                if top >= 0 or bottom < height:  # rows that no fold below looks at
+                    a = row_of(plane, top, height, width, padding)
+                    eye = fold_two(down, width, a, row_of(plane, bottom, height, width, padding), eye, maximum)
             while pairs and r < last:
                 a = row_of(plane, r * row_stride - above, height, width, padding)
                 b = row_of(plane, r * row_stride - above + 1, height, width, padding)
