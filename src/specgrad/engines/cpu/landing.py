@@ -14,7 +14,10 @@ from .plan import Plan
 
 FAR = 1 << 17  # cells that fit in the second cache
 NEAR = 1 << 15  # cells of planes that are cleared at once
-OFTEN = 5  # windows that a cell may win along a row, from which one addition waits for the one before
+OFTEN, VERY_OFTEN = (
+    5,
+    7,
+)  # windows that a cell may win along a row, from which one addition waits for the one before, or two do
 TABLE = 1 << 16  # bases of windows that all differ, as those of adaptive ones may, at most
 CHUNK = 1024  # windows that are located together
 
@@ -64,9 +67,11 @@ def landing(made: Plan) -> Landing | None:
         return None
     bases, chunks = found
     often = made.reads[-1].taps // made.reads[-1].stride
-    paired = often >= OFTEN or (often >= 2 and 2 * plane <= NEAR)
+    beside = 2 if often >= OFTEN or (often >= 2 and 2 * plane <= NEAR) else 1
+    if often >= VERY_OFTEN and 4 * plane <= NEAR:
+        beside = 4
     tasks = plane_ranges(groups, plane)
-    pairs = tasks if not paired or len(tasks) < groups else two_by_two(groups)
+    pairs = tasks if beside == 1 or len(tasks) < groups else two_by_two(groups)
     edges = np.maximum.accumulate(chunks[:, 4] + by_code[-1] + 1)
     chunks[:, 4] = np.minimum(edges, plane) if plane > NEAR else plane
     chunks[-1, 4] = plane
@@ -77,9 +82,9 @@ def landing(made: Plan) -> Landing | None:
         if terms is not None and bases.max() + by_code[-1] <= np.iinfo(width).max:
             lanes = VECTOR // np.dtype(width).itemsize
             room = int(chunks[:, 1].max()) + lanes
-            numbers = np.array([plane, some * windows, room, paired])
+            numbers = np.array([plane, some * windows, room, beside])
             if chunks[:, 1].min() >= lanes:
-                return Landing(numbers, terms, bases.astype(width), chunks, 2 * room, tasks, pairs, rest)
+                return Landing(numbers, terms, bases.astype(width), chunks, beside * room, tasks, pairs, rest)
             return None
     return None
 

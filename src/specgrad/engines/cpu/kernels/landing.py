@@ -3,7 +3,7 @@
 The place of a winner is a sum over the digits of its code, which are the taps of the axes: place = base + code·a + Σ (code div d)·b, by vectors, a
 division being the upper half of a product. Cells are then added one by one, so everything else is done before, to leave the time to that. A sum must
 not wait for the one before it to reach memory, and neighbouring windows often share their winner: so two planes are filled side by side
-where they are small. The order is fixed, whatever the number of threads.
+where they are small, or four. The order is fixed, whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -109,33 +109,49 @@ def add_to_both(target, other, places, others_places, arriving, others, n):
         other[others_places[i]] += others[i]
 
 
+@inline
+def add_to_four(target, plane, places, room, arriving, cells, n):
+    """As `add`, of four planes."""
+    second, third, fourth = at(target, plane), at(target, 2 * plane), at(target, 3 * plane)
+    for i in range(n):
+        p, q, r, s = places[i], places[room + i], places[2 * room + i], places[3 * room + i]
+        a, b = target[p] + arriving[i], second[q] + arriving[cells + i]
+        c, d = third[r] + arriving[2 * cells + i], fourth[s] + arriving[3 * cells + i]
+        target[p], second[q], third[r], fourth[s] = a, b, c, d
+
+
 @compiled
 def land(gy, codes, gx, ints, terms, bases, chunks, tasks, counter, rooms, crew, turn):
-    """gx = at each cell the sum of the cotangents of the windows that it won.
+    """gx = at each cell the sum of the cotangents of the windows that it won, of up to 1, 2 or 4 planes at a time.
 
     A chunk is some neighbouring windows of a plane: the first, how many, the cell from which their places are counted, where their bases
     begin, and up to which cell the plane is cleared before.
     """
-    plane, cells, room, paired = ints[0], ints[1], ints[2], ints[3] != 0
+    plane, cells, room, most = ints[0], ints[1], ints[2], ints[3]
     places, others_places = part_of(rooms, turn), at(part_of(rooms, turn), room)
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         outer, stop = tasks[t, 0], tasks[t, 1]
         while outer < stop:
-            both, cleared = paired and stop - outer > 1, 0
+            beside, cleared = most, 0
+            while beside > stop - outer:
+                beside //= 2
             for chunk in range(len(chunks)):
                 first, n, edge = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 4]
                 own, target = at(bases, chunks[chunk, 3]), at(gx, outer * plane + chunks[chunk, 2])
                 here, arriving = at(codes, outer * cells + first), at(gy, outer * cells + first)
                 fill(at(gx, outer * plane + cleared), edge - cleared, 0)
                 locate(places, here, own, n, terms)
-                if both:
-                    fill(at(gx, (outer + 1) * plane + cleared), edge - cleared, 0)
-                    locate(others_places, at(here, cells), own, n, terms)
+                for other in range(1, beside):  # one loop for all planes made sums wait a tenth longer
+                    fill(at(gx, (outer + other) * plane + cleared), edge - cleared, 0)
+                    locate(at(places, other * room), at(here, other * cells), own, n, terms)
+                if beside == 4:
+                    add_to_four(target, plane, places, room, arriving, cells, n)
+                elif beside == 2:
                     add_to_both(target, at(target, plane), places, others_places, arriving, at(arriving, cells), n)
                 else:
                     add(target, places, arriving, n)
                 cleared = edge
-            outer += 2 if both else 1
+            outer += beside
         t = take(counter)
     disband(counter, crew, turn, False)
