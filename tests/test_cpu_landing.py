@@ -39,6 +39,7 @@ def test_places_are_sums_over_the_digits_of_codes(axes, width):
         (sg.MaxPool((3, 2), stride=(1, 3), dilation=(2, 1)), (2, 9, 7001), np.uint16),  # and of parts of rows
         (sg.MaxPool((3, 3), stride=2, ceil_mode=True), (1, 200, 201), np.uint16),  # cleared by and by
         (sg.MaxPool((2, 5), stride=1), (3, 200, 201), np.uint16),  # planes that are large, two at a time and one
+        (sg.MaxPool((2, 7), stride=1), (7, 30, 31), np.uint16),  # small ones, four at a time, two and one
         (sg.MaxPool((2, 3, 3), stride=1, padding=1), (2, 12, 13, 14), np.uint16),
         (sg.MaxPool((3, 18, 5), stride=1), (2, 9, 40, 30), np.uint16),  # too many taps for a byte
         (sg.MaxPool((2, 3), stride=1), (1, 3, 70_000), np.uint32),  # too far for 16 bits
