@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ import specgrad as sg
 from specgrad import dispatch
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.engines.cpu import pooling
+from specgrad.engines.cpu import maximum, pooling
 from specgrad.engines.cpu.picking import picked
 from specgrad.geometry import Adaptive, Sliding
 from specgrad.ops.pool import Maximum, Pool
@@ -182,6 +184,24 @@ def test_rows_shorter_than_a_vector_write_nothing_beyond_the_last(height, width,
         assert (own == expected).all()
         assert (around[:64] == 7).all()
         assert (around[-64:] == 7).all()
+
+
+def test_cubes_of_two_cells_are_folded_in_one_pass():
+    """Volumes of which some cells are in no window, more than one, in rows that are no whole number of vectors; then zeros of both signs, and NaN, in
+    each pair of cells of a window."""
+    random, shape = np.random.default_rng(0), (2, 3, 5, 7, 75)
+    x, dx = (random.integers(-9, 10, shape).astype(np.float32) for _ in range(2))
+    gy = random.integers(-9, 10, (2, 3, 2, 3, 37)).astype(np.float32)
+    for op in (sg.MaxPool((2, 2, 2)), sg.AvgPool((2, 2, 2))):
+        assert maximum.cubes(pooling.see(op, x, any_order=True), maximum.UNDIVIDED, x, True) is not None
+        compare(op, x, dx, gy)
+    op = sg.MaxPool((2, 2, 2))
+    for one, other in itertools.combinations(range(8), 2):
+        for pair in ([-0.0, 0.0], [np.nan, -np.nan]):
+            x, window = np.full((1, 2, 2, 40), -1, np.float32), np.full(8, -1, np.float32)
+            window[[one, other]] = pair
+            x[0, ..., 20:22] = window.reshape(2, 2, 2)
+            assert bits(on("cpu", lambda x=x: op(x))).item(10) == bits(window).item(one if pair[0] == 0 else other)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -15,7 +15,7 @@ from . import halves
 from .apart import apart, each, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
-from .passes import Pass
+from .passes import VECTOR, Pass, plane_ranges
 from .picking import pick, picked, put_back
 from .plan import Plan
 from .together import Room, together
@@ -86,6 +86,9 @@ def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: boo
     made, found = seen.plan, seen.kind
     backwards, last = passes is not made.passes, len(passes) - 1
     identity, undivided = found.lowest if maximum else found.zero, None if maximum else found.zero[:0]
+    at_once = None if backwards else cubes(seen, made.divisors if divides else UNDIVIDED, identity, maximum)
+    if at_once is not None:
+        return [at_once]
     made_of = []
     for turn, one in enumerate(passes):
         given = made.divisors if divides and turn == last else UNDIVIDED
@@ -106,6 +109,21 @@ def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: boo
         rooms = ("cells", one.scratch, found.computed), *block_of(one, *dtypes)
         made_of.append(Step("fold.fold_windows", told, one.tasks, rooms, cells))
     return made_of
+
+
+def cubes(seen: Seen, divisors: tuple[Any, ...], identity: Array, maximum: bool | None) -> Step | None:
+    """The one pass over windows of 2×2×2 cells that share none, in rows of a vector at least, on volumes that lie whole; None for others."""
+    passes, found, (over, rest, columns) = seen.plan.passes, seen.kind, divisors
+    if len(passes) != 2 or passes[0].small is None or seen.origin or columns is not None:
+        return None
+    axes = passes[1].rows, passes[0].rows, passes[0].columns
+    apart = all(a.taps == a.stride == 2 and a.dilation == 1 and a.offset == 0 and 2 * a.length <= a.size for a in axes)
+    if not apart or axes[2].length * found.computed.itemsize < VECTOR or (over is not None and over.size != 1):
+        return None
+    lengths = np.array([n for axis in axes for n in (axis.size, axis.length)])
+    told = identity, maximum, lengths, *(found.one if over is None or rest is None else (over[0], rest[0]))
+    planes = passes[0].outer // axes[0].size * axes[0].length
+    return Step("cubes.fold_cubes", told, plane_ranges(planes, 2 * axes[1].size * axes[2].size), (), None)
 
 
 def fold_planes(
