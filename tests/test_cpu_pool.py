@@ -204,6 +204,26 @@ def test_cubes_of_two_cells_are_folded_in_one_pass():
             assert bits(on("cpu", lambda x=x: op(x))).item(10) == bits(window).item(one if pair[0] == 0 else other)
 
 
+@pytest.mark.parametrize("cells", [[-0.0, 0.0, -1.0], [np.nan, -np.nan, *[1.0, -2.0] * 90], [0.0, 3.0, -5.0]])
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [((4,), (3, 67)), ((2,), (3, 41)), ((1, 4), (2, 5, 131)), ((1, 2), (2, 3, 32)), ((4,), (1, 150_001))],
+)
+def test_winners_of_windows_that_are_runs_of_a_row(kernel, shape, cells):
+    """In rows of a vector and some cells, of which the last belong to no window; one so long that several tasks share it."""
+    random, op = np.random.default_rng(0), sg.MaxPool(kernel)
+    x = random.choice(cells, shape).astype(np.float32)
+    (found,) = pooling.see(op, x).plan.passes
+    assert found.runs is not None
+    assert (len(found.tasks) > 1) == (shape[-1] > 1000)
+    compare(op, x, x[..., ::-1].copy(), random.integers(-9, 10, op.output_shape(shape)).astype(np.float32))
+    for tap in range(kernel[-1]):  # a NaN that is alone
+        x = np.ones(shape, np.float32)
+        x[..., kernel[-1] + tap] = np.nan
+        _, places = on("cpu", lambda x=x: dispatch.with_indices(op, (x,)))
+        assert places[..., 1].reshape(-1)[0] == kernel[-1] + tap
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_agrees_on_large_windows(seed):
     rng = np.random.default_rng(seed)

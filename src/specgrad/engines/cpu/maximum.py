@@ -117,8 +117,11 @@ def cubes(seen: Seen, divisors: tuple[Any, ...], identity: Array, maximum: bool 
     if len(passes) != 2 or passes[0].small is None or seen.origin or columns is not None:
         return None
     axes = passes[1].rows, passes[0].rows, passes[0].columns
-    apart = all(a.taps == a.stride == 2 and a.dilation == 1 and a.offset == 0 and 2 * a.length <= a.size for a in axes)
-    if not apart or axes[2].length * found.computed.itemsize < VECTOR or (over is not None and over.size != 1):
+    if (
+        not all(axis.run == 2 for axis in axes)
+        or axes[2].length * found.computed.itemsize < VECTOR
+        or (over is not None and over.size != 1)
+    ):
         return None
     lengths = np.array([n for axis in axes for n in (axis.size, axis.length)])
     told = identity, maximum, lengths, *(found.one if over is None or rest is None else (over[0], rest[0]))
@@ -226,6 +229,8 @@ def run_find(
 ) -> bool:
     """One pass of a search for winners; `known` are the codes of the pass before, if there was one. Whether it should have been told of NaNs."""
     first = known is None and bases is one.bases
+    if one.runs is not None and first and codes.itemsize == 1:
+        return together("small_winners.find_runs", (x, y, codes, found.lowest, nans, one.runs), one.tasks)
     if one.small is not None and first and codes.itemsize == 1:
         small_rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, np.dtype(np.uint8))
         told: tuple[Any, ...] = (x, y, codes, found.lowest, nans, one.small)

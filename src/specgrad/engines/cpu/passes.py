@@ -40,6 +40,8 @@ class Pass:
     code_scratch: int
     small: Integers | None = None
     """The numbers of the kernel for small windows, where it will do."""
+    runs: Integers | None = None
+    """The numbers of the kernel for windows that are runs of 2 or 4 cells of a row (how many, the lengths of rows, and how many rows), where it will do."""
     block: Pass | None = None
     """The pass over a few planes that are laid out cell by cell, where rows are better made longer so."""
     strided: int | None = None
@@ -111,6 +113,7 @@ def make_pass(
     lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
     lies = lies and bool((outer == np.arange(len(outer)) * rows.size * columns.size).all())
     small = small_numbers(rows, columns) if lies and not staged and is_small(rows, columns, lanes) else None
+    runs = lies and not staged and rows.is_still and columns.run and columns.length >= lanes
     block = None
     narrow = (
         columns.size * columns.length < NARROW**2
@@ -134,6 +137,7 @@ def make_pass(
         + (16 * lanes if small is None else 24 * lanes + BLOCK),
         code_scratch + 4 * lanes,
         small,
+        np.array([columns.run, columns.size, columns.length, rows.size]) if runs else None,
         block,
         *ways,
     )

@@ -188,10 +188,8 @@ class Plan:
     def run(self) -> int:
         """How many cells windows have, 2 or 4, where they lie side by side along the last axis and a row of them has vectors; else 0."""
         *others, last = self.reads
-        alone = all(r.taps == r.stride == 1 and r.length == r.size and r.offset == 0 for r in others)
-        apart = last.taps in (2, 4) and last.taps == last.stride and last.dilation == 1 and last.offset == 0
-        whole = last.taps * last.length <= last.size and last.length >= self.lanes
-        return last.taps if alone and apart and whole and self.seen.inner == 1 and not self.half else 0
+        whole = all(r.is_still for r in others) and last.length >= self.lanes
+        return last.run if whole and self.seen.inner == 1 and not self.half else 0
 
     @property
     def is_narrow(self) -> bool:

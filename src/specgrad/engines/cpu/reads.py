@@ -40,6 +40,17 @@ class Reads:
     offset: int = 0
 
     @property
+    def is_still(self) -> bool:
+        """Whether each output is the cell of its own place."""
+        return self.taps == self.stride == 1 and self.length == self.size and self.offset == 0
+
+    @property
+    def run(self) -> int:
+        """How many cells each output reads, if that is 2 or 4, side by side from the first on and no other output's; else 0."""
+        apart = self.taps == self.stride and self.dilation == self.up == 1 and self.offset == 0
+        return self.taps if self.taps in (2, 4) and apart and self.taps * self.length <= self.size else 0
+
+    @property
     def most(self) -> int:
         """The most cells any output reads."""
         return int(self.count.max(initial=1))

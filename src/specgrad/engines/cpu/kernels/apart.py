@@ -26,14 +26,23 @@ def put_pairs(target, o, even, odd, kept):
 
 
 @inline
-def put_fours(target, o, a, b, c, d):
-    """Write four vectors that are zipped from cell 4·o on."""
+def put_fours(target, o, a, b, c, d, kept):
+    """As `put_pairs`, of four vectors from cell 4·o on."""
     step = lanes(target)
     low, high = (zipped_low(a, c), zipped_low(b, d)), (zipped_high(a, c), zipped_high(b, d))
-    put(target, 4 * o, zipped_low(low[0], low[1]))
-    put(target, 4 * o + step, zipped_high(low[0], low[1]))
-    put(target, 4 * o + 2 * step, zipped_low(high[0], high[1]))
-    put(target, 4 * o + 3 * step, zipped_high(high[0], high[1]))
+    if kept >= step:  # at once: an instruction of some machines
+        put(target, 4 * o, zipped_low(low[0], low[1]))
+        put(target, 4 * o + step, zipped_high(low[0], low[1]))
+        put(target, 4 * o + 2 * step, zipped_low(high[0], high[1]))
+        put(target, 4 * o + 3 * step, zipped_high(high[0], high[1]))
+        return
+    if 4 * kept > 3 * step:
+        put_end(target, 4 * o, zipped_low(low[0], low[1]), 4 * kept - 3 * step)
+    if 4 * kept > 2 * step:
+        put_end(target, 4 * o + step, zipped_high(low[0], low[1]), 4 * kept - 2 * step)
+    if 4 * kept > step:
+        put_end(target, 4 * o + 2 * step, zipped_low(high[0], high[1]), 4 * kept - step)
+    put_end(target, 4 * o + 3 * step, zipped_high(high[0], high[1]), 4 * kept)
 
 
 @compiled
@@ -66,6 +75,21 @@ def pull_pairs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
     disband(counter, crew, turn, False)
 
 
+@inline
+def pull_run(target, o, arriving, codes, nothing, taps, kept):
+    """A vector of cotangents to the winners of windows that are runs of `taps` cells; of the last `kept` windows."""
+    cotangent = get(arriving, o) + nothing
+    code = get_with(codes, o, cotangent)
+    first = either(equals(code, splat(np.uint8(0), code)), cotangent, nothing)
+    second = either(equals(code, splat(np.uint8(1), code)), cotangent, nothing)
+    if taps == 2:
+        put_pairs(target, o, first, second, kept)
+    else:
+        third = either(equals(code, splat(np.uint8(2), code)), cotangent, nothing)
+        fourth = either(equals(code, splat(np.uint8(3), code)), cotangent, nothing)
+        put_fours(target, o, first, second, third, fourth, kept)
+
+
 @compiled
 def pull_runs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
     """gx = each cotangent where its window, a run of 2 or 4 cells of a row, has its winner, and 0 elsewhere."""
@@ -76,18 +100,14 @@ def pull_runs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
     while t < len(tasks):
         for row in range(tasks[t, 0] * rows, tasks[t, 1] * rows):
             target, arriving, own = at(gx, row * width), at(g, row * width_out), at(codes, row * width_out)
-            for start in range(0, width_out, step):
-                o = min(start, width_out - step)
-                cotangent = get(arriving, o) + nothing
-                code = get_with(own, o, cotangent)
-                first = either(equals(code, splat(np.uint8(0), code)), cotangent, nothing)
-                second = either(equals(code, splat(np.uint8(1), code)), cotangent, nothing)
-                if taps == 2:
-                    put_pairs(target, o, first, second, step)
-                else:
-                    third = either(equals(code, splat(np.uint8(2), code)), cotangent, nothing)
-                    fourth = either(equals(code, splat(np.uint8(3), code)), cotangent, nothing)
-                    put_fours(target, o, first, second, third, fourth)
+            if taps == 2:
+                for start in range(0, width_out, step):
+                    pull_run(target, min(start, width_out - step), arriving, own, nothing, 2, width_out - start)
+            else:  # the last ones apart: one loop for all made long rows slower
+                for o in range(0, width_out - step + 1, step):
+                    pull_run(target, o, arriving, own, nothing, 4, step)
+                if width_out % step:
+                    pull_run(target, width_out - step, arriving, own, nothing, 4, width_out % step)
             fill(at(target, taps * width_out), width - taps * width_out, zero[0])
         t = take(counter)
     disband(counter, crew, turn, False)
@@ -129,7 +149,7 @@ def spread_row(target, arriving, columns, across, over, rest):
         if across == 2:
             put_pairs(target, o, share, share, columns - start)
         else:
-            put_fours(target, o, share, share, share, share)
+            put_fours(target, o, share, share, share, share, step)
 
 
 @compiled

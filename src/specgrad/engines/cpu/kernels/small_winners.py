@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .access import at, get, get_with, lanes, put
+from .access import at, dealt2, dealt4, get, get_with, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
 from .rows import fill
@@ -72,6 +72,49 @@ def lead_pairs(value, code, outputs, a, b, seen, nans):
         put(value, o, either(wins, low, best))
         put(code, o, either(wins, low_led, led))
     return seen
+
+
+@inline
+def lead_runs(value, code, cells, first, last, taps, seen, nans):
+    """The leaders of windows, from the first on, that are runs of 2 or 4 cells side by side, and which tap each is; what was seen of NaN."""
+    step = lanes(cells)
+    for start in range(first, last, step):
+        o = max(min(start, last - step), 0)
+        if taps == 2:
+            best, other = dealt2(cells, 2 * o)
+            seen = spot(seen, best + other)  # which is NaN, too, if infinities of both signs meet
+            wins = leads(other, best, nans)
+            put(value, o, either(wins, other, best))
+            put(code, o, either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best)))
+        else:
+            best, other, low, lower = dealt4(cells, 4 * o)
+            seen = spot(seen, (best + other) + (low + lower))
+            wins = leads(other, best, nans)
+            best, led = either(wins, other, best), either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best))
+            wins = leads(lower, low, nans)
+            low, low_led = either(wins, lower, low), either(wins, splat(np.uint8(3), low), splat(np.uint8(2), low))
+            wins = leads(low, best, nans)
+            put(value, o, either(wins, low, best))
+            put(code, o, either(wins, low_led, led))
+    return seen
+
+
+@compiled
+def find_runs(x, y, codes, identity, nans, ints, tasks, counter, crew, turn):
+    """As `find_small_winners`, of windows that are runs of 2 or 4 cells of a row, which share none; a row of them has a vector's worth at least."""
+    taps, width, width_out, rows = ints[0], ints[1], ints[2], ints[3]
+    seen = splat(identity[1], get(at(y, 0), 0))
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            for row in range(outer * rows + tasks[t, 2], outer * rows + tasks[t, 3]):
+                value, code, cells = at(y, row * width_out), at(codes, row * width_out), at(x, row * width)
+                if taps == 2:
+                    seen = lead_runs(value, code, cells, tasks[t, 4], tasks[t, 5], 2, seen, nans)
+                else:
+                    seen = lead_runs(value, code, cells, tasks[t, 4], tasks[t, 5], 4, seen, nans)
+        t = take(counter)
+    return disband(counter, crew, turn, nans is None and is_spotted(seen))
 
 
 @compiled
