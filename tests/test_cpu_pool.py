@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
+from beside import bits, compare, on, unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ import specgrad as sg
 from specgrad import dispatch
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.engines.cpu import maximum, pooling
+from specgrad.engines.cpu import pooling
 from specgrad.engines.cpu.picking import picked
 from specgrad.geometry import Adaptive, Sliding
 from specgrad.ops.pool import Maximum, Pool
@@ -21,32 +20,6 @@ from specgrad.ops.pool import Maximum, Pool
 ml_dtypes = pytest.importorskip("ml_dtypes")
 FLOATS = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 POOLS = [kind for kind in sg.OPERATORS if issubclass(kind, Pool)]
-
-
-def unit(dtype):
-    """The unit roundoff of the type in which cells are computed, and of the one rounding at the end."""
-    name = np.dtype(dtype).name
-    computed = 2.0**-53 if name == "float64" else 2.0**-24
-    return computed, {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(name, 0.0)
-
-
-def bits(array):
-    array = np.ascontiguousarray(array)
-    return array.view(f"u{array.itemsize}")
-
-
-def on(engine, call):
-    with sg.engine(engine), np.errstate(all="ignore"):
-        return call()
-
-
-def agree(got, expected, slack):
-    """Equal where the specification is not finite, and else within `slack` times its own size of it (or of 1)."""
-    assert got.shape == expected.shape
-    assert got.dtype == expected.dtype
-    a, b = got.astype(np.float64), expected.astype(np.float64)
-    near = np.isclose(a, b, rtol=slack, atol=slack, equal_nan=True)
-    assert near.all(), (a[~near][:5], b[~near][:5])
 
 
 AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
@@ -65,21 +38,6 @@ def operands(draw, case, dtype):
     if draw(st.booleans()):
         x = np.repeat(x, 2, axis=-1)[..., ::-2][..., ::-1] if x.ndim else x
     return x
-
-
-def compare(op, x, dx, gy):
-    """Value, indices, JVP and VJP of both engines."""
-    slack = 0 if np.dtype(x.dtype).kind in "iu" else 200 * unit(x.dtype)[0] + 4 * unit(x.dtype)[1]
-    y, got = (on(engine, lambda: op(x)) for engine in ("reference", "cpu"))
-    if isinstance(op, Maximum):
-        _, places = on("reference", lambda: dispatch.with_indices(op, (x,)))
-        value, found = on("cpu", lambda: dispatch.with_indices(op, (x,)))
-        np.testing.assert_array_equal(places, found)
-        np.testing.assert_array_equal(bits(value), bits(y))
-        np.testing.assert_array_equal(bits(got), bits(y))
-    agree(got, y, slack)
-    for call in (lambda: op.jvp((x,), (dx,))[1], lambda: op.vjp((x,), gy)[0]):
-        agree(on("cpu", call), on("reference", call), slack)
 
 
 KINDS = [(kind, np.float32) for kind in POOLS] + [
@@ -108,120 +66,6 @@ def test_cells_without_a_sign_are_compared_as_such(op):
     random = np.random.default_rng(8)
     x = random.integers(0, 2**16, (2, 9, 23), np.uint16)
     compare(op, x, x // 4, random.integers(0, 99, op.output_shape(x.shape), np.uint16))
-
-
-@pytest.mark.parametrize("place", [(0, 0, 0), (0, 2, 17), (1, 4, 36)])
-@pytest.mark.parametrize(("k", "s", "p"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (5, 1, 2)])
-def test_a_nan_is_met_in_rows_that_take_vectors(k, s, p, place):
-    x = np.random.default_rng(k).permutation(2 * 5 * 37).reshape(2, 5, 37).astype(np.float32)
-    x[place] = np.nan
-    op = sg.MaxPool((k, k), stride=s, padding=p)
-    compare(
-        op,
-        x,
-        x[::-1, ::-1, ::-1].copy(),
-        np.arange(np.prod(op.output_shape(x.shape)), dtype=np.float32).reshape(op.output_shape(x.shape)),
-    )
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-@pytest.mark.parametrize("shape", [(2, 3, 16), (3, 4, 17), (2, 28, 28), (1, 40, 48)])
-def test_narrow_planes_of_which_rows_are_folded_as_one_are_those_of_the_specification(shape, dtype):
-    """Windows of 3×3 cells around each cell: at the ends of rows none has a cell of the next row; zeros of both signs and NaN in every place."""
-    random, integer = np.random.default_rng(shape[-1]), dtype is np.int32
-    around = {"stride": 1, "padding": 1}
-    for cells in ([-0.0, 0.0, -1.0, -2.0], [np.nan, -1.0, *[2.0] * 60], [-np.inf, 1.0, 0.0, 5.0]):
-        x = random.choice(cells, shape)
-        x[:, :, [0, -1]] = np.where(random.random((*shape[:2], 2)) < 0.5, x[:, :, [0, -1]], -0.0)
-        x = (np.nan_to_num(x, nan=7, neginf=-(2**31)) if integer else x).astype(dtype)
-        dx, gy = (random.integers(-9, 10, shape).astype(dtype) for _ in range(2))
-        assert pooling.see(sg.MaxPool((3, 3), **around), x).plan.passes[0].is_around
-        compare(sg.MaxPool((3, 3), **around), x, dx, gy)
-        if not integer:
-            for counts in (True, False):
-                compare(sg.AvgPool((3, 3), count_include_pad=counts, **around), x, dx, gy)
-
-
-@pytest.mark.parametrize("column", [0, -2])
-def test_a_zero_at_the_end_of_a_narrow_row_has_its_sign(column):
-    """All other windows have greater cells, and so has the end of the next row."""
-    x = np.full((1, 8, 20), 5, np.float32)
-    x[:, 3:6, column : column + 2 or None] = 0
-    x[:, 3, column] = -0.0
-    op = sg.MaxPool((3, 3), stride=1, padding=1)
-    assert pooling.see(op, x).plan.passes[0].is_around
-    compare(op, x, x, x)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "stride", "padding"), [(3, 1, 1), (3, 1, 0), (3, 2, 1), (3, 2, 0), (2, 2, 0), (2, 1, 1), (2, 1, 0)]
-)
-@pytest.mark.parametrize(("height", "width"), [(9, 40), (8, 29), (68, 500)])
-def test_zeros_of_both_signs_and_nan_are_noticed_in_every_row(kernel, stride, padding, height, width):
-    """Also where a plane is shared by several tasks: in the rows at which they meet."""
-    op = sg.MaxPool((kernel, kernel), stride=stride, padding=padding)
-    plain = np.full((1, 1, height, width), -1, np.float32)
-    starts = set(pooling.see(op, plain).plan.passes[0].tasks[1:, 2] * stride)
-    assert bool(starts) == (height > 9)
-    near = {start + beside for start in starts for beside in range(-3, 3)} or set(range(height))
-    for row in near | {0, 1, height - 2, height - 1}:
-        for pair in ([-0.0, 0.0], [0.0, -0.0], [np.nan, -np.nan]):
-            x = plain.copy()
-            x[..., row, 6:8] = pair
-            assert (bits(on("cpu", lambda x=x: op(x))) == bits(on("reference", lambda x=x: op(x)))).all(), (row, pair)
-
-
-@pytest.mark.parametrize(("height", "width", "stride"), [(8, 20, 2), (2, 18, 2), (7, 16, 1), (1, 20, 2)])
-def test_rows_shorter_than_a_vector_write_nothing_beyond_the_last(height, width, stride):
-    """Those before the last are written as whole vectors, of which the next rows write the end."""
-    op, x = sg.MaxPool((1, 3), stride=stride), np.arange(3 * height * width, dtype=np.float32).reshape(3, height, width)
-    expected = on("reference", lambda: op(x))
-    around = np.full(expected.size + 128, 7, np.float32)
-    own = around[64:-64].reshape(expected.shape)
-    for write in (lambda: op(x, out=own), lambda: dispatch.load("cpu").keep(op, (x,), own)):
-        own[...] = 0
-        write()
-        assert (own == expected).all()
-        assert (around[:64] == 7).all()
-        assert (around[-64:] == 7).all()
-
-
-def test_cubes_of_two_cells_are_folded_in_one_pass():
-    """Volumes of which some cells are in no window, more than one, in rows that are no whole number of vectors; then zeros of both signs, and NaN, in
-    each pair of cells of a window."""
-    random, shape = np.random.default_rng(0), (2, 3, 5, 7, 75)
-    x, dx = (random.integers(-9, 10, shape).astype(np.float32) for _ in range(2))
-    gy = random.integers(-9, 10, (2, 3, 2, 3, 37)).astype(np.float32)
-    for op in (sg.MaxPool((2, 2, 2)), sg.AvgPool((2, 2, 2))):
-        assert maximum.cubes(pooling.see(op, x, any_order=True), maximum.UNDIVIDED, x, True) is not None
-        compare(op, x, dx, gy)
-    op = sg.MaxPool((2, 2, 2))
-    for one, other in itertools.combinations(range(8), 2):
-        for pair in ([-0.0, 0.0], [np.nan, -np.nan]):
-            x, window = np.full((1, 2, 2, 40), -1, np.float32), np.full(8, -1, np.float32)
-            window[[one, other]] = pair
-            x[0, ..., 20:22] = window.reshape(2, 2, 2)
-            assert bits(on("cpu", lambda x=x: op(x))).item(10) == bits(window).item(one if pair[0] == 0 else other)
-
-
-@pytest.mark.parametrize("cells", [[-0.0, 0.0, -1.0], [np.nan, -np.nan, *[1.0, -2.0] * 90], [0.0, 3.0, -5.0]])
-@pytest.mark.parametrize(
-    ("kernel", "shape"),
-    [((4,), (3, 67)), ((2,), (3, 41)), ((1, 4), (2, 5, 131)), ((1, 2), (2, 3, 32)), ((4,), (1, 150_001))],
-)
-def test_winners_of_windows_that_are_runs_of_a_row(kernel, shape, cells):
-    """In rows of a vector and some cells, of which the last belong to no window; one so long that several tasks share it."""
-    random, op = np.random.default_rng(0), sg.MaxPool(kernel)
-    x = random.choice(cells, shape).astype(np.float32)
-    (found,) = pooling.see(op, x).plan.passes
-    assert found.runs is not None
-    assert (len(found.tasks) > 1) == (shape[-1] > 1000)
-    compare(op, x, x[..., ::-1].copy(), random.integers(-9, 10, op.output_shape(shape)).astype(np.float32))
-    for tap in range(kernel[-1]):  # a NaN that is alone
-        x = np.ones(shape, np.float32)
-        x[..., kernel[-1] + tap] = np.nan
-        _, places = on("cpu", lambda x=x: dispatch.with_indices(op, (x,)))
-        assert places[..., 1].reshape(-1)[0] == kernel[-1] + tap
 
 
 @pytest.mark.parametrize("seed", range(60))
