@@ -185,3 +185,12 @@ def test_doctests_are_found():
     """The operators' docstrings hold examples, which pytest runs."""
     finder = doctest.DocTestFinder()
     assert all(any(t.examples for t in finder.find(kind)) for kind in specgrad.OPERATORS)
+
+
+def test_both_pages_show_the_same_figures_of_the_gpu():
+    head = "| | forward | eager | compile | keep |"
+    tables = [
+        (ROOT / page).read_text().partition(head)[2].partition("\n\n")[0]
+        for page in ("README.md", "docs/performance.md")
+    ]
+    assert tables[0] == tables[1] != ""
