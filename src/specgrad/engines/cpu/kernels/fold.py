@@ -2,7 +2,7 @@
 
 y[o, r, c] = fold over the rows first[r] + i*step and, in them, over the taps of column c. Rows are folded first (whole rows at a
 time), then columns inside a row that stays in the nearest cache; the input is read once and the output written once. Cost per
-cell: some three folds down, whatever the height of the window (prefixes and suffixes of blocks), and log2 of its width across.
+cell: some three folds down, whatever the height of the window (prefixes and suffixes of blocks), and log4 of its width across.
 """
 
 from __future__ import annotations
