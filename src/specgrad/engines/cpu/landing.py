@@ -14,10 +14,8 @@ from .plan import Plan
 
 FAR = 1 << 17  # cells that fit in the second cache
 NEAR = 1 << 15  # cells of planes that are cleared at once
-OFTEN, VERY_OFTEN = (
-    5,
-    7,
-)  # windows that a cell may win along a row, from which one addition waits for the one before, or two do
+OFTEN = 5  # windows that a cell may win along a row, from which one addition waits for the one before
+VERY_OFTEN = 7  # the same, from which two planes at a time still wait
 TABLE = 1 << 16  # bases of windows that all differ, as those of adaptive ones may, at most
 CHUNK = 1024  # windows that are located together
 

@@ -53,49 +53,54 @@ def lead_across(value, code, outputs, cells, taps, stride, nans):
 
 
 @inline
+def lead_of_two(first, second, code, nans):
+    """The leaders of two taps, of which the first has this code, and their codes."""
+    wins = leads(second, first, nans)
+    return either(wins, second, first), either(wins, splat(np.uint8(code + 1), first), splat(np.uint8(code), first))
+
+
+@inline
+def lead_of_four(a, b, c, d, nans):
+    """The leaders of the taps 0 to 3, and their codes."""
+    best, led = lead_of_two(a, b, 0, nans)
+    later, later_led = lead_of_two(c, d, 2, nans)
+    wins = leads(later, best, nans)
+    return either(wins, later, best), either(wins, later_led, led)
+
+
+@inline
 def lead_pairs(value, code, outputs, a, b, seen, nans):
     """The leaders of 2×2 windows side by side, from their two rows, and which tap each is; what was seen of NaN."""
     step = lanes(a)
     for start in range(0, outputs, step):
         o = min(start, outputs - step)
         near, far = get(a, 2 * o), get(a, 2 * o + step)
-        sums = near + far
-        best, other = evens(near, far), odds(near, far)
-        wins = leads(other, best, nans)
-        best, led = either(wins, other, best), either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best))
-        near, far = get(b, 2 * o), get(b, 2 * o + step)
-        seen = spot(seen, sums + (near + far))  # which is NaN, too, if infinities of both signs meet
-        low, other = evens(near, far), odds(near, far)
-        wins = leads(other, low, nans)
-        low, low_led = either(wins, other, low), either(wins, splat(np.uint8(3), best), splat(np.uint8(2), best))
-        wins = leads(low, best, nans)
-        put(value, o, either(wins, low, best))
-        put(code, o, either(wins, low_led, led))
+        below, far_below = get(b, 2 * o), get(b, 2 * o + step)
+        seen = spot(seen, (near + far) + (below + far_below))  # which is NaN, too, if infinities of both signs meet
+        best, led = lead_of_four(
+            evens(near, far), odds(near, far), evens(below, far_below), odds(below, far_below), nans
+        )
+        put(value, o, best)
+        put(code, o, led)
     return seen
 
 
 @inline
 def lead_runs(value, code, cells, first, last, taps, seen, nans):
-    """The leaders of windows, from the first on, that are runs of 2 or 4 cells side by side, and which tap each is; what was seen of NaN."""
+    """The leaders of windows, from the first on, that are runs of 2 or 4 cells side by side, and which tap each is; what was seen of NaN, as above."""
     step = lanes(cells)
     for start in range(first, last, step):
         o = max(min(start, last - step), 0)
         if taps == 2:
-            best, other = dealt2(cells, 2 * o)
-            seen = spot(seen, best + other)  # which is NaN, too, if infinities of both signs meet
-            wins = leads(other, best, nans)
-            put(value, o, either(wins, other, best))
-            put(code, o, either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best)))
+            a, b = dealt2(cells, 2 * o)
+            seen = spot(seen, a + b)
+            best, led = lead_of_two(a, b, 0, nans)
         else:
-            best, other, low, lower = dealt4(cells, 4 * o)
-            seen = spot(seen, (best + other) + (low + lower))
-            wins = leads(other, best, nans)
-            best, led = either(wins, other, best), either(wins, splat(np.uint8(1), best), splat(np.uint8(0), best))
-            wins = leads(lower, low, nans)
-            low, low_led = either(wins, lower, low), either(wins, splat(np.uint8(3), low), splat(np.uint8(2), low))
-            wins = leads(low, best, nans)
-            put(value, o, either(wins, low, best))
-            put(code, o, either(wins, low_led, led))
+            a, b, c, d = dealt4(cells, 4 * o)
+            seen = spot(seen, (a + b) + (c + d))
+            best, led = lead_of_four(a, b, c, d, nans)
+        put(value, o, best)
+        put(code, o, led)
     return seen
 
 
