@@ -18,9 +18,10 @@ def ways() -> tuple[dict[str, Any], dict[str, Any]]:
     major, minor = numba.version_info[:2]
     if major != 0 or minor not in TRIED:
         return {}, {}
-    from .shortened import KernelCompiler, PartCompiler
+    from .shortened import KernelCompiler, PartCompiler, begin
 
-    return {"pipeline_class": KernelCompiler}, {"pipeline_class": PartCompiler}
+    begin()
+    return {"pipeline_class": KernelCompiler, "_nrt": False}, {"pipeline_class": PartCompiler, "_nrt": False}
 
 
 _kernel, _part = ways()

@@ -12,12 +12,24 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import operator
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import cgutils, compiler, typed_passes, untyped_passes
+from numba.core import cgutils, compiler, errors, ir, typed_passes, typeinfer, untyped_passes
+from numba.core.base import BaseContext
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import register_pass
+from numba.core.cpu import CPUContext
+from numba.core.ir_utils import build_definitions
+from numba.core.lowering import Lower
+from numba.core.registry import cpu_target
+from numba.core.ssa import reconstruct_ssa
+from numba.core.transforms import canonicalize_cfg
+from numba.cpython.builtins import do_minmax
+from numba.extending import intrinsic
 
 UNNEEDED = (
     untyped_passes.WithLifting,
@@ -29,6 +41,7 @@ UNNEEDED = (
     untyped_passes.LiteralUnroll,
     untyped_passes.LiteralPropagationSubPipelinePass,
     typed_passes.NopythonRewrites,
+    typed_passes.IRLegalization,
 )
 
 
@@ -37,6 +50,10 @@ class Kernel(JITCodeLibrary):  # type: ignore[misc]
 
     def add_ir_module(self, module):
         self.add_llvm_module(llvm.parse_assembly(cgutils.normalize_ir_text(str(module))))
+
+    def add_llvm_module(self, module):
+        module.data_layout = self._codegen._data_layout
+        self._final_module.link_in(module)
 
     def add_linking_library(self, library):
         super().add_linking_library(library)
@@ -74,6 +91,134 @@ class Part(Kernel):
         pass
 
 
+class Lowering(Lower):  # type: ignore[misc]
+    """LLVM's code of a function that counts no references and is not to be debugged.
+
+    A variable that is assigned once is the value it was given, in all blocks (Numba: in its own). Others have a place on the stack, where nothing
+    is cleaned up.
+    """
+
+    def _find_singly_assigned_variable(self):
+        once, more = set(), set()
+        for _, block in sorted(self.blocks.items()):
+            for statement in block.body:
+                assigns = isinstance(statement, ir.Assign)
+                used = statement.value if assigns else statement
+                if isinstance(used, ir.Var):
+                    more.update({used.name} - once)
+                elif isinstance(used, ir.Inst):
+                    more.update({used.name for used in used.list_vars()} - once)
+                if assigns:
+                    name = statement.target.name
+                    (more if name in once else once).add(name)
+        self._singly_assigned_vars, self._blk_local_varmap = once - more, {}
+
+    def alloca_lltype(self, name, lltype, datamodel=None):
+        return cgutils.alloca_once(self.builder, lltype, name=name)
+
+    def loadvar(self, name):
+        value = self._blk_local_varmap.get(name)
+        return self.builder.load(self.getvar(name)) if value is None else value
+
+    def storevar(self, value, name, argidx=None):
+        if name in self._singly_assigned_vars:
+            self._blk_local_varmap[name] = value
+        else:
+            self.builder.store(value, self.getvar(name))
+
+    def lower_binop(self, resty, expr, op):
+        given = self.fndesc.calltypes[expr]
+        operands = [
+            self.context.cast(self.builder, self.loadvar(one.name), self.typeof(one.name), kind)
+            for one, kind in zip((expr.lhs, expr.rhs), given.args, strict=True)
+        ]
+        op = self.context.typing_context.resolve_value_type(op)
+        found = self.context.typing_context.resolve_function_type(op, given.args, {})
+        result = self.context.get_function(op, found)(self.builder, operands)
+        return self.context.cast(self.builder, result, given.return_type, resty)
+
+    def lower_block(self, block):
+        for statement in block.body:
+            self.loc = statement.loc
+            try:
+                self.lower_inst(statement)
+            except Exception as problem:
+                raise errors.LoweringError(f"{problem}: {statement}", loc=self.loc) from problem
+
+
+def _chosen(better):
+    """An intrinsic for min or max of two numbers, as Numba has it, but no function of its own."""
+
+    @intrinsic
+    def chosen(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            return do_minmax(context, builder, signature.args, args, better)
+
+        return typingctx.unify_types(a, b)(a, b), codegen
+
+    return chosen
+
+
+OURS = (min, _chosen(operator.lt)), (max, _chosen(operator.gt))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Processing(untyped_passes.IRProcessing):  # type: ignore[misc]
+    """Without how long variables live, which nobody asks."""
+
+    _name = "specgrad_processing"
+
+    def run_pass(self, state):
+        state.func_ir.blocks = canonicalize_cfg(state.func_ir.blocks)
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(ir.Assign):
+                if isinstance(statement.value, ir.Global):
+                    for theirs, ours in OURS:
+                        if statement.value.value is theirs:
+                            statement.value.value = ours
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Reconstruction(untyped_passes.ReconstructSSA):  # type: ignore[misc]
+    """The same."""
+
+    _name = "specgrad_ssa"
+
+    def run_pass(self, state):
+        state.func_ir = reconstruct_ssa(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Stripping(typed_passes.PreLowerStripPhis):  # type: ignore[misc]
+    """The same."""
+
+    _name = "specgrad_strip_phis"
+
+    def run_pass(self, state):
+        state.func_ir = self._strip_phi_nodes(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class NativeLowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    """By `Lowering`."""
+
+    _name = "specgrad_lowering"
+    lowering_class = Lowering
+
+
+INSTEAD = {
+    untyped_passes.IRProcessing: Processing,
+    untyped_passes.ReconstructSSA: Reconstruction,
+    typed_passes.PreLowerStripPhis: Stripping,
+    typed_passes.NativeLowering: NativeLowering,
+}
+
+
 class Flags(compiler.Flags):  # type: ignore[misc]
     """Numba's flags, which are part of the key of everything it looks up, and which it compares one by one."""
 
@@ -87,17 +232,15 @@ class Flags(compiler.Flags):  # type: ignore[misc]
 
 
 _signatures: dict[Any, Any] = {}
-_sizes: dict[Any, int] = {}
 
 
 @contextlib.contextmanager
-def remembering(typing, target):
-    """Let the type of what a function gives be found once for operands of the same types, and the size of a type once. Numba compiles
-    for one thread at a time."""
+def remembering(typing):
+    """Let the type of what a function gives be found once for operands of the same types. Numba compiles for one thread at a time."""
     if "resolve_function_type" in vars(typing):
         yield
         return
-    find, measure = typing.resolve_function_type, target.get_abi_sizeof
+    find = typing.resolve_function_type
 
     def found(function, operands, words):
         if words:
@@ -108,16 +251,45 @@ def remembering(typing, target):
             _signatures[key] = signature
         return signature
 
-    def size(kind):
-        if kind not in _sizes:
-            _sizes[kind] = measure(kind)
-        return _sizes[kind]
-
-    typing.resolve_function_type, target.get_abi_sizeof = found, size
+    typing.resolve_function_type = found
     try:
         yield
     finally:
-        del typing.resolve_function_type, target.get_abi_sizeof
+        del typing.resolve_function_type
+
+
+def quickly_refreshed(context):
+    """Let Numba know of the rules that it made on the way, without a look through all its modules for others."""
+    for registry in tuple(context._registries):
+        context.install_registry(registry)
+
+
+UNHEARD = contextlib.nullcontext()
+MEANWHILE = (
+    (CPUContext, "refresh", quickly_refreshed),
+    # warnings, and what errors say where they were met, are arranged anew for every single type
+    (errors.WarningsFixer, "catch_warnings", lambda *_, **__: UNHEARD),  # type: ignore[attr-defined]
+    (typeinfer, "new_error_context", lambda *_, **__: UNHEARD),
+)
+
+
+@contextlib.contextmanager
+def meanwhile():
+    """Let some of what Numba calls be ours. It compiles for one thread at a time."""
+    theirs = [getattr(owner, name) for owner, name, _ in MEANWHILE]
+    for owner, name, ours in MEANWHILE:
+        setattr(owner, name, ours)
+    try:
+        yield
+    finally:
+        for (owner, name, _), their in zip(MEANWHILE, theirs, strict=True):
+            setattr(owner, name, their)
+
+
+def begin():
+    """Numba's first look through its modules, at which every rule for an attribute would begin another."""
+    with global_compiler_lock, meanwhile():
+        BaseContext.refresh(cpu_target.target_context)
 
 
 @contextlib.contextmanager
@@ -139,7 +311,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
 
     def compile_extra(self, func):
         self.state.flags = Flags(self.state.flags)
-        with no_collection(), remembering(self.state.typingctx, self.state.targetctx):
+        with no_collection(), remembering(self.state.typingctx), meanwhile():
             return super().compile_extra(func)
 
     def define_pipelines(self):
@@ -147,7 +319,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         state.library = self.LIBRARY(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         (passes,) = super().define_pipelines()
-        passes.passes = [(one, words) for one, words in passes.passes if one not in UNNEEDED]
+        passes.passes = [(INSTEAD.get(one, one), words) for one, words in passes.passes if one not in UNNEEDED]
         passes.finalize()
         return [passes]
 
