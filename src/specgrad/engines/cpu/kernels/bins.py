@@ -57,17 +57,19 @@ def spread_bins(g, gx, zero, heads, rows, columns, divisors, tasks, counter, roo
                     target = there if width >= step or follows else canvas
                     for r in range(len(rows)):
                         add_up(down, across, held, at(rows, 4 * r), zero[0])
-                        for c in range(len(columns)):
-                            number = down[columns[c, 0]] + down[columns[c, 1]]
-                            if len(columns) == width:
-                                line[c] = number
-                            else:
+                        if len(columns) == width:
+                            for c in range(width):
+                                line[c] = down[columns[c, 0]] + down[columns[c, 1]]
+                        else:
+                            for c in range(len(columns)):
+                                number = splat(down[columns[c, 0]] + down[columns[c, 1]], get(line, 0))
                                 for i in range(columns[c, 2], columns[c, 3], step):
-                                    put(line, i, splat(number, get(line, i)))
-                        for row in range(rows[r, 2], rows[r, 3]):
-                            if width >= step:
+                                    put(line, i, number)
+                        if width >= step:
+                            for row in range(rows[r, 2], rows[r, 3]):
                                 copy(at(target, row * width), width, line)
-                            else:
+                        else:
+                            for row in range(rows[r, 2], rows[r, 3]):
                                 put(target, row * width, get(line, 0))
                     if width < step and not follows:
                         copy(there, plane, canvas)
