@@ -8,30 +8,28 @@ computed apart and copied.
 from __future__ import annotations
 
 from numba import types
-from numba.extending import overload
+from numba.extending import intrinsic
 
 from .access import at, fetch, get, lanes, put, put_end
-from .compiling import PART, compiled, inline
+from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import widen
 from .rows import fill, fold2
 from .vectors import combine_numbers as combine
-from .vectors import evens, odds, quotient, splat, zipped_high, zipped_low
+from .vectors import divided, evens, odds, quotient, splat, zipped_high, zipped_low
 from .watching import holds_zero, look, look_for_nan, opened, saw_minus_zero, saw_nan
 
 AHEAD = 32  # vectors that are read before those that are asked for now
 
 
-def finish(folded, over, rest, maximum):
+@intrinsic
+def finish(typingctx, folded, over, rest, maximum):
     """A folded window as its value: a maximum as it is, a sum divided."""
-    raise NotImplementedError
 
+    def codegen(context, builder, signature, args):
+        return divided(builder, folded, *args[:3]) if isinstance(maximum, types.NoneType) else args[0]
 
-@overload(finish, strict=False, jit_options=PART)
-def _finish(folded, over, rest, maximum):
-    if not isinstance(maximum, types.NoneType):
-        return lambda folded, over, rest, maximum: folded
-    return lambda folded, over, rest, maximum: quotient(folded, over, rest)
+    return folded(folded, over, rest, maximum), codegen
 
 
 @inline

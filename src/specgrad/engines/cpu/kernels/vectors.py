@@ -12,9 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import models
-from numba.extending import intrinsic, overload, register_model
-
-from .compiling import PART
+from numba.extending import intrinsic, lower_builtin, register_model, type_callable
 
 BITS = 512  # of a vector: some registers, so that a loop's own steps weigh little
 EITHER_ZERO = ("nsz",)  # of 0.0 and -0.0; x86 has no instruction that prefers one
@@ -232,18 +230,13 @@ def numbered(typingctx, vector):
 def _operation(symbol, real, integer):
     """Let vectors (of one type) take an arithmetic operator."""
 
-    @intrinsic
-    def run(typingctx, a, b):
-        def codegen(context, builder, signature, args):
-            return getattr(builder, real if isinstance(a.dtype, types.Float) else integer)(*args)
+    @type_callable(symbol)
+    def type_of(context):
+        return lambda a, b: a if isinstance(a, Vector) and a == b else None
 
-        return a(a, a), codegen
-
-    @overload(symbol, jit_options=PART)
-    def operation(a, b):
-        if isinstance(a, Vector) and a == b:
-            return lambda a, b: run(a, b)
-        return None
+    @lower_builtin(symbol, Vector, Vector)
+    def run(context, builder, signature, args):
+        return getattr(builder, real if isinstance(signature.return_type.dtype, types.Float) else integer)(*args)
 
 
 _operation(operator.add, "fadd", "add")
@@ -282,29 +275,33 @@ def greater(typingctx, a, b):
     return a(a, a), codegen
 
 
+def ahead(builder, kind, later, earlier, minds_nan):
+    """`beats` in LLVM's terms, or `exceeds`."""
+    cell = cell_of(kind)
+    if not isinstance(cell, types.Float):
+        return (builder.icmp_signed if cell.signed else builder.icmp_unsigned)(">", later, earlier)
+    greater = builder.fcmp_ordered(">", later, earlier)
+    return builder.or_(greater, builder.fcmp_unordered("uno", later, later)) if minds_nan else greater
+
+
 @intrinsic
 def beats(typingctx, later, earlier):
     """Whether a later cell takes the lead from an earlier one: if it is strictly greater, or NaN."""
-    cell = cell_of(later)
 
     def codegen(context, builder, signature, args):
-        if isinstance(cell, types.Float):
-            return builder.or_(builder.fcmp_ordered(">", *args), builder.fcmp_unordered("uno", args[0], args[0]))
-        return (builder.icmp_signed if cell.signed else builder.icmp_unsigned)(">", *args)
+        return ahead(builder, later, *args, True)
 
     return like(later, types.boolean)(later, later), codegen
 
 
-def leads(later, earlier, nans):
+@intrinsic
+def leads(typingctx, later, earlier, nans):
     """As `beats`, or where `nans` is None of cells among which there is no NaN."""
-    raise NotImplementedError
 
+    def codegen(context, builder, signature, args):
+        return ahead(builder, later, *args[:2], not isinstance(nans, types.NoneType))
 
-@overload(leads, strict=False, jit_options=PART)
-def _leads(later, earlier, nans):
-    if isinstance(nans, types.NoneType):
-        return lambda later, earlier, nans: exceeds(later, earlier)
-    return lambda later, earlier, nans: beats(later, earlier)
+    return like(later, types.boolean)(later, later, nans), codegen
 
 
 @intrinsic
@@ -328,38 +325,24 @@ def combined(builder, kind, maximum, a, b, flags=EITHER_ZERO):
     return builder.select(compare(">", b, a), b, a)
 
 
-def combine(a, b, maximum):
+@intrinsic
+def combine(typingctx, a, b, maximum):
     """a + b where `maximum` is None, else the greater."""
-    raise NotImplementedError
 
+    def codegen(context, builder, signature, args):
+        return combined(builder, a, maximum, *args[:2])
 
-@overload(combine, strict=False, jit_options=PART)
-def _combine(a, b, maximum):
-    if isinstance(maximum, types.NoneType):
-        return lambda a, b, maximum: a + b
-    return lambda a, b, maximum: greater(a, b)
+    return a(a, a, maximum), codegen
 
 
 @intrinsic
-def greater_number(typingctx, a, b):
-    """As `greater`, but what it is of a NaN is said by DROPS_NAN: so x86 takes one instruction, not three."""
+def combine_numbers(typingctx, a, b, maximum):
+    """As `combine`, of cells that somebody searches for NaN. What is the greater of a NaN is said by DROPS_NAN: so x86 takes one instruction, not three."""
 
     def codegen(context, builder, signature, args):
-        return combined(builder, a, types.boolean, *args, flags=("nsz", "nnan") if DROPS_NAN else EITHER_ZERO)
+        return combined(builder, a, maximum, *args[:2], flags=("nsz", "nnan") if DROPS_NAN else EITHER_ZERO)
 
-    return a(a, a), codegen
-
-
-def combine_numbers(a, b, maximum):
-    """As `combine`, of cells that somebody searches for NaN."""
-    raise NotImplementedError
-
-
-@overload(combine_numbers, strict=False, jit_options=PART)
-def _combine_numbers(a, b, maximum):
-    if isinstance(maximum, types.NoneType):
-        return lambda a, b, maximum: a + b
-    return lambda a, b, maximum: greater_number(a, b)
+    return a(a, a, maximum), codegen
 
 
 @intrinsic
@@ -372,6 +355,13 @@ def multiply_add(typingctx, a, b, c):
     return a(a, a, a), codegen
 
 
+def divided(builder, kind, a, over, rest):
+    """`quotient` in LLVM's terms."""
+    if not isinstance(cell_of(kind), types.Float):
+        return a
+    return call(builder, "fma", kind, [a, over, builder.fmul(a, rest)])
+
+
 @intrinsic
 def quotient(typingctx, a, over, rest):
     """a / b = a·over + a·rest, where 1/b is given in two parts (`plan.reciprocal`): far quicker than a division.
@@ -381,8 +371,6 @@ def quotient(typingctx, a, over, rest):
     """
 
     def codegen(context, builder, signature, args):
-        if not isinstance(cell_of(a), types.Float):
-            return args[0]
-        return call(builder, "fma", a, [args[0], args[1], builder.fmul(args[0], args[2])])
+        return divided(builder, a, *args)
 
     return a(a, a, a), codegen

@@ -28,25 +28,14 @@ from .vectors import (
 
 
 @intrinsic
-def nearest_to_zero(typingctx, so_far, number):
-    """min(so_far, |number|), or NaN if either is one."""
+def watch(typingctx, so_far, number, maximum):
+    """Keep an eye on maxima: min(so_far, |number|), which is 0 or NaN once one was; then the order of folding may show in it."""
+    blind = isinstance(maximum, types.NoneType) or not isinstance(cell_of(number), types.Float)
 
     def codegen(context, builder, signature, args):
-        return least(builder, number, args[0], call(builder, "fabs", number, args[1:]))
+        return args[0] if blind else least(builder, number, args[0], call(builder, "fabs", number, args[1:2]))
 
-    return number(number, number), codegen
-
-
-def watch(so_far, number, maximum):
-    """Keep an eye on maxima: what this returns is 0 or NaN once one was; then the order of folding may show in it."""
-    raise NotImplementedError
-
-
-@overload(watch, strict=False, jit_options=PART)
-def _watch(so_far, number, maximum):
-    if isinstance(maximum, types.NoneType) or not isinstance(cell_of(number), types.Float):
-        return lambda so_far, number, maximum: so_far
-    return lambda so_far, number, maximum: nearest_to_zero(so_far, number)
+    return so_far(so_far, number, maximum), codegen
 
 
 def is_watched(so_far, maximum):
@@ -94,7 +83,12 @@ def look(eye, one, other):
 def _look(eye, one, other):
     if isinstance(eye, types.NoneType):
         return lambda eye, one, other: eye
-    return lambda eye, one, other: (eye[0], lesser(eye[1], lesser_half(lesser(bits_in(one), bits_in(other)))))
+
+    def seen(eye, one, other):
+        sums, bits = eye
+        return sums, lesser(bits, lesser_half(lesser(bits_in(one), bits_in(other))))
+
+    return seen
 
 
 def look_for_nan(eye, maxima, sums):
@@ -106,9 +100,12 @@ def look_for_nan(eye, maxima, sums):
 def _look_for_nan(eye, maxima, sums):
     if isinstance(eye, types.NoneType):
         return lambda eye, maxima, sums: eye
-    if DROPS_NAN:
-        return lambda eye, maxima, sums: (eye[0] + half_sums(sums), eye[1])
-    return lambda eye, maxima, sums: (eye[0] + half_sums(maxima), eye[1])
+
+    def seen(eye, maxima, sums):
+        total, bits = eye
+        return total + half_sums(sums if DROPS_NAN else maxima), bits
+
+    return seen
 
 
 def saw_nan(eye):
@@ -120,7 +117,12 @@ def saw_nan(eye):
 def _saw_nan(eye):
     if isinstance(eye, types.NoneType):
         return lambda eye: False
-    return lambda eye: is_spotted(eye[0])
+
+    def was_nan(eye):
+        total, _ = eye
+        return is_spotted(total)
+
+    return was_nan
 
 
 def saw_minus_zero(eye):
@@ -133,7 +135,12 @@ def _saw_minus_zero(eye):
     if isinstance(eye, types.NoneType):
         return lambda eye: False
     least = np.iinfo(np.int32 if eye[1].dtype.bitwidth == 32 else np.int64).min
-    return lambda eye: least_of(eye[1]) == least
+
+    def was_least(eye):
+        _, bits = eye
+        return least_of(bits) == least
+
+    return was_least
 
 
 def spot(so_far, number):
