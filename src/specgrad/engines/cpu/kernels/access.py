@@ -10,13 +10,17 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
 from .vectors import BITS, Vector
 
 
+def field_of(context, builder, kind, array, name):
+    """What Numba keeps of an array under this name: its "data", its "shape"."""
+    return context.data_model_manager[kind].get(builder, array, name)
+
+
 def _beyond(context, builder, kind, cells, offset):
-    start = make_array(kind)(context, builder, cells).data if isinstance(kind, types.Array) else cells
+    start = field_of(context, builder, kind, cells, "data") if isinstance(kind, types.Array) else cells
     return builder.gep(start, [offset])
 
 

@@ -18,8 +18,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
+from .access import field_of
 from .compiling import compiled
 from .mailbox import ASLEEP, CODE, DONE, GATE, OPERANDS, OVER, OWNED, WAKE
 
@@ -37,7 +37,7 @@ _again = ir.FunctionType(ir.VoidType(), [_byte, _word])
 
 def _cells(context, builder, array_type, array):
     """Where the integers of an array are, by their places."""
-    start = make_array(array_type)(context, builder, array).data
+    start = field_of(context, builder, array_type, array, "data")
     return lambda place: builder.gep(start, [_word(place)])
 
 
@@ -202,7 +202,7 @@ def take(typingctx, counter):
     """The number of the next task, which no other thread is given."""
 
     def codegen(context, builder, signature, args):
-        cell = make_array(counter)(context, builder, args[0]).data
+        cell = field_of(context, builder, counter, args[0], "data")
         return builder.atomic_rmw("add", cell, ir.IntType(64)(1), "monotonic")
 
     return types.intp(counter), codegen
@@ -213,8 +213,8 @@ def part_of(typingctx, rooms, turn):
     """The scratch of one thread: a row of the rooms."""
 
     def codegen(context, builder, signature, args):
-        array = make_array(rooms)(context, builder, args[0])
-        return builder.gep(array.data, [builder.mul(args[1], builder.extract_value(array.shape, 1))])
+        start, shape = (field_of(context, builder, rooms, args[0], name) for name in ("data", "shape"))
+        return builder.gep(start, [builder.mul(args[1], builder.extract_value(shape, 1))])
 
     return types.CPointer(rooms.dtype)(rooms, types.intp), codegen
 

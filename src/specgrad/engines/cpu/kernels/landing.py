@@ -137,8 +137,9 @@ def land(gy, codes, gx, ints, terms, bases, chunks, tasks, counter, rooms, crew,
             while beside > stop - outer:
                 beside //= 2
             for chunk in range(len(chunks)):
-                first, n, edge = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 4]
-                own, target = at(bases, chunks[chunk, 3]), at(gx, outer * plane + chunks[chunk, 2])
+                told = at(chunks, 5 * chunk)
+                first, n, edge = told[0], told[1], told[4]
+                own, target = at(bases, told[3]), at(gx, outer * plane + told[2])
                 here, arriving = at(codes, outer * cells + first), at(gy, outer * cells + first)
                 fill(at(gx, outer * plane + cleared), edge - cleared, 0)
                 locate(places, here, own, n, terms)
