@@ -1,14 +1,16 @@
-"""Where Numba's version is not known to allow the shorter way, kernels compile the ordinary way and give the same bits."""
+"""Kernels compile in a shorter way, which computes what is written; where Numba's version is not known to allow it, the ordinary way, to the same bits."""
 
 import os
 import subprocess
 import sys
 
+import numba
+import numpy as np
 import pytest
 from numba.core.caching import IndexDataCacheFile
 
 from specgrad.engines.cpu.compiled import name_apart
-from specgrad.engines.cpu.kernels import compiling
+from specgrad.engines.cpu.kernels import compiling, shortened
 
 CODE = """
 import sys, numba
@@ -47,6 +49,73 @@ def test_a_version_that_was_not_tried_compiles_the_ordinary_way_to_the_same_bits
 def test_the_way_goes_by_the_version(version, shorter, monkeypatch):
     monkeypatch.setattr(compiling.numba, "version_info", version)
     assert all(("pipeline_class" in words) == shorter for words in compiling.ways())
+
+
+def fibonacci(x, n):
+    """Two variables whose values change places."""
+    a, b = 0, 1
+    for _ in range(n):
+        a, b = b, a + b
+    x[0] = a
+
+
+def last_even(x, n):
+    """A variable that is assigned where not every turn passes, and one that changes its type."""
+    found = -1
+    for i in range(n):
+        twice = i
+        if twice % 2 == 0:
+            found = i
+        while twice > 3:
+            twice -= 2
+    beyond = found if n > 20 else 0.5
+    x[0], x[1] = found, beyond
+
+
+def bounded(x, n):
+    """The lesser and the greater of numbers of two types, and of NaN in either place."""
+    x[0], x[1], x[2] = min(n, 2.5), max(n, 2.5), max(min(n, 7), 3)
+    nan = x[3] - x[3]
+    x[3], x[4], x[5], x[6] = min(nan, 1.0), min(1.0, nan), max(nan, 1.0), max(1.0, nan)
+
+
+def viewed(x, n):
+    """A part of an array, from the end and from the beginning."""
+    for i in range(len(x[2:-1])):
+        x[2:-1][i] += x[-1] * n
+
+
+@pytest.mark.parametrize("function", [fibonacci, last_even, bounded, viewed])
+def test_what_is_compiled_the_shorter_way_computes_what_is_written(function):
+    kernel = compiling.compiled(function)
+    for n in (0, 1, 5, 8, 31):
+        written = np.array([1, 2, 3, np.inf, 5, 6, 7.5])
+        computed = written.copy()
+        references = sys.getrefcount(computed)
+        with np.errstate(invalid="ignore"):
+            function(written, n)
+        kernel(computed, n)
+        assert np.array_equal(computed, written, equal_nan=True)
+        assert sys.getrefcount(computed) == references
+
+
+def theirs():
+    """What `shortened` puts something in the place of."""
+    return [getattr(owner, name) for owner, name, _ in shortened.MEANWHILE]
+
+
+def test_numba_is_itself_again_after_a_kernel_and_after_a_mistake_in_one():
+    def mistaken(x):
+        return x[0].nothing
+
+    before = theirs()
+    assert not any(found is ours for found, (_, _, ours) in zip(before, shortened.MEANWHILE, strict=True))
+    compiling.compiled(viewed)(np.ones(7), 1)
+    with pytest.raises(numba.TypingError, match=r"test_cpu_compiling\.py"):
+        compiling.compiled(mistaken)(np.ones(1))
+    assert theirs() == before
+    assert "resolve_function_type" not in vars(numba.core.registry.cpu_target.typing_context)
+    assert numba.njit(lambda n: np.arange(max(n, 2)))(3).tolist() == [0, 1, 2]
 
 
 def test_variants_that_two_processes_keep_at_once_are_not_mixed_up(tmp_path):
