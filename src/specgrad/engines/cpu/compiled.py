@@ -58,6 +58,8 @@ def kernel(name: str) -> Any:
         import numpy.ma  # noqa: F401  which Numba, at its first array, would import without a lock
         from numba.core import config
 
+        from .kernels import compiling
+
         file, _, function = name.partition(".")
         found = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), function)
         directory = cache_directory()
@@ -69,6 +71,7 @@ def kernel(name: str) -> Any:
             finally:
                 config.CACHE_DIR = before
             name_apart(found._cache._cache_file)
+            compiling.hasten(found._cache)
         return found
 
 

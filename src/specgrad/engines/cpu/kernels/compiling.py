@@ -18,10 +18,17 @@ def ways() -> tuple[dict[str, Any], dict[str, Any]]:
     major, minor = numba.version_info[:2]
     if major != 0 or minor not in TRIED:
         return {}, {}
-    from .shortened import KernelCompiler, PartCompiler, begin
+    from .shortened import KernelCompiler, PartCompiler
 
-    begin()
     return {"pipeline_class": KernelCompiler, "_nrt": False}, {"pipeline_class": PartCompiler, "_nrt": False}
+
+
+def hasten(kept: Any) -> None:
+    """Let what is kept of a kernel on disk be loaded the shorter way, too."""
+    if _kernel:
+        from .shortened import load_at_once
+
+        load_at_once(kept)
 
 
 _kernel, _part = ways()

@@ -20,12 +20,10 @@ from numba.core import cgutils, compiler, errors, ir, typed_passes, typeinfer, u
 from numba.core.base import BaseContext
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.cpu import CPUContext
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
-from numba.core.registry import cpu_target
 from numba.core.ssa import reconstruct_ssa
 from numba.core.transforms import canonicalize_cfg
 from numba.cpython.builtins import do_minmax
@@ -286,10 +284,14 @@ def meanwhile():
             setattr(owner, name, their)
 
 
-def begin():
-    """Numba's first look through its modules, at which every rule for an attribute would begin another."""
-    with global_compiler_lock, meanwhile():
-        BaseContext.refresh(cpu_target.target_context)
+def load_at_once(kept):
+    """Let a kernel that is kept on disk be loaded without Numba's look through its modules: all that they know is how to compile."""
+
+    def load(signature, target):
+        with kept._guard_against_spurious_io_errors():
+            return kept._load_overload(signature, target)
+
+    kept.load_overload = load
 
 
 @contextlib.contextmanager
@@ -308,6 +310,13 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, with fewer passes."""
 
     LIBRARY = Kernel
+
+    def __init__(self, typing, target, *others):
+        first = CPUContext.refresh is not quickly_refreshed
+        with meanwhile():
+            if first:  # at which every rule for an attribute would have Numba look for others
+                BaseContext.refresh(target)
+            super().__init__(typing, target, *others)
 
     def compile_extra(self, func):
         self.state.flags = Flags(self.state.flags)
