@@ -2,8 +2,9 @@
 
 Numba makes a library of every function, optimises it, makes machine code of it, links it into the libraries of its callers and optimises
 those. Of the small functions that kernels are made of nobody calls the machine code, and they are inlined before the kernel is optimised:
-they are linked as they are. Nor are there closures, array expressions, or literals to unroll in a kernel. And what a function gives for operands of
-some types, which Numba finds by trying every rule that was ever written for it, is found once.
+they are linked as they are. Nor are there closures, array expressions, or literals to unroll in a kernel, nor objects whose references are to be
+counted when a variable dies. And what a function gives for operands of some types, which Numba finds by trying every rule that was ever written for it,
+is found once, as are the rules themselves.
 
 This overrides what Numba does not promise to keep: `compiling` imports it for the versions it was tried with, and no other.
 """
@@ -92,8 +93,8 @@ class Part(Kernel):
 class Lowering(Lower):  # type: ignore[misc]
     """LLVM's code of a function that counts no references and is not to be debugged.
 
-    A variable that is assigned once is the value it was given, in all blocks (Numba: in its own). Others have a place on the stack, where nothing
-    is cleaned up.
+    A variable that is assigned once, and used by blocks that follow only, is the value it was given (in Numba, if its own block alone uses it). Others
+    have a place on the stack, which is not cleaned up before it is written again.
     """
 
     def _find_singly_assigned_variable(self):
