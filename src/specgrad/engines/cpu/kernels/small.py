@@ -252,14 +252,15 @@ def spread_line(target, width, line, taps, stride, before, lead):
     step = lanes(line)
     if stride == 1:
         near = at(line, before)
+        if taps == 3:
+            for start in range(0, width, step):
+                i = min(start, width - step)
+                put(target, i, get(near, i) + get(near, i + 1) + get(near, i + 2))
+            return
         for start in range(0, width, step):
             i = min(start, width - step)
             total = get(near, i)
-            if taps > 1:
-                total = total + get(near, i + 1)
-            if taps > 2:
-                total = total + get(near, i + 2)
-            put(target, i, total)
+            put(target, i, total + get(near, i + 1) if taps > 1 else total)
         return
     # an even place is read by one window or two, an odd place by one or none
     shares = at(line, lead)
