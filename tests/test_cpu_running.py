@@ -15,7 +15,7 @@ import pytest
 
 import specgrad as sg
 from specgrad import dispatch, threads
-from specgrad.engines.cpu import blas, pooling
+from specgrad.engines.cpu import blas, compiled, pooling, together
 from specgrad.engines.cpu.compiled import kernel
 
 
@@ -315,6 +315,51 @@ def test_bytes_in_foreign_order_are_numbers_too(op):
     assert np.array_equal(op(foreign), y)
     assert np.array_equal(op.vjp((foreign,), y.astype(foreign.dtype))[0], op.vjp((x,), y)[0])
     assert np.array_equal(op.jvp((foreign,), (foreign,))[1], op.jvp((x,), (x,))[1])
+
+
+def test_numba_is_asked_once_for_the_code_of_a_call(monkeypatch):
+    asked = []
+    monkeypatch.setattr(together, "kernel", lambda name: asked.append(name) or kernel(name))
+    op, x = sg.MaxPool((2, 2)), np.arange(6 * 34, dtype=np.float32).reshape(1, 6, 34)
+    for shift in range(3):
+        y, (gx,) = op(x + shift), op.vjp((x + shift,), np.full((1, 3, 17), shift, np.float32))
+        assert np.array_equal(y, x[:, 1::2, 1::2] + shift)
+        assert np.array_equal(gx[:, 1::2, 1::2], np.full_like(y, shift))
+        assert gx.sum() == 51 * shift
+    assert len(asked) == len(set(asked)) == 3
+
+
+def test_code_that_numba_keeps_elsewhere_is_asked_for_each_time():
+    run = kernel("picking.pick")
+    assert compiled.straight(run, (None,)) is run
+    assert compiled.straight(print, ()) is print
+
+
+@pytest.mark.parametrize("op", [sg.MaxPool((2, 2)), sg.AvgPool((2, 2)), sg.AvgPool((3, 3), stride=1, padding=1)])
+def test_kernels_get_arrays_of_one_kind_wherever_these_begin(op, monkeypatch):
+    """Code is chosen by the types of the first arrays; Numba has other types for those between addresses of their cells."""
+
+    def beginning(array, place):
+        memory = np.zeros(array.nbytes + 4, np.uint8)
+        found = memory[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
+        found[...] = array
+        return found
+
+    given, share = [], together.share
+    monkeypatch.setattr(together, "share", lambda run, told, *rest: given.extend(told) or share(run, told, *rest))
+    x = np.random.default_rng(1).normal(size=(2, 3, 10, 12)).astype(np.float32)
+    y, dy = op.jvp((x,), (x,))
+    (gx,) = op.vjp((x,), y)
+    for place in (0, 1):
+        own, out = beginning(x, place), beginning(np.zeros_like(y), place)
+        last = beginning(np.zeros_like(np.moveaxis(y, 1, -1)), place)
+        assert np.array_equal(op(own, out=out), y)
+        assert np.array_equal(
+            op(np.moveaxis(beginning(np.moveaxis(x, 1, -1), 0), -1, 1), out=np.moveaxis(last, -1, 1)), y
+        )
+        assert np.array_equal(op.jvp((own,), (beginning(x, place),))[1], dy)
+        assert np.array_equal(op.vjp((own,), beginning(y, place))[0], gx)
+    assert all(one.flags.aligned and one.flags.c_contiguous for one in given if isinstance(one, np.ndarray))
 
 
 def test_a_large_float_array_on_the_reference_engine_is_a_warning(monkeypatch):

@@ -10,6 +10,8 @@ import specgrad as sg
 from specgrad import memory, remembering
 from specgrad.engines.cpu.plan import plan
 
+BYTE = np.dtype(np.uint8)
+
 
 @pytest.fixture(autouse=True)
 def nothing_spare():
@@ -18,8 +20,8 @@ def nothing_spare():
 
 
 def test_large_arrays_begin_with_a_cache_line():
-    for shape, dtype in (((3, 100, 77), np.float32), ((1 << 20,), np.uint8), ((5, 7, 3001), np.float64)):
-        array = memory.empty(shape, dtype)
+    for shape, dtype in (((3, 100, 77), "f4"), ((1 << 20,), "u1"), ((5, 7, 3001), "f8")):
+        array = memory.empty(shape, np.dtype(dtype))
         assert (array.shape, array.dtype) == (shape, dtype)
         assert array.ctypes.data % memory.LINE == 0
         assert array.flags.c_contiguous
@@ -29,18 +31,18 @@ def test_large_arrays_begin_with_a_cache_line():
 
 
 def test_memory_is_used_again_only_when_the_last_view_has_gone():
-    first = memory.empty((1 << 18,), np.uint8)
+    first = memory.empty((1 << 18,), BYTE)
     place, view = first.ctypes.data, first[5:10].reshape(5)
     del first
-    second = memory.empty((1 << 18,), np.uint8)
+    second = memory.empty((1 << 18,), BYTE)
     assert not np.may_share_memory(view, second)
     del view
-    assert memory.empty((1 << 18,), np.uint8).ctypes.data == place
+    assert memory.empty((1 << 18,), BYTE).ctypes.data == place
 
 
 def test_what_is_kept_is_bounded():
-    arrays = [memory.empty((memory.KEPT // 8,), np.uint8) for _ in range(12)]
-    huge = memory.empty((memory.KEPT,), np.uint8)
+    arrays = [memory.empty((memory.KEPT // 8,), BYTE) for _ in range(12)]
+    huge = memory.empty((memory.KEPT,), BYTE)
     del arrays, huge
     assert sum(size for size, *_ in memory._spare) <= memory.KEPT
 
@@ -65,7 +67,7 @@ def test_results_that_live_share_no_memory_whatever_the_threads():
 
 def test_memory_that_is_not_there_is_one_error_and_no_other():
     with pytest.raises(MemoryError):
-        memory.empty((1 << 62,), np.uint8)
+        memory.empty((1 << 62,), BYTE)
 
 
 def test_tables_of_lines_of_many_lengths_are_not_all_kept(monkeypatch):

@@ -74,7 +74,7 @@ def load(name: str) -> Any:
 
 def choose(op: Any, operands: tuple[Any, ...]) -> Any:
     """The engine that runs this operator on these operands; the first that does not refuse, or the one that is forced."""
-    alone = forced()
+    alone = _forced.get()
     reason = "no engine is registered"
     refused: list[str] = []
     for name in ENGINES if alone is None else (alone,):
@@ -154,7 +154,7 @@ def traced(operands: tuple[Any, ...] = ()) -> bool:
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    if traced(operands) and not hasattr(op, "evaluate"):
+    if tracer is not None and traced(operands) and not hasattr(op, "evaluate"):
         return tracer.forward(op, operands, out)
     var = recorder(operands)
     if var is not None:
@@ -164,13 +164,15 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
         return var.__specgrad__(op, operands)
     if hasattr(op, "evaluate"):  # a derivative is run by whoever runs its operator
         return write(op.name, op.evaluate(operands), out)
+    if out is None:
+        return choose(op, operands).forward(op, operands, None)
     apart = None if overlaps(out, operands) else out
     value = choose(op, operands).forward(op, operands, apart)
     return value if apart is out else write(op.name, value, out)
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    if traced(operands):
+    if tracer is not None and traced(operands):
         value, places = tracer.indices(op, operands, out)
         return value, places
     if recorder(operands) is not None:
@@ -249,10 +251,11 @@ def pull_into(
 
 def push(op: Any, operands: tuple[Any, ...], memory: Memory | None, tangents: tuple[Any, ...]) -> Any:
     """The output's tangent; a tangent of None is zero, and so is a result of None."""
-    moved = tuple(t if slot.differentiable else None for slot, t in zip(op.slots, tangents, strict=False))
-    if all(t is None for t in moved):
+    moved = tuple([t if slot.differentiable else None for slot, t in zip(op.slots, tangents, strict=False)])
+    present = [t for t in moved if t is not None]
+    if not present:
         return None
-    if memory is None or recorder(moved) is not None:
+    if memory is None or recorder(present) is not None:
         return op.tangent(operands, moved)
     return memory.engine.push(op, operands, memory.kept, moved)
 
@@ -261,11 +264,13 @@ def pull(
     op: Any, operands: tuple[Any, ...], memory: Memory | None, cotangent: Any, wanted: Sequence[bool]
 ) -> tuple[Any, ...]:
     """One cotangent per operand that is wanted and differentiable; None is zero."""
-    reached = tuple(w and slot.differentiable for slot, w in zip(op.slots, wanted, strict=False))
+    reached = tuple([w and slot.differentiable for slot, w in zip(op.slots, wanted, strict=False)])
     if memory is None or is_var(cotangent):
         return tuple(op.cotangent(s, operands, cotangent) if r else None for s, r in enumerate(reached))
     if not any(reached):
         return (None,) * len(operands)
+    if all(reached):
+        return tuple(memory.engine.pull(op, operands, memory.kept, cotangent))
     return pull_into(memory, op, operands, cotangent, tuple(True if r else None for r in reached))
 
 
@@ -279,8 +284,10 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
     memory = None if recorder((*operands, cotangent)) is not None or hasattr(op, "evaluate") else recall(op, operands)
     pulled = pull(op, operands, memory, cotangent, (True,) * len(operands))
     return tuple(
-        like(operand, 0, operand.shape) if p is None and slot.differentiable else p
-        for slot, operand, p in zip(op.slots, operands, pulled, strict=False)
+        [
+            like(operand, 0, operand.shape) if p is None and slot.differentiable else p
+            for slot, operand, p in zip(op.slots, operands, pulled, strict=False)
+        ]
     )
 
 

@@ -45,11 +45,12 @@ _made: dict[Any, Any] = {}
 
 
 def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
-    """The operator, made once for arguments that are written alike: checking them costs more than a small pooling."""
-    if dispatch.traced():
+    """The operator, made once for arguments that are written alike: checking them costs more than a small pooling. Options are told by their places,
+    so all calls for one kind name them in one order."""
+    if dispatch.tracer is not None and dispatch.traced():
         return kind(*given, **options)
     try:
-        key = kind, *options, marshal.dumps((given, *options.values()), 2)  # unlike ==, it tells 2 from 2.0 and True
+        key = kind, marshal.dumps((given, *options.values()), 2)  # unlike ==, it tells 2 from 2.0 and True
     except ValueError:
         return kind(*given, **options)
     found: _T | None = _made.get(key)
@@ -68,7 +69,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _maximum(op: Maximum, x: Array, return_indices: bool, out: Array | None) -> Any:
-    if arguments.flag(op.name, "return_indices", return_indices):
+    if return_indices is not False and arguments.flag(op.name, "return_indices", return_indices):
         return dispatch.with_indices(op, (x,), out)
     return op(x, out=out)
 

@@ -21,7 +21,14 @@ LINE = 64  # bytes of a cache line
 LARGE = 1 << 16  # bytes from which it matters where an array begins, and whether its memory was used before
 KEPT = 1 << 28  # bytes of memory that is kept for the next arrays
 
-_here = threading.local()
+
+class _Here(threading.local):
+    """The reserve that this thread takes arrays from, if any."""
+
+    reserve: Reserve | None = None
+
+
+_here = _Here()
 _spare: collections.deque[tuple[int, int, Array]] = collections.deque(
     maxlen=16
 )  # sizes, addresses, and what holds them
@@ -62,9 +69,8 @@ def _taken(size: int) -> tuple[int, int, Array]:
     return size, start + -start % LINE, fresh
 
 
-def empty(shape: tuple[int, ...], dtype: Any) -> Array:
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array whose cells are anything; a large one begins with a cache line, since vectors that are written across two of them cost twice."""
-    dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or dtype.hasobject:
         return np.empty(shape, dtype)
@@ -84,13 +90,13 @@ class Reserve:
 
     def __enter__(self) -> None:
         self.taken = 0
-        self.before = getattr(_here, "reserve", None)
+        self.before = _here.reserve
         _here.reserve = self
 
     def __exit__(self, *problem: object) -> None:
         _here.reserve = self.before
 
-    def room(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """The next array, if it is what it was; else a new one in its place."""
         if self.taken == len(self.arrays):
             self.arrays.append(empty(shape, dtype))
@@ -101,7 +107,7 @@ class Reserve:
         return found
 
 
-def room(shape: tuple[int, ...], dtype: Any) -> Array:
+def room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array whose cells are anything, for use until the call ends or, where something is kept, until that is used."""
-    reserve: Reserve | None = getattr(_here, "reserve", None)
+    reserve = _here.reserve
     return empty(shape, dtype) if reserve is None else reserve.room(shape, dtype)

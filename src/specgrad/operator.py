@@ -164,12 +164,15 @@ class Operator(ABC):
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The value, in the kind of array that the operands are; written into `out` where one is given."""
-        return dispatch.forward(self, self._given(operands), out)
+        whole = len(operands) == len(self.slots) and operands[-1] is not None
+        return dispatch.forward(self, operands if whole else self._given(operands), out)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is zero."""
         given, moved = self._given(operands), one_each(self.name, "tangents", tangents)
-        if len(moved) not in (len(given), len(operands)) or any(t is not None for t in moved[len(given) :]):
+        if len(moved) != len(given) and (
+            len(moved) != len(operands) or any(t is not None for t in moved[len(given) :])
+        ):
             rule = f"{len(given)} operands need as many tangents"
             raise refusal(ShapeError, self.name, "tangents", len(moved), rule, "give one per operand, None for zero")
         for slot, operand, tangent in zip(self.slots, given, moved, strict=False):
@@ -180,10 +183,11 @@ class Operator(ABC):
     def vjp(self, operands: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """One cotangent per operand, each Σ slope·gy over the outputs that read it; None where no derivative reaches."""
         given = self._given(operands)
-        shapes = tuple(shape_of(self.name, slot.name, o) for slot, o in zip(self.slots, given, strict=False))
-        plain = all(type(operand) is np.ndarray for operand in given)
+        shapes = tuple([shape_of(self.name, slot.name, o) for slot, o in zip(self.slots, given, strict=False)])
+        plain = {*map(type, given)} == {np.ndarray}
         self._fits("cotangent", cotangent, output_shape(self, shapes) if plain else self.output_shape(*shapes))
-        return *dispatch.vjp(self, given, cotangent), *[None] * (len(operands) - len(given))
+        pulled = dispatch.vjp(self, given, cotangent)
+        return pulled if len(given) == len(operands) else (*pulled, *[None] * (len(operands) - len(given)))
 
     def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The operands, without the optional ones that are None."""
@@ -199,7 +203,8 @@ class Operator(ABC):
         return given
 
     def _fits(self, argument: str, given: Any, shape: Shape) -> None:
-        refuse_masked(self.name, argument, given)
+        if type(given) is not np.ndarray:
+            refuse_masked(self.name, argument, given)
         if shape_of(self.name, argument, given) != shape:
             raise refusal(
                 ShapeError, self.name, argument, given, f"must have shape {shape}", "reshape or broadcast it first"
@@ -241,6 +246,9 @@ class Operator(ABC):
 
 def shape_of(name: str, argument: str, operand: Any) -> Shape:
     """The shape of an array, a Var, a Dual, a number or a nested list."""
+    if type(operand) is np.ndarray:
+        own: Shape = operand.shape
+        return own
     refuse_nested(name, argument, operand)
     shape = getattr(operand, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else tuple(as_operand(name, argument, operand).shape)

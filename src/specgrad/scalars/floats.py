@@ -24,6 +24,8 @@ LACKS = {
 
 def admitted(dtype: np.dtype[Any], name: str, argument: str, array: Any) -> npt.NDArray[Any]:
     """An array among numbers of this dtype: converted to it where that loses nothing, else refused."""
+    if type(array) is np.ndarray and array.dtype == dtype:
+        return array
     if is_tensor(array):
         raise refusal(ScalarError, name, argument, array, *unlike("Tensor", dtype.name))
     given = np.asarray(array)

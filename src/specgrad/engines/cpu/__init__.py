@@ -20,41 +20,37 @@ PARTS = {Pool: pooling, Bilinear: convolution, Pointwise: network, Sum: network,
 TAKES = "; ".join(part.TAKES for part in dict.fromkeys(PARTS.values()))
 
 
-def part(op: Any) -> Any:
-    """Who runs this operator, or None."""
-    return part_of(type(op))  # type: ignore[arg-type]
-
-
 @functools.cache
-def part_of(kind: type) -> Any:
+def part(kind: Any) -> Any:
+    """Who runs operators of this kind, or None."""
     return next((part for known, part in PARTS.items() if issubclass(kind, known)), None)
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
-    found = part(op)
+    found = part(op.__class__)
     return found.refuses(op, operands) if found else f"it does not run {op.name}"
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    return part(op).forward(op, operands, out)
+    return part(op.__class__).forward(op, operands, out)
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    kept: tuple[Any, Any] = part(op).keep(op, operands, out)
+    kept: tuple[Any, Any] = part(op.__class__).keep(op, operands, out)
     return kept
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
-    return part(op).recall(op, operands)
+    return part(op.__class__).recall(op, operands)
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = part(op).indices(op, operands, out)
+    found: tuple[Any, Any] = part(op.__class__).indices(op, operands, out)
     return found
 
 
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
-    return part(op).push(op, operands, kept, tangents, out)
+    return part(op.__class__).push(op, operands, kept, tangents, out)
 
 
 def pull(
@@ -65,5 +61,5 @@ def pull(
     wanted: tuple[bool, ...] | None = None,
     out: Any = None,
 ) -> tuple[Any, ...]:
-    pulled: tuple[Any, ...] = part(op).pull(op, operands, kept, cotangent, wanted, out)
+    pulled: tuple[Any, ...] = part(op.__class__).pull(op, operands, kept, cotangent, wanted, out)
     return pulled

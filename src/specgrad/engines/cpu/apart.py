@@ -9,11 +9,11 @@ import numpy as np
 
 from ...geometry import Integers
 from ...remembering import remembered
-from .cells import Array, Seen
+from .cells import Kind
 from .passes import TILE, VECTOR
 from .plan import Plan
 from .reads import offsets
-from .together import together
+from .together import Call
 
 APART = 10  # cells for each window, from which on it is better searched by itself
 UNEVEN = 3  # the same, of windows that are not alike
@@ -59,11 +59,10 @@ def apart(made: Plan) -> Apart | None:
     return Apart((None if inner == 1 else True, ints, bases, *tables), made.tasks_of_rows, size)
 
 
-def find_apart(seen: Seen, found: Apart, y: Array, codes: Array) -> bool:
-    """The maximum of each window and the code of its winner; whether some are left to the exact search."""
-    kind = seen.kind
-    rooms = ("cells", found.size, kind.computed), ("codes", found.size, np.dtype(np.int32))
-    return together("whole.find_apart", (seen.flat, y, codes, kind.lowest, *found.told), found.tasks, *rooms)
+def find_apart(windows: Apart, found: Kind) -> Call:
+    """The kernel for the maximum of each window and the code of its winner, which says whether some are left to the exact search."""
+    rooms = ("cells", windows.size, found.computed), ("codes", windows.size, np.dtype(np.int32))
+    return Call("whole.find_apart", (found.lowest, *windows.told), windows.tasks, *rooms)
 
 
 @remembered(256)

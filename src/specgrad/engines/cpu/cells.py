@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...dispatch import check_out
 from ...memory import LINE, empty, room
+from ...remembering import remembered
 from .plan import Plan, plan
 
 Array = npt.NDArray[Any]
@@ -55,6 +56,12 @@ def kind(dtype: np.dtype[Any]) -> Kind | None:
     )
 
 
+@functools.cache
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same numbers in this machine's order of bytes."""
+    return dtype.newbyteorder("=")
+
+
 BITS = cast(Kind, kind(np.dtype(np.int16)))
 """Halves that are moved and not computed with."""
 
@@ -70,11 +77,10 @@ class Seen(NamedTuple):
 
 def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     """Make an operand ready for kernels; only bytes in foreign order or between elements are ever copied."""
-    found = kind(x.dtype)
-    assert found is not None
     if x.flags.carray and x.dtype.isnative:  # contiguous, aligned and writable, as most are
-        made = plan(op, x.shape, None, found.half, found.code, any_order)
-        return Seen(made, found, (x.view(found.stored) if found.half else x).reshape(-1), 0)
+        made, found = known(op, x.shape, x.dtype, any_order)
+        return Seen(made, found, x.view(found.stored).ravel() if found.half else x.ravel(), 0)
+    found = cast(Kind, kind(x.dtype))
     size = x.itemsize
     if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
         x = np.array(x, found.dtype, order="C")
@@ -100,12 +106,18 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     )
 
 
+@remembered(256)
+def known(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any], any_order: bool) -> tuple[Plan, Kind]:
+    """The plan of a contiguous operand, and its kind."""
+    found = cast(Kind, kind(dtype))
+    return plan(op, shape, None, found.half, found.code, any_order), found
+
+
 def foresee(
     op: Any, shape: tuple[int, ...], steps: tuple[int, ...] | None, dtype: np.dtype[Any], any_order: bool
 ) -> Seen:
     """As `see`, of an operand of which only the shape and the layout matter: strides in elements, or none if it is contiguous."""
-    found = kind(dtype)
-    assert found is not None
+    found = cast(Kind, kind(dtype))
     return Seen(plan(op, shape, steps, found.half, found.code, any_order), found, found.zero[:0], 0)
 
 
@@ -128,11 +140,12 @@ def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
 
 def canonical(made: Plan, array: Array, of_output: bool) -> Array:
     """A tangent or cotangent, flat in the order in which the plan sees its operand (copied if it lies otherwise)."""
-    if made.is_in_order and array.flags.c_contiguous:
-        return array.reshape(-1)
+    flags = array.flags
+    if made.is_in_order and flags.c_contiguous and flags.aligned:
+        return array.ravel()
     shape = made.lengths if of_output else made.given
     full = tuple(shape[made.back[p]] for p in range(len(shape)))
-    return np.ascontiguousarray(array.reshape(full).transpose(made.seen.order)).reshape(-1)
+    return np.require(array.reshape(full).transpose(made.seen.order), requirements=("C", "A")).reshape(-1)
 
 
 def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
@@ -142,24 +155,24 @@ def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:
         check_out(made.op.name, out, made.shape, found.dtype)
         if made.is_as_given and out.flags.carray and out.dtype.isnative:
             return out.view(found.stored).reshape(-1), out
-        if out.dtype.isnative:
+        if out.dtype.isnative and out.flags.aligned:
             as_seen = out.reshape(tuple(made.lengths[p] for p in made.back)).transpose(made.seen.order)
             if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
                 return as_seen.view(found.stored).reshape(-1), out
     memory = empty(made.lengths, found.dtype)
-    flat = (memory.view(found.stored) if found.half else memory).reshape(-1)
+    flat = memory.view(found.stored).ravel() if found.half else memory.ravel()
     return flat, memory if made.is_as_given else memory.transpose(made.back).reshape(made.shape)
 
 
 def room_for_input(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     """Memory for a cotangent of the operand, flat in the order of the plan, and the array that it makes up: `out` itself if it lies so."""
     made, found = seen.plan, seen.kind
-    if out is not None and out.dtype == found.dtype and out.size == math.prod(made.given):
+    if out is not None and out.dtype == found.dtype and out.size == math.prod(made.given) and out.flags.aligned:
         as_seen = out.reshape(tuple(made.given[p] for p in made.back)).transpose(made.seen.order)
         if as_seen.flags.c_contiguous and np.may_share_memory(as_seen, out):
             return as_seen.view(found.stored).reshape(-1), out
     memory = empty(made.given, found.dtype)
-    flat = (memory.view(found.stored) if found.half else memory).reshape(-1)
+    flat = memory.view(found.stored).ravel() if found.half else memory.ravel()
     return flat, memory if made.is_in_order else memory.transpose(made.back)
 
 

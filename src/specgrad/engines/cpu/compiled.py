@@ -75,6 +75,15 @@ def kernel(name: str) -> Any:
         return found
 
 
+def straight(run: Any, given: tuple[Any, ...]) -> Any:
+    """What Numba compiled of a kernel for arguments of these types, which it then need not find out again; the kernel itself, if a version of
+    Numba keeps that otherwise."""
+    try:
+        return run.overloads[tuple([run.typeof_pyval(argument) for argument in given])].entry_point
+    except (AttributeError, KeyError):
+        return run
+
+
 def name_apart(kept: Any) -> None:
     """Let no two variants of a kernel ever be kept in files of one name.
 

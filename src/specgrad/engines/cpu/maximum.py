@@ -16,11 +16,12 @@ from .apart import apart, each, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
 from .passes import VECTOR, Pass, plane_ranges
-from .picking import pick, picked, put_back
+from .picking import as_bits, pick, picked, put_back
 from .plan import Plan
-from .together import Room, together
+from .together import Call, Room
 
 UNDIVIDED = (None, None, None)
+BYTES, WORDS = np.dtype(np.uint8), np.dtype(np.int32)  # of codes
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 
 
@@ -37,51 +38,70 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
     flat, result = room_for(seen, out)
     if fold(seen.plan.passes, seen, seen.flat, flat, maximum=True):
         result[...] = find(see(op, x))[0]
-    else:
+    elif seen.plan.empty:
         blank(seen.plan, flat, 0)
     return handed_over(result, out)
 
 
 def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool | None, divides: bool = False) -> bool:
     """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0, in which the order of folding shows."""
-    made, found = seen.plan, seen.kind
-    backwards = passes is not made.passes
-    windows = None if backwards or (divides and not made.is_undivided) else picked(made)
-    if windows is not None:
-        pick(seen, windows, y)
-        return False
-    if not backwards and made.whole and not seen.origin:
-        return fold_planes(seen, x, y, None, maximum, divides)
-    alone = each(made, maximum) if not backwards and (maximum or divides) else None
-    if alone is not None:
-        ints, bases, *tables = alone
-        told = (x, y, found.lowest if maximum else found.zero, maximum, ints, bases + seen.origin, *tables)
-        return together("windows.fold_each", told, made.plane_tasks)
-    if not backwards and made.direct[bool(maximum)]:
-        fold_inside(seen, y, maximum)
-        return False
-    key = backwards, maximum, divides, seen.origin
-    if key not in made.folds:
-        made.folds[key] = steps(passes, seen, maximum, divides)
-    for step in made.folds[key]:
-        target = y if step.cells is None else room_of((step.cells,), found.computed)
-        if together(step.name, (x, target, *step.told), step.tasks, *step.rooms):
+    made = seen.plan
+    key = passes is made.passes, maximum, divides, seen.origin
+    known = made.calls.get(key)
+    if known is None:
+        known = made.calls[key] = fold_steps(passes, seen, maximum, divides)
+    return run(known, seen, x, y)
+
+
+class Step(NamedTuple):
+    """A kernel that makes of an operand and its result, and of how many cells the result is the next step's operand."""
+
+    call: Call
+    cells: int | None = None
+    bits: bool = False
+    """Whether cells are moved and not computed with."""
+
+
+def run(steps: Sequence[Step], seen: Seen, x: Array, y: Array) -> bool:
+    """Run kernels from x to y; whether one of them says so, after which none is run."""
+    for call, cells, bits in steps:
+        target = y if cells is None else room_of((cells,), seen.kind.computed)
+        if call(as_bits(x), as_bits(target)) if bits else call(x, target):
             return True
         x = target
     return False
 
 
-class Step(NamedTuple):
-    """One pass of a fold: its kernel, what that is told beside its operand and its result, and of how many cells the result is a step's operand."""
+def fold_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: bool) -> list[Step]:
+    """The kernels of a fold: one for windows that lie as few do, else those of the passes."""
+    made, found = seen.plan, seen.kind
+    backwards = passes is not made.passes
+    if backwards:
+        return pass_steps(passes, seen, maximum, divides)
+    windows = None if divides and not made.is_undivided else picked(made)
+    if windows is not None:
+        return [Step(pick(windows, seen.origin), bits=True)]
+    identity = found.lowest if maximum else found.zero
+    if made.whole and not seen.origin:
+        told: tuple[Any, ...] = (None, identity, maximum, made.whole, *one_divisor(seen, divides))
+        return [Step(Call("whole.fold_planes", told, made.plane_tasks))]
+    alone = each(made, maximum) if maximum or divides else None
+    if alone is not None:
+        ints, bases, *tables = alone
+        told = (identity, maximum, ints, bases + seen.origin, *tables)
+        return [Step(Call("windows.fold_each", told, made.plane_tasks))]
+    if made.direct[bool(maximum)]:
+        told = (identity, maximum, *one_divisor(seen, divides))
+        return [Step(inside("inner.fold_inner", made, told, seen.origin))]
+    return pass_steps(passes, seen, maximum, divides)
 
-    name: str
-    told: tuple[Any, ...]
-    tasks: Array
-    rooms: tuple[Room | None, ...]
-    cells: int | None
+
+def one_divisor(seen: Seen, divides: bool) -> tuple[Any, Any]:
+    """What all windows are divided by, where that is the same, as a reciprocal in two parts."""
+    return (seen.plan.divisors[0][0], seen.plan.divisors[1][0]) if divides else seen.kind.one
 
 
-def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: bool) -> list[Step]:
+def pass_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: bool) -> list[Step]:
     """The passes of a fold, each by the kernel for small windows if it will do."""
     made, found = seen.plan, seen.kind
     backwards, last = passes is not made.passes, len(passes) - 1
@@ -98,7 +118,8 @@ def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: boo
         if one.small is not None and narrow and (rows is None or rows.size == 1):
             over, rest = found.one if rows is None or rests is None else (rows[0], rests[0])
             told: tuple[Any, ...] = (identity, maximum, one.small, over, rest)
-            made_of.append(Step("small.fold_small", told, one.tasks, (("cells", one.scratch, found.computed),), cells))
+            room = ("cells", one.scratch, found.computed)
+            made_of.append(Step(Call("small.fold_small", told, one.tasks, room), cells))
             continue
         if one.block is not None and narrow:
             one = one.block
@@ -107,7 +128,7 @@ def steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: boo
         given_as = found.stored if turn == 0 and (divides or not backwards) else found.computed  # shares are computed
         dtypes = given_as, found.stored if turn == last else found.computed
         rooms = ("cells", one.scratch, found.computed), *block_of(one, *dtypes)
-        made_of.append(Step("fold.fold_windows", told, one.tasks, rooms, cells))
+        made_of.append(Step(Call("fold.fold_windows", told, one.tasks, *rooms), cells))
     return made_of
 
 
@@ -126,17 +147,7 @@ def cubes(seen: Seen, divisors: tuple[Any, ...], identity: Array, maximum: bool 
     lengths = np.array([n for axis in axes for n in (axis.size, axis.length)])
     told = identity, maximum, lengths, *(found.one if over is None or rest is None else (over[0], rest[0]))
     planes = passes[0].outer // axes[0].size * axes[0].length
-    return Step("cubes.fold_cubes", told, plane_ranges(planes, 2 * axes[1].size * axes[2].size), (), None)
-
-
-def fold_planes(
-    seen: Seen, x: Array, y: Array, codes: Array | None, maximum: bool | None, divides: bool = False
-) -> bool:
-    """As `fold`, where each plane is one window; its winner too, where there is room for codes."""
-    made, found = seen.plan, seen.kind
-    over, rest = (made.divisors[0][0], made.divisors[1][0]) if divides else found.one
-    told = (x, y, codes, found.lowest if maximum else found.zero, maximum, made.whole, over, rest)
-    return together("whole.fold_planes", told, made.plane_tasks)
+    return Step(Call("cubes.fold_cubes", told, plane_ranges(planes, 2 * axes[1].size * axes[2].size)))
 
 
 def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
@@ -152,22 +163,19 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
 def winners_of(seen: Seen, y: Array) -> Array:
     """The code of each winner, the maxima being written into y."""
     made = seen.plan
-    width = np.uint8 if made.codes <= 255 else np.int32
+    width = BYTES if made.codes <= 255 else WORDS
     windows = picked(made)
     if windows is not None:
-        pick(seen, windows, y)
+        pick(windows, seen.origin)(as_bits(seen.flat), as_bits(y))
         return np.zeros(y.size, width)
-    if not seen.origin:
-        alone = made.whole > 0 and made.whole == made.codes  # a padded window has codes for its padding, too
-        few = None if alone else apart(made)
-        if alone or few is not None:
-            codes = room_of((y.size,), width)
-            if not (find_apart(seen, few, y, codes) if few else fold_planes(seen, seen.flat, y, codes, True)):
-                return codes
-    if made.inside is not None:
+    key = "at once", seen.origin
+    if key not in made.calls:
+        made.calls[key] = at_once(seen)
+    call: Call | None = made.calls[key]
+    if call is not None:
         codes = room_of((y.size,), width)
-        find_inside(seen, y, codes)
-        return codes
+        if not call(seen.flat, y, codes):
+            return codes
     found = search(seen, y, width, None)
     if found is None:
         found = search(seen, y, width, True)
@@ -175,45 +183,47 @@ def winners_of(seen: Seen, y: Array) -> Array:
     return found
 
 
-def search(seen: Seen, y: Array, width: Any, nans: bool | None) -> Array | None:
+def at_once(seen: Seen) -> Call | None:
+    """The kernel that finds the winners of an operand, maxima and codes, in one pass, but for windows that it says are left to the search."""
+    made, found = seen.plan, seen.kind
+    if made.inside is not None:
+        return inside("inner.find_inner", made, (found.lowest,), seen.origin, made.seen.inner)
+    if seen.origin:
+        return None
+    if made.whole > 0 and made.whole == made.codes:  # a padded window has codes for its padding, too
+        return Call("whole.fold_planes", (found.lowest, True, made.whole, *found.one), made.plane_tasks)
+    few = apart(made)
+    return None if few is None else find_apart(few, found)
+
+
+def search(seen: Seen, y: Array, width: np.dtype[Any], nans: bool | None) -> Array | None:
     """Write maxima, pass by pass; the codes of their winners, or None if there are NaNs and nobody knew (`nans` is None)."""
     made, found = seen.plan, seen.kind
+    key = "search", nans, seen.origin
+    calls = made.calls.get(key)
+    if calls is None:
+        calls = made.calls[key] = [find_pass(seen, turn, width, nans) for turn in range(len(made.passes))]
     x, known = seen.flat, None
-    for turn, one in enumerate(made.passes):
-        target = y if turn == len(made.passes) - 1 else room_of((one.outputs,), found.computed)
-        codes = room_of((one.outputs,), width)
-        bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
-        if run_find(one, found, x, target, known, codes, bases, nans):
+    for turn, (call, takes_codes) in enumerate(calls):
+        outputs = made.passes[turn].outputs
+        target = y if turn == len(calls) - 1 else room_of((outputs,), found.computed)
+        codes = room_of((outputs,), width)
+        if call(x, target, known, codes) if takes_codes else call(x, target, codes):
             return None
         x, known = target, codes
     return known
 
 
-def find_inside(seen: Seen, y: Array, codes: Array) -> None:
-    """Winners of planes that lie side by side."""
-    walk_inside(
-        "inner.find_inner", seen.plan, (seen.flat, y, codes, seen.kind.lowest), seen.origin, seen.plan.seen.inner
-    )
-
-
-def fold_inside(seen: Seen, y: Array, maximum: bool | None) -> None:
-    """As `fold`, of planes that lie side by side, tap by tap in order."""
-    made, found = seen.plan, seen.kind
-    over, rest = found.one if maximum else (made.divisors[0][0], made.divisors[1][0])
-    identity = found.lowest if maximum else found.zero
-    walk_inside("inner.fold_inner", made, (seen.flat, y, identity, maximum, over, rest), seen.origin)
-
-
-def walk_inside(name: str, made: Plan, operands: tuple[Any, ...], origin: int | None, leaders: int = 0) -> None:
-    """Run a kernel on planes that lie side by side: the operand's from its origin on, or where there is none those of its cotangent."""
+def inside(name: str, made: Plan, told: tuple[Any, ...], origin: int | None, leaders: int = 0) -> Call:
+    """A kernel on planes that lie side by side: the operand's from its origin on, or where there is none those of its cotangent."""
     assert made.inside is not None
     given, own, tables, tasks = made.inside
     ints, bases = own if origin is None else given
     if origin:
         bases = bases + origin
     taps = [("taps", 2 * FEW, np.dtype(np.int64))] if origin is not None else []
-    room = [("codes", leaders, np.dtype(np.int32))] if leaders else []
-    together(name, (*operands, made.seen.inner, ints, bases, *tables), tasks, *taps, *room)
+    room = [("codes", leaders, WORDS)] if leaders else []
+    return Call(name, (*told, made.seen.inner, ints, bases, *tables), tasks, *taps, *room)
 
 
 def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[Room | None, ...]:
@@ -224,24 +234,26 @@ def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[
     return ("block", cells, dtype), *((f"block out {turn}", outputs, made) for turn, made in enumerate(results))
 
 
-def run_find(
-    one: Pass, found: Kind, x: Array, y: Array, known: Array | None, codes: Array, bases: Array, nans: bool | None
-) -> bool:
-    """One pass of a search for winners; `known` are the codes of the pass before, if there was one. Whether it should have been told of NaNs."""
-    first = known is None and bases is one.bases
-    if one.runs is not None and first and codes.itemsize == 1:
-        return together("small_winners.find_runs", (x, y, codes, found.lowest, nans, one.runs), one.tasks)
-    if one.small is not None and first and codes.itemsize == 1:
-        small_rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, np.dtype(np.uint8))
-        told: tuple[Any, ...] = (x, y, codes, found.lowest, nans, one.small)
-        return together("small_winners.find_small_winners", told, one.tasks, *small_rooms)
+def find_pass(seen: Seen, turn: int, width: np.dtype[Any], nans: bool | None) -> tuple[Call, bool]:
+    """The kernel of one pass of a search for winners, and whether it is given the codes of the pass before, or None. It says whether it should have been
+    told of NaNs."""
+    made, found, one = seen.plan, seen.kind, seen.plan.passes[turn]
+    last = turn == len(made.passes) - 1
+    first = turn == 0 and not seen.origin
+    if one.runs is not None and first and width == BYTES:
+        return Call("small_winners.find_runs", (found.lowest, nans, one.runs), one.tasks), False
+    if one.small is not None and first and width == BYTES:
+        told: tuple[Any, ...] = (found.lowest, nans, one.small)
+        rooms: tuple[Room, ...] = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, BYTES)
+        return Call("small_winners.find_small_winners", told, one.tasks, *rooms), False
+    bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
     if one.block is not None and first:
         one = one.block
         bases = one.bases
-    room, code_room = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, np.dtype(np.int32))
-    told = (x, y, known, codes, found.lowest, one.strided and True, one.tall, nans, one.ints, bases, *one.tables)
-    blocks = block_of(one, x.dtype, y.dtype, codes.dtype)
-    return together("winners.find_winners", told, one.tasks, room, code_room, *blocks)
+    told = (found.lowest, one.strided and True, one.tall, nans, one.ints, bases, *one.tables)
+    blocks = block_of(one, *(found.stored if end else found.computed for end in (turn == 0, last)), width)
+    rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, WORDS)
+    return Call("winners.find_winners", told, one.tasks, *rooms, *blocks), True
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:
@@ -266,8 +278,10 @@ def places(kept: Winners) -> Array:
     """The place of each first winner in its plane."""
     (made, _, _, _), codes = kept
     found = empty(made.lengths, np.dtype(np.int64))
-    ints = np.array([made.codes, made.seen.inner, bool(made.empty)])
-    together("scatter.index_winners", (codes, found.reshape(-1), ints, *made.in_plane), made.plane_tasks)
+    if "places" not in made.calls:
+        ints = np.array([made.codes, made.seen.inner, bool(made.empty)])
+        made.calls["places"] = Call("scatter.index_winners", (ints, *made.in_plane), made.plane_tasks)
+    made.calls["places"](codes, found.ravel())
     return found.transpose(made.back).reshape(made.shape)
 
 
@@ -275,9 +289,11 @@ def push(kept: Winners, dx: Array) -> Array:
     """dy: the tangent of the first winner."""
     (made, found, _, _), codes = kept
     flat, dy = room_for(kept.seen, None)
-    source = canonical(made, dx, of_output=False).view(found.stored)
-    ints = np.array([made.codes, made.seen.inner, made.plane])
-    together("scatter.gather_winners", (source, codes, flat, ints, *made.in_input), made.plane_tasks)
+    source = canonical(made, dx, of_output=False)
+    if "push" not in made.calls:
+        ints = np.array([made.codes, made.seen.inner, made.plane])
+        made.calls["push"] = Call("scatter.gather_winners", (ints, *made.in_input), made.plane_tasks)
+    made.calls["push"](source.view(found.stored) if found.half else source, codes, flat)
     return dy
 
 
@@ -286,7 +302,7 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     (made, found, _, _), codes = kept
     arriving = canonical(made, gy, of_output=True)
     if made.of_bits is None:
-        return send(kept, arriving.view(found.stored), out)
+        return send(kept, arriving.view(found.stored) if found.half else arriving, out)
     cells, of_bits = None if out is None else out.view(BITS.dtype), Seen(made.of_bits, BITS, codes, 0)
     gx = send(Winners(of_bits, codes), halves.sent(arriving, found.dtype), cells)
     return out if out is not None and gx is cells else gx.view(found.dtype)
@@ -300,31 +316,38 @@ def send(kept: Winners, arriving: Array, out: Array | None) -> Array:
     if windows is not None:
         put_back(windows, arriving, flat, found)
         return gx
+    key = "pull", get_num_threads()
+    if key not in made.calls:
+        made.calls[key] = pull_calls(made, found, get_num_threads())
+    where, calls = made.calls[key]
+    for cells in where:
+        flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[cells] = 0
+    for call in calls:
+        call(arriving, codes, flat)
+    return gx
+
+
+def pull_calls(made: Plan, found: Kind, threads: int) -> tuple[list[tuple[Any, ...]], list[Call]]:
+    """Which cells are cleared before, and the kernels that then bring cotangents to winners: each of all planes, or of those that others leave."""
     if made.are_pairs and not found.half:
         assert made.small_back is not None
         small, tasks, _ = made.small_back
-        together("apart.pull_pairs", (arriving, codes, flat, found.zero, small), tasks)
-        return gx
+        return [], [Call("apart.pull_pairs", (found.zero, small), tasks)]
     if made.run:
         width = made.axes[-1]
         ints = np.array([made.run, width.size, width.length, math.prod(made.grid[1:-2])])
-        together("apart.pull_runs", (arriving, codes, flat, found.zero, ints), made.plane_tasks)
-        return gx
+        return [], [Call("apart.pull_runs", (found.zero, ints), made.plane_tasks)]
     if made.inside is not None and made.unread is not None and made.codes <= FEW:
-        for where in made.unread:
-            flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[where] = 0
-        walk_inside("inner.pull_inner", made, (arriving, codes, flat, found.zero), None)
-        return gx
+        return made.unread, [inside("inner.pull_inner", made, (found.zero,), None)]
     ints, size = scattering(made)
     if made.is_sparse:
-        together("scatter.sow_winners", (arriving, codes, flat, ints, *made.in_input), made.plane_tasks)
-        return gx
-    lands, left = landing(made), made.plane_tasks
+        return [], [Call("scatter.sow_winners", (ints, *made.in_input), made.plane_tasks)]
+    lands, left, calls = landing(made), made.plane_tasks, []
     if lands is not None:
         room = ("places", lands.room, lands.terms.dtype)
-        tasks, left = lands.pairs if len(lands.pairs) >= get_num_threads() else lands.tasks, lands.rest
-        together("landing.land", (arriving, codes, flat, *lands[:4]), tasks, room)
+        tasks, left = lands.pairs if len(lands.pairs) >= threads else lands.tasks, lands.rest
+        calls.append(Call("landing.land", lands[:4], tasks, room))
     if len(left):
-        told = (arriving, codes, flat, found.zero, ints, *made.in_input)
-        together("scatter.scatter_winners", told, left, ("cells", size, found.computed))
-    return gx
+        told = (found.zero, ints, *made.in_input)
+        calls.append(Call("scatter.scatter_winners", told, left, ("cells", size, found.computed)))
+    return [], calls

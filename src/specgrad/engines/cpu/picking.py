@@ -9,11 +9,11 @@ import numpy as np
 
 from ...geometry import Integers, strides
 from ...remembering import remembered
-from .cells import Array, Kind, Seen
+from .cells import Array, Kind
 from .passes import BLOCK, plane_ranges
 from .plan import Plan
 from .reads import offsets, sums
-from .together import together
+from .together import Call, together
 
 
 class Picked(NamedTuple):
@@ -61,11 +61,10 @@ def picked(made: Plan) -> Picked | None:
     return Picked(told, tasks, "picking.put_back", told_back, tasks_back)
 
 
-def pick(seen: Seen, windows: Picked, y: Array) -> None:
-    """y = the cells that are windows, of an operand wherever it lies."""
+def pick(windows: Picked, origin: int) -> Call:
+    """The kernel for y = the cells that are windows, as bits, of an operand that begins with its cell `origin`."""
     ints, planes, rows = windows.told
-    told = (as_bits(seen.flat), as_bits(y), ints, planes + seen.origin if seen.origin else planes, rows)
-    together("picking.pick", told, windows.tasks)
+    return Call("picking.pick", (ints, planes + origin if origin else planes, rows), windows.tasks)
 
 
 def put_back(windows: Picked, gy: Array, gx: Array, found: Kind) -> None:

@@ -70,8 +70,8 @@ class Plan:
         return (*[TRIVIAL] * (3 - len(self.reads)), *self.reads)
 
     @cached_property
-    def folds(self) -> dict[Any, Any]:
-        """The steps of the folds over this plan, once they are known."""
+    def calls(self) -> dict[Any, Any]:
+        """The kernels that run over this plan, with what they are told, once that is known."""
         return {}
 
     @cached_property

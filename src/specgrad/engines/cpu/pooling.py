@@ -21,11 +21,11 @@ import numpy as np
 
 from ...dispatch import check_out, write
 from ...geometry import Sliding
-from ...ops.pool import Average, Maximum, SlidingWindow, SmoothMaxPool
+from ...ops.pool import Maximum, SlidingWindow, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, maximum, smooth, ties
-from .cells import Array, Seen, canonical, handed_over, is_plain_array, kind, see
+from .cells import Array, Seen, canonical, handed_over, is_plain_array, kind, native, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 
@@ -64,27 +64,23 @@ def spanned(op: Any, shape: tuple[int, ...]) -> int:
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
-    fold = fold_of(op)
+    fold = fold_of(op.__class__)
     if fold is smooth:
         return write(op.name, smooth.value(op, x, out), out)
     return fold.value(op, x, out)
 
 
-def fold_of(op: Any) -> Any:
-    """Which fold runs this operator."""
-    return fold_of_kind(type(op))  # type: ignore[arg-type]
-
-
 @functools.cache
-def fold_of_kind(kind: type) -> Any:
+def fold_of(kind: Any) -> Any:
+    """Which fold runs operators of this kind."""
     return smooth if issubclass(kind, SmoothMaxPool) else maximum if issubclass(kind, Maximum) else average
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
-    fold = fold_of(op)
+    fold = fold_of(op.__class__)
     if fold is average:
-        return forward(op, operands, out), recall(op, operands)
+        return average.keep(op, x, out)
     if fold is maximum and op.ties != "first":
         value = forward(op, operands, out)
         return value, ties.tie(op, x, value)
@@ -96,7 +92,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     (x,) = operands
-    fold = fold_of(op)
+    fold = fold_of(op.__class__)
     if fold is average:
         return see(op, x, any_order=True)
     if fold is smooth:
@@ -127,10 +123,11 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
         dx = np.zeros_like(x)
     if not is_plain_array(dx):
         return reference.push(op, operands, reference.recall(op, operands), tangents)
-    dx = admitted(x.dtype.newbyteorder("="), op.name, "tangent of x", dx)
-    if isinstance(op, SmoothMaxPool):
+    dx = admitted(native(x.dtype), op.name, "tangent of x", dx)
+    fold = fold_of(op.__class__)
+    if fold is smooth:
         return write(op.name, smooth.push(kept, dx, out), out)
-    if isinstance(op, Average):
+    if fold is average:
         return average.value(op, dx, out)
     return write(op.name, (maximum if op.ties == "first" else ties).push(kept, dx), out)
 
@@ -141,17 +138,17 @@ def pull(
     (x,) = operands
     if not is_plain_array(cotangent):
         return reference.pull(op, operands, reference.recall(op, operands), cotangent)
-    gy = admitted(x.dtype.newbyteorder("="), op.name, "cotangent", cotangent)
+    gy = admitted(native(x.dtype), op.name, "cotangent", cotangent)
     target = None if out is None else out[0]
     if target is not None:
-        check_out(op.name, target, x.shape, x.dtype.newbyteorder("="))
+        check_out(op.name, target, x.shape, native(x.dtype))
         if np.may_share_memory(target, gy):
             return (write(op.name, pull(op, operands, kept, gy)[0], target),)
-    fold = fold_of(op)
+    fold = fold_of(op.__class__)
     if fold is smooth:
         gx = smooth.pull(kept, gy, target)
     elif fold is average or op.ties == "first":
         gx = fold.pull(kept, gy, target)
     else:
         gx = ties.pull(kept, gy, target)
-    return (gx if gx is target else handed_over(gx.reshape(x.shape), target),)
+    return (gx if gx is target else handed_over(gx if gx.shape == x.shape else gx.reshape(x.shape), target),)

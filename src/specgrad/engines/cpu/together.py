@@ -19,7 +19,7 @@ import numpy as np
 from ... import threads
 from ...memory import LINE
 from .cells import KEPT, Array
-from .compiled import kernel
+from .compiled import kernel, straight
 from .kernels.mailbox import DONE, OVER, SIZE, WAKE
 
 NATIVE = sys.platform == "linux"
@@ -73,37 +73,75 @@ class Crew:
 
 _crew = Crew()
 atexit.register(lambda: _crew.dismiss())
-_at_hand = threading.local()
+
+
+class _AtHand(threading.local):
+    """The scratch of this thread, by what it is for and its type."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[tuple[str, str], Array] = {}
+
+
+_at_hand = _AtHand()
 
 
 def parts(room: Room, members: int) -> Array:
     """A row of scratch for each of so many threads, kept for the next kernel if it is not much; cells are anything."""
     purpose, size, dtype = room
-    key = purpose + dtype.char
-    found: Array | None = getattr(_at_hand, key, None)
+    key = purpose, dtype.char
+    found = _at_hand.rooms.get(key)
     if found is None or len(found) < members or found.shape[1] < size:
         size = max(size + -size % LINE, 4096)
         memory = np.empty(members * size * dtype.itemsize + LINE, np.uint8)
         start = -memory.ctypes.data % LINE
         found = memory[start : start + members * size * dtype.itemsize].view(dtype).reshape(members, size)
         if found.size <= KEPT:
-            setattr(_at_hand, key, found)
+            _at_hand.rooms[key] = found
     return found
 
 
 def together(name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None) -> bool:
     """Run a kernel on its tasks: told(…), tasks, counter, a part of each room for every thread, crew, turn. Whether it says so."""
-    run, members = kernel(name), min(threads.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
-    scratch = [None if room is None else parts(room, members) for room in rooms]
+    return share(kernel(name), told, tasks, rooms)
+
+
+def share(run: Any, told: tuple[Any, ...], tasks: Array, rooms: tuple[Room | None, ...]) -> bool:
+    """As `together`, of a kernel that is compiled."""
+    members = min(threads.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
     counter, crew = NONE_TAKEN.copy(), _crew
+    given = [*told, tasks, counter]
+    for room in rooms:
+        given.append(None if room is None else parts(room, members))
+    given.append(crew.state)
     if members > 1:
         if not NATIVE:
             turns = itertools.count()
-            return threads.share(lambda: run(*told, tasks, counter, *scratch, crew.state, next(turns)), members)
+            return threads.share(lambda: run(*given, next(turns)), members)
         if len(crew.members) < members - 1:
             crew.hire(members - 1)
         counter[1] = members - 1
-    return bool(run(*told, tasks, counter, *scratch, crew.state, 0))
+    return bool(run(*given, 0))
+
+
+class Call:
+    """A kernel with all that it is told after its first arguments, which are arrays of the same types at every call: only at the first one is Numba
+    asked what it compiled for these types."""
+
+    __slots__ = ("name", "rooms", "run", "tasks", "told")
+
+    def __init__(self, name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None) -> None:
+        self.name, self.told, self.tasks, self.rooms = name, told, tasks, rooms
+        self.run: Any = self.first
+
+    def __call__(self, *arrays: Array | None) -> bool:
+        """Run it on its tasks; whether it says so."""
+        return share(self.run, (*arrays, *self.told), self.tasks, self.rooms)
+
+    def first(self, *given: Any) -> bool:
+        run = kernel(self.name)
+        says = bool(run(*given))
+        self.run = straight(run, given)
+        return says
 
 
 def _forget() -> None:
