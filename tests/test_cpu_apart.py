@@ -77,6 +77,10 @@ EACH = [
     ),
     (sg.AvgPool, (8, 8), {}, (5, 17, 29), np.float64),
     (sg.AvgPool, (3, 11), {"stride": (4, 12), "divisor_override": 7}, (5, 17, 29), np.float64),
+    (sg.AvgPool, (4, 5, 4), {}, (5, 9, 10, 12), np.float64),  # without a gap
+    (sg.AdaptiveAvgPool, (3,), {}, (5, 4, 50), np.float32),  # lines, in bins that share cells
+    (sg.AdaptiveAvgPool, (9,), {}, (5, 4, 100), np.float64),
+    (sg.AvgPool, (70,), {"stride": 61, "padding": 9, "count_include_pad": False}, (5, 4, 300), np.float32),
 ]
 
 

@@ -20,7 +20,9 @@ UNEVEN = 3  # the same, of windows that are not alike
 SHARED = 8  # windows that a row is then read by at most
 
 READ = 0.3  # of the cells of a volume, up to which windows are better folded by themselves
-READ_SUMS = 0.6  # the same, of sums of float64
+READ_SUMS = 0.6  # the same, of sums of float64 that small windows are faster for
+READ_LINES = 1.2  # the same, of sums of vectors of a line
+LONG = 3  # vectors that windows of a line have at least which are alike; others, one
 PLANES = 4  # from which threads have enough of them
 NEAR = 1 << 13  # cells of a plane whose rows are found in the nearest cache when the next window reads on
 
@@ -72,9 +74,12 @@ def each(made: Plan, maximum: bool | None) -> tuple[Any, ...] | None:
     lies = made.seen.inner == 1 and made.seen.spatial_strides[-1] == 1 and all(r.step == 1 for r in reads)
     if rank > 3 or made.half or not lies or made.seen.planes < PLANES or 0 in made.grid:
         return None
-    if doubles and not maximum:
-        vectors = rank > 1 and reads[-1].most >= made.lanes and made.plane <= NEAR
-        share = 1.0 if vectors else READ_SUMS if rank == 3 else 0
+    vectors = reads[-1].most // made.lanes
+    if rank == 1:
+        share = READ_LINES if not maximum and vectors >= (LONG if reads[-1].taps else 1) else 0
+    elif doubles and not maximum:
+        several = vectors > 0 and made.plane <= NEAR
+        share = 1.0 if several or (rank == 3 and made.passes[0].small is None) else READ_SUMS if rank == 3 else 0
     else:
         share = READ if rank == 3 and (doubles or not maximum) else 0
     if math.prod(int(r.count.clip(0).sum()) for r in reads) > share * made.plane:
