@@ -62,6 +62,27 @@ def test_what_shows_the_order_is_left_to_the_exact_search(number, beside):
         assert value[at].tobytes() == x[won].tobytes()
 
 
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (sg.AdaptiveMaxPool((3, 4, 2)), (6, 9, 65)),
+        (sg.MaxPool((3, 4, 7), stride=(3, 4, 6), padding=1), (9, 10, 64)),
+        (sg.MaxPool((5, 5, 5), padding=(2, 2, 0), stride=(5, 5, 8), ceil_mode=True), (3, 11, 64)),
+    ],
+)
+@pytest.mark.parametrize("number", [2.0, np.nan, -0.0])
+def test_maxima_of_large_windows_of_volumes_have_the_bits_of_the_specification(op, shape, number):
+    rng = np.random.default_rng(2)
+    x = rng.integers(-4, 1, (3, *shape)).astype(np.float32)
+    x[rng.random(x.shape) < 0.02] = number
+    found = op(x)
+    assert [step.call.name for step in see(op, x, any_order=True).plan.calls[True, True, False, 0]] == [
+        "whole.find_apart"
+    ]
+    with sg.engine("reference"):
+        assert found.tobytes() == op(x).tobytes()
+
+
 EACH = [
     (sg.MaxPool, (3, 3, 3), {"stride": 5}, (5, 12, 13, 14), np.float64),
     (sg.MaxPool, (2, 3, 2), {"stride": 4, "padding": 1, "ceil_mode": True}, (5, 9, 10, 11), np.float64),

@@ -23,6 +23,8 @@ from .together import Call, Room
 UNDIVIDED = (None, None, None)
 BYTES, WORDS = np.dtype(np.uint8), np.dtype(np.int32)  # of codes
 FEW = 32  # cells of a window of which each is better written than the winner looked up
+LARGE = 64  # cells of a window of rank 3, from which on it is better folded by itself than axis by axis
+AGAIN = 1.5  # times that a row of a volume is then read, at most
 
 
 class Winners(NamedTuple):
@@ -60,13 +62,19 @@ class Step(NamedTuple):
     cells: int | None = None
     bits: bool = False
     """Whether cells are moved and not computed with."""
+    codes: np.dtype[Any] | None = None
+    """Of which type the codes of winners are, if it finds these too, for nobody."""
 
 
 def run(steps: Sequence[Step], seen: Seen, x: Array, y: Array) -> bool:
     """Run kernels from x to y; whether one of them says so, after which none is run."""
-    for call, cells, bits in steps:
+    for call, cells, bits, codes in steps:
         target = y if cells is None else room_of((cells,), seen.kind.computed)
-        if call(as_bits(x), as_bits(target)) if bits else call(x, target):
+        if bits:
+            says = call(as_bits(x), as_bits(target))
+        else:
+            says = call(x, target) if codes is None else call(x, target, room_of((target.size,), codes))
+        if says:
             return True
         x = target
     return False
@@ -90,10 +98,25 @@ def fold_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
         ints, bases, *tables = alone
         told = (identity, maximum, ints, bases + seen.origin, *tables)
         return [Step(Call("windows.fold_each", told, made.plane_tasks))]
+    few = apart(made) if maximum and not seen.origin and is_large(made) else None
+    if few is not None:  # though winners are found too
+        return [Step(find_apart(few, found), codes=code_type(made))]
     if made.direct[bool(maximum)]:
         told = (identity, maximum, *one_divisor(seen, divides))
         return [Step(inside("inner.fold_inner", made, told, seen.origin))]
     return pass_steps(passes, seen, maximum, divides)
+
+
+def is_large(made: Plan) -> bool:
+    """Whether windows are of rank 3, and have so many cells and share so few rows that all axes are better folded at once."""
+    if len(made.reads) != 3 or math.prod(reads.most for reads in made.reads) < LARGE:
+        return False
+    return math.prod(int(reads.count.clip(0).sum()) / max(reads.size, 1) for reads in made.reads[:2]) <= AGAIN
+
+
+def code_type(made: Plan) -> np.dtype[Any]:
+    """What winners are told by."""
+    return BYTES if made.codes <= 255 else WORDS
 
 
 def one_divisor(seen: Seen, divides: bool) -> tuple[Any, Any]:
@@ -163,7 +186,7 @@ def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
 def winners_of(seen: Seen, y: Array) -> Array:
     """The code of each winner, the maxima being written into y."""
     made = seen.plan
-    width = BYTES if made.codes <= 255 else WORDS
+    width = code_type(made)
     windows = picked(made)
     if windows is not None:
         pick(windows, seen.origin)(as_bits(seen.flat), as_bits(y))
