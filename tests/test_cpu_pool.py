@@ -157,7 +157,7 @@ def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dty
     """Windows of 2 or 4 cells side by side along a row, some cells left over; and bins so large that winners are lines apart, some shared."""
     random = np.random.default_rng(6)
     runs = [((k,), (3, n)) for k in (2, 4) for n in (64, 67, 200)] + [((1, 4), (2, 3, 83)), ((1, 1, 2), (2, 3, 2, 70))]
-    pairs = [((2, 2), (2, 5, 71)), ((2, 2), (3, 8, 64))]
+    pairs = [((2, 2), (2, 5, 71)), ((2, 2), (3, 8, 64)), ((2, 2), (1, 255, 601))]  # the last in tasks of 43 rows
     bins = [((3,), (2, 401)), ((2, 3), (3, 23, 38)), ((1, 2, 2), (2, 5, 12, 13))]
     bins += [((2, 3), (3, 31, 47))] if dtype is np.float32 else []  # whose winners have codes of more than a byte
     for windows, (lengths, shape) in [

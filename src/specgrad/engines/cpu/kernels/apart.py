@@ -45,6 +45,14 @@ def put_fours(target, o, a, b, c, d, kept):
     put_end(target, 4 * o + 3 * step, zipped_high(high[0], high[1]), 4 * kept)
 
 
+@inline
+def put_won(target, o, cotangent, code, first, nothing, kept):
+    """A row of windows' pairs of cells, of which the one that won, by its code, has the cotangent."""
+    even = either(equals(code, splat(first, code)), cotangent, nothing)
+    odd = either(equals(code, splat(np.uint8(first + 1), code)), cotangent, nothing)
+    put_pairs(target, o, even, odd, kept)
+
+
 @compiled
 def pull_pairs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
     """gx = each cotangent where its 2×2 window has its winner, and 0 elsewhere: windows that share no cell and leave no gap."""
@@ -54,23 +62,30 @@ def pull_pairs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
-            for row in range(tasks[t, 2], tasks[t, 3]):
+            row, stop = tasks[t, 2], tasks[t, 3]
+            while row < stop:
                 target = at(gx, (outer * height + row) * width)
                 if row // 2 >= height_out:
                     fill(target, width, zero[0])
+                    row += 1
                     continue
                 where = (outer * height_out + row // 2) * width_out
                 arriving, own = at(g, where), at(codes, where)
-                left, right = np.uint8(row % 2 * 2), np.uint8(row % 2 * 2 + 1)
+                rows = (
+                    2 if row % 2 == 0 and row + 1 < stop else 1
+                )  # both of a window's at once, unless a task has only one
+                upper = np.uint8(row % 2 * 2)
                 for start in range(0, width_out, step):
                     o = min(start, width_out - step)
                     cotangent = get(arriving, o) + nothing  # so that no -0.0 is sent
                     code = get_with(own, o, cotangent)
-                    even = either(equals(code, splat(left, code)), cotangent, nothing)
-                    odd = either(equals(code, splat(right, code)), cotangent, nothing)
-                    put_pairs(target, o, even, odd, width_out - start)
-                for i in range(2 * width_out, width):
-                    target[i] = zero[0]
+                    put_won(target, o, cotangent, code, upper, nothing, width_out - start)
+                    if rows == 2:
+                        put_won(at(target, width), o, cotangent, code, np.uint8(2), nothing, width_out - start)
+                if width % 2:
+                    target[width - 1] = zero[0]
+                    target[rows * width - 1] = zero[0]
+                row += rows
         t = take(counter)
     disband(counter, crew, turn, False)
 
