@@ -15,6 +15,7 @@ from . import halves
 from .apart import apart, each, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .landing import landing, scattering
+from .lines import along_lines
 from .passes import VECTOR, Pass, plane_ranges
 from .picking import as_bits, pick, picked, put_back
 from .plan import Plan
@@ -101,10 +102,21 @@ def fold_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
     few = apart(made) if maximum and not seen.origin and is_large(made) else None
     if few is not None:  # though winners are found too
         return [Step(find_apart(few, found), codes=code_type(made))]
+    lines = along_lines(made) if (maximum or divides) and not seen.origin else None
+    if lines is not None and (maximum or is_uniform(made)):
+        ints, tasks = lines
+        told = (identity, maximum, ints, *one_divisor(seen, divides))
+        return [Step(Call("lines.fold_lines", told, tasks))]
     if made.direct[bool(maximum)]:
         told = (identity, maximum, *one_divisor(seen, divides))
         return [Step(inside("inner.fold_inner", made, told, seen.origin))]
     return pass_steps(passes, seen, maximum, divides)
+
+
+def is_uniform(made: Plan) -> bool:
+    """Whether all windows are divided by the same."""
+    over, _, columns = made.divisors
+    return over.size == 1 and columns is None
 
 
 def is_large(made: Plan) -> bool:
