@@ -40,6 +40,16 @@ def test_maxima_have_the_bits_of_the_specification(dtype, number):
     assert found > len(WINDOWS) * 0.9
 
 
+def test_the_sign_of_a_zero_shows_at_either_end_alone():
+    op = sg.MaxPool((3,), stride=3, padding=1)
+    for ends in (slice(0, 2), slice(-2, None)):
+        x = np.full((2, 200), -1, np.float32)
+        x[1, ends] = -0.0, 0.0
+        value = op(x)
+        assert step_names(op, x) == ["lines.fold_lines"]
+        assert np.signbit(value).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_whole_numbers_are_exact(dtype):
     """Of lines, and of the rows of planes, which lie one after the other, too; a window's padding counts."""
