@@ -86,6 +86,15 @@ def test_agrees_on_large_windows(seed):
     )
 
 
+@pytest.mark.parametrize(
+    "op", [sg.MaxPool((6, 9), stride=1, padding=(2, 4)), sg.AvgPool((5, 8), stride=1, padding=2)], ids=repr
+)
+def test_rows_that_are_folded_together_may_be_longer_than_a_piece_of_them(op):
+    random = np.random.default_rng(4)
+    x, tangent = (random.integers(-9, 9, (2, 11, 701)).astype(np.float32) for _ in range(2))
+    compare(op, x, tangent, random.integers(-9, 9, op.output_shape(x.shape)).astype(np.float32))
+
+
 @pytest.mark.parametrize("kind", [kind for kind in POOLS if not issubclass(kind, Maximum)])
 def test_sums_keep_their_bounds(kind):
     dtype = np.float32

@@ -23,6 +23,7 @@ from .together import Call, Room
 
 UNDIVIDED = (None, None, None)
 BYTES, WORDS = np.dtype(np.uint8), np.dtype(np.int32)  # of codes
+STACKED = 24  # columns of planes of which rows are better folded several together than laid out cell by cell
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 LARGE = 64  # cells of a window of rank 3, from which on it is better folded by itself than axis by axis
 AGAIN = 1.5  # times that a row of a volume is then read, at most
@@ -156,7 +157,7 @@ def pass_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
             room = ("cells", one.scratch, found.computed)
             made_of.append(Step(Call("small.fold_small", told, one.tasks, room), cells))
             continue
-        if one.block is not None and narrow:
+        if one.block is not None and narrow and not (one.rows.stack and one.columns.size >= STACKED):
             one = one.block
             bases = one.bases
         told = (identity, maximum, *one.ways, bases, *one.tables, *(undivided if n is None else n for n in given))

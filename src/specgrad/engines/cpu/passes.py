@@ -20,6 +20,7 @@ VECTOR = 64  # bytes
 NARROW = 40  # columns of planes that are better laid out cell by cell
 BLOCK = 1 << 11  # cells of such a plane at most
 SHORT = 48  # columns of planes of which rows are better folded as one
+NEAR = 1 << 13  # cells that the nearest cache has room for, beside others
 TILE = 4096  # cells of a row that are worked on at once
 LEAST, MOST = 1 << 15, 1 << 18  # cells read or written by one task
 
@@ -103,12 +104,17 @@ def make_pass(
     slots = rows.extent
     lengths = (columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots)
     across = (columns.up, columns.offset, columns.taps, columns.stride, columns.dilation)
-    ints = np.array([*steps, *lengths, staged, half, *across, rows.size, codes, 0], np.int64)
-    tile = ints[-1] = max(min(columns.length, TILE // inner), 1)
+    near = (
+        columns.taps == 1 if ways[0] else columns.taps > 0
+    )  # or, in kernels for columns that are apart, straight below
+    stack = rows.stack if not staged and near and columns.stride == columns.up == 1 else 0
+    most = (NEAR // (stack + 16) if stack else TILE) // inner
+    tile = max(min(columns.length, most), 1)
+    ints = np.array([*steps, *lengths, staged, half, *across, rows.size, codes, tile, stack, rows.offset], np.int64)
     span = (tile - 1) * columns.stride + (max(columns.taps, 1) - 1) * columns.dilation + 1
     span = (span if columns.taps else columns.size) * inner
     m = tile * inner
-    fold_scratch = (slots + rows.block + 1) * max(span, m) + 4 * span + m
+    fold_scratch = (slots + rows.block + 1) * max(span, m) + 14 * (span + lanes) + m
     code_scratch = (slots + rows.block + 2) * m + 2 * span
     lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
     lies = lies and bool((outer == np.arange(len(outer)) * rows.size * columns.size).all())
@@ -123,6 +129,7 @@ def make_pass(
         steps = (columns.size * lanes, lanes, 1)
         block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, codes, ways)
         tasks = make_tasks(len(outer), rows, columns, 1, tile)
+        block.ints[20] = 0  # rows of few planes are short
         block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
     return Pass(
         rows,

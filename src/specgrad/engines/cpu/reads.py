@@ -15,6 +15,7 @@ import numpy as np
 
 from ...geometry import Axis, Integers, Shape, Sliding, readers
 from ...remembering import cached_property
+from .kernels.heights import STACK, TALLEST
 
 FEW = 7  # windows of up to so many rows are folded row by row
 
@@ -49,6 +50,12 @@ class Reads:
         """How many cells each output reads, if that is 2 or 4, side by side from the first on and no other output's; else 0."""
         apart = self.taps == self.stride and self.dilation == self.up == 1 and self.offset == 0
         return self.taps if self.taps in (2, 4) and apart and self.taps * self.length <= self.size else 0
+
+    @property
+    def stack(self) -> int:
+        """How many cells each output reads, if outputs are one cell apart and their cells too, and some outputs are better made together; else 0."""
+        apart = self.stride == self.dilation == self.up == 1
+        return self.taps if apart and STACK <= self.taps <= TALLEST else 0
 
     @property
     def most(self) -> int:

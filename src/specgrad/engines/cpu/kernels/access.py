@@ -126,6 +126,19 @@ def put(typingctx, cells, i, vector):
     return types.void(cells, types.intp, vector), codegen
 
 
+def call_shared(builder, name, args, write):
+    """Call the function of this name, one for all that call it in a kernel, which `write` writes (builder, *args) where it is first met."""
+    kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    if function.is_declaration:
+        function.linkage = "linkonce_odr"  # modules that are linked share one
+        function.attributes.add("noinline")
+        own = ir.IRBuilder(function.append_basic_block())
+        write(own, *function.args)
+        own.ret_void()
+    builder.call(function, args)
+
+
 def ask_for(builder, place):
     """Ask for the line of an LLVM pointer, which may lie beyond its array, ahead of its use."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)

@@ -2,7 +2,8 @@
 
 y[o, r, c] = fold over the rows first[r] + i*step and, in them, over the taps of column c. Rows are folded first (whole rows at a
 time), then columns inside a row that stays in the nearest cache; the input is read once and the output written once. Cost per
-cell: some three folds down, whatever the height of the window (prefixes and suffixes of blocks), and log4 of its width across.
+cell: some three to five folds down, whatever the height of the window (by `stacks`, and in windows that are too tall or apart by prefixes and suffixes of
+blocks), and log4 of its width across.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from .access import at, fetch, get, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
+from .heights import STACK
 from .rows import (
     copy,
     fill,
@@ -29,6 +31,7 @@ from .rows import (
     slide,
     transpose,
 )
+from .stacks import stack_across, stack_down
 from .vectors import combine, quotient, splat
 from .watching import holds_minus_zero, is_spotted, is_watched, watch
 
@@ -98,7 +101,7 @@ def _fold_across(
 
 
 def across_neighbours(source, spare, room, target, left, right, inner, taps, stride, dilation, first, count, strided, maximum):  # fmt: skip
-    slide(source, spare, room, target, (right - left) * inner, taps, dilation * inner, maximum)
+    slide(source, 0, 1, spare, room, target, 0, (right - left) * inner, taps, dilation * inner, maximum)
 
 
 @inline
@@ -138,7 +141,7 @@ def across_far(source, spare, room, target, left, right, inner, taps, stride, di
     outputs = right - left
     if inner == 1 and taps > 4 * stride:
         dense = at(spare, 2 * room)
-        slide(source, spare, room, dense, (outputs - 1) * stride + 1, taps, dilation, maximum)
+        slide(source, 0, 1, spare, room, dense, 0, (outputs - 1) * stride + 1, taps, dilation, maximum)
         for o in range(outputs):
             target[o] = dense[o * stride]
     elif inner > 1:
@@ -305,10 +308,14 @@ def fold_windows(
             if staged is not None:
                 suffixes = at(ring, slots * n)
             prefix = at(suffixes, block * n)
-            spread = at(prefix, n)
-            result = at(spread, room)
-            spare = at(result, (right - left) * inner)  # three rows
-            fill(spread, room, blank)
+            # rows are written from a place on that vectors are best written to
+            before, pitch = lanes(eye) + (slots + block + 1) * n + lead * inner, room + -room % lanes(eye)
+            spread = at(eye, before + -before % lanes(eye) - lead * inner)
+            blank_row = at(spread, STACK * pitch)
+            result = at(blank_row, n)
+            spare = at(result, (right - left) * inner)
+            fill(spread, STACK * pitch + n, blank)
+            stacks = told[20] > 0 and bottom - top >= STACK and n >= lanes(eye)
             down = at(spread, lead * inner) if up == 1 else spare
             size = (right - left) * inner
             alike = True  # rows that are folded from the same rows
@@ -320,12 +327,17 @@ def fold_windows(
                 highest = -1
                 fill(eye, lanes(eye), identity[1])
                 suffix_block = prefix_block = prefix_to = -1
-                for r in range(top, bottom):
+                done = top
+                while done < bottom:
+                    rows, r = 1, done
+                    if stacks:
+                        rows, r = STACK, min(done, bottom - STACK)
+                    done = r + rows
                     f, count = row_first[r], row_count[r]
                     last = f + (count - 1) * step
-                    highest = max(highest, last)
+                    highest = max(highest, row_first[done - 1] + (row_count[done - 1] - 1) * step)
                     where = ((outer * height_out + r) * width_out + left) * inner
-                    if r > top and f == row_first[r - 1] and count == row_count[r - 1] and alike:
+                    if rows == 1 and r > top and f == row_first[r - 1] and count == row_count[r - 1] and alike:
                         copy(at(target_cells, where), size, at(target_cells, where - width_out * inner))
                         continue
                     folded = place(target_cells, where, result)
@@ -335,7 +347,16 @@ def fold_windows(
                             kept = at(ring, row % slots * n)
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, kept, n)
                         staged_to = max(staged_to, last + 1)
-                    if count <= 0:
+                    if rows > 1:
+                        beside, there = (folded, width_out * inner) if straight else (down, pitch)
+                        stack_down(
+                            beside, there, n, at(source_cells, base), x_row, r - told[21], told[17], blank_row, told[20], staged, maximum
+                        )  # fmt: skip
+                        if not straight:
+                            stack_across(
+                                spread, pitch, spare, STACK * pitch, folded, width_out * inner, size, taps, dilation * inner, staged, strided, maximum
+                            )  # fmt: skip
+                    elif count <= 0:
                         fill(target, n, blank)
                     elif tall is not None and block > 0 and count > FEW:
                         here, there = f // block, last // block
@@ -370,21 +391,23 @@ def fold_windows(
                         source = row_at(source_cells, base + f * x_row, ring, f, slots, n, staged)
                     else:
                         fold_down(target, n, source_cells, base + f * x_row, step * x_row, ring, f, step, count, slots, staged, bins, strided, maximum)  # fmt: skip
-                    if up > 1:
+                    if up > 1 and rows == 1:
                         if inner == 1:
                             for i in range(n):
                                 spread[lead + i * up] = down[i]
                         else:
                             for i in range(n // inner):
                                 copy(at(spread, (lead + i * up) * inner), inner, at(down, i * inner))
-                    if not straight:
+                    if not straight and rows == 1:
                         fold_across(
-                            source, spare, room, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, strided, maximum
+                            source, spare, STACK * pitch, folded, left, right, inner, taps, stride, dilation, bin_first, bin_count, strided, maximum
                         )  # fmt: skip
-                    if divisors is not None and divisors.size > 0:
-                        which = min(r, divisors.size - 1)
-                        divide(folded, size, divisors[which], rests[which], column_divisor, left * inner)
-                    watch_row(eye, folded, size, maximum)
+                    for row in range(rows):
+                        own = at(folded, row * width_out * inner)
+                        if divisors is not None and divisors.size > 0:
+                            which = min(r + row, divisors.size - 1)
+                            divide(own, size, divisors[which], rests[which], column_divisor, left * inner)
+                        watch_row(eye, own, size, maximum)
                     settle(folded, size, half, target_cells, where)
                 if is_watched(get(eye, 0), maximum):
                     if is_spotted(get(eye, 0)):

@@ -5,12 +5,11 @@ Rows are pointers with a length. Nothing here knows geometry beyond one row.
 
 from __future__ import annotations
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .access import ask_for, at, dealt2, dealt3, dealt4, get, lanes, put, transpose4
+from .access import ask_for, at, call_shared, dealt2, dealt3, dealt4, get, lanes, put, transpose4
 from .compiling import PART, inline
 from .vectors import BITS, Vector, combine, combined, evens, odds
 
@@ -76,29 +75,22 @@ def _fold(target, rows, maximum, in_place=False, inlined=False, ahead=None):
                 write(*one(target.dtype, loop.index))
             with long:
                 last = builder.sub(count, step)
-                end = one(vector, last)  # in place, before the vector before it writes some of these cells
+                # in place, before the vector before it writes some of these cells; else when what the row was made of has left the store buffer
+                end = one(vector, last) if in_place else None
                 with cgutils.for_range_slice(builder, index(0), last, step, index) as (i, _):
                     if asks:
                         for row in fetched:
                             ask_for(builder, builder.gep(row, [builder.add(i, beyond)]))
                     write(*one(vector, i))
-                write(*end)
+                write(*(end or one(vector, last)))
 
     def codegen(context, builder, signature, args):
         args = args[: 2 + len(rows) + asks]
         if inlined:
             write_loop(context, builder, *args)
             return context.get_dummy_value()
-        kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
         name = f"specgrad.fold.{target.dtype}.{maximum}.{len(rows)}.{in_place}.{asks}"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        if function.is_declaration:
-            function.linkage = "linkonce_odr"  # modules that are linked share one
-            function.attributes.add("noinline")
-            own = ir.IRBuilder(function.append_basic_block())
-            write_loop(context, own, *function.args)
-            own.ret_void()
-        builder.call(function, args)
+        call_shared(builder, name, args, lambda own, *given: write_loop(context, own, *given))
         return context.get_dummy_value()
 
     return types.void(target, types.intp, *rows, *([] if ahead is None else [ahead]), maximum), codegen
@@ -224,63 +216,71 @@ def fold_dealt(target, n, source, stride, maximum):
 
 
 @inline
-def slide(source, spare, room, target, n, taps, shift, maximum):
-    """target[i] = fold over j < taps of source[i + j*shift], for i < n; `spare` has room for two rows of `room` cells."""
-    a, b, c, d = at(source, shift), at(source, 2 * shift), at(source, 3 * shift), at(source, 4 * shift)
-    if taps == 1:
-        copy(target, n, source)
-    elif taps == 2:
-        fold2(target, n, source, a, maximum)
-    elif taps <= 4:
-        fold3(target, n, source, a, b, maximum)
-        if taps == 4:
-            into2(target, n, c, maximum)
-    elif taps <= 7:
-        fold5(target, n, source, a, b, c, d, None, maximum)
-        if taps == 6:
-            into2(target, n, at(source, 5 * shift), maximum)
-        elif taps == 7:
-            into3(target, n, at(source, 5 * shift), at(source, 6 * shift), maximum)
-    else:
-        slide_by_fours(source, spare, room, target, n, taps, shift, maximum)
+def slide(source, pitch, rows, spare, room, target, there, n, taps, shift, maximum):
+    """target[i] = fold over j < taps of source[i + j*shift], for i < n, of some rows that lie `pitch` cells from one another, and `there` where they go; `spare`
+    has room for two times as many cells as they take up, `room`."""
+    if taps > 7:
+        slide_by_fours(source, pitch, rows, spare, room, target, there, n, taps, shift, maximum)
+        return
+    for row in range(rows):
+        cells, to = at(source, row * pitch), at(target, row * there)
+        a, b, c, d = at(cells, shift), at(cells, 2 * shift), at(cells, 3 * shift), at(cells, 4 * shift)
+        if taps == 1:
+            copy(to, n, cells)
+        elif taps == 2:
+            fold2(to, n, cells, a, maximum)
+        elif taps <= 4:
+            fold3(to, n, cells, a, b, maximum)
+            if taps == 4:
+                into2(to, n, c, maximum)
+        else:
+            fold5(to, n, cells, a, b, c, d, None, maximum)
+            if taps == 6:
+                into2(to, n, at(cells, 5 * shift), maximum)
+            elif taps == 7:
+                into3(to, n, at(cells, 5 * shift), at(cells, 6 * shift), maximum)
 
 
 @inline
-def slide_by_fours(source, spare, room, target, n, taps, shift, maximum):
+def slide_by_fours(source, pitch, rows, spare, room, target, there, n, taps, shift, maximum):
     """As `slide`, by runs of 1, 4, 16, … taps: a sum adds the runs that make up `taps`, a maximum lets the last two overlap."""
-    done, run, half = 0, 1, 0
+    done, run, half, end = 0, 1, 0, (rows - 1) * pitch + n
     current = source
     while True:
         if maximum is None:
-            digit, first = taps // run % 4, at(current, done * shift)
-            second, third = at(first, run * shift), at(first, 2 * run * shift)
-            if digit == 1 and done == 0:
-                copy(target, n, first)
-            elif digit == 1:
-                into2(target, n, first, maximum)
-            elif digit == 2 and done == 0:
-                fold2(target, n, first, second, maximum)
-            elif digit == 2:
-                into3(target, n, first, second, maximum)
-            elif digit == 3 and done == 0:
-                fold3(target, n, first, second, third, maximum)
-            elif digit == 3:
-                into4(target, n, first, second, third, maximum)
+            digit = taps // run % 4
+            for row in range(rows):
+                to, first = at(target, row * there), at(current, done * shift + row * pitch)
+                second, third = at(first, run * shift), at(first, 2 * run * shift)
+                if digit == 1 and done == 0:
+                    copy(to, n, first)
+                elif digit == 1:
+                    into2(to, n, first, maximum)
+                elif digit == 2 and done == 0:
+                    fold2(to, n, first, second, maximum)
+                elif digit == 2:
+                    into3(to, n, first, second, maximum)
+                elif digit == 3 and done == 0:
+                    fold3(to, n, first, second, third, maximum)
+                elif digit == 3:
+                    into4(to, n, first, second, third, maximum)
             done += digit * run
         if 4 * run >= taps + (maximum is None):
             break
         a, b, c = at(current, run * shift), at(current, 2 * run * shift), at(current, 3 * run * shift)
         longer = at(spare, half * room)
-        fold4(longer, n + (taps - 4 * run) * shift, current, a, b, c, maximum)
+        fold4(longer, end + (taps - 4 * run) * shift, current, a, b, c, maximum)
         current, half, run = longer, 1 - half, 4 * run
     if maximum is not None:
-        last = at(current, (taps - run) * shift)
-        if taps <= 2 * run:
-            fold2(target, n, current, last, maximum)
-        elif taps <= 3 * run:
-            fold3(target, n, current, at(current, run * shift), last, maximum)
-        else:
-            fold4(target, n, current, at(current, run * shift), at(current, 2 * run * shift), last, maximum)
+        for row in range(rows):
+            to, first = at(target, row * there), at(current, row * pitch)
+            second, last = at(first, run * shift), at(first, (taps - run) * shift)
+            if taps <= 2 * run:
+                fold2(to, n, first, last, maximum)
+            elif taps <= 3 * run:
+                fold3(to, n, first, second, last, maximum)
+            else:
+                fold4(to, n, first, second, at(first, 2 * run * shift), last, maximum)
 
 
 @inline
@@ -292,9 +292,13 @@ def transpose(source, rows, columns, target):
 @inline
 def transpose_part(source, width, rows, columns, target, height):
     """As `transpose`, of the first rows and columns of what is `width` cells wide, into what has room for `height` rows."""
-    for row in range(0, rows - 3, 4):
-        for column in range(0, columns - 3, 4):
-            transpose4(at(source, row * width + column), width, at(target, column * height + row), height)
+    # along the longer side, so that few places are read and written in turn
+    along, across, step, there, step_along, there_along = columns, rows, width, 1, 1, height
+    if rows > columns:
+        along, across, step, there, step_along, there_along = rows, columns, 1, height, width, 1
+    for a in range(0, across - 3, 4):
+        for b in range(0, along - 3, 4):
+            transpose4(at(source, a * step + b * step_along), width, at(target, a * there + b * there_along), height)
     for row in range(rows):
         start = 0 if row >= rows // 4 * 4 else columns // 4 * 4
         for column in range(start, columns):
