@@ -98,12 +98,22 @@ def clock(call: Callable[[], Any], budget: float) -> float:
 
 def bandwidth(budget: float) -> float:
     """Bytes read and written per second by a copy on all threads."""
+    return speed_of(lambda source, target: np.copyto(target, source), budget)
+
+
+def speed_of(run: Callable[[Array, Array], Any], budget: float) -> float:
+    """Bytes read and written per second by what makes an array of another, on all threads."""
     source = np.ones(1 << 24, np.float32)
     target = np.empty_like(source)
     step = source.size // 16
     pieces = [slice(a, a + step) for a in range(0, source.size, step)]
-    seconds = clock(lambda: threads.run(lambda s: np.copyto(target[s], source[s]), pieces), budget)
+    seconds = clock(lambda: threads.run(lambda s: run(source[s], target[s]), pieces), budget)
     return 2 * source.nbytes / seconds
+
+
+def exponentials(budget: float) -> float:
+    """× limit of NumPy's exponentials of an array, which smooth maxima are compared with."""
+    return bandwidth(budget) / speed_of(lambda source, target: np.exp(source, out=target), budget)
 
 
 def specgrad_calls(load: Workload, x: Array) -> dict[str, tuple[Callable[[], Any], int]]:
@@ -182,10 +192,11 @@ def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path |
         console,
     )
     with console.status("how cost scales"):
-        scale = scaling(budget / 2)
+        scale, exp = scaling(budget / 2), exponentials(budget)
+    console.print(f"one pass of np.exp: {exp:.1f} × limit; over the input of smooth k2 s2 {1.6 * exp:.1f} × its limit")
     for name, points in scale.items():
         console.print(f"{name}: " + "  ".join(f"{at}: {ratio:.2f}" for at, ratio in points))
-    facts = {"peers": [p.name for p in peers], "scaling": scale}
+    facts = {"peers": [p.name for p in peers], "scaling": scale, "exp": exp}
     write(json_file, facts, [{**asdict(c), "ratio": c.ratio} for c in found])
     write_markdown(markdown, table)
     if plot:
