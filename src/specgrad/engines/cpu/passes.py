@@ -96,9 +96,10 @@ def make_pass(
     half: int,
     codes: int = 1,
     ways: tuple[int | None, bool | None] = (None, None),
+    stacks: bool = True,
 ) -> Pass:
     """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used;
-    `ways`: whether it is `strided` and `tall`."""
+    `ways`: whether it is `strided` and `tall`; `stacks`: whether rows of windows may be folded several together."""
     _, column_step, inner_step = steps
     staged = half > 0 or (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
@@ -107,7 +108,7 @@ def make_pass(
     near = (
         columns.taps == 1 if ways[0] else columns.taps > 0
     )  # or, in kernels for columns that are apart, straight below
-    stack = rows.stack if not staged and near and columns.stride == columns.up == 1 else 0
+    stack = rows.stack if stacks and not staged and near and columns.stride == columns.up == 1 else 0
     most = (NEAR // (stack + 16) if stack else TILE) // inner
     tile = max(min(columns.length, most), 1)
     ints = np.array([*steps, *lengths, staged, half, *across, rows.size, codes, tile, stack, rows.offset], np.int64)
@@ -127,9 +128,8 @@ def make_pass(
     )
     if lies and small is None and narrow and len(outer) >= 2 * lanes:
         steps = (columns.size * lanes, lanes, 1)
-        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, codes, ways)
+        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, codes, ways, stacks=False)
         tasks = make_tasks(len(outer), rows, columns, 1, tile)
-        block.ints[20] = 0  # rows of few planes are short
         block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
     return Pass(
         rows,
