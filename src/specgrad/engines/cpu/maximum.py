@@ -202,7 +202,10 @@ def winners_of(seen: Seen, y: Array) -> Array:
     width = code_type(made)
     windows = picked(made)
     if windows is not None:
-        pick(windows, seen.origin)(as_bits(seen.flat), as_bits(y))
+        key = "pick", seen.origin
+        if key not in made.calls:
+            made.calls[key] = pick(windows, seen.origin)
+        made.calls[key](as_bits(seen.flat), as_bits(y))
         return np.zeros(y.size, width)
     key = "at once", seen.origin
     if key not in made.calls:
