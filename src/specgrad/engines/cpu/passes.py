@@ -105,9 +105,8 @@ def make_pass(
     slots = rows.extent
     lengths = (columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots)
     across = (columns.up, columns.offset, columns.taps, columns.stride, columns.dilation)
-    near = (
-        columns.taps == 1 if ways[0] else columns.taps > 0
-    )  # or, in kernels for columns that are apart, straight below
+    # in kernels for columns that are apart only rows that need no fold across
+    near = columns.taps == 1 if ways[0] else columns.taps > 0
     stack = rows.stack if stacks and not staged and near and columns.stride == columns.up == 1 else 0
     most = (NEAR // (stack + 16) if stack else TILE) // inner
     tile = max(min(columns.length, most), 1)
