@@ -164,8 +164,7 @@ class Operator(ABC):
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The value, in the kind of array that the operands are; written into `out` where one is given."""
-        whole = len(operands) == len(self.slots) and operands[-1] is not None
-        return dispatch.forward(self, operands if whole else self._given(operands), out)
+        return dispatch.forward(self, self._given(operands), out)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is zero."""

@@ -193,6 +193,7 @@ def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path |
     )
     with console.status("how cost scales"):
         scale, exp = scaling(budget / 2), exponentials(budget)
+    # a pass reads and writes 2 arrays, smooth k2 s2 reads one and writes a quarter of it
     console.print(f"one pass of np.exp: {exp:.1f} × limit; over the input of smooth k2 s2 {1.6 * exp:.1f} × its limit")
     for name, points in scale.items():
         console.print(f"{name}: " + "  ".join(f"{at}: {ratio:.2f}" for at, ratio in points))

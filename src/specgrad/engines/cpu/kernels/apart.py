@@ -71,9 +71,8 @@ def pull_pairs(g, codes, gx, zero, ints, tasks, counter, crew, turn):
                     continue
                 where = (outer * height_out + row // 2) * width_out
                 arriving, own = at(g, where), at(codes, where)
-                rows = (
-                    2 if row % 2 == 0 and row + 1 < stop else 1
-                )  # both of a window's at once, unless a task has only one
+                # both rows of a window at once, unless a task has only one
+                rows = 2 if row % 2 == 0 and row + 1 < stop else 1
                 upper = np.uint8(row % 2 * 2)
                 for start in range(0, width_out, step):
                     o = min(start, width_out - step)
