@@ -291,7 +291,7 @@ def find_pass(seen: Seen, turn: int, width: np.dtype[Any], nans: bool | None) ->
         bases = one.bases
     told = (found.lowest, one.strided and True, one.tall, nans, one.ints, bases, *one.tables)
     blocks = block_of(one, *(found.stored if end else found.computed for end in (turn == 0, last)), width)
-    rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, WORDS)
+    rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, width)
     return Call("winners.find_winners", told, one.tasks, *rooms, *blocks), True
 
 

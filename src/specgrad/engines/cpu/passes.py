@@ -14,6 +14,7 @@ import numpy as np
 
 from ...geometry import Integers, Shape, strides
 from ...remembering import cached_property
+from .kernels.heights import GROUP
 from .reads import TRIVIAL, Layout, Reads, offsets
 
 VECTOR = 64  # bytes
@@ -115,7 +116,8 @@ def make_pass(
     span = (span if columns.taps else columns.size) * inner
     m = tile * inner
     fold_scratch = (slots + rows.block + 1) * max(span, m) + 14 * (span + lanes) + m
-    code_scratch = (slots + rows.block + 2) * m + 2 * span
+    led = ring_rows(slots) * max(span, m) + (rows.block + 2) * m + 2 * GROUP * span
+    code_scratch = led + 2 * m
     lies = inner == 1 and steps[1] == 1 and (steps[0] == columns.size or rows.size == 1)
     lies = lies and bool((outer == np.arange(len(outer)) * rows.size * columns.size).all())
     small = small_numbers(rows, columns) if lies and not staged and is_small(rows, columns, lanes) else None
@@ -138,7 +140,7 @@ def make_pass(
         outer,
         ints,
         make_tasks(len(outer), rows, columns, inner, tile),
-        max(fold_scratch, (slots + rows.block + 2) * m + 3 * span)
+        max(fold_scratch, led + GROUP * span)
         + 4 * (columns.size + columns.offset + 8) * inner
         + (16 * lanes if small is None else 24 * lanes + BLOCK),
         code_scratch + 4 * lanes,
@@ -147,6 +149,11 @@ def make_pass(
         block,
         *ways,
     )
+
+
+def ring_rows(extent: int) -> int:
+    """How many rows a search for winners keeps, of which so many must be at hand, and some are staged together: a power of two, by which rows find their place."""
+    return 1 << (extent + GROUP - 2).bit_length()
 
 
 def is_small(rows: Reads, columns: Reads, lanes: int) -> bool:

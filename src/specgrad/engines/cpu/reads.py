@@ -88,7 +88,7 @@ class Reads:
     def block(self) -> int:
         """The length of blocks whose prefixes and suffixes make up all windows; 0 where windows are
         few cells, irregular, or apart."""
-        return self.most if self.stride < self.taps and self.step == 1 and self.most > FEW else 0
+        return self.most if self.stride < self.taps and self.step == 1 and self.most > 3 else 0
 
 
 SINGLE = np.zeros(1, np.int64)

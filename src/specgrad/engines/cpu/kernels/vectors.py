@@ -62,11 +62,18 @@ def splat(typingctx, number, other):
     vector = Vector(number, other.lanes)
 
     def codegen(context, builder, signature, args):
-        kind, index = context.get_value_type(vector), ir.IntType(32)
-        first = builder.insert_element(ir.Constant(kind, ir.Undefined), args[0], index(0))
-        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(index, other.lanes), [0] * other.lanes))
+        return spread(builder, args[0], context.get_value_type(vector))
 
     return vector(number, other), codegen
+
+
+def spread(builder, number, kind):
+    """`splat` in LLVM's terms: a number as one, or in every cell, of this LLVM type."""
+    if not isinstance(kind, ir.VectorType):
+        return number
+    index = ir.IntType(32)
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, index(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(index, kind.count), [0] * kind.count))
 
 
 def _shuffled(places):
@@ -263,6 +270,17 @@ def narrow(typingctx, number):
         return builder.trunc(args[0], context.get_value_type(types.uint8))
 
     return types.uint8(number), codegen
+
+
+@intrinsic
+def cut(typingctx, number, cells):
+    """An integer in the type of these cells: its lowest bits."""
+
+    def codegen(context, builder, signature, args):
+        kind = context.get_value_type(cells.dtype)
+        return args[0] if args[0].type == kind else builder.trunc(args[0], kind)
+
+    return cells.dtype(number, cells), codegen
 
 
 @intrinsic

@@ -8,75 +8,112 @@ to a quarter of the time: it is done only if a kernel is told that there are som
 
 from __future__ import annotations
 
-import numpy as np
 from numba import types
-from numba.extending import overload
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
-from .access import at, get, get_with, held_at, lanes, put
+from .access import at, call_shared, get, get_with, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
-from .rows import copy, fill, lay_out, transpose
-from .vectors import either, leads, plus, splat
+from .heights import GROUP
+from .rows import fill, lay_out, transpose
+from .vectors import BITS, Vector, ahead, cut, either, leads, like, plus, splat, spread
 from .watching import holds_nan
 
-FEW = 7
+RUN = 4  # taps that are folded at once, of windows of more
+FEW = 3  # rows that are
+APART = 7  # the widest stride at which cells are laid out by the rest of their place
+
+
+def _led(builder, kind, minds_nan, earlier, later):
+    """The leader and its code, of two LLVM pairs of cells and codes."""
+    wins = ahead(builder, kind, later[0], earlier[0], minds_nan)
+    return tuple(builder.select(wins, b, a) for a, b in zip(earlier, later, strict=True))
+
+
+@intrinsic
+def lead(typingctx, value, code, n, a, a_code, a_shift, b, b_code, b_shift, nans):
+    """value, code = the leaders of n earlier cells a, which they may be themselves, and later cells b, each with its code and a shift."""
+    vector, size = Vector(value.dtype, BITS // value.dtype.bitwidth), value.dtype.bitwidth // 8
+    minds_nan = not isinstance(nans, types.NoneType)
+
+    def write(context, builder, value_at, code_at, count, a_at, a_code_at, a_shift, b_at, b_code_at, b_shift):
+        def one(kind, i):
+            kinds = context.get_value_type(kind), context.get_value_type(like(kind, code.dtype))
+
+            def place(row, turn):
+                return builder.bitcast(builder.gep(row, [i]), kinds[turn].as_pointer())
+
+            def leader(cells, codes, shift):
+                found = [builder.load(place(cells, 0)), builder.load(place(codes, 1))]
+                found[0].align, found[1].align = size, 1
+                return found[0], builder.add(found[1], spread(builder, shift, kinds[1]))
+
+            led = _led(
+                builder, kind, minds_nan, leader(a_at, a_code_at, a_shift), leader(b_at, b_code_at, b_shift)
+            )
+            builder.store(led[0], place(value_at, 0)).align = size
+            builder.store(led[1], place(code_at, 1)).align = 1
+
+        index, step = count.type, count.type(vector.lanes)
+        with builder.if_else(builder.icmp_signed("<", count, step)) as (short, long):
+            with short, cgutils.for_range(builder, count) as loop:
+                one(value.dtype, loop.index)
+            with long:
+                last = builder.sub(count, step)
+                with cgutils.for_range_slice(builder, index(0), last, step, index) as (i, _):
+                    one(vector, i)
+                one(vector, last)
+
+    def codegen(context, builder, signature, args):
+        name = f"specgrad.lead.{value.dtype}.{code.dtype}.{minds_nan}"
+        call_shared(builder, name, args[:-1], lambda own, *given: write(context, own, *given))
+        return context.get_dummy_value()
+
+    shift = code.dtype
+    return types.void(value, code, types.intp, a, a_code, shift, b, b_code, shift, nans), codegen
 
 
 @inline
-def lead(value, code, n, a, a_code, b, b_code, shift, nans):
-    """value, code = the leaders of earlier cells a, which they may be themselves, and later cells b, whose codes count from `shift`."""
+def lead_rows(value, codes, n, ring, ring_code, slot, apart, end, rows, shift, more, nans):
+    """value, codes = the leaders of so many rows of a ring that ends there, `apart` cells from one another, and their codes: the first row's have a shift, each
+    further row's as much `more`."""
     step = lanes(value)
     if n < step:
         for i in range(n):
-            wins = leads(b[i], a[i], nans)
-            value[i] = either(wins, b[i], a[i])
-            code[i] = either(wins, plus(b_code[i], shift), a_code[i])
-        return
-    for start in range(0, n, step):
-        i = min(start, n - step)
-        best, later = get(a, i), get(b, i)
-        wins = leads(later, best, nans)
-        led = plus(get_with(b_code, i, best), splat(shift, best))
-        put(value, i, either(wins, later, best))
-        put(code, i, either(wins, led, get_with(a_code, i, best)))
-
-
-@inline
-def lead_rows(value, codes, n, ring, ring_code, slot, apart, end, rows, shift, nans):
-    """value, codes = the leaders of so many rows of a ring that ends there, `apart` cells from one another, and their codes and the shift."""
-    step = lanes(value)
-    if n < step:
-        for i in range(n):
-            here = slot + i
-            best, led = ring[here], ring_code[here]
+            here, own = slot + i, shift
+            best, led = ring[here], plus(ring_code[here], own)
             for _ in range(1, rows):
                 here += apart if here + apart < end else apart - end
+                own = plus(own, more)
                 wins = leads(ring[here], best, nans)
-                best, led = either(wins, ring[here], best), either(wins, ring_code[here], led)
-            value[i], codes[i] = best, plus(led, shift)
+                best, led = either(wins, ring[here], best), either(wins, plus(ring_code[here], own), led)
+            value[i], codes[i] = best, led
         return
     for start in range(0, n, step):
         i = min(start, n - step)
-        here = slot
+        here, own = slot, shift
         best = get(ring, here + i)
-        led = get_with(ring_code, here + i, best)
+        led = plus(get_with(ring_code, here + i, best), splat(own, best))
         for _ in range(1, rows):
             here += apart if here + apart < end else apart - end
+            own = plus(own, more)
             later = get(ring, here + i)
             wins = leads(later, best, nans)
-            best, led = either(wins, later, best), either(wins, get_with(ring_code, here + i, best), led)
+            led = either(wins, plus(get_with(ring_code, here + i, best), splat(own, best)), led)
+            best = either(wins, later, best)
         put(value, i, best)
-        put(codes, i, plus(led, splat(shift, best)))
+        put(codes, i, led)
 
 
 @inline
-def lead_taps(value, code, n, cells, apart, taps, least, nans):
-    """value, code = the leaders of `taps` rows that lie `apart` cells from one another; codes count from `least`."""
-    step, one = lanes(value), np.int32(1)
+def lead_taps(value, code, n, cells, apart, taps, nans):
+    """value, code = the leaders of `taps` rows that lie `apart` cells from one another, and which of these they are."""
+    step, none, one = lanes(value), cut(0, code), cut(1, code)
     if n < step:
         for i in range(n):
-            best, led, tap = cells[i], least, least
+            best, led, tap = cells[i], none, none
             for j in range(1, taps):
                 tap = plus(tap, one)
                 wins = leads(cells[i + j * apart], best, nans)
@@ -86,8 +123,7 @@ def lead_taps(value, code, n, cells, apart, taps, least, nans):
     for start in range(0, n, step):
         i = min(start, n - step)
         best = get(cells, i)
-        led = splat(least, best)
-        tap = least
+        led, tap = splat(none, best), none
         for j in range(1, taps):
             tap = plus(tap, one)
             later = get(cells, i + j * apart)
@@ -98,20 +134,17 @@ def lead_taps(value, code, n, cells, apart, taps, least, nans):
 
 
 @inline
-def across_neighbours(source, value, code, outputs, inner, taps, dilation, least, spare, spare_code, room, nans):
-    """value, code = the leader of source[o + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
-
-    Spares have room for two rows of `room` cells.
-    """
-    n, shift, run, half = outputs * inner, dilation * inner, taps, 1
-    while run > FEW:
+def across_neighbours(source, value, code, n, taps, shift, spare, spare_code, room, nans):
+    """value, code = the leader of source[i + j*shift], j < taps, and j, for i < n. Spares have room for two rows of `room` cells."""
+    run, half = taps, 1
+    while run > RUN:
         run = (run + 1) // 2
     if run == taps:
-        lead_taps(value, code, n, source, shift, taps, least, nans)
+        lead_taps(value, code, n, source, shift, taps, nans)
         return
     # runs of a few taps, then of twice as many, and again, the last two overlapping
     now, now_code = spare, spare_code
-    lead_taps(now, now_code, n + (taps - run) * shift, source, shift, run, least, nans)
+    lead_taps(now, now_code, n + (taps - run) * shift, source, shift, run, nans)
     while run < taps:
         more = min(run, taps - run)
         last = 2 * run >= taps
@@ -119,26 +152,28 @@ def across_neighbours(source, value, code, outputs, inner, taps, dilation, least
         next_code = code if last else at(spare_code, half * room)
         length = n if last else n + (taps - 2 * run) * shift
         later, later_code = at(now, more * shift), at(now_code, more * shift)
-        lead(next_value, next_code, length, now, now_code, later, later_code, np.int32(more), nans)
+        none = cut(0, code)
+        lead(next_value, next_code, length, now, now_code, none, later, later_code, cut(more, code), nans)
         now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
 
 
 @inline
-def across_strided(source, value, code, outputs, inner, taps, stride, dilation, least, spare, nans):
-    """value, code = the leader of source[o*stride + j*dilation], j < taps, and least + j, for runs of `inner` cells each.
+def across_strided(source, value, code, outputs, inner, taps, stride, dilation, spare, nans):
+    """value, code = the leader of source[o*stride + j*dilation], j < taps, and j, for runs of `inner` cells each.
 
     The spare has room for two rows of cells.
     """
-    if inner == 1 and stride <= FEW and outputs >= lanes(value):
+    none, one = cut(0, code), cut(1, code)
+    if inner == 1 and stride <= APART and outputs >= lanes(value):
         # cells are laid out by the rest of their place divided by the stride, where those of one tap are neighbours
         step, line = lanes(value), outputs + (taps - 1) * dilation // stride + 1
         lay_out(spare, line, 0, source, (outputs - 1) * stride + (taps - 1) * dilation + 1, stride)
         for start in range(0, outputs, step):
             i = min(start, outputs - step)
             best = get(spare, i)
-            led, tap, place_of, rest = splat(least, best), least, i, 0
+            led, tap, place_of, rest = splat(none, best), none, i, 0
             for _ in range(1, taps):
-                tap = plus(tap, np.int32(1))
+                tap = plus(tap, one)
                 rest += dilation
                 while rest >= stride:
                     rest -= stride
@@ -150,92 +185,102 @@ def across_strided(source, value, code, outputs, inner, taps, stride, dilation, 
             put(code, i, led)
     elif inner == 1:
         for o in range(outputs):
-            best, won = source[o * stride], least
+            best, won, tap = source[o * stride], none, none
             for j in range(1, taps):
+                tap = plus(tap, one)
                 b = source[o * stride + j * dilation]
                 wins = leads(b, best, nans)
-                best, won = either(wins, b, best), either(wins, plus(least, np.int32(j)), won)
+                best, won = either(wins, b, best), either(wins, tap, won)
             value[o], code[o] = best, won
     else:
         for o in range(outputs):
-            lead_taps(
-                at(value, o * inner), at(code, o * inner), inner, at(source, o * stride * inner), dilation * inner, taps, least, nans
-            )  # fmt: skip
+            near, to = at(source, o * stride * inner), o * inner
+            lead_taps(at(value, to), at(code, to), inner, near, dilation * inner, taps, nans)
 
 
-def lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
-    """value, code = the leaders of a row: as the pass before left them, of the bins, or of uniform columns."""
+def lead_across(cells, value, code, rows, room, left, right, inner, taps, stride, dilation, spare, spare_code, first, count, strided, nans):  # fmt: skip
+    """value, code = the leaders of some rows, `room` cells from one another, and which of a window's taps they are: of bins, of columns that are neighbours, or of
+    others. The latter and bins are told of one row."""
     raise NotImplementedError
 
 
 @overload(lead_across, strict=False, jit_options=PART)
-def _lead_across(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
-    if not isinstance(known, types.NoneType):
-        return lead_known
-    return lead_uniform if isinstance(first, types.NoneType) else lead_bins
+def _lead_across(cells, value, code, rows, room, left, right, inner, taps, stride, dilation, spare, spare_code, first, count, strided, nans):  # fmt: skip
+    if not isinstance(first, types.NoneType):
+        return lead_bins
+    return lead_near if isinstance(strided, types.NoneType) else lead_apart
 
 
-def lead_known(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
-    n, own = (right - left) * inner, at(known, where)
-    copy(value, n, cells)
-    for i in range(n):
-        code[i] = plus(np.int32(own[i]), least)
-
-
-def lead_bins(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
+def lead_bins(cells, value, code, rows, room, left, right, inner, taps, stride, dilation, spare, spare_code, first, count, strided, nans):  # fmt: skip
     for o in range(left, right):
         near, to = at(cells, (first[o] - first[left]) * inner), (o - left) * inner
-        lead_taps(at(value, to), at(code, to), inner, near, inner, count[o], least, nans)
+        lead_taps(at(value, to), at(code, to), inner, near, inner, count[o], nans)
 
 
-def lead_uniform(cells, value, code, left, right, inner, taps, stride, dilation, offset, least, spare, spare_code, room, first, count, known, where, strided, nans):  # fmt: skip
-    if strided is None:
-        across_neighbours(cells, value, code, right - left, inner, taps, dilation, least, spare, spare_code, room, nans)
-    else:
-        across_strided(cells, value, code, right - left, inner, taps, stride, dilation, least, spare, nans)
-    for o in range(left, right):  # padding led where all real cells are as low as it
-        skipped = -((o * stride - offset) // dilation)
-        if skipped <= 0:
-            break
-        for i in range((o - left) * inner, (o - left + 1) * inner):
-            code[i] = max(code[i], plus(least, np.int32(skipped)))
+def lead_near(cells, value, code, rows, room, left, right, inner, taps, stride, dilation, spare, spare_code, first, count, strided, nans):  # fmt: skip
+    n = (rows - 1) * room + (right - left) * inner
+    across_neighbours(cells, value, code, n, taps, dilation * inner, spare, spare_code, GROUP * room, nans)
+
+
+def lead_apart(cells, value, code, rows, room, left, right, inner, taps, stride, dilation, spare, spare_code, first, count, strided, nans):  # fmt: skip
+    across_strided(cells, value, code, right - left, inner, taps, stride, dilation, spare, nans)
 
 
 @inline
-def lead_tall(value, code, m, first, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix, prefix_code, suffix_block, prefix_block, prefix_to, nans):  # fmt: skip
-    """value, code = the leaders of all rows of a ring from first to last, by the leaders of ends and of beginnings of blocks. Which block's ends are known, which
-    block's beginning, and up to which row, is given and returned."""
-    zero = np.int32(0)
-    here, there = first // block, last // block
-    whole = first == here * block
-    if not whole and suffix_block != here:
-        row = min((here + 1) * block, last + 1) - 1
-        place, slot = (row - here * block) * m, row % slots * m
-        copy(at(suffixes, place), m, at(ring, slot))
-        copy(at(suffix_codes, place), m, at(ring_code, slot))
-        for earlier in range(row - 1, first - 1, -1):
-            place, slot = (earlier - here * block) * m, earlier % slots * m
+def count_padding(least, n, inner, stride, dilation, before):
+    """least = how many taps of each window of a row are padding in front of it, of a row of n cells of which the first has so many columns `before` it, where
+    that is not 0; returns how many cells these are."""
+    o = 0
+    while o * stride < before and o * inner < n:
+        fill(at(least, o * inner), inner, cut((before - o * stride + dilation - 1) // dilation, least))
+        o += 1
+    return o * inner
+
+
+@inline
+def lead_tall(value, code, m, first, last, block, pitch, mask, ring, ring_code, width, shift, suffixes, suffix_codes, prefix, prefix_code, start, top, end, nans):  # fmt: skip
+    """value, code = the leaders of all rows of a ring from first to last, by the leaders of ends and of beginnings of blocks, and their codes, each row's with so
+    many times `width` as its number, and a shift. Where the block of the first row begins of which ends are known, which row is its last, and up to which row the beginning
+    of the next is known, is given and returned."""
+    none = cut(0, code)
+    while start + block <= first:
+        start, top = start + block, -1
+    within = last < start + block
+    whole, next_start = first == start, start if within else start + block
+    if not whole and top < 0:
+        top = last if within else start + block - 1
+        slot = (top & mask) * pitch
+        later, later_code, more = at(ring, slot), at(ring_code, slot), cut(top * width, code)
+        for row in range(top - 1, first - 1, -1):
+            slot, place = (row & mask) * pitch, (row - start) * m
             part, part_code = at(suffixes, place), at(suffix_codes, place)
-            lead(part, part_code, m, at(ring, slot), at(ring_code, slot), at(part, m), at(part_code, m), zero, nans)
-        suffix_block = here
-    if whole or here != there:
-        if prefix_block != there:
-            prefix_block, prefix_to = there, there * block
-            slot = prefix_to % slots * m
-            copy(prefix, m, at(ring, slot))
-            copy(prefix_code, m, at(ring_code, slot))
-        while prefix_to < last:
-            prefix_to += 1
-            slot = prefix_to % slots * m
-            lead(prefix, prefix_code, m, prefix, prefix_code, at(ring, slot), at(ring_code, slot), zero, nans)
-    place = (first - here * block) * m
-    suffix, suffix_code = at(suffixes, place), at(suffix_codes, place)
-    if here != there:
-        lead(value, code, m, suffix, suffix_code, prefix, prefix_code, zero, nans)
-    else:
-        copy(value, m, prefix if whole else suffix)
-        copy(code, m, prefix_code if whole else suffix_code)
-    return suffix_block, prefix_block, prefix_to
+            own = cut(row * width, code)
+            lead(part, part_code, m, at(ring, slot), at(ring_code, slot), own, later, later_code, more, nans)
+            later, later_code, more = part, part_code, none
+    if whole or not within:
+        end = max(end, next_start)
+        while end < last:
+            begins, slot = end == next_start, (end & mask) * pitch
+            more = cut(end * width, code) if begins else none
+            earlier, earlier_code = (at(ring, slot), at(ring_code, slot)) if begins else (prefix, prefix_code)
+            end += 1
+            slot, own = (end & mask) * pitch, cut(end * width, code)
+            lead(prefix, prefix_code, m, earlier, earlier_code, more, at(ring, slot), at(ring_code, slot), own, nans)
+    slot = (first & mask) * pitch
+    a, a_code, a_shift = at(ring, slot), at(ring_code, slot), plus(cut(first * width, code), shift)
+    if not whole and first < top:
+        place = (first - start) * m
+        a, a_code, a_shift = at(suffixes, place), at(suffix_codes, place), shift
+    slot = (last & mask) * pitch
+    b, b_code, b_shift = at(ring, slot), at(ring_code, slot), plus(cut(last * width, code), shift)
+    if last > next_start:
+        b, b_code, b_shift = prefix, prefix_code, shift
+    if whole:
+        a, a_code, a_shift = b, b_code, b_shift
+    elif within:
+        b, b_code, b_shift = a, a_code, a_shift
+    lead(value, code, m, a, a_code, a_shift, b, b_code, b_shift, nans)
+    return start, top, end
 
 
 @compiled
@@ -271,7 +316,7 @@ def find_winners(
     told = at(ints, 0)
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
     inner, height_out, width_out = told[4], told[5], told[6]
-    step, block, slots, half = told[7], told[8], told[9], told[11]
+    step, block, extent, half = told[7], told[8], told[9], told[11]
     offset, taps, stride, dilation, height, code_width = told[13], told[14], told[15], told[16], told[17], told[18]
     row_low, row_first = at(row_table, 0), at(row_table, height_out)
     row_count, row_start = at(row_table, 2 * height_out), at(row_table, 3 * height_out)
@@ -305,55 +350,66 @@ def find_winners(
                 last_cell = max(first_cell, min(width, origin + span - offset))
                 pad = offset + first_cell - origin
             n, room, m = (last_cell - first_cell) * inner, span * inner, (right - left) * inner
-            ring, ring_code = part_of(rooms, turn), part_of(code_rooms, turn)
-            suffixes, suffix_codes = at(ring, slots * m), at(ring_code, slots * m)
+            group = GROUP if strided is None and bins is None and codes_in is None else 1
+            pitch = m if group == 1 else room
+            slots = group
+            while slots < extent + group - 1:
+                slots *= 2
+            mask = slots - 1
+            suffixes, suffix_codes = part_of(rooms, turn), part_of(code_rooms, turn)
             prefix, prefix_code = at(suffixes, block * m), at(suffix_codes, block * m)
-            result, result_code = at(prefix, m), at(prefix_code, m)
-            spare, spare_code = at(result, m), at(result_code, m)
-            padded = at(spare, 2 * room)
-            fill(padded, room, identity[0])
+            ring, ring_code = at(prefix, m), at(prefix_code, m)
+            spare, spare_code = at(ring, slots * pitch), at(ring_code, slots * pitch)
+            padded = at(spare, 2 * group * room)
+            result = at(padded, group * room)
+            fill(padded, group * room, identity[0])
+            least, ahead_of = at(spare_code, 2 * group * room), 0
+            if bins is None and codes_in is None:
+                ahead_of = count_padding(least, m, inner, stride, dilation, offset - left * stride)
+            if codes_in is not None:  # rows were folded across where they lie
+                pitch, slots, mask = x_row, height, -1
             for outer in range(outer_start, outer_stop):
                 base = bases[outer] + first_cell * x_column
+                if codes_in is not None:
+                    ring, ring_code = at(x, base), at(codes_in, outer * height * width + left)
                 staged_to = 0
-                suffix_block = prefix_block = prefix_to = -1
+                start, known_top, known_end = 0, -1, -1
                 for r in range(top, bottom):
                     f, count = row_first[r], row_count[r]
                     last = f + (count - 1) * step
                     where = ((outer * height_out + r) * width_out + left) * inner
-                    for row in range(max(staged_to, row_low[r]), last + 1):
-                        value, code = at(ring, row % slots * m), at(ring_code, row % slots * m)
-                        more = np.int32(row * code_width)
-                        read(
-                            at(source_cells, base + row * x_row),
-                            x_column,
-                            inner,
-                            x_inner,
-                            half,
-                            at(padded, pad * inner),
-                            n,
-                        )
-                        if nans is None and codes_in is None:
-                            met |= holds_nan(at(padded, pad * inner), n)
+                    staged_to = max(staged_to, row_low[r])
+                    while codes_in is None and staged_to < min(last + 1, height):
+                        begun, staged_to = staged_to, min((staged_to // group + 1) * group, height)
+                        for row in range(begun, staged_to):
+                            target = at(padded, (row - begun) * room + pad * inner)
+                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, target, n)
+                            if nans is None:
+                                met |= holds_nan(target, n)
+                        value, code = at(ring, (begun & mask) * pitch), at(ring_code, (begun & mask) * pitch)
                         lead_across(
-                            padded, value, code, left, right, inner, taps, stride, dilation, offset, more, spare, spare_code,
-                            room, bin_first, bin_count, codes_in, (outer * height + row) * width + left, strided, nans,
+                            padded, value, code, staged_to - begun, room, left, right, inner, taps, stride, dilation,
+                            spare, spare_code, bin_first, bin_count, strided, nans,
                         )  # fmt: skip
-                    staged_to = max(staged_to, last + 1)
+                        for row in range(staged_to - begun):
+                            own = at(code, row * pitch)
+                            for i in range(ahead_of):  # padding led where all real cells are as low as it
+                                own[i] = max(own[i], least[i])
                     value, final = place(target_cells, where, result), at(target_codes, where)
-                    code, shift = result_code, np.int32(-row_start[r] * code_width)
+                    shift = cut(-row_start[r] * code_width, final)
                     if count <= 0:
                         fill(value, m, identity[0])
                         fill(final, m, 0)
                     elif tall is not None and block > 0 and count > FEW:
-                        suffix_block, prefix_block, prefix_to = lead_tall(
-                            value, code, m, f, last, block, slots, ring, ring_code, suffixes, suffix_codes, prefix,
-                            prefix_code, suffix_block, prefix_block, prefix_to, nans,
+                        start, known_top, known_end = lead_tall(
+                            value, final, m, f, last, block, pitch, mask, ring, ring_code, code_width, shift, suffixes,
+                            suffix_codes, prefix, prefix_code, start, known_top, known_end, nans,
                         )  # fmt: skip
-                        for i in range(m):
-                            final[i] = plus(code[i], shift)
                     else:
+                        more, slot = cut(step * code_width, final), (f & mask) * pitch
+                        shift = plus(shift, cut(f * code_width, final))
                         lead_rows(
-                            value, final, m, ring, ring_code, f % slots * m, step * m, slots * m, count, shift, nans
+                            value, final, m, ring, ring_code, slot, step * pitch, slots * pitch, count, shift, more, nans
                         )
                     settle(value, m, half, target_cells, where)
             if blocks is not None:
