@@ -24,6 +24,7 @@ from .together import Call, Room
 UNDIVIDED = (None, None, None)
 BYTES, WORDS = np.dtype(np.uint8), np.dtype(np.int32)  # of codes
 STACKED = 24  # columns of planes of which rows are better folded several together than laid out cell by cell
+FLAT = 28  # columns of planes that are better folded as one line than several rows together, at most
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 LARGE = 64  # cells of a window of rank 3, from which on it is better folded by itself than axis by axis
 AGAIN = 1.5  # times that a row of a volume is then read, at most
@@ -157,6 +158,12 @@ def pass_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
             room = ("cells", one.scratch, found.computed)
             made_of.append(Step(Call("small.fold_small", told, one.tasks, room), cells))
             continue
+        if one.flat is not None and one.columns.size <= FLAT and narrow and (rows is None or rows.size == 1):
+            over, rest = found.one if rows is None or rests is None else (rows[0], rests[0])
+            told = (identity, maximum, one.flat.ints, over, rest)
+            room = ("cells", 5 * one.flat.room, found.computed)
+            made_of.append(Step(Call("flat.fold_flat", told, one.flat.tasks, room), cells))
+            continue
         if one.block is not None and narrow and not (one.rows.stack and one.columns.size >= STACKED):
             one = one.block
             bases = one.bases
@@ -285,6 +292,10 @@ def find_pass(seen: Seen, turn: int, width: np.dtype[Any], nans: bool | None) ->
         told: tuple[Any, ...] = (found.lowest, nans, one.small)
         rooms: tuple[Room, ...] = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, BYTES)
         return Call("small_winners.find_small_winners", told, one.tasks, *rooms), False
+    if one.flat is not None and first:
+        told = (found.lowest, nans, one.flat.ints, one.flat.least.astype(width))
+        rooms = ("cells", 5 * one.flat.room, found.computed), ("codes", 4 * one.flat.room, width)
+        return Call("flat.find_flat", told, one.flat.tasks, *rooms), False
     bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
     if one.block is not None and first:
         one = one.block

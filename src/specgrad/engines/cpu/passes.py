@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,23 @@ from .reads import TRIVIAL, Layout, Reads, offsets
 VECTOR = 64  # bytes
 NARROW = 40  # columns of planes that are better laid out cell by cell
 BLOCK = 1 << 11  # cells of such a plane at most
+FLAT = 128, 64  # cells of planes that are better laid out as one line, at least, and their columns at most
+WASTE = 2.25  # times as many cells as these have, with their padding
 SHORT = 48  # columns of planes of which rows are better folded as one
 NEAR = 1 << 13  # cells that the nearest cache has room for, beside others
 TILE = 4096  # cells of a row that are worked on at once
 LEAST, MOST = 1 << 15, 1 << 18  # cells read or written by one task
+
+
+class Flat(NamedTuple):
+    """Narrow planes, laid out as one line each."""
+
+    ints: Integers
+    room: int
+    """Cells of a line at most."""
+    least: Integers
+    """The code of each window's first real cell."""
+    tasks: Integers
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,8 @@ class Pass:
     """The numbers of the kernel for small windows, where it will do."""
     runs: Integers | None = None
     """The numbers of the kernel for windows that are runs of 2 or 4 cells of a row (how many, the lengths of rows, and how many rows), where it will do."""
+    flat: Flat | None = None
+    """What the kernels for narrow planes that are one line are told, where they will do."""
     block: Pass | None = None
     """The pass over a few planes that are laid out cell by cell, where rows are better made longer so."""
     strided: int | None = None
@@ -146,6 +161,7 @@ def make_pass(
         code_scratch + 4 * lanes,
         small,
         np.array([columns.run, columns.size, columns.length, rows.size]) if runs else None,
+        make_flat(rows, columns, len(outer), lanes) if lies and not staged and small is None else None,
         block,
         *ways,
     )
@@ -159,6 +175,28 @@ def ring_rows(extent: int) -> int:
 def is_small(rows: Reads, columns: Reads, lanes: int) -> bool:
     """Whether windows have up to 3×3 neighbouring taps, at strides of 1 or 2, in rows that vectors fit in."""
     return are_few(rows, columns) and lanes <= columns.size <= TILE
+
+
+def make_flat(rows: Reads, columns: Reads, outer: int, lanes: int) -> Flat | None:
+    """Planes of which the windows move by one cell, and that are narrow but not small; None for others."""
+    axes = rows, columns
+    if not all(a.taps > 0 and a.stride == a.up == 1 and a.length > 0 and a.offset >= 0 for a in axes):
+        return None
+    behind = [max(a.length + (a.taps - 1) * a.dilation - a.offset - a.size, 0) for a in axes]
+    pitch = columns.size + max(columns.offset, behind[1])
+    narrow = lanes // 4 <= min(columns.size, columns.length) and max(columns.size, columns.length) <= FLAT[1]
+    if not narrow or columns.length > pitch or rows.size * columns.size < FLAT[0]:
+        return None
+    tall = rows.offset + rows.size + behind[0]
+    room = (max(tall, rows.length) + 1) * pitch + columns.taps * columns.dilation + 4 * lanes
+    if room > NEAR or tall * pitch > WASTE * rows.size * columns.size:
+        return None
+    skipped = [-(-np.maximum(a.offset - np.arange(a.length), 0) // a.dilation) for a in axes]
+    least = np.zeros((rows.length, pitch), np.int64)
+    least[:, : columns.length] = (skipped[0] * rows.dilation * columns.taps)[:, None] + skipped[1]
+    numbers = [n for a in (columns, rows) for n in (a.offset, a.taps, a.dilation)]
+    ints = np.array([rows.size, columns.size, rows.length, columns.length, pitch, room, *numbers])
+    return Flat(ints, room, least.reshape(-1), plane_ranges(outer, rows.size * columns.size))
 
 
 def in_blocks(tasks: Integers, outer: int, together: int) -> Integers:

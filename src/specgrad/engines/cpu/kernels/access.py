@@ -61,17 +61,26 @@ def _vector_at(context, builder, vector, args):
     return builder.bitcast(builder.gep(*args), context.get_value_type(vector).as_pointer())
 
 
-@intrinsic
-def get(typingctx, cells, i):
-    """The vector that begins at cell i."""
-    vector = Vector(cells.dtype, BITS // cells.dtype.bitwidth)
+def _getting(bits, words):
+    """An intrinsic that reads a vector of so many bits."""
 
-    def codegen(context, builder, signature, args):
-        loaded = builder.load(_vector_at(context, builder, vector, (args[0], [args[1]])))
-        loaded.align = cells.dtype.bitwidth // 8
-        return loaded
+    @intrinsic
+    def get(typingctx, cells, i):
+        vector = Vector(cells.dtype, bits // cells.dtype.bitwidth)
 
-    return vector(cells, types.intp), codegen
+        def codegen(context, builder, signature, args):
+            loaded = builder.load(_vector_at(context, builder, vector, (args[0], [args[1]])))
+            loaded.align = cells.dtype.bitwidth // 8
+            return loaded
+
+        return vector(cells, types.intp), codegen
+
+    get.__doc__ = words
+    return get
+
+
+get = _getting(BITS, "The vector that begins at cell i.")
+get_quarter = _getting(BITS // 4, "A quarter of the vector that begins at cell i.")
 
 
 @intrinsic

@@ -18,6 +18,7 @@ from .halves import place, read, settle
 from .heights import STACK
 from .rows import (
     copy,
+    fetch_cells,
     fill,
     fold2,
     fold3,
@@ -279,6 +280,8 @@ def fold_windows(
             if blocks is not None:
                 first_plane = min(begin, bases.size - inner)
                 transpose(at(x, first_plane * plane), inner, plane, source_cells)
+                fetch_cells(at(x, first_plane * plane), inner * plane, inner * plane)
+                fetch_cells(at(y, first_plane * plane_out), 0, inner * plane_out)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
                 left, right = begin, min(begin + told[19], tasks[t, 5])

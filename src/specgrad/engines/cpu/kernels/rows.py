@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from .access import ask_for, at, call_shared, dealt2, dealt3, dealt4, get, lanes, put, transpose4
+from .access import ask_for, at, call_shared, dealt2, dealt3, dealt4, fetch, get, lanes, put, transpose4
 from .compiling import PART, inline
 from .vectors import BITS, Vector, combine, combined, evens, odds
 
@@ -303,6 +303,13 @@ def transpose_part(source, width, rows, columns, target, height):
         start = 0 if row >= rows // 4 * 4 else columns // 4 * 4
         for column in range(start, columns):
             target[column * height + row] = source[row * width + column]
+
+
+@inline
+def fetch_cells(cells, first, n):
+    """Ask for n cells from the first on, a line at a time, which may lie beyond their array."""
+    for i in range(first, first + n, lanes(cells)):
+        fetch(cells, i)
 
 
 @inline

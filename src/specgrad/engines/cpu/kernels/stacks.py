@@ -20,12 +20,13 @@ AHEAD = 8  # vectors that are asked for before they are read
 
 
 @intrinsic
-def stack(typingctx, target, there, n, source, apart, first, height, blank, taps, maximum):
-    """target[t*there + i] = fold over j < taps of row(first + t + j)[i], for t < STACK and i < n, which is a vector or more.
+def stack(typingctx, target, there, n, source, apart, first, height, blank, taps, narrow, maximum):
+    """target[t*there + i] = fold over j < taps of row(first + t + j)[i], for t < STACK and i < n, which is a vector or more, or where rows are `narrow` (else None)
+    a quarter of one.
 
     Row r is source[r*apart], or `blank` if it is not one of the `height` rows. STACK <= taps <= TALLEST.
     """
-    vector = Vector(target.dtype, BITS // target.dtype.bitwidth)
+    vector = Vector(target.dtype, (BITS if isinstance(narrow, types.NoneType) else BITS // 4) // target.dtype.bitwidth)
     size = target.dtype.bitwidth // 8
 
     def write_loop(context, builder, to, pitch, count, rows, row_at):
@@ -85,12 +86,12 @@ def stack(typingctx, target, there, n, source, apart, first, height, blank, taps
                 )
 
     def codegen(context, builder, signature, args):
-        name = f"specgrad.stack.{target.dtype}.{maximum}"
-        call_shared(builder, name, args[:-1], lambda own, *given: write(context, own, *given))
+        name = f"specgrad.stack.{target.dtype}.{vector.lanes}.{maximum}"
+        call_shared(builder, name, args[:-2], lambda own, *given: write(context, own, *given))
         return context.get_dummy_value()
 
     integer = types.intp
-    given = target, integer, integer, source, integer, integer, integer, blank, integer, maximum
+    given = target, integer, integer, source, integer, integer, integer, blank, integer, narrow, maximum
     return types.void(*given), codegen
 
 
@@ -102,7 +103,7 @@ def stack_down(target, there, n, source, apart, first, height, blank, taps, stag
 @overload(stack_down, strict=False, jit_options=PART)
 def _stack_down(target, there, n, source, apart, first, height, blank, taps, staged, maximum):
     def down(target, there, n, source, apart, first, height, blank, taps, staged, maximum):
-        stack(target, there, n, source, apart, first, height, blank, taps, maximum)
+        stack(target, there, n, source, apart, first, height, blank, taps, None, maximum)
 
     if isinstance(staged, types.NoneType):
         return down

@@ -136,24 +136,29 @@ def lead_taps(value, code, n, cells, apart, taps, nans):
 @inline
 def across_neighbours(source, value, code, n, taps, shift, spare, spare_code, room, nans):
     """value, code = the leader of source[i + j*shift], j < taps, and j, for i < n. Spares have room for two rows of `room` cells."""
-    run, half = taps, 1
+    run = taps
     while run > RUN:
         run = (run + 1) // 2
     if run == taps:
         lead_taps(value, code, n, source, shift, taps, nans)
         return
-    # runs of a few taps, then of twice as many, and again, the last two overlapping
-    now, now_code = spare, spare_code
-    lead_taps(now, now_code, n + (taps - run) * shift, source, shift, run, nans)
+    lead_taps(spare, spare_code, n + (taps - run) * shift, source, shift, run, nans)
+    lead_longer(value, code, n, spare, spare_code, run, taps, shift, cut(1, code), spare, spare_code, room, nans)
+
+
+@inline
+def lead_longer(value, code, n, now, now_code, run, taps, shift, more, spare, spare_code, room, nans):
+    """value, code = the leaders of `taps` taps, each with `more` in its code than the one before, of those of runs of fewer: of twice as many, and again, the last two overlapping.
+
+    Spares are as in `across_neighbours`, of which the first may have the runs that are given."""
+    half = 1
     while run < taps:
-        more = min(run, taps - run)
-        last = 2 * run >= taps
-        next_value = value if last else at(spare, half * room)
-        next_code = code if last else at(spare_code, half * room)
+        last, beyond = 2 * run >= taps, min(run, taps - run)
+        next_value, next_code = (value, code) if last else (at(spare, half * room), at(spare_code, half * room))
         length = n if last else n + (taps - 2 * run) * shift
-        later, later_code = at(now, more * shift), at(now_code, more * shift)
-        none = cut(0, code)
-        lead(next_value, next_code, length, now, now_code, none, later, later_code, cut(more, code), nans)
+        later, later_code = at(now, beyond * shift), at(now_code, beyond * shift)
+        none, added = cut(0, code), cut(beyond * more, code)
+        lead(next_value, next_code, length, now, now_code, none, later, later_code, added, nans)
         now, now_code, half, run = next_value, next_code, 1 - half, 2 * run
 
 
