@@ -13,6 +13,13 @@ from specgrad.engines.cpu import cells, together
 BEHIND, UNTOUCHED = 8192, 0xA5  # bytes
 
 
+class Forgetful(dict):
+    """Nothing that one call leaves is there for the next."""
+
+    def __setitem__(self, key, value):
+        pass
+
+
 class Fence:
     """Memory that is asked for, each piece with some bytes behind it."""
 
@@ -63,6 +70,7 @@ def drawn(random):
 def test_nothing_is_written_beyond_results_and_scratch(seed, monkeypatch):
     fence, engine = Fence(), load("cpu")
     monkeypatch.setattr(together, "parts", fence.parts)
+    monkeypatch.setattr(together._at_hand, "tails", Forgetful())
     for owner in (memory, cells):
         monkeypatch.setattr(owner, "empty", fence.empty)
     random = np.random.default_rng(seed)
@@ -77,3 +85,7 @@ def test_nothing_is_written_beyond_results_and_scratch(seed, monkeypatch):
         assert fence.holds(), (op, shape, "keep")
         engine.pull(op, (x,), kept, value)
         assert fence.holds(), (op, shape, "pull")
+        op.jvp((x,), (x,))
+        assert fence.holds(), (op, shape, "jvp")
+        op.vjp((x,), value)
+        assert fence.holds(), (op, shape, "vjp")
