@@ -88,7 +88,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
         value = forward(op, operands, out)
         return value, ties.tie(op, x, value)
     if fold is smooth:
-        value, pairs = smooth.fold(op, x, values=True, keeps=True, out=out)
+        value, pairs = smooth.keep(op, x, out)
         return write(op.name, value, out), pairs
     return maximum.keep(op, x, out)
 
@@ -138,12 +138,16 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     (x,), (dx,) = operands, tangents
     at_once = direct.jvp(op, x, dx)
+    if at_once is None and fold_of(op.__class__) is smooth and is_plain_array(dx):
+        return smooth.jvp(op, x, admitted(native(x.dtype), op.name, "tangent of x", dx))
     return NotImplemented if at_once is None else at_once
 
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     (x,) = operands
     at_once = direct.vjp(op, x, cotangent)
+    if at_once is None and fold_of(op.__class__) is smooth and is_plain_array(cotangent):
+        at_once = smooth.vjp(op, x, admitted(native(x.dtype), op.name, "cotangent", cotangent))
     return NotImplemented if at_once is None else (at_once,)
 
 
