@@ -8,9 +8,16 @@ import pytest
 import specgrad as sg
 from specgrad import memory
 from specgrad.dispatch import load
-from specgrad.engines.cpu import cells, together
+from specgrad.engines.cpu import cells, direct, together
 
 BEHIND, UNTOUCHED = 8192, 0xA5  # bytes
+
+
+class Forgetful(dict):
+    """Nothing that one call leaves is there for the next."""
+
+    def __setitem__(self, key, value):
+        pass
 
 
 class Fence:
@@ -26,7 +33,10 @@ class Fence:
         self.pieces.append(whole[start + size :])
         return whole[start : start + size]
 
+    ndarray = np.ndarray
+
     def empty(self, shape, dtype):
+        shape = shape if isinstance(shape, tuple) else (shape,)
         return self.piece(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
     def parts(self, room, members):
@@ -63,6 +73,8 @@ def drawn(random):
 def test_nothing_is_written_beyond_results_and_scratch(seed, monkeypatch):
     fence, engine = Fence(), load("cpu")
     monkeypatch.setattr(together, "parts", fence.parts)
+    monkeypatch.setattr(together._at_hand, "tails", Forgetful())
+    monkeypatch.setattr(direct, "np", fence)
     for owner in (memory, cells):
         monkeypatch.setattr(owner, "empty", fence.empty)
     random = np.random.default_rng(seed)
@@ -77,3 +89,7 @@ def test_nothing_is_written_beyond_results_and_scratch(seed, monkeypatch):
         assert fence.holds(), (op, shape, "keep")
         engine.pull(op, (x,), kept, value)
         assert fence.holds(), (op, shape, "pull")
+        op.jvp((x,), (x,))
+        assert fence.holds(), (op, shape, "jvp")
+        op.vjp((x,), value)
+        assert fence.holds(), (op, shape, "vjp")

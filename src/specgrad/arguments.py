@@ -198,6 +198,8 @@ def reduced(name: str, value: Any) -> tuple[int, ...] | None:
 
 def one_each(name: str, argument: str, given: Any) -> tuple[Any, ...]:
     """A tuple with one entry per operand; an array alone is not taken apart into its rows."""
+    if type(given) is tuple:
+        return given
     if not isinstance(given, list | tuple):
         rule = f"must be a tuple with one entry per operand, got {type(given).__name__}"
         raise refusal(ShapeError, name, argument, given, rule, "write (x,) for a single one")

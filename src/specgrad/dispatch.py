@@ -62,7 +62,9 @@ class Engine(Protocol):
 
     # What an engine may do besides, and is asked for only if its functions have the parameter: `keep` and `push` may take
     # `out`, an array to write into; `pull` may take `wanted`, one bool per operand, and `out`, a tuple of arrays or None; and
-    # `recall(op, operands)` may give what `keep` keeps without computing the value.
+    # `recall(op, operands)` may give what `keep` keeps without computing the value; `jvp(op, operands, tangents)` and
+    # `vjp(op, operands, cotangent)` may do at once what `keep` and `push`, or `recall` and `pull`, do one after the other, of
+    # which nobody keeps anything, and return NotImplemented where they do not.
 
 
 @functools.cache
@@ -275,13 +277,29 @@ def pull(
 
 
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    value, memory = keep(op, operands)
+    if recorder((*operands, *tangents)) is None and not hasattr(op, "evaluate"):
+        chosen = choose(op, operands)
+        at_once = chosen.jvp(op, operands, tangents) if hasattr(chosen, "jvp") else NotImplemented
+        if at_once is not NotImplemented:
+            both: tuple[Any, Any] = at_once
+            return both
+        value, kept = chosen.keep(op, operands)
+        memory: Memory | None = Memory(chosen, kept)
+    else:
+        value, memory = keep(op, operands)
     moved = push(op, operands, memory, tangents)
     return value, like(value, 0, value.shape) if moved is None else moved
 
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    memory = None if recorder((*operands, cotangent)) is not None or hasattr(op, "evaluate") else recall(op, operands)
+    memory = None
+    if recorder((*operands, cotangent)) is None and not hasattr(op, "evaluate"):
+        chosen = choose(op, operands)
+        at_once = chosen.vjp(op, operands, cotangent) if hasattr(chosen, "vjp") else NotImplemented
+        if at_once is not NotImplemented:
+            all_of_them: tuple[Any, ...] = at_once
+            return all_of_them
+        memory = recall(op, operands, chosen)
     pulled = pull(op, operands, memory, cotangent, (True,) * len(operands))
     return tuple(
         [

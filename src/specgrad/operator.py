@@ -27,6 +27,9 @@ RULES: dict[str, Any] = {}
 """How a derivative is an operator again: entered by `derive`, which is built on this module."""
 
 
+ARRAYS = frozenset({np.ndarray})
+
+
 class Slot(NamedTuple):
     """An operand's place: its name, whether a derivative reaches it, whether it may be left out, and whether it holds indices."""
 
@@ -175,22 +178,26 @@ class Operator(ABC):
             rule = f"{len(given)} operands need as many tangents"
             raise refusal(ShapeError, self.name, "tangents", len(moved), rule, "give one per operand, None for zero")
         for slot, operand, tangent in zip(self.slots, given, moved, strict=False):
-            if tangent is not None:
+            if tangent is not None and not are_alike(tangent, operand):
                 self._fits(f"tangent of {slot.name}", tangent, shape_of(self.name, slot.name, operand))
         return dispatch.jvp(self, given, moved[: len(given)])
 
     def vjp(self, operands: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """One cotangent per operand, each Σ slope·gy over the outputs that read it; None where no derivative reaches."""
         given = self._given(operands)
-        shapes = tuple([shape_of(self.name, slot.name, o) for slot, o in zip(self.slots, given, strict=False)])
-        plain = {*map(type, given)} == {np.ndarray}
-        self._fits("cotangent", cotangent, output_shape(self, shapes) if plain else self.output_shape(*shapes))
+        if ARRAYS.issuperset(map(type, given)):
+            shape = output_shape(self, tuple([operand.shape for operand in given]))
+        else:
+            slots = zip(self.slots, given, strict=False)
+            shape = self.output_shape(*[shape_of(self.name, slot.name, operand) for slot, operand in slots])
+        if type(cotangent) is not np.ndarray or cotangent.shape != shape:
+            self._fits("cotangent", cotangent, shape)
         pulled = dispatch.vjp(self, given, cotangent)
         return pulled if len(given) == len(operands) else (*pulled, *[None] * (len(operands) - len(given)))
 
     def _given(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The operands, without the optional ones that are None."""
-        given = operands if type(operands) is tuple else one_each(self.name, "operands", operands)
+        given = one_each(self.name, "operands", operands)
         if len(given) == len(self.slots) and given[-1] is not None:
             return given
         required = sum(not slot.optional for slot in self.slots)
@@ -241,6 +248,11 @@ class Operator(ABC):
             if f.name in required or getattr(self, f.name) != getattr(plain, f.name)
         ]
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+def are_alike(tangent: Any, operand: Any) -> bool:
+    """Whether both are arrays of NumPy of the same shape."""
+    return type(tangent) is type(operand) is np.ndarray and tangent.shape == operand.shape
 
 
 def shape_of(name: str, argument: str, operand: Any) -> Shape:

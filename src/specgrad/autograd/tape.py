@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import arguments, dispatch
 from ..arithmetic import like, total
 from ..errors import ArgumentError, ShapeError, refusal
@@ -76,14 +78,16 @@ class Tape(Level):
         return self._append(value, name or f"leaf_{len(self.nodes)}", tracked)
 
     def record(self, op: Any, operands: tuple[Any, ...]) -> TapeVar:
-        parents = tuple(o if isinstance(o, TapeVar) and o.level is self else None for o in operands)
-        values = tuple(o if p is None else p.value for o, p in zip(operands, parents, strict=True))
+        parents = [o if isinstance(o, TapeVar) and o.level is self else None for o in operands]
+        values = tuple([o if p is None else p.value for o, p in zip(operands, parents, strict=True)])
         followed = tuple(
-            p if p is not None and p.requires_grad and slot.differentiable else None
-            for slot, p in zip(op.slots, parents, strict=False)
+            [
+                p if p is not None and p.requires_grad and slot.differentiable else None
+                for slot, p in zip(op.slots, parents, strict=False)
+            ]
         )
         name = f"{op.name}_{len(self.nodes)}"
-        if all(p is None for p in followed):
+        if followed.count(None) == len(followed):
             return self._append(dispatch.forward(op, values), name, False)
         value, memory = dispatch.keep(op, values)
         return self._append(value, name, True, op, values, followed, memory)
@@ -145,5 +149,7 @@ def fitted(name: str, argument: str, given: Any, value: Any) -> Any:
         if not hasattr(value, "value"):
             return array
         value = value.value
+    if type(value) is type(array) is np.ndarray and value.dtype == array.dtype and array.dtype.kind in "iufc":
+        return array
     find_family(name, ["value", argument], [as_operand(name, "value", value), array])
     return array

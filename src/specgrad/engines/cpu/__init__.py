@@ -63,3 +63,11 @@ def pull(
 ) -> tuple[Any, ...]:
     pulled: tuple[Any, ...] = part(op.__class__).pull(op, operands, kept, cotangent, wanted, out)
     return pulled
+
+
+def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+    return pooling.jvp(op, operands, tangents) if part(op.__class__) is pooling else NotImplemented
+
+
+def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
+    return pooling.vjp(op, operands, cotangent) if part(op.__class__) is pooling else NotImplemented

@@ -37,10 +37,16 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
         else:
             put_back(windows, arriving, flat, found)
         return gx
-    if "pull" not in made.calls:
-        made.calls["pull"] = spread_steps(seen)
-    run(made.calls["pull"], seen, arriving, flat)
+    run(pull_way(seen), seen, arriving, flat)
     return gx
+
+
+def pull_way(seen: Seen) -> list[Step]:
+    """The kernels that bring a cotangent back, once they are known; not of windows of one cell that are not divided."""
+    known: list[Step] | None = seen.plan.calls.get("pull")
+    if known is None:
+        known = seen.plan.calls["pull"] = spread_steps(seen)
+    return known
 
 
 def spread_steps(seen: Seen) -> list[Step]:

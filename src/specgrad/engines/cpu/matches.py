@@ -17,7 +17,7 @@ from .chain import leave, place_for, widened
 from .passes import plane_ranges
 from .plan import Plan
 from .reads import TRIVIAL, forward_reads
-from .together import together
+from .together import Call
 
 WIDEST = 1 << 16  # cells of a row that is laid out
 
@@ -95,7 +95,16 @@ def pull_matches(kept: Matches, arriving: Array, out: Array | None) -> Array:
 
 def run(name: str, kept: Matches, moved: Array | None, result: Array) -> None:
     made, found, x, y, sharers = kept
-    rows = rows_of(made)
-    assert rows is not None
-    told = (x, y, sharers, moved, result, np.array([0, 1], found.computed), *rows.told)
-    together(f"matches.{name}", told, rows.tasks, ("lines", rows.size, found.computed))
+    call_of(name, made, found, sharers is not None, moved is None)(x, y, sharers, moved, result)
+
+
+def call_of(name: str, made: Plan, found: Kind, shares: bool, counts: bool) -> Call:
+    """The kernel, once it is known: compiled apart for whether there are sharers, and something that is moved."""
+    key = name, shares, counts
+    known: Call | None = made.calls.get(key)
+    if known is None:
+        rows = rows_of(made)
+        assert rows is not None
+        told = (np.array([0, 1], found.computed), *rows.told)
+        known = made.calls[key] = Call(f"matches.{name}", told, rows.tasks, ("lines", rows.size, found.computed))
+    return known

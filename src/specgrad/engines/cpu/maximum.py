@@ -17,7 +17,7 @@ from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, ro
 from .landing import landing, scattering
 from .lines import along_lines
 from .passes import VECTOR, Pass, plane_ranges
-from .picking import as_bits, pick, picked, put_back
+from .picking import Picked, as_bits, pick, picked, put_back
 from .plan import Plan
 from .together import Call, Room
 
@@ -50,12 +50,17 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
 
 def fold(passes: Sequence[Pass], seen: Seen, x: Array, y: Array, maximum: bool | None, divides: bool = False) -> bool:
     """Run the passes of a fold from x to y; whether a maximum met a NaN or a -0.0, in which the order of folding shows."""
+    return run(fold_way(passes, seen, maximum, divides), seen, x, y)
+
+
+def fold_way(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides: bool) -> list[Step]:
+    """The kernels of a fold, once they are known."""
     made = seen.plan
     key = passes is made.passes, maximum, divides, seen.origin
-    known = made.calls.get(key)
+    known: list[Step] | None = made.calls.get(key)
     if known is None:
         known = made.calls[key] = fold_steps(passes, seen, maximum, divides)
-    return run(known, seen, x, y)
+    return known
 
 
 class Step(NamedTuple):
@@ -195,38 +200,48 @@ def cubes(seen: Seen, divisors: tuple[Any, ...], identity: Array, maximum: bool 
 
 def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
     """The exact maximum (in `out` if it lies as the plan does), and in the order of the plan the code of each winner."""
-    made = seen.plan
     flat, array = room_for(seen, out)
     codes = winners_of(seen, flat)
-    blank(made, flat, 0)
-    blank(made, codes, made.codes)
+    if seen.plan.empty:
+        blank(seen.plan, flat, 0)
     return array, codes
 
 
+class Search(NamedTuple):
+    """The kernel that picks windows of one cell; else the one that finds winners in one pass, if there is; and of which type codes are."""
+
+    picks: Call | None
+    at_once: Call | None
+    width: np.dtype[Any]
+
+
+def search_way(seen: Seen) -> Search:
+    """How winners are found, once it is known: by `find_passes`, where no other kernel does, or what it leaves."""
+    key = "winners", seen.origin
+    known: Search | None = seen.plan.calls.get(key)
+    if known is None:
+        windows, width = picked(seen.plan), code_type(seen.plan)
+        picks = None if windows is None else pick(windows, seen.origin)
+        known = seen.plan.calls[key] = Search(picks, at_once(seen) if picks is None else None, width)
+    return known
+
+
 def winners_of(seen: Seen, y: Array) -> Array:
-    """The code of each winner, the maxima being written into y."""
+    """The code of each winner, and of windows without a real cell the next one; the maxima are written into y."""
     made = seen.plan
-    width = code_type(made)
-    windows = picked(made)
-    if windows is not None:
-        key = "pick", seen.origin
-        if key not in made.calls:
-            made.calls[key] = pick(windows, seen.origin)
-        made.calls[key](as_bits(seen.flat), as_bits(y))
+    picks, call, width = search_way(seen)
+    if picks is not None:
+        picks(as_bits(seen.flat), as_bits(y))
         return np.zeros(y.size, width)
-    key = "at once", seen.origin
-    if key not in made.calls:
-        made.calls[key] = at_once(seen)
-    call: Call | None = made.calls[key]
-    if call is not None:
-        codes = room_of((y.size,), width)
-        if not call(seen.flat, y, codes):
-            return codes
-    found = search(seen, y, width, None)
-    if found is None:
-        found = search(seen, y, width, True)
-        assert found is not None
-    return found
+    codes = None if call is None else room_of((y.size,), width)
+    if call is None or call(seen.flat, y, codes):
+        codes = search(seen, y, width, None)
+        if codes is None:
+            codes = search(seen, y, width, True)
+    assert codes is not None
+    if made.empty:
+        blank(made, codes, made.codes)
+    return codes
 
 
 def at_once(seen: Seen) -> Call | None:
@@ -244,19 +259,25 @@ def at_once(seen: Seen) -> Call | None:
 
 def search(seen: Seen, y: Array, width: np.dtype[Any], nans: bool | None) -> Array | None:
     """Write maxima, pass by pass; the codes of their winners, or None if there are NaNs and nobody knew (`nans` is None)."""
-    made, found = seen.plan, seen.kind
-    key = "search", nans, seen.origin
-    calls = made.calls.get(key)
-    if calls is None:
-        calls = made.calls[key] = [find_pass(seen, turn, width, nans) for turn in range(len(made.passes))]
     x, known = seen.flat, None
-    for turn, (call, takes_codes) in enumerate(calls):
-        outputs = made.passes[turn].outputs
-        target = y if turn == len(calls) - 1 else room_of((outputs,), found.computed)
+    passes = find_passes(seen, width, nans)
+    for turn, (call, takes_codes) in enumerate(passes):
+        outputs = seen.plan.passes[turn].outputs
+        target = y if turn == len(passes) - 1 else room_of((outputs,), seen.kind.computed)
         codes = room_of((outputs,), width)
         if call(x, target, known, codes) if takes_codes else call(x, target, codes):
             return None
         x, known = target, codes
+    return known
+
+
+def find_passes(seen: Seen, width: np.dtype[Any], nans: bool | None) -> list[tuple[Call, bool]]:
+    """The kernels of a search, once they are known."""
+    key = "search", nans, seen.origin
+    known: list[tuple[Call, bool]] | None = seen.plan.calls.get(key)
+    if known is None:
+        turns = range(len(seen.plan.passes))
+        known = seen.plan.calls[key] = [find_pass(seen, turn, width, nans) for turn in turns]
     return known
 
 
@@ -340,11 +361,17 @@ def push(kept: Winners, dx: Array) -> Array:
     (made, found, _, _), codes = kept
     flat, dy = room_for(kept.seen, None)
     source = canonical(made, dx, of_output=False)
-    if "push" not in made.calls:
-        ints = np.array([made.codes, made.seen.inner, made.plane])
-        made.calls["push"] = Call("scatter.gather_winners", (ints, *made.in_input), made.plane_tasks)
-    made.calls["push"](source.view(found.stored) if found.half else source, codes, flat)
+    push_call(made)(source.view(found.stored) if found.half else source, codes, flat)
     return dy
+
+
+def push_call(made: Plan) -> Call:
+    """The kernel that brings the tangents of winners, once it is known."""
+    known: Call | None = made.calls.get("push")
+    if known is None:
+        ints = np.array([made.codes, made.seen.inner, made.plane])
+        known = made.calls["push"] = Call("scatter.gather_winners", (ints, *made.in_input), made.plane_tasks)
+    return known
 
 
 def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
@@ -362,19 +389,25 @@ def send(kept: Winners, arriving: Array, out: Array | None) -> Array:
     """As `pull`, of cotangents in the order of the plan."""
     (made, found, _, _), codes = kept
     flat, gx = room_for_input(kept.seen, out)
-    windows = picked(made)
+    windows, where, calls = pull_way(made, found, get_num_threads())
     if windows is not None:
         put_back(windows, arriving, flat, found)
         return gx
-    key = "pull", get_num_threads()
-    if key not in made.calls:
-        made.calls[key] = pull_calls(made, found, get_num_threads())
-    where, calls = made.calls[key]
     for cells in where:
         flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[cells] = 0
     for call in calls:
         call(arriving, codes, flat)
     return gx
+
+
+def pull_way(made: Plan, found: Kind, threads: int) -> tuple[Picked | None, list[tuple[Any, ...]], list[Call]]:
+    """How cotangents are sent, once it is known: windows of one cell, or `pull_calls`."""
+    key = "pull", threads
+    known: tuple[Any, ...] | None = made.calls.get(key)
+    if known is None:
+        windows = picked(made)
+        known = made.calls[key] = windows, *(pull_calls(made, found, threads) if windows is None else ([], []))
+    return known
 
 
 def pull_calls(made: Plan, found: Kind, threads: int) -> tuple[list[tuple[Any, ...]], list[Call]]:

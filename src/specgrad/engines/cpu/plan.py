@@ -81,6 +81,11 @@ class Plan:
         return (*self.seen.outer, *(axis.length for axis in self.axes), *self.given[outer + rank :])
 
     @cached_property
+    def outputs(self) -> int:
+        """How many cells the output has."""
+        return math.prod(self.lengths)
+
+    @cached_property
     def back(self) -> tuple[int, ...]:
         """The order of axes that turns what is seen into what was given."""
         return tuple(int(p) for p in np.argsort(self.seen.order))

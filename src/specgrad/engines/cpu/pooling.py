@@ -24,7 +24,7 @@ from ...geometry import Sliding
 from ...ops.pool import Maximum, SlidingWindow, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
-from . import average, maximum, smooth, ties
+from . import average, direct, maximum, smooth, ties
 from .cells import Array, Seen, canonical, handed_over, is_plain_array, kind, native, see
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
@@ -64,6 +64,9 @@ def spanned(op: Any, shape: tuple[int, ...]) -> int:
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
+    at_once = direct.forward(op, x) if out is None else None
+    if at_once is not None:
+        return at_once
     fold = fold_of(op.__class__)
     if fold is smooth:
         return write(op.name, smooth.value(op, x, out), out)
@@ -85,7 +88,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
         value = forward(op, operands, out)
         return value, ties.tie(op, x, value)
     if fold is smooth:
-        value, pairs = smooth.fold(op, x, values=True, keeps=True, out=out)
+        value, pairs = smooth.keep(op, x, out)
         return write(op.name, value, out), pairs
     return maximum.keep(op, x, out)
 
@@ -130,6 +133,22 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
     if fold is average:
         return average.value(op, dx, out)
     return write(op.name, (maximum if op.ties == "first" else ties).push(kept, dx), out)
+
+
+def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+    (x,), (dx,) = operands, tangents
+    at_once = direct.jvp(op, x, dx)
+    if at_once is None and fold_of(op.__class__) is smooth and is_plain_array(dx):
+        return smooth.jvp(op, x, admitted(native(x.dtype), op.name, "tangent of x", dx))
+    return NotImplemented if at_once is None else at_once
+
+
+def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
+    (x,) = operands
+    at_once = direct.vjp(op, x, cotangent)
+    if at_once is None and fold_of(op.__class__) is smooth and is_plain_array(cotangent):
+        at_once = smooth.vjp(op, x, admitted(native(x.dtype), op.name, "cotangent", cotangent))
+    return NotImplemented if at_once is None else (at_once,)
 
 
 def pull(

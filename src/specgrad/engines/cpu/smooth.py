@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...memory import room
+from ...memory import LARGE, room
 from ...remembering import remembered
 from .cells import Array, Kind, see
 from .chain import leave, place_for, stations, widened
@@ -21,31 +21,25 @@ from .kernels.stations import CELLS, EXTREMES, ROWS, SUMS, WIDTH, WINDOWS, ZEROS
 from .passes import VECTOR
 from .plan import Plan
 from .reads import TRIVIAL, adjoint_reads
-from .together import Room, together
+from .together import Call
 
 INDEX = np.dtype(np.int64)
+NOWHERE = np.zeros(0, np.int64)
 
 
 class Chain(NamedTuple):
-    """The passes of a plan, as the kernels of `chains` are told them."""
+    """The kernels that go along the passes of a plan: the fold of cells (z, y, where the pairs of each pass are kept), and the way of tangents
+    forwards and of cotangents backwards (z, what is moved, the result, where the pairs are)."""
 
-    tasks: Array
-    sizes: Array
-    passes: Array
-    lines: bool | None
-    """Whether the first pass is over lines, whether there are `more`, and how many planes are walked `together`, or None; kernels are compiled apart
-    for each."""
-    more: bool | None
-    together: int | None
-    zeros: Array
-    """How many taps of each window are padding that counts as zeros, and `mass`, what each of these weighs."""
-    mass: Array
-    read: Array
-    """Which lines the passes that follow read at all."""
-    starts: Array
-    empty: Array
-    """The windows without any tap, of each pass from its `starts` on."""
-    rooms: tuple[Room, Room]
+    fold: Call
+    push: Call
+    pull: Call
+    sizes: list[int]
+    """How many extremes, and how many totals, there are after each pass."""
+    begins: list[int]
+    """Where in one piece of memory they begin, each with a vector beyond, and where it ends; and as `offsets` in bytes."""
+    offsets: Array
+    is_negated: bool
     is_narrow: bool
     """Whether rows are read a vector beyond their end."""
 
@@ -59,10 +53,10 @@ class Pairs(NamedTuple):
     pairs: list[tuple[Array, Array]]
 
 
-def numbers(op: Any, found: Kind) -> Array:
+def numbers(made: Plan) -> Array:
     """|β|, its sign, and the numbers that stand for nothing in a maximum and in a sum, and for all."""
-    beta = found.computed.type(float(op.beta))
-    return np.array([abs(beta), 1 if beta > 0 else -1, -np.inf, 0, 1], found.computed)
+    beta = np.dtype(made.computed).type(float(made.op.beta))
+    return np.array([abs(beta), 1 if beta > 0 else -1, -np.inf, 0, 1], made.computed)
 
 
 @remembered(256)
@@ -114,19 +108,21 @@ def chain(made: Plan) -> Chain:
     )
     inner_cells = passes[:, 2]
     zeros, mass, read, empty = (np.concatenate(column) for column in columns)
+    # whether the first pass is over lines, whether there are more, and how many planes are walked together, or None: kernels are compiled apart for each
+    ways = (True if inner_cells[0] == 1 else None, True if len(rows) > 1 else None, together)
+    plane_sizes = np.array([made.seen.planes, made.plane, math.prod(made.grid[1:]), *begin[-3:]])
+    told = (*ways, numbers(made), plane_sizes, passes.reshape(-1))
+    folded, moved = (*told, zeros, mass, starts, empty), (*told, read)
+    kept = np.repeat(passes[:, WINDOWS] * tasks[:, 1].max(initial=0), 2)
+    ends = np.cumsum([0, *(kept + VECTOR + -kept % VECTOR)])
     return Chain(
-        tasks,
-        np.array([made.seen.planes, made.plane, math.prod(made.grid[1:]), *begin[-3:]]),
-        passes.reshape(-1),
-        True if inner_cells[0] == 1 else None,
-        True if len(rows) > 1 else None,
-        together,
-        zeros,
-        mass,
-        read,
-        starts,
-        empty,
-        rooms,
+        Call("chains.fold_chain", folded, tasks, *rooms),
+        Call("chains.move_chain", (True, *moved), tasks, *rooms),
+        Call("chains.move_chain", (None, *moved), tasks, *rooms),
+        kept.tolist(),
+        ends.tolist(),
+        ends[:-1] * np.dtype(way.computed).itemsize,
+        made.op.beta < 0,
         bool((inner_cells[1:] < way.lanes).any() or 1 < inner_cells[0] < way.lanes),
     )
 
@@ -165,14 +161,26 @@ def beyond(array: Array) -> Array:
     return longer
 
 
-def roomy(cells: int, found: Kind) -> Array:
-    """So many cells, and some that can be read beyond them."""
-    return room((cells + VECTOR,), found.computed)[:cells]
+def places_for(how: Chain, found: Kind) -> tuple[list[tuple[Array, Array]], Array]:
+    """Memory for the pairs after each pass, with cells beyond that can be read, and where they begin."""
+    if how.begins[-1] * found.computed.itemsize < LARGE:
+        memory = room((how.begins[-1],), found.computed)
+        kept = [memory[begin : begin + size] for begin, size in zip(how.begins, how.sizes, strict=False)]
+        return list(zip(kept[::2], kept[1::2], strict=True)), how.offsets + address(memory)
+    kept = [room((size + VECTOR,), found.computed)[:size] for size in how.sizes]
+    pairs = list(zip(kept[::2], kept[1::2], strict=True))
+    return pairs, addresses(pairs)
 
 
 def addresses(pairs: list[tuple[Array, Array]]) -> Array:
     """Where pairs begin in memory."""
-    return np.array([[array.ctypes.data for array in pair] for pair in pairs], np.int64).reshape(-1)
+    return np.array([address(array) for pair in pairs for array in pair], np.int64)
+
+
+def address(array: Array) -> int:
+    """Where an array begins in memory; `ctypes` takes several times as long."""
+    start: int = array.__array_interface__["data"][0]
+    return start
 
 
 def value(op: Any, x: Array, out: Array | None) -> Array:
@@ -183,45 +191,53 @@ def pairs(op: Any, x: Array) -> Pairs:
     return fold(op, x, values=False, keeps=True)[1]
 
 
-def fold(op: Any, x: Array, values: bool, keeps: bool, out: Array | None = None) -> tuple[Array, Pairs]:
-    """The value, if `values` are asked for (in `out`, if it lies as the plan does), and the pairs along the chain, if it `keeps` them."""
+def keep(op: Any, x: Array, out: Array | None) -> tuple[Array, Pairs]:
+    return fold(op, x, values=True, keeps=True, out=out)[:2]
+
+
+def jvp(op: Any, x: Array, dx: Array) -> tuple[Array, Array]:
+    y, kept, places = fold(op, x, values=True, keeps=True)
+    return y, move(kept, dx, False, None, places).reshape(kept.plan.shape)
+
+
+def vjp(op: Any, x: Array, gy: Array) -> Array:
+    _, kept, places = fold(op, x, values=False, keeps=True)
+    return move(kept, gy, True, None, places).reshape(x.shape)
+
+
+def fold(op: Any, x: Array, values: bool, keeps: bool, out: Array | None = None) -> tuple[Array, Pairs, Array]:
+    """The value, if `values` are asked for (in `out`, if it lies as the plan does), and the pairs along the chain, if it `keeps` them, and where they are."""
     made, found, _, _ = see(op, x)
-    z, known, how = widened(made, found, x, of_output=False), numbers(op, found), chain(made)
-    if known[1] < 0:
+    z, how = widened(made, found, x, of_output=False), chain(made)
+    if how.is_negated:
         z = -z
     if how.is_narrow:
         z = beyond(z)[: z.size]
-    sizes = [way_planes(how) * int(n) for n in how.passes[WINDOWS::WIDTH]] if keeps else []
-    kept = [(roomy(size, found), roomy(size, found)) for size in sizes]
+    kept, places = places_for(how, found) if keeps else ([], NOWHERE)
     y, array = place_for(made, found, out, of_output=True) if values else (found.zero[:0], None)
-    told = (z, y, addresses(kept), how.lines, how.more, how.together, known, how.sizes, how.passes)
-    together("chains.fold_chain", (*told, how.zeros, how.mass, how.starts, how.empty), how.tasks, *how.rooms)
+    how.fold(z, y, places)
     chained = Pairs(made, found, z, kept)
     if not values:
-        return y, chained
+        return y, chained, places
     if op.pad == "skip":
         for where in made.empty:
             y.reshape(made.grid)[where] = 0
-    return leave(made, found, y, of_output=True).reshape(made.shape) if array is None else array, chained
+    return leave(made, found, y, of_output=True).reshape(made.shape) if array is None else array, chained, places
 
 
-def way_planes(how: Chain) -> int:
-    """How many planes, or blocks of planes, a chain goes over."""
-    return int(how.tasks[:, 1].max(initial=0))
-
-
-def move(kept: Pairs, given: Array, pulls: bool, out: Array | None) -> Array:
-    """Tangents forwards or cotangents backwards, times the weights along the chain (in `out`, if it lies as the plan does)."""
+def move(kept: Pairs, given: Array, pulls: bool, out: Array | None, places: Array | None = None) -> Array:
+    """Tangents forwards or cotangents backwards, times the weights along the chain (in `out`, if it lies as the plan does). `places` are those that `fold`
+    just gave; what is kept may have come another way since."""
     made, found, z, pairs = kept
     moved = widened(made, found, given, of_output=pulls)
     how = chain(made)
-    if how.is_narrow:  # what is kept may have come another way than from `fold`
-        z, moved, pairs = beyond(z), beyond(moved), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
+    if how.is_narrow:
+        moved = beyond(moved)
+    if how.is_narrow and places is None:
+        z, pairs = beyond(z), [(beyond(extremes), beyond(sums)) for extremes, sums in pairs]
     apart = None if out is None or np.may_share_memory(out, z) else out
     result, array = place_for(made, found, apart, of_output=not pulls)
-    ways = (None if pulls else True, how.lines, how.more, how.together)
-    told = (z, moved, result, addresses(pairs), *ways, numbers(made.op, found), how.sizes, how.passes, how.read)
-    together("chains.move_chain", told, how.tasks, *how.rooms)
+    (how.pull if pulls else how.push)(z, moved, result, addresses(pairs) if places is None else places)
     return leave(made, found, result, of_output=not pulls) if array is None else array
 
 

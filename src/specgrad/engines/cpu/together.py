@@ -30,6 +30,7 @@ Room = tuple[str, int, np.dtype[Any]]
 
 
 NONE_TAKEN = np.zeros(3, np.int64)
+LEAST = 5120  # cells that scratch has, if it is kept
 
 
 class Crew:
@@ -79,7 +80,9 @@ class _AtHand(threading.local):
     """The scratch of this thread, by what it is for and its type."""
 
     def __init__(self) -> None:
-        self.rooms: dict[tuple[str, str], Array] = {}
+        self.rooms: dict[str, Array] = {}
+        self.tails: dict[str, tuple[Any, ...]] = {}
+        """What kernels that run alone are told last, by the scratch that they need: a counter, scratch, crew and turn."""
 
 
 _at_hand = _AtHand()
@@ -88,15 +91,16 @@ _at_hand = _AtHand()
 def parts(room: Room, members: int) -> Array:
     """A row of scratch for each of so many threads, kept for the next kernel if it is not much; cells are anything."""
     purpose, size, dtype = room
-    key = purpose, dtype.char
+    key = purpose + dtype.char
     found = _at_hand.rooms.get(key)
     if found is None or len(found) < members or found.shape[1] < size:
-        size = max(size + -size % LINE, 4096)
+        size = max(size + -size % LINE, LEAST)
         memory = np.empty(members * size * dtype.itemsize + LINE, np.uint8)
         start = -memory.ctypes.data % LINE
         found = memory[start : start + members * size * dtype.itemsize].view(dtype).reshape(members, size)
         if found.size <= KEPT:
             _at_hand.rooms[key] = found
+            _at_hand.tails.clear()
     return found
 
 
@@ -127,15 +131,30 @@ class Call:
     """A kernel with all that it is told after its first arguments, which are arrays of the same types at every call: only at the first one is Numba
     asked what it compiled for these types."""
 
-    __slots__ = ("name", "rooms", "run", "tasks", "told")
+    __slots__ = ("name", "rooms", "run", "scratch", "tasks", "told")
 
     def __init__(self, name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None) -> None:
         self.name, self.told, self.tasks, self.rooms = name, told, tasks, rooms
         self.run: Any = self.first
+        words = ["-" if room is None else room[0] + room[2].char for room in rooms]
+        small = all(room is None or room[1] <= LEAST for room in rooms)
+        self.scratch = " ".join(words) if small else None
+        """Which scratch it needs, unless it is more than the least that there is."""
 
     def __call__(self, *arrays: Array | None) -> bool:
         """Run it on its tasks; whether it says so."""
-        return share(self.run, (*arrays, *self.told), self.tasks, self.rooms)
+        if self.scratch is None or (len(self.tasks) > 1 and threads.get_num_threads() > 1):
+            return share(self.run, (*arrays, *self.told), self.tasks, self.rooms)
+        # taken away, since another call may come in between, from the handler of a signal
+        tail = _at_hand.tails.pop(self.scratch, None)
+        if tail is None:
+            scratch = [None if room is None else parts(room, 1) for room in self.rooms]
+            tail = (NONE_TAKEN.copy(), *scratch, _crew.state, 0)
+        says: bool = self.run(*arrays, *self.told, self.tasks, *tail)
+        if not says:
+            tail[0][0] = 0
+            _at_hand.tails[self.scratch] = tail
+        return says
 
     def first(self, *given: Any) -> bool:
         run = kernel(self.name)
@@ -146,8 +165,8 @@ class Call:
 
 def _forget() -> None:
     """Threads do not survive a fork: the child hires its own."""
-    global _crew
-    _crew = Crew()
+    global _crew, _at_hand
+    _crew, _at_hand = Crew(), _AtHand()
 
 
 if hasattr(os, "register_at_fork"):

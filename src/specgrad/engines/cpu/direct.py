@@ -1,0 +1,195 @@
+"""Small calls: operands that lie whole go through kernels that are known to results that lie whole, with no step between.
+
+What depends on the operator, the shape and the dtype alone is found once. Whatever takes more than that is left to the general way, of which each
+function here is a short one: results are the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...geometry import Shape
+from ...memory import LARGE
+from ...ops.pool import Maximum, SmoothMaxPool
+from ...remembering import remembered
+from . import average, maximum
+from .cells import Array, Seen, foresee
+from .matches import call_of, rows_of
+from .picking import picked
+from .together import Call
+
+
+class Fold(NamedTuple):
+    """The kernel of a value, which says whether it must be found in another way, and the value's shape."""
+
+    fold: Call
+    shape: Shape
+
+
+class Finding(NamedTuple):
+    """The kernel that finds winners, whether it takes the codes of a pass before, how many codes there are and of which type."""
+
+    find: Call
+    takes_codes: bool
+    windows: int
+    width: np.dtype[Any]
+
+
+class Moves(NamedTuple):
+    """The kernel that moves a tangent or a cotangent, and what it needs before: nothing, winners, or the maxima that all tied cells equal."""
+
+    winners: Finding | None
+    maxima: Call | None
+    move: Call
+    shape: Shape
+    """Of the value."""
+
+
+def forward(op: Any, x: Array) -> Array | None:
+    """y, or None where the general way is to be taken."""
+    if not x.flags.carray:
+        return None
+    how = folding(op, x.shape, x.dtype)
+    if how is None:
+        return None
+    y = np.empty(how[1], x.dtype)
+    return None if how[0](x.ravel(), y.ravel()) else y
+
+
+def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
+    """(y, dy), or None where the general way is to be taken."""
+    if type(dx) is not np.ndarray or dx.dtype is not x.dtype or not (x.flags.carray and dx.flags.carray):
+        return None
+    how = pushing(op, x.shape, x.dtype)
+    if how is None:
+        return None
+    winners, maxima, move, shape = how
+    y, dy = np.empty(shape, x.dtype), np.empty(shape, x.dtype)
+    if winners is not None:
+        codes = found(winners, x, y.ravel())
+        if codes is None:
+            return None
+        move(dx.ravel(), codes, dy.ravel())
+    elif maxima is not None:
+        cells, values = x.ravel(), y.ravel()
+        if maxima(cells, values):
+            return None
+        move(cells, values, None, dx.ravel(), dy.ravel())
+    else:
+        move(x.ravel(), y.ravel())
+        move(dx.ravel(), dy.ravel())
+    return y, dy
+
+
+def vjp(op: Any, x: Array, gy: Any) -> Array | None:
+    """gx, or None where the general way is to be taken."""
+    if type(gy) is not np.ndarray or gy.dtype is not x.dtype or not (x.flags.carray and gy.flags.carray):
+        return None
+    how = pulling(op, x.shape, x.dtype)
+    if how is None:
+        return None
+    winners, maxima, move, _ = how
+    gx = np.empty(x.shape, x.dtype)
+    if winners is not None:
+        codes = found(winners, x, np.empty(winners[2], x.dtype))
+        if codes is None:
+            return None
+        move(gy.ravel(), codes, gx.ravel())
+    elif maxima is not None:
+        cells, values = x.ravel(), np.empty(gy.size, x.dtype)
+        if maxima(cells, values):
+            return None
+        move(cells, values, None, gy.ravel(), gx.ravel())
+    else:
+        move(gy.ravel(), gx.ravel())
+    return gx
+
+
+def found(winners: Finding, x: Array, y: Array) -> Array | None:
+    """The codes of winners, the maxima being written into y; None if there are NaNs."""
+    find, takes_codes, windows, width = winners
+    codes = np.empty(windows, width)
+    if find(x.ravel(), y, None, codes) if takes_codes else find(x.ravel(), y, codes):
+        return None
+    return codes
+
+
+@remembered(256)
+def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
+    """How the value is found; None where that takes more than a kernel."""
+    seen = small(op, shape, dtype, any_order=True)
+    if seen is None:
+        return None
+    is_maximum = isinstance(op, Maximum) or None
+    call = alone(maximum.fold_way(seen.plan.passes, seen, is_maximum, not is_maximum))
+    return None if call is None else Fold(call, seen.plan.shape)
+
+
+@remembered(256)
+def pushing(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
+    """How tangents are moved; None where that takes more."""
+    if not isinstance(op, Maximum):
+        value = folding(op, shape, dtype)
+        return None if value is None else Moves(None, None, value.fold, value.shape)
+    if op.ties == "all":
+        return matching("push_matches", op, shape, dtype)
+    seen, winners = searching(op, shape, dtype)
+    if seen is None or winners is None:
+        return None
+    return Moves(winners, None, maximum.push_call(seen.plan), seen.plan.shape)
+
+
+@remembered(256)
+def pulling(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
+    """How cotangents are moved; None where that takes more."""
+    if not isinstance(op, Maximum):
+        seen = small(op, shape, dtype, any_order=True)
+        call = None if seen is None or (seen.plan.is_undivided and picked(seen.plan)) else alone(average.pull_way(seen))
+        return None if seen is None or call is None else Moves(None, None, call, seen.plan.shape)
+    if op.ties == "all":
+        return matching("pull_matches", op, shape, dtype)
+    seen, winners = searching(op, shape, dtype)
+    if seen is None or winners is None:
+        return None
+    _, cleared, calls = maximum.pull_way(seen.plan, seen.kind, 1)  # how many threads there are changes the tasks alone
+    return None if cleared or len(calls) != 1 else Moves(winners, None, calls[0], seen.plan.shape)
+
+
+def matching(name: str, op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
+    """How tangents or cotangents go to all cells that tie, where windows share none and leave none out."""
+    value, seen = folding(op, shape, dtype), small(op, shape, dtype, any_order=False)
+    if value is None or seen is None or rows_of(seen.plan) is None or seen.plan.unread:
+        return None
+    return Moves(None, value.fold, call_of(name, seen.plan, seen.kind, shares=False, counts=False), value.shape)
+
+
+def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None, Finding | None]:
+    """The plan of an operand, and how its winners are found; None where that takes more than a kernel."""
+    seen = small(op, shape, dtype, any_order=False) if op.ties == "first" else None
+    if seen is None:
+        return None, None
+    picks, at_once, width = maximum.search_way(seen)
+    if picks is not None:
+        return None, None
+    (find, takes_codes), *more = [(at_once, False)] if at_once else maximum.find_passes(seen, width, None)
+    return (None, None) if more else (seen, Finding(find, takes_codes, seen.plan.outputs, width))
+
+
+def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen | None:
+    """The plan of an operand that lies whole, where all that a call takes is small, and lies in the order seen."""
+    if isinstance(op, SmoothMaxPool) or not dtype.isnative:
+        return None
+    seen = foresee(op, shape, None, dtype, any_order)
+    made = seen.plan
+    lies = made.is_as_given and made.given == shape and not made.empty and not seen.kind.half
+    least, most = sorted((math.prod(shape), made.outputs))
+    return seen if lies and least and most * max(dtype.itemsize, 4) < LARGE else None
+
+
+def alone(steps: list[maximum.Step]) -> Call | None:
+    """The kernel that makes up all steps, if there is one."""
+    (call, cells, bits, codes), *others = steps
+    return None if others or cells is not None or bits or codes is not None else call
