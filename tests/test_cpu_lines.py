@@ -9,8 +9,8 @@ import pytest
 
 import specgrad as sg
 from specgrad.engines.cpu.cells import see
+from specgrad.engines.cpu.folds import fold_way
 from specgrad.engines.cpu.lines import along_lines
-from specgrad.engines.cpu.maximum import fold_way
 
 WINDOWS = [
     (taps, stride, dilation, padding)

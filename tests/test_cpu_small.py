@@ -10,7 +10,7 @@ from beside import bits, compare, on
 
 import specgrad as sg
 from specgrad import dispatch
-from specgrad.engines.cpu import maximum, pooling
+from specgrad.engines.cpu import folds, pooling
 
 
 @pytest.mark.parametrize("place", [(0, 0, 0), (0, 2, 17), (1, 4, 36)])
@@ -96,7 +96,7 @@ def test_cubes_of_two_cells_are_folded_in_one_pass():
     x, dx = (random.integers(-9, 10, shape).astype(np.float32) for _ in range(2))
     gy = random.integers(-9, 10, (2, 3, 2, 3, 37)).astype(np.float32)
     for op in (sg.MaxPool((2, 2, 2)), sg.AvgPool((2, 2, 2))):
-        assert maximum.cubes(pooling.see(op, x, any_order=True), maximum.UNDIVIDED, x, True) is not None
+        assert folds.cubes(pooling.see(op, x, any_order=True), folds.UNDIVIDED, x, True) is not None
         compare(op, x, dx, gy)
     op = sg.MaxPool((2, 2, 2))
     for one, other in itertools.combinations(range(8), 2):

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import halves
 from .cells import BITS, Array, Seen, canonical, handed_over, room_for, room_for_input, see
-from .maximum import Step, fold, fold_steps, run
+from .folds import Step, fold, fold_steps, run
 from .passes import VECTOR
 from .picking import picked, put_back
 from .together import Call

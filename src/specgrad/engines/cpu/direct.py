@@ -17,6 +17,7 @@ from ...ops.pool import Maximum, SmoothMaxPool
 from ...remembering import remembered
 from . import average, maximum
 from .cells import Array, Seen, foresee
+from .folds import Step, fold_way
 from .matches import call_of, rows_of
 from .picking import picked
 from .together import Call
@@ -124,7 +125,7 @@ def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
     if seen is None:
         return None
     is_maximum = isinstance(op, Maximum) or None
-    call = alone(maximum.fold_way(seen.plan.passes, seen, is_maximum, not is_maximum))
+    call = alone(fold_way(seen.plan.passes, seen, is_maximum, not is_maximum))
     return None if call is None else Fold(call, seen.plan.shape)
 
 
@@ -189,7 +190,7 @@ def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen 
     return seen if lies and least and most * max(dtype.itemsize, 4) < LARGE else None
 
 
-def alone(steps: list[maximum.Step]) -> Call | None:
+def alone(steps: list[Step]) -> Call | None:
     """The kernel that makes up all steps, if there is one."""
     (call, cells, bits, codes), *others = steps
     return None if others or cells is not None or bits or codes is not None else call

@@ -15,7 +15,7 @@ import numpy as np
 from ...geometry import Integers, Shape, strides
 from ...remembering import cached_property
 from .kernels.heights import GROUP
-from .reads import TRIVIAL, Layout, Reads, offsets
+from .reads import FEW, TRIVIAL, Layout, Reads, offsets
 
 VECTOR = 64  # bytes
 NARROW = 40  # columns of planes that are better laid out cell by cell
@@ -66,6 +66,8 @@ class Pass:
     compiled apart for each, by its type."""
     tall: bool | None = None
     """Whether windows, in any pass of the chain, are folded by blocks of rows, or None; kernels are compiled apart for either."""
+    led_by_blocks: bool | None = None
+    """The same of winners, which are found so in windows of fewer rows."""
 
     @cached_property
     def staged(self) -> bool | None:
@@ -111,11 +113,11 @@ def make_pass(
     lanes: int,
     half: int,
     codes: int = 1,
-    ways: tuple[int | None, bool | None] = (None, None),
+    ways: tuple[int | None, bool | None, bool | None] = (None, None, None),
     stacks: bool = True,
 ) -> Pass:
     """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used;
-    `ways`: whether it is `strided` and `tall`; `stacks`: whether rows of windows may be folded several together."""
+    `ways`: whether it is `strided`, `tall` and `led_by_blocks`; `stacks`: whether rows of windows may be folded several together."""
     _, column_step, inner_step = steps
     staged = half > 0 or (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
@@ -275,8 +277,9 @@ def chain(reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, backwar
     order = [*range(fused), fused] if backwards else [fused, *range(fused - 1, -1, -1)]
     now = list(sizes)
     stride = reads[-1].stride if rank and reads[-1].taps else 1
-    tall = any(r.block for r in reads[:-1])
-    ways = (None if stride == 1 else True if stride <= 4 else stride, tall or None)
+    blocks = [r.block for r in reads[:-1]]
+    tall = any(block > FEW for block in blocks)
+    ways = (None if stride == 1 else True if stride <= 4 else stride, tall or None, any(blocks) or None)
     for turn, axis in enumerate(order):
         first = turn == 0
         contiguous = strides((seen.planes, *now, seen.inner))

@@ -17,7 +17,7 @@ from ...geometry import Axis, Integers, Shape, Sliding, readers
 from ...remembering import cached_property
 from .kernels.heights import STACK, TALLEST
 
-FEW = 7  # windows of up to so many rows are folded row by row
+FEW, LED = 7, 3  # windows of up to so many rows are folded row by row, and their winners found so
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Reads:
     def block(self) -> int:
         """The length of blocks whose prefixes and suffixes make up all windows; 0 where windows are
         few cells, irregular, or apart."""
-        return self.most if self.stride < self.taps and self.step == 1 and self.most > 3 else 0
+        return self.most if self.stride < self.taps and self.step == 1 and self.most > LED else 0
 
 
 SINGLE = np.zeros(1, np.int64)

@@ -99,7 +99,9 @@ def find_flat(x, y, codes, identity, nans, ints, least, tasks, counter, rooms, c
             led, told = across, codes_across
             if rows > 1:
                 more = cut(ints[11] * taps, codes)
-                lead_longer(down, codes_down, m, across, codes_across, 1, rows, apart, more, spare, spare_codes, room, nans)
+                lead_longer(
+                    down, codes_down, m, across, codes_across, 1, rows, apart, more, spare, spare_codes, room, nans
+                )
                 led, told = down, codes_down
             for row in range(height_out):
                 target, target_codes = at(y, where + row * width_out), at(codes, where + row * width_out)

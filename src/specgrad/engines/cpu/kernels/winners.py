@@ -50,9 +50,7 @@ def lead(typingctx, value, code, n, a, a_code, a_shift, b, b_code, b_shift, nans
                 found[0].align, found[1].align = size, 1
                 return found[0], builder.add(found[1], spread(builder, shift, kinds[1]))
 
-            led = _led(
-                builder, kind, minds_nan, leader(a_at, a_code_at, a_shift), leader(b_at, b_code_at, b_shift)
-            )
+            led = _led(builder, kind, minds_nan, leader(a_at, a_code_at, a_shift), leader(b_at, b_code_at, b_shift))
             builder.store(led[0], place(value_at, 0)).align = size
             builder.store(led[1], place(code_at, 1)).align = 1
 
@@ -316,7 +314,7 @@ def find_winners(
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
     some columns each. What is None is compiled without: a block, bins, the codes of a pass before, `strided`, which says that
-    columns of windows are not neighbours, `tall`, that rows are folded by blocks, and `nans`. Returns whether it should have been told of these.
+    columns of windows are not neighbours, `tall`, that rows are led by blocks, and `nans`. Returns whether it should have been told of these.
     """
     told = at(ints, 0)
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
@@ -414,7 +412,18 @@ def find_winners(
                         more, slot = cut(step * code_width, final), (f & mask) * pitch
                         shift = plus(shift, cut(f * code_width, final))
                         lead_rows(
-                            value, final, m, ring, ring_code, slot, step * pitch, slots * pitch, count, shift, more, nans
+                            value,
+                            final,
+                            m,
+                            ring,
+                            ring_code,
+                            slot,
+                            step * pitch,
+                            slots * pitch,
+                            count,
+                            shift,
+                            more,
+                            nans,
                         )
                     settle(value, m, half, target_cells, where)
             if blocks is not None:
