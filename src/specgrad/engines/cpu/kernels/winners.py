@@ -17,7 +17,7 @@ from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
 from .halves import place, read, settle
 from .heights import GROUP
-from .rows import fill, lay_out, transpose
+from .rows import fetch_cells, fill, lay_out, transpose
 from .vectors import BITS, Vector, ahead, cut, either, leads, like, plus, splat, spread
 from .watching import holds_nan
 
@@ -339,6 +339,8 @@ def find_winners(
             if blocks is not None:
                 first_plane = min(begin, bases.size - inner)
                 transpose(at(x, first_plane * plane), inner, plane, source_cells)
+                fetch_cells(at(x, first_plane * plane), inner * plane, inner * plane)
+                fetch_cells(at(y, first_plane * plane_out), 0, inner * plane_out)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
                 left, right = begin, min(begin + told[19], tasks[t, 5])
