@@ -31,10 +31,9 @@ class Fold(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The kernel that finds winners, whether it takes the codes of a pass before, how many codes there are and of which type."""
+    """The kernel that finds winners, how many codes there are and of which type."""
 
     find: Call
-    takes_codes: bool
     windows: int
     width: np.dtype[Any]
 
@@ -95,7 +94,7 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
     winners, maxima, move, _ = how
     gx = np.empty(x.shape, x.dtype)
     if winners is not None:
-        codes = found(winners, x, np.empty(winners[2], x.dtype))
+        codes = found(winners, x, np.empty(winners.windows, x.dtype))
         if codes is None:
             return None
         move(gy.ravel(), codes, gx.ravel())
@@ -111,11 +110,9 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
 
 def found(winners: Finding, x: Array, y: Array) -> Array | None:
     """The codes of winners, the maxima being written into y; None if there are NaNs."""
-    find, takes_codes, windows, width = winners
+    find, windows, width = winners
     codes = np.empty(windows, width)
-    if find(x.ravel(), y, None, codes) if takes_codes else find(x.ravel(), y, codes):
-        return None
-    return codes
+    return None if find(x.ravel(), y, codes) else codes
 
 
 @remembered(256)
@@ -175,8 +172,8 @@ def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None,
     picks, at_once, width = maximum.search_way(seen)
     if picks is not None:
         return None, None
-    (find, takes_codes), *more = [(at_once, False)] if at_once else maximum.find_passes(seen, width, None)
-    return (None, None) if more else (seen, Finding(find, takes_codes, seen.plan.outputs, width))
+    find, *more = [at_once] if at_once else maximum.find_passes(seen, width, None)
+    return (None, None) if more else (seen, Finding(find, seen.plan.outputs, width))
 
 
 def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen | None:

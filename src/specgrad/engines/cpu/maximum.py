@@ -15,6 +15,7 @@ from .apart import apart, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .folds import BYTES, FEW, block_of, code_type, fold, inside
 from .landing import landing, scattering
+from .passes import Pass
 from .picking import Picked, as_bits, pick, picked, put_back
 from .plan import Plan
 from .together import Call, Room
@@ -101,50 +102,56 @@ def search(seen: Seen, y: Array, width: np.dtype[Any], nans: bool | None) -> Arr
     """Write maxima, pass by pass; the codes of their winners, or None if there are NaNs and nobody knew (`nans` is None)."""
     x, known = seen.flat, None
     passes = find_passes(seen, width, nans)
-    for turn, (call, takes_codes) in enumerate(passes):
+    for turn, call in enumerate(passes):
         outputs = seen.plan.passes[turn].outputs
         target = y if turn == len(passes) - 1 else room_of((outputs,), seen.kind.computed)
         codes = room_of((outputs,), width)
-        if call(x, target, known, codes) if takes_codes else call(x, target, codes):
+        if call(x, target, known, codes) if turn else call(x, target, codes):
             return None
         x, known = target, codes
     return known
 
 
-def find_passes(seen: Seen, width: np.dtype[Any], nans: bool | None) -> list[tuple[Call, bool]]:
-    """The kernels of a search, once they are known."""
+def find_passes(seen: Seen, width: np.dtype[Any], nans: bool | None) -> list[Call]:
+    """The kernels of a search, once they are known: each but the first takes the codes of the one before."""
     key = "search", nans, seen.origin
-    known: list[tuple[Call, bool]] | None = seen.plan.calls.get(key)
+    known: list[Call] | None = seen.plan.calls.get(key)
     if known is None:
-        turns = range(len(seen.plan.passes))
-        known = seen.plan.calls[key] = [find_pass(seen, turn, width, nans) for turn in turns]
+        further = [find_further(seen, one, width, nans) for one in seen.plan.passes[1:]]
+        known = seen.plan.calls[key] = [find_first(seen, width, nans), *further]
     return known
 
 
-def find_pass(seen: Seen, turn: int, width: np.dtype[Any], nans: bool | None) -> tuple[Call, bool]:
-    """The kernel of one pass of a search for winners, and whether it is given the codes of the pass before, or None. It says whether it should have been
-    told of NaNs."""
-    made, found, one = seen.plan, seen.kind, seen.plan.passes[turn]
-    last = turn == len(made.passes) - 1
-    first = turn == 0 and not seen.origin
-    if one.runs is not None and first and width == BYTES:
-        return Call("small_winners.find_runs", (found.lowest, nans, one.runs), one.tasks), False
-    if one.small is not None and first and width == BYTES:
-        told: tuple[Any, ...] = (found.lowest, nans, one.small)
-        rooms: tuple[Room, ...] = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, BYTES)
-        return Call("small_winners.find_small_winners", told, one.tasks, *rooms), False
-    if one.flat is not None and first:
-        told = (found.lowest, nans, one.flat.ints, one.flat.least.astype(width))
-        rooms = ("cells", 5 * one.flat.room, found.computed), ("codes", 4 * one.flat.room, width)
-        return Call("flat.find_flat", told, one.flat.tasks, *rooms), False
-    bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
-    if one.block is not None and first:
-        one = one.block
-        bases = one.bases
+def find_first(seen: Seen, width: np.dtype[Any], nans: bool | None) -> Call:
+    """The kernel of the first pass of a search for winners. It says whether it should have been told of NaNs."""
+    found, one = seen.kind, seen.plan.passes[0]
+    bases = one.bases + seen.origin if seen.origin else one.bases
+    if not seen.origin:
+        if one.runs is not None and width == BYTES:
+            return Call("small_winners.find_runs", (found.lowest, nans, one.runs), one.tasks)
+        if one.small is not None and width == BYTES:
+            told: tuple[Any, ...] = (found.lowest, nans, one.small)
+            rooms: tuple[Room, ...] = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, BYTES)
+            return Call("small_winners.find_small_winners", told, one.tasks, *rooms)
+        if one.flat is not None:
+            told = (found.lowest, nans, one.flat.ints, one.flat.least.astype(width))
+            rooms = ("cells", 5 * one.flat.room, found.computed), ("codes", 4 * one.flat.room, width)
+            return Call("flat.find_flat", told, one.flat.tasks, *rooms)
+        if one.block is not None:
+            one = one.block
+            bases = one.bases
     told = (found.lowest, one.strided and True, one.led_by_blocks, nans, one.ints, bases, *one.tables)
-    blocks = block_of(one, *(found.stored if end else found.computed for end in (turn == 0, last)), width)
+    led_as = found.stored if len(seen.plan.passes) == 1 else found.computed
     rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, width)
-    return Call("winners.find_winners", told, one.tasks, *rooms, *blocks), True
+    return Call("winners.find_winners", told, one.tasks, *rooms, *block_of(one, found.stored, led_as, width))
+
+
+def find_further(seen: Seen, one: Pass, width: np.dtype[Any], nans: bool | None) -> Call:
+    """The kernel of a further pass."""
+    rows, _ = one.tables
+    told = (seen.kind.lowest, one.led_by_blocks, nans, one.ints, one.bases, rows)
+    rooms = ("cells", one.scratch, seen.kind.computed), ("codes", one.code_scratch, width)
+    return Call("winners.find_further", told, one.tasks, *rooms)
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:

@@ -286,11 +286,30 @@ def lead_tall(value, code, m, first, last, block, pitch, mask, ring, ring_code, 
     return start, top, end
 
 
+@inline
+def lead_down(value, code, m, first, count, step, block, pitch, slots, ring, ring_code, width, shift, suffixes, suffix_codes, prefix, prefix_code, blank, known, tall, nans):  # fmt: skip
+    """value, code = the leaders of `count` rows of a ring of so many slots, `step` apart from the first on, and their codes as in `lead_tall`, which is given and returns
+    what is `known`; 0 and the blank where there is no row."""
+    slot, last = (first & (slots - 1)) * pitch, first + (count - 1) * step
+    if count <= 0:
+        fill(value, m, blank)
+        fill(code, m, 0)
+    elif tall is not None and block > 0 and count > FEW:
+        start, top, end = known
+        return lead_tall(
+            value, code, m, first, last, block, pitch, slots - 1, ring, ring_code, width, shift, suffixes, suffix_codes,
+            prefix, prefix_code, start, top, end, nans,
+        )  # fmt: skip
+    else:
+        shift, more = plus(shift, cut(first * width, code)), cut(step * width, code)
+        lead_rows(value, code, m, ring, ring_code, slot, step * pitch, slots * pitch, count, shift, more, nans)
+    return known
+
+
 @compiled
 def find_winners(
     x,
     y,
-    codes_in,
     codes,
     identity,
     strided,
@@ -313,7 +332,7 @@ def find_winners(
     """Leaders and their codes for the windows of the tasks it takes (outer, row and column ranges).
 
     If there is a block, some planes at a time are laid out in it cell by cell, so that rows are long. Else a task is worked on by pieces of
-    some columns each. What is None is compiled without: a block, bins, the codes of a pass before, `strided`, which says that
+    some columns each. What is None is compiled without: a block, bins, `strided`, which says that
     columns of windows are not neighbours, `tall`, that rows are led by blocks, and `nans`. Returns whether it should have been told of these.
     """
     told = at(ints, 0)
@@ -331,6 +350,10 @@ def find_winners(
         source_cells, target_cells = part_of(blocks, turn), part_of(led_blocks, turn)
         target_codes = part_of(code_blocks, turn)
         begins, ends, every = 0, 1, inner
+    group = GROUP if strided is None and bins is None else 1
+    slots = group
+    while slots < extent + group - 1:  # a power of two, by which rows find their place
+        slots *= 2
     met = False
     t = enlist(counter, crew, turn)
     while t < len(tasks):
@@ -355,12 +378,7 @@ def find_winners(
                 last_cell = max(first_cell, min(width, origin + span - offset))
                 pad = offset + first_cell - origin
             n, room, m = (last_cell - first_cell) * inner, span * inner, (right - left) * inner
-            group = GROUP if strided is None and bins is None and codes_in is None else 1
             pitch = m if group == 1 else room
-            slots = group
-            while slots < extent + group - 1:
-                slots *= 2
-            mask = slots - 1
             suffixes, suffix_codes = part_of(rooms, turn), part_of(code_rooms, turn)
             prefix, prefix_code = at(suffixes, block * m), at(suffix_codes, block * m)
             ring, ring_code = at(prefix, m), at(prefix_code, m)
@@ -368,68 +386,83 @@ def find_winners(
             padded = at(spare, 2 * group * room)
             result = at(padded, group * room)
             fill(padded, group * room, identity[0])
-            least, ahead_of = at(spare_code, 2 * group * room), 0
-            if bins is None and codes_in is None:
-                ahead_of = count_padding(least, m, inner, stride, dilation, offset - left * stride)
-            if codes_in is not None:  # rows were folded across where they lie
-                pitch, slots, mask = x_row, height, -1
+            least, in_front = at(spare_code, 2 * group * room), 0
+            if bins is None:
+                in_front = count_padding(least, m, inner, stride, dilation, offset - left * stride)
             for outer in range(outer_start, outer_stop):
                 base = bases[outer] + first_cell * x_column
-                if codes_in is not None:
-                    ring, ring_code = at(x, base), at(codes_in, outer * height * width + left)
-                staged_to = 0
-                start, known_top, known_end = 0, -1, -1
+                staged_to, known = 0, (0, -1, -1)
                 for r in range(top, bottom):
-                    f, count = row_first[r], row_count[r]
-                    last = f + (count - 1) * step
+                    first, count = row_first[r], row_count[r]
                     where = ((outer * height_out + r) * width_out + left) * inner
-                    staged_to = max(staged_to, row_low[r])
-                    while codes_in is None and staged_to < min(last + 1, height):
+                    staged_to, stop = max(staged_to, row_low[r]), min(first + (count - 1) * step + 1, height)
+                    while staged_to < stop:
                         begun, staged_to = staged_to, min((staged_to // group + 1) * group, height)
                         for row in range(begun, staged_to):
                             target = at(padded, (row - begun) * room + pad * inner)
                             read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, target, n)
                             if nans is None:
                                 met |= holds_nan(target, n)
-                        value, code = at(ring, (begun & mask) * pitch), at(ring_code, (begun & mask) * pitch)
+                        slot = (begun & (slots - 1)) * pitch
+                        value, code = at(ring, slot), at(ring_code, slot)
                         lead_across(
                             padded, value, code, staged_to - begun, room, left, right, inner, taps, stride, dilation,
                             spare, spare_code, bin_first, bin_count, strided, nans,
                         )  # fmt: skip
                         for row in range(staged_to - begun):
                             own = at(code, row * pitch)
-                            for i in range(ahead_of):  # padding led where all real cells are as low as it
+                            for i in range(in_front):  # padding led where all real cells are as low as it
                                 own[i] = max(own[i], least[i])
-                    value, final = place(target_cells, where, result), at(target_codes, where)
-                    shift = cut(-row_start[r] * code_width, final)
-                    if count <= 0:
-                        fill(value, m, identity[0])
-                        fill(final, m, 0)
-                    elif tall is not None and block > 0 and count > FEW:
-                        start, known_top, known_end = lead_tall(
-                            value, final, m, f, last, block, pitch, mask, ring, ring_code, code_width, shift, suffixes,
-                            suffix_codes, prefix, prefix_code, start, known_top, known_end, nans,
-                        )  # fmt: skip
-                    else:
-                        more, slot = cut(step * code_width, final), (f & mask) * pitch
-                        shift = plus(shift, cut(f * code_width, final))
-                        lead_rows(
-                            value,
-                            final,
-                            m,
-                            ring,
-                            ring_code,
-                            slot,
-                            step * pitch,
-                            slots * pitch,
-                            count,
-                            shift,
-                            more,
-                            nans,
-                        )
+                    value, code = place(target_cells, where, result), at(target_codes, where)
+                    known = lead_down(
+                        value, code, m, first, count, step, block, pitch, slots, ring, ring_code, code_width,
+                        cut(-row_start[r] * code_width, code), suffixes, suffix_codes, prefix, prefix_code, identity[0],
+                        known, tall, nans,
+                    )  # fmt: skip
                     settle(value, m, half, target_cells, where)
             if blocks is not None:
                 transpose(target_cells, plane_out, inner, at(y, first_plane * plane_out))
                 transpose(target_codes, plane_out, inner, at(codes, first_plane * plane_out))
         t = take(counter)
     return disband(counter, crew, turn, met)
+
+
+@compiled
+def find_further(
+    x, y, codes_in, codes, identity, tall, nans, ints, bases, row_table, tasks, counter, rooms, code_rooms, crew, turn
+):
+    """As `find_winners`, of the leaders that a pass before has left, with their codes: rows are led where they lie."""
+    told = at(ints, 0)
+    x_row, width, height_out, step, block, half = told[0], told[3], told[5], told[7], told[8], told[11]
+    height, code_width, tile = told[17], told[18], told[19]
+    row_first, row_count, row_start = (
+        at(row_table, height_out),
+        at(row_table, 2 * height_out),
+        at(row_table, 3 * height_out),
+    )
+    slots = 1
+    while slots < height:  # of a ring that never comes round
+        slots *= 2
+    suffixes, suffix_codes = part_of(rooms, turn), part_of(code_rooms, turn)
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        for left in range(tasks[t, 4], tasks[t, 5], tile):
+            m = min(tile, tasks[t, 5] - left)
+            prefix, prefix_code = at(suffixes, block * m), at(suffix_codes, block * m)
+            for outer in range(tasks[t, 0], tasks[t, 1]):
+                known, rows, rows_codes = (
+                    (0, -1, -1),
+                    at(x, bases[outer] + left),
+                    at(codes_in, outer * height * width + left),
+                )
+                for r in range(tasks[t, 2], tasks[t, 3]):
+                    where = (outer * height_out + r) * width + left
+                    value, code = place(y, where, at(prefix, m)), at(codes, where)
+                    known = lead_down(
+                        value, code, m, row_first[r], row_count[r], step, block, x_row, slots, rows, rows_codes, code_width,
+                        cut(-row_start[r] * code_width, code), suffixes, suffix_codes, prefix, prefix_code, identity[0],
+                        known, tall, nans,
+                    )  # fmt: skip
+                    settle(value, m, half, y, where)
+        t = take(counter)
+    disband(counter, crew, turn, False)
