@@ -27,11 +27,12 @@ def steps(dtypes: tuple[str, ...] = ("float32", "float64")) -> Iterator[tuple[st
         SmoothMaxPool((2, 2), beta=1.0),
     )
     for dtype in dtypes:
-        few, many = (
-            np.arange(256.0 * n).reshape(n, 16, 16).astype(dtype) for n in (2, 64)
-        )  # many are laid out side by side
+        # narrow planes are laid out as lines, many of them side by side
+        few, many, wide = (
+            np.arange(n * size**2, dtype=dtype).reshape(n, size, size) for n, size in ((2, 16), (64, 16), (1, 72))
+        )
         for op in common:
-            yield f"{op.name} {dtype}", functools.partial(_run, op, few, many)
+            yield f"{op.name} {dtype}", functools.partial(_run, op, few, many, wide)
 
 
 def _run(op: Any, *inputs: Any) -> None:
