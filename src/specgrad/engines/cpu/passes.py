@@ -163,7 +163,7 @@ def make_pass(
         code_scratch + 4 * lanes,
         small,
         np.array([columns.run, columns.size, columns.length, rows.size]) if runs else None,
-        make_flat(rows, columns, len(outer), lanes) if lies and not staged and small is None else None,
+        make_flat(rows, columns, len(outer), lanes, block is None) if lies and not staged and small is None else None,
         block,
         *ways,
     )
@@ -179,19 +179,19 @@ def is_small(rows: Reads, columns: Reads, lanes: int) -> bool:
     return are_few(rows, columns) and lanes <= columns.size <= TILE
 
 
-def make_flat(rows: Reads, columns: Reads, outer: int, lanes: int) -> Flat | None:
-    """Planes of which the windows move by one cell, and that are narrow but not small; None for others."""
+def make_flat(rows: Reads, columns: Reads, outer: int, lanes: int, alone: bool) -> Flat | None:
+    """Planes of which the windows move by one cell, and that are narrow, and not small unless they are `alone`, too few to be laid out cell by cell; None for others."""
     axes = rows, columns
     if not all(a.taps > 0 and a.stride == a.up == 1 and a.length > 0 and a.offset >= 0 for a in axes):
         return None
     behind = [max(a.length + (a.taps - 1) * a.dilation - a.offset - a.size, 0) for a in axes]
     pitch = columns.size + max(columns.offset, behind[1])
     narrow = lanes // 4 <= min(columns.size, columns.length) and max(columns.size, columns.length) <= FLAT[1]
-    if not narrow or columns.length > pitch or rows.size * columns.size < FLAT[0]:
+    if not narrow or columns.length > pitch or (rows.size * columns.size < FLAT[0] and not alone):
         return None
     tall = rows.offset + rows.size + behind[0]
     room = (max(tall, rows.length) + 1) * pitch + columns.taps * columns.dilation + 4 * lanes
-    if room > NEAR or tall * pitch > WASTE * rows.size * columns.size:
+    if room > NEAR or (tall * pitch > WASTE * rows.size * columns.size and not alone):
         return None
     skipped = [-(-np.maximum(a.offset - np.arange(a.length), 0) // a.dilation) for a in axes]
     least = np.zeros((rows.length, pitch), np.int64)
