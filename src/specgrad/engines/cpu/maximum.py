@@ -284,7 +284,8 @@ def find_pass(seen: Seen, turn: int, width: np.dtype[Any], nans: bool | None) ->
     if one.small is not None and first and width == BYTES:
         told: tuple[Any, ...] = (found.lowest, nans, one.small)
         rooms: tuple[Room, ...] = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, BYTES)
-        return Call("small_winners.find_small_winners", told, one.tasks, *rooms), False
+        kernel = "threes.find_threes" if are_threes(one, made.lanes) else "small_winners.find_small_winners"
+        return Call(kernel, told, one.tasks, *rooms), False
     bases = one.bases + seen.origin if seen.origin and turn == 0 else one.bases
     if one.block is not None and first:
         one = one.block
@@ -293,6 +294,14 @@ def find_pass(seen: Seen, turn: int, width: np.dtype[Any], nans: bool | None) ->
     blocks = block_of(one, *(found.stored if end else found.computed for end in (turn == 0, last)), width)
     rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, WORDS)
     return Call("winners.find_winners", told, one.tasks, *rooms, *blocks), True
+
+
+def are_threes(one: Pass, lanes: int) -> bool:
+    """Whether windows have 3×3 cells and move by two, the first ones have a cell, and half a vector's worth in a row have no padding."""
+    columns = one.columns
+    whole = min((columns.size + columns.offset - 3) // 2 + 1, columns.length) - (columns.offset + 1) // 2
+    threes = all((axis.taps, axis.stride) == (3, 2) for axis in (one.rows, columns))
+    return threes and one.rows.offset <= 2 and whole >= lanes // 2
 
 
 def blank(made: Plan, flat: Array, number: int) -> None:
