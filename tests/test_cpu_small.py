@@ -129,6 +129,7 @@ def test_cubes_of_two_cells_are_folded_in_one_pass():
             window[[one, other]] = pair
             x[0, ..., 20:22] = window.reshape(2, 2, 2)
             assert bits(on("cpu", lambda x=x: op(x))).item(10) == bits(window).item(one if pair[0] == 0 else other)
+            compare(op, x, x, np.arange(20, dtype=np.float32).reshape(1, 1, 1, 20))
 
 
 @pytest.mark.parametrize("cells", [[-0.0, 0.0, -1.0], [np.nan, -np.nan, *[1.0, -2.0] * 90], [0.0, 3.0, -5.0]])
