@@ -14,7 +14,7 @@ from specgrad.engines.cpu import folds, pooling
 
 
 @pytest.mark.parametrize("place", [(0, 0, 0), (0, 2, 17), (1, 4, 36)])
-@pytest.mark.parametrize(("k", "s", "p"), [(2, 2, 0), (3, 2, 1), (3, 1, 1), (5, 1, 2)])
+@pytest.mark.parametrize(("k", "s", "p"), [(2, 2, 0), (3, 2, 1), (3, 2, 0), (3, 1, 1), (5, 1, 2)])
 def test_a_nan_is_met_in_rows_that_take_vectors(k, s, p, place):
     x = np.random.default_rng(k).permutation(2 * 5 * 37).reshape(2, 5, 37).astype(np.float32)
     x[place] = np.nan
@@ -74,6 +74,30 @@ def test_zeros_of_both_signs_and_nan_are_noticed_in_every_row(kernel, stride, pa
             assert (bits(on("cpu", lambda x=x: op(x))) == bits(on("reference", lambda x=x: op(x)))).all(), (row, pair)
 
 
+@pytest.mark.parametrize("padding", [0, 1, ((2, 3), (1, 0)), ((0, 1), (5, 4))])
+@pytest.mark.parametrize(("shape", "dtype"), [
+    ((2, 5, 37), np.float32), ((3, 6, 32), np.float32), ((2, 8, 17), np.int32), ((1, 9, 19), np.float64), ((1, 70, 501), np.float32),
+])  # fmt: skip
+def test_3x3_windows_that_move_by_two_are_those_of_the_specification(shape, dtype, padding):
+    """Also where several tasks share a plane; where all cells of a window are as low as padding; an infinite cotangent reaches its own cells only."""
+    random = np.random.default_rng(shape[-1])
+    op, average = (kind((3, 3), stride=2, padding=padding) for kind in (sg.MaxPool, sg.AvgPool))
+    lengths = op.output_shape(shape)
+    for cells in ([-np.inf, -np.inf, -np.inf, 3.0], [-0.0, 0.0, -1.0], [np.nan, *[2.0, 1.0] * 40], [1.0, 2.0, np.inf]):
+        x = random.choice(cells, shape)
+        if np.dtype(dtype).kind == "i":
+            x = np.nan_to_num(x, nan=7, posinf=9, neginf=-(2**31))
+        x, dx = x.astype(dtype), random.integers(-9, 10, shape).astype(dtype)
+        compare(op, x, dx, random.integers(-9, 10, lengths).astype(dtype))
+    if np.dtype(dtype).kind == "f":
+        starts = pooling.see(average, x).plan.small_back[1][:, 2]
+        assert bool(starts.any()) == (shape[-1] > 500)
+        gy = random.normal(size=lengths).astype(dtype)
+        compare(average, dx, dx, gy)
+        gy[random.random(lengths) < 0.02] = np.inf
+        compare(average, dx, dx, gy)
+
+
 @pytest.mark.parametrize(("height", "width", "stride"), [(8, 20, 2), (2, 18, 2), (7, 16, 1), (1, 20, 2)])
 def test_rows_shorter_than_a_vector_write_nothing_beyond_the_last(height, width, stride):
     """Those before the last are written as whole vectors, of which the next rows write the end."""
@@ -105,6 +129,7 @@ def test_cubes_of_two_cells_are_folded_in_one_pass():
             window[[one, other]] = pair
             x[0, ..., 20:22] = window.reshape(2, 2, 2)
             assert bits(on("cpu", lambda x=x: op(x))).item(10) == bits(window).item(one if pair[0] == 0 else other)
+            compare(op, x, x, np.arange(20, dtype=np.float32).reshape(1, 1, 1, 20))
 
 
 @pytest.mark.parametrize("cells", [[-0.0, 0.0, -1.0], [np.nan, -np.nan, *[1.0, -2.0] * 90], [0.0, 3.0, -5.0]])

@@ -10,6 +10,7 @@ from .cells import BITS, Array, Seen, canonical, handed_over, room_for, room_for
 from .folds import Step, fold, fold_steps, run
 from .passes import VECTOR
 from .picking import picked, put_back
+from .plan import Plan
 from .together import Call
 
 
@@ -66,16 +67,24 @@ def spread_steps(seen: Seen) -> list[Step]:
     steps = []
     if not uniform:  # what is not divided alike is divided before it is added up
         told: tuple[Any, ...] = (made.window_divisors, made.seen.inner, found.half)
-        steps.append(Step(Call("small.share", told, made.plane_tasks), math.prod(made.grid)))
+        steps.append(Step(Call("spread.share", told, made.plane_tasks), math.prod(made.grid)))
     if small is not None and made.are_pairs:
         return [*steps, Step(Call("apart.spread_pairs", (found.zero, small[0], *by), small[1]))]
     if made.apart_back is not None:
         ints, tasks = made.apart_back
         return [*steps, Step(Call("apart.spread_apart", (found.zero, ints, *by), tasks))]
-    if made.passes[0].is_around:  # such an average is its own adjoint
+    if is_around(made):  # such an average is its own adjoint
         return [*steps, *fold_steps(made.passes, seen._replace(origin=0), maximum=None, divides=uniform)]
     if small is not None:
         ints, tasks, size = small
         room = ("cells", size, found.computed)
-        return [*steps, Step(Call("small.spread_small", (found.zero, ints, *by), tasks, room))]
+        halved = len(made.reads) == 2 and all((r.taps, r.stride) == (3, 2) for r in made.reads)
+        kernel = "spread.spread_halved" if halved else "spread.spread_small"
+        return [*steps, Step(Call(kernel, (found.zero, ints, *by), tasks, room))]
     return [*steps, *fold_steps(made.passes_back, seen, maximum=None, divides=uniform)]
+
+
+def is_around(made: Plan) -> bool:
+    """Whether windows are the 3×3 cells around each cell, of planes that the kernel for small windows takes."""
+    around = all((r.taps, r.stride, r.offset, r.length) == (3, 1, 1, r.size) for r in made.reads)
+    return around and len(made.reads) == 2 and made.passes[0].small is not None

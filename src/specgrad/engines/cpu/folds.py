@@ -159,21 +159,26 @@ def pass_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
 
 
 def cubes(seen: Seen, divisors: tuple[Any, ...], identity: Array, maximum: bool | None) -> Step | None:
-    """The one pass over windows of 2×2×2 cells that share none, in rows of a vector at least, on volumes that lie whole; None for others."""
-    passes, found, (over, rest, columns) = seen.plan.passes, seen.kind, divisors
-    if len(passes) != 2 or passes[0].small is None or seen.origin or columns is not None:
+    """The one pass over windows of `cube_lengths`; None for others."""
+    found, (over, rest, columns), windows = seen.kind, divisors, cube_lengths(seen)
+    if windows is None or columns is not None or (over is not None and over.size != 1):
+        return None
+    lengths, tasks = windows
+    told = identity, maximum, lengths, *(found.one if over is None or rest is None else (over[0], rest[0]))
+    return Step(Call("cubes.fold_cubes", told, tasks))
+
+
+def cube_lengths(seen: Seen) -> tuple[Any, Any] | None:
+    """The lengths and tasks of windows of 2×2×2 cells that share none, in rows of a vector at least, on volumes that lie whole; None for others."""
+    passes = seen.plan.passes
+    if len(passes) != 2 or passes[0].small is None or seen.origin:
         return None
     axes = passes[1].rows, passes[0].rows, passes[0].columns
-    if (
-        not all(axis.run == 2 for axis in axes)
-        or axes[2].length * found.computed.itemsize < VECTOR
-        or (over is not None and over.size != 1)
-    ):
+    if not all(axis.run == 2 for axis in axes) or axes[2].length * seen.kind.computed.itemsize < VECTOR:
         return None
-    lengths = np.array([n for axis in axes for n in (axis.size, axis.length)])
-    told = identity, maximum, lengths, *(found.one if over is None or rest is None else (over[0], rest[0]))
     planes = passes[0].outer // axes[0].size * axes[0].length
-    return Step(Call("cubes.fold_cubes", told, plane_ranges(planes, 2 * axes[1].size * axes[2].size)))
+    tasks = plane_ranges(planes, 2 * axes[1].size * axes[2].size)
+    return np.array([n for axis in axes for n in (axis.size, axis.length)]), tasks
 
 
 def inside(name: str, made: Plan, told: tuple[Any, ...], origin: int | None, leaders: int = 0) -> Call:

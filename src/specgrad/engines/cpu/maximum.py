@@ -13,7 +13,7 @@ from ...threads import get_num_threads
 from . import halves
 from .apart import apart, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
-from .folds import BYTES, FEW, block_of, code_type, fold, inside
+from .folds import BYTES, FEW, block_of, code_type, cube_lengths, fold, inside
 from .landing import landing, scattering
 from .passes import Pass
 from .picking import Picked, as_bits, pick, picked, put_back
@@ -94,7 +94,9 @@ def at_once(seen: Seen) -> Call | None:
         return None
     if made.whole > 0 and made.whole == made.codes:  # a padded window has codes for its padding, too
         return Call("whole.fold_planes", (found.lowest, True, made.whole, *found.one), made.plane_tasks)
-    few = apart(made)
+    few, volumes = apart(made), cube_lengths(seen)
+    if few is None and volumes is not None:
+        return Call("cubes.find_cubes", (found.lowest, volumes[0]), volumes[1])
     return None if few is None else find_apart(few, found)
 
 
@@ -132,7 +134,8 @@ def find_first(seen: Seen, width: np.dtype[Any], nans: bool | None) -> Call:
         if one.small is not None and width == BYTES:
             told: tuple[Any, ...] = (found.lowest, nans, one.small)
             rooms: tuple[Room, ...] = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, BYTES)
-            return Call("small_winners.find_small_winners", told, one.tasks, *rooms)
+            kernel = "threes.find_threes" if are_threes(one, seen.plan.lanes) else "small_winners.find_small_winners"
+            return Call(kernel, told, one.tasks, *rooms)
         if one.flat is not None:
             told = (found.lowest, nans, one.flat.ints, one.flat.least.astype(width))
             rooms = ("cells", 5 * one.flat.room, found.computed), ("codes", 4 * one.flat.room, width)
@@ -144,6 +147,14 @@ def find_first(seen: Seen, width: np.dtype[Any], nans: bool | None) -> Call:
     led_as = found.stored if len(seen.plan.passes) == 1 else found.computed
     rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, width)
     return Call("winners.find_winners", told, one.tasks, *rooms, *block_of(one, found.stored, led_as, width))
+
+
+def are_threes(one: Pass, lanes: int) -> bool:
+    """Whether windows have 3×3 cells and move by two, the first ones have a cell, and half a vector's worth in a row have no padding."""
+    columns = one.columns
+    whole = min((columns.size + columns.offset - 3) // 2 + 1, columns.length) - (columns.offset + 1) // 2
+    threes = all((axis.taps, axis.stride) == (3, 2) for axis in (one.rows, columns))
+    return threes and one.rows.offset <= 2 and whole >= lanes // 2
 
 
 def find_further(seen: Seen, one: Pass, width: np.dtype[Any], nans: bool | None) -> Call:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .access import at, get, get_with, lanes, put, put_end
+from .access import at, fetch, get, get_with, lanes, put, put_end
 from .compiling import compiled, inline
 from .crew import disband, enlist, take
 from .rows import fill
+from .small import AHEAD
 from .vectors import either, equals, quotient, splat, zipped_high, zipped_low
 
 
@@ -159,6 +160,12 @@ def spread_row(target, arriving, columns, across, over, rest):
     step = lanes(target)
     for start in range(0, columns, step):
         o = min(start, columns - step)
+        if across * columns < AHEAD * step:  # in short rows a core does not see that lines will be written whole
+            fetch(target, across * o + AHEAD * step)
+            fetch(target, across * o + (AHEAD + 1) * step)
+            if across == 4:
+                fetch(target, across * o + (AHEAD + 2) * step)
+                fetch(target, across * o + (AHEAD + 3) * step)
         share = quotient(get(arriving, o), over, rest)
         if across == 2:
             put_pairs(target, o, share, share, columns - start)

@@ -1,14 +1,16 @@
-"""Windows of 2×2×2 cells that share none, on volumes that lie whole: in one pass, where other windows of rank 3 take two."""
+"""Windows of 2×2×2 cells that share none, on volumes that lie whole: in one pass, where other windows of rank 3 take two. A NaN is only noticed."""
 
 from __future__ import annotations
 
-from .access import at, fetch, get, lanes, put_end
+from .access import at, fetch, get, get_with, lanes, put, put_end
 from .compiling import compiled, inline
 from .crew import disband, enlist, take
 from .small import AHEAD, finish
+from .small_winners import lead_of_four
+from .threes import lead_down
 from .vectors import combine_numbers as combine
-from .vectors import evens, odds, splat
-from .watching import holds_zero, look, look_for_nan, opened, saw_minus_zero, saw_nan
+from .vectors import evens, lesser_half, odds, splat
+from .watching import holds_zero, is_spotted, look, look_for_nan, opened, saw_minus_zero, saw_nan, spot
 
 
 @inline
@@ -54,3 +56,40 @@ def fold_cubes(x, y, identity, maximum, ints, over, rest, tasks, counter, crew, 
                 shows = True
         t = take(counter)
     return disband(counter, crew, turn, shows)
+
+
+@inline
+def lead_edges(a, b, o, like, nans):
+    """The leaders of the four cells that windows have in two rows, which of them each is, and the sums of these."""
+    step = lanes(a) // 2
+    near, far = get_with(a, 2 * o, like), get_with(a, 2 * o + step, like)
+    below, far_below = get_with(b, 2 * o, like), get_with(b, 2 * o + step, like)
+    first, second, third, fourth = evens(near, far), odds(near, far), evens(below, far_below), odds(below, far_below)
+    best, led = lead_of_four(first, second, third, fourth, nans)
+    return best, led, (near + far) + (below + far_below)
+
+
+@compiled
+def find_cubes(x, y, codes, identity, ints, tasks, counter, crew, turn):
+    """y, codes = the leader of each window of the tasks it takes, and which cell it is, row-major. Returns whether there may be a NaN."""
+    depth, heads, height, rows, width, columns = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5]
+    step, like = lanes(at(y, 0)) // 2, lesser_half(get(at(y, 0), 0))
+    seen = splat(identity[0], like)
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        for plane in range(tasks[t, 0], tasks[t, 1]):
+            for r in range(rows):
+                a = at(x, ((plane // heads * depth + plane % heads * 2) * height + 2 * r) * width)
+                b, c = at(a, width), at(a, height * width)
+                d, where = at(c, width), (plane * rows + r) * columns
+                value, code = at(y, where), at(codes, where)
+                for start in range(0, columns, step):
+                    o = min(start, columns - step)
+                    best, led, sums = lead_edges(a, b, o, like, None)
+                    later, later_led, more = lead_edges(c, d, o, like, None)
+                    seen = spot(seen, sums + more)  # which is NaN, too, if infinities of both signs meet
+                    best, led = lead_down(best, led, later, later_led, 4, None)
+                    put(value, o, best)
+                    put(code, o, led)
+        t = take(counter)
+    return disband(counter, crew, turn, is_spotted(seen))

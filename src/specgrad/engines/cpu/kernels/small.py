@@ -13,10 +13,9 @@ from numba.extending import intrinsic
 from .access import at, fetch, get, lanes, put, put_end
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
-from .halves import widen
 from .rows import fill, fold2
 from .vectors import combine_numbers as combine
-from .vectors import divided, evens, odds, quotient, splat, zipped_high, zipped_low
+from .vectors import divided, evens, odds, splat
 from .watching import holds_zero, look, look_for_nan, opened, saw_minus_zero, saw_nan
 
 AHEAD = 32  # vectors that are read before those that are asked for now
@@ -226,103 +225,3 @@ def fold_small(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms,
                 shows = True
         t = take(counter)
     return disband(counter, crew, turn, shows)
-
-
-@compiled
-def share(g, shares, divisors, inner, half, tasks, counter, crew, turn):
-    """shares = g/divisor, of every plane of windows that have `inner` cells each."""
-    n = divisors.size
-    t = enlist(counter, crew, turn)
-    while t < len(tasks):
-        for outer in range(tasks[t, 0], tasks[t, 1]):
-            own, arriving = at(shares, outer * n * inner), at(g, outer * n * inner)
-            if inner == 1:
-                for i in range(n):
-                    own[i] = widen(arriving[i], half, own) / divisors[i]
-            else:
-                for i in range(n * inner):
-                    own[i] = widen(arriving[i], half, own) / divisors[i // inner]
-        t = take(counter)
-    disband(counter, crew, turn, False)
-
-
-@inline
-def spread_line(target, width, line, taps, stride, before, lead):
-    """A row of inputs from the shares of the windows above each column; `line` has `lead` zeros before its first share."""
-    step = lanes(line)
-    if stride == 1:
-        near = at(line, before)
-        if taps == 3:
-            for start in range(0, width, step):
-                i = min(start, width - step)
-                put(target, i, get(near, i) + get(near, i + 1) + get(near, i + 2))
-            return
-        for start in range(0, width, step):
-            i = min(start, width - step)
-            total = get(near, i)
-            put(target, i, total + get(near, i + 1) if taps > 1 else total)
-        return
-    # an even place is read by one window or two, an odd place by one or none
-    shares = at(line, lead)
-    start, stop = (before + 1) // 2, (width + before) // 2
-    none = line[0]
-    done = start
-    while done < stop and stop - start >= step:
-        q = min(done, stop - step)
-        own = get(shares, q)
-        both = own + get(line, q) if taps == 3 else own
-        odd = own if taps > 1 else splat(none, own)
-        put(target, 2 * q - before, zipped_low(both, odd))
-        put(target, 2 * q - before + step, zipped_high(both, odd))
-        done = q + step
-    for q in range(done, stop):
-        target[2 * q - before] = shares[q] + line[q] if taps == 3 else shares[q]
-        target[2 * q - before + 1] = shares[q] if taps > 1 else none
-    if before % 2:
-        target[0] = shares[start - 1] if taps > 1 else none
-    if (width + before) % 2:
-        target[width - 1] = shares[stop] + line[stop] if taps == 3 else shares[stop]
-
-
-@compiled
-def spread_small(g, gx, zero, ints, over, rest, tasks, counter, rooms, crew, turn):
-    """gx = each cell's sum of g/divisor over the windows that read it: the adjoint of `fold_small`'s sum."""
-    height, width, height_out, width_out = ints[0], ints[1], ints[2], ints[3]
-    rows, row_stride, above, taps, stride, before = ints[4], ints[5], ints[6], ints[7], ints[8], ints[9]
-    lead = taps - 1 if stride == 1 else 1
-    step, scratch = lanes(rooms), part_of(rooms, turn)
-    room = max(width_out, width) + before + 2 * step
-    shares = at(scratch, step)
-    line, padding = at(shares, -lead), at(shares, room)
-    fill(line, lead + 2 * room, zero[0])
-    overs, rests = splat(over, get(line, 0)), splat(rest, get(line, 0))
-    short = width_out < step  # the last rows of an array are not read beyond their end
-    t = enlist(counter, crew, turn)
-    while t < len(tasks):
-        for outer in range(tasks[t, 0], tasks[t, 1]):
-            plane = at(g, outer * height_out * width_out)
-            for row in range(tasks[t, 2], tasks[t, 3]):
-                place = row + above
-                last = min(place // row_stride, height_out - 1)
-                first = max((place - rows + row_stride) // row_stride, 0)
-                a = at(plane, first * width_out) if first <= last else padding
-                b = at(plane, (first + 1) * width_out) if first + 1 <= last else padding
-                c = at(plane, (first + 2) * width_out) if first + 2 <= last else padding
-                if short:
-                    for i in range(width_out):
-                        shares[i] = quotient(a[i] + b[i] + c[i], over, rest)
-                elif first + 2 <= last:
-                    for start in range(0, width_out, step):
-                        i = min(start, width_out - step)
-                        put(shares, i, quotient(get(a, i) + get(b, i) + get(c, i), overs, rests))
-                else:
-                    for start in range(0, width_out, step):
-                        i = min(start, width_out - step)
-                        put(shares, i, quotient(get(a, i) + get(b, i), overs, rests))
-                target = at(gx, (outer * height + row) * width)
-                if stride == 1:
-                    spread_line(target, width, line, taps, 1, before, lead)
-                else:
-                    spread_line(target, width, line, taps, 2, before, lead)
-        t = take(counter)
-    disband(counter, crew, turn, False)

@@ -94,6 +94,9 @@ evens = _shuffled(lambda n: list(range(0, 2 * n, 2)))
 odds = _shuffled(lambda n: list(range(1, 2 * n, 2)))
 zipped_low = _shuffled(lambda n: [i // 2 + n * (i % 2) for i in range(n)])
 zipped_high = _shuffled(lambda n: [n // 2 + i // 2 + n * (i % 2) for i in range(n)])
+one_before = _shuffled(
+    lambda n: [n - 1 + i for i in range(n)]
+)  # the cells one before those of a vector, which follows another
 
 
 def halves_joined(builder, value, join):
