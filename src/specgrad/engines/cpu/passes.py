@@ -20,7 +20,7 @@ from .reads import FEW, TRIVIAL, Layout, Reads, offsets
 VECTOR = 64  # bytes
 NARROW = 40  # columns of planes that are better laid out cell by cell
 BLOCK = 1 << 11  # cells of such a plane at most
-FLAT = 128, 64  # cells of planes that are better laid out as one line, at least, and their columns at most
+FLAT = 128, 40  # cells of planes that are better laid out as one line, at least, and their columns at most
 WASTE = 2.25  # times as many cells as these have, with their padding
 SHORT = 48  # columns of planes of which rows are better folded as one
 NEAR = 1 << 13  # cells that the nearest cache has room for, beside others

@@ -10,12 +10,12 @@ from .access import at, get_quarter, get_with, lanes, put
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
 from .heights import STACK, TALLEST
+from .leading import across_neighbours, lead_longer
 from .rows import fill, slide
 from .small import finish
 from .stacks import stack
 from .vectors import cut, greater, splat
 from .watching import holds_minus_zero, is_spotted, is_watched, spot, watch
-from .winners import across_neighbours, lead_longer
 
 
 @inline
