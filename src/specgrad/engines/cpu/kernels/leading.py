@@ -17,12 +17,6 @@ from .vectors import BITS, Vector, ahead, cut, either, leads, like, plus, splat,
 RUN = 4  # taps that are folded at once, of windows of more
 
 
-def _led(builder, kind, minds_nan, earlier, later):
-    """The leader and its code, of two LLVM pairs of cells and codes."""
-    wins = ahead(builder, kind, later[0], earlier[0], minds_nan)
-    return tuple(builder.select(wins, b, a) for a, b in zip(earlier, later, strict=True))
-
-
 @intrinsic
 def lead(typingctx, value, code, n, a, a_code, a_shift, b, b_code, b_shift, nans):
     """value, code = the leaders of n earlier cells a, which they may be themselves, and later cells b, each with its code and a shift."""
@@ -41,9 +35,10 @@ def lead(typingctx, value, code, n, a, a_code, a_shift, b, b_code, b_shift, nans
                 found[0].align, found[1].align = size, 1
                 return found[0], builder.add(found[1], spread(builder, shift, kinds[1]))
 
-            led = _led(builder, kind, minds_nan, leader(a_at, a_code_at, a_shift), leader(b_at, b_code_at, b_shift))
-            builder.store(led[0], place(value_at, 0)).align = size
-            builder.store(led[1], place(code_at, 1)).align = 1
+            earlier, later = leader(a_at, a_code_at, a_shift), leader(b_at, b_code_at, b_shift)
+            wins = ahead(builder, kind, later[0], earlier[0], minds_nan)
+            builder.store(builder.select(wins, later[0], earlier[0]), place(value_at, 0)).align = size
+            builder.store(builder.select(wins, later[1], earlier[1]), place(code_at, 1)).align = 1
 
         index, step = count.type, count.type(vector.lanes)
         with builder.if_else(builder.icmp_signed("<", count, step)) as (short, long):
