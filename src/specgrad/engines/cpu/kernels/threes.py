@@ -114,16 +114,12 @@ def find_threes(x, y, codes, identity, nans, ints, tasks, counter, rooms, code_r
             plane = at(x, outer * height * width)
             for r in range(tasks[t, 2] - 1, tasks[t, 3]):
                 top, where = 2 * r - above, (outer * height_out + r) * width_out
-                middle, lower = (
-                    row_of(plane, top + 1, height, width, padding),
-                    row_of(plane, top + 2, height, width, padding),
-                )
                 value, code, missing = at(y, where), at(codes, where), 0
-                if (
-                    r < tasks[t, 2]
-                ):  # only to keep the leaders of the first windows' first row, or of the first one that they have
-                    missing = max(-2 - top, 0)
-                    value, code, lower = spare, spare_codes, row_of(plane, top + 2 + missing, height, width, padding)
+                if r < tasks[t, 2]:
+                    # only to keep the leaders of the first windows' first row, or of the first one that they have
+                    value, code, missing = spare, spare_codes, max(-2 - top, 0)
+                middle = row_of(plane, top + 1, height, width, padding)
+                lower = row_of(plane, top + 2 + missing, height, width, padding)
                 for turned in range(begin + width_out - end):
                     o = turned if turned < begin else turned - begin + end
                     total = lead_at_ends(
