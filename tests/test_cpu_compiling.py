@@ -49,6 +49,20 @@ def test_a_kernel_that_is_kept_is_loaded_without_what_numba_compiles_by(tmp_path
     assert compiled_as("", tmp_path) == ["True", "False", first[-1]]
 
 
+COUNTING = """
+import numpy as np, specgrad as sg
+x, w = np.ones((1, 2, 5, 5)), np.ones((2, 1, 3, 3))
+x[0, 0, 2, 2] = np.inf  # times 0 is NaN: what weights get is then found again, by loops that slice arrays
+print(*sg.Conv((3, 3), groups=2, padding=1).vjp((x, w), np.zeros((1, 2, 5, 5)))[1].ravel())
+"""
+
+
+def test_a_kept_kernel_that_counts_references_finds_what_counts_them(tmp_path):
+    env = {**os.environ, "SPECGRAD_CACHE_DIR": str(tmp_path)}
+    ran = [subprocess.run([sys.executable, "-c", COUNTING], env=env, capture_output=True, text=True) for _ in range(2)]
+    assert [(done.returncode, done.stdout.split()) for done in ran] == [(0, ["nan"] * 9 + ["0.0"] * 9)] * 2
+
+
 @pytest.mark.parametrize(
     ("version", "shorter"), [((0, 61), False), ((0, 62), True), ((0, 68), True), ((0, 69), False), ((1, 60), False)]
 )

@@ -71,7 +71,7 @@ def kernel(name: str) -> Any:
             finally:
                 config.CACHE_DIR = before
             name_apart(found._cache._cache_file)
-            compiling.hasten(found._cache)
+            compiling.hasten(found)
         return found
 
 

@@ -23,12 +23,12 @@ def ways() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"pipeline_class": KernelCompiler, "_nrt": False}, {"pipeline_class": PartCompiler, "_nrt": False}
 
 
-def hasten(kept: Any) -> None:
-    """Let what is kept of a kernel on disk be loaded the shorter way, too."""
-    if _kernel:
+def hasten(kernel: Any) -> None:
+    """Let what is kept of a kernel on disk be loaded the shorter way, too, if it was compiled so: others count references, by what only the longer way sets up."""
+    if kernel.targetoptions.get("_nrt") is False:
         from .shortened import load_at_once
 
-        load_at_once(kept)
+        load_at_once(kernel._cache)
 
 
 _kernel, _part = ways()
