@@ -61,11 +61,13 @@ def fold_flat(x, y, identity, maximum, ints, over, rest, tasks, counter, rooms, 
             seen = splat(identity[1], some)
             for row in range(height_out):
                 cells, own = at(result, row * pitch), at(target, row * width_out)
+                seen_here = splat(identity[1], some)  # of which no other row waits
                 for start in range(0, width_out, step):
                     i = min(start, width_out - step)
                     folded = get_quarter(cells, i)
-                    seen = watch(seen, folded, maximum)
+                    seen_here = watch(seen_here, folded, maximum)
                     put(own, i, finish(folded, overs, rests, maximum))
+                seen = watch(seen, seen_here, maximum)
             if is_watched(seen, maximum) and (is_spotted(seen) or holds_minus_zero(plane, height * width)):
                 shows = True
         t = take(counter)

@@ -214,18 +214,18 @@ def divide(row, n, by, rest, columns, first):
 
 
 @inline
-def watch_row(eye, row, n, maximum):
-    """Watch a row of maxima; `eye` is a vector of what was seen."""
+def watch_row(eye, row, n, nothing, maximum):
+    """Watch a row of maxima; `eye` is a vector of what was seen, at first `nothing`."""
     if maximum is not None:
         step = lanes(row)
         if n < step:
             for i in range(n):
                 eye[0] = watch(eye[0], row[i], maximum)
         else:
-            seen = get(eye, 0)
+            seen = splat(nothing, get(eye, 0))  # not what was seen before, for which it would wait
             for start in range(0, n, step):
                 seen = watch(seen, get(row, min(start, n - step)), maximum)
-            put(eye, 0, seen)
+            put(eye, 0, watch(get(eye, 0), seen, maximum))
 
 
 @compiled
@@ -410,7 +410,7 @@ def fold_windows(
                         if divisors is not None and divisors.size > 0:
                             which = min(r + row, divisors.size - 1)
                             divide(own, size, divisors[which], rests[which], column_divisor, left * inner)
-                        watch_row(eye, own, size, maximum)
+                        watch_row(eye, own, size, identity[1], maximum)
                     settle(folded, size, half, target_cells, where)
                 if is_watched(get(eye, 0), maximum):
                     if is_spotted(get(eye, 0)):

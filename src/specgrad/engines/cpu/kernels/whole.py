@@ -210,7 +210,7 @@ def find_apart(
                     lead_row(found, places, values, led, columns, inner, code_width, before, identity[0], beside)
                     where = ((outer * len(heads) + d) * len(rows) + r) * m
                     copy(at(y, where), m, found)
-                    watch_row(eye, found, m, True)
+                    watch_row(eye, found, m, identity[1], True)
                     for i in range(m):
                         codes[where + i] = places[i]
                 if is_watched(get(eye, 0), True):
