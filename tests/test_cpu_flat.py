@@ -1,0 +1,57 @@
+"""Narrow planes that are laid out as one line each give what the specification does: maxima and winners bit for bit, sums of small integers exactly."""
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad.dispatch import load
+from specgrad.engines.cpu.cells import see
+
+CPU, SPECIFICATION = load("cpu"), load("reference")
+WINDOWS = [
+    ((5, 5), (2, 2), (1, 1), (13, 14)),
+    ((4, 3), (2, 0), (1, 1), (9, 19)),
+    ((5, 1), (0, 0), (1, 1), (12, 12)),
+    ((1, 6), (0, 3), (1, 1), (12, 15)),
+    ((3, 7), (1, 3), (2, 1), (11, 13)),
+    ((2, 3), (0, 2), (3, 2), (12, 17)),
+    ((9, 9), (4, 4), (1, 1), (11, 12)),
+    ((18, 2), (9, 1), (1, 1), (20, 16)),
+]
+
+
+def drawn(shape, dtype, kind):
+    """Numbers that tie, some of which are what the kind says."""
+    random = np.random.default_rng(len(kind))
+    x = random.integers(-4, 5, (3, *shape)).astype(dtype)
+    some = random.random(x.shape) < 0.3
+    if kind == "lowest":
+        x[some | (np.arange(3) == 1)[:, None, None]] = -np.inf if x.dtype.kind == "f" else np.iinfo(dtype).min
+    elif kind == "NaN" and x.dtype.kind == "f":
+        x[some & (random.random(x.shape) < 0.02)] = np.nan
+    elif kind == "-0.0":
+        x = -np.abs(x)
+        x[some & (x == 0)] = 0
+    return x
+
+
+@pytest.mark.parametrize("kind", ["plain", "lowest", "NaN", "-0.0"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(("kernel", "padding", "dilation", "shape"), WINDOWS)
+def test_maxima_are_those_of_the_specification(kernel, padding, dilation, shape, dtype, kind):
+    op = sg.MaxPool(kernel, stride=1, padding=padding, dilation=dilation)
+    x = drawn(shape, dtype, kind)
+    assert see(op, x, any_order=True).plan.passes[0].flat is not None
+    ours, theirs = CPU.indices(op, (x,)), SPECIFICATION.indices(op, (x,))
+    bits = f"u{x.itemsize}"
+    assert np.array_equal(ours[0].view(bits), np.asarray(theirs[0], x.dtype).view(bits))
+    assert np.array_equal(ours[1], theirs[1])
+    assert np.array_equal(CPU.forward(op, (x,)).view(bits), ours[0].view(bits))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("kernel", "padding", "dilation", "shape"), WINDOWS)
+def test_averages_of_small_integers_are_exact_sums_divided_once(kernel, padding, dilation, shape, dtype):
+    op = sg.AvgPool(kernel, stride=1, padding=padding, dilation=dilation)
+    x = drawn(shape, dtype, "plain")
+    assert np.array_equal(op(x), np.asarray(SPECIFICATION.forward(op, (x,)), dtype))
