@@ -56,14 +56,15 @@ def empty(like: Tensor, shape: Shape, channels_last: int, dtype: torch.dtype | N
     return torch.empty(shape, dtype=dtype or like.dtype, device=like.device, memory_format=layout(shape, channels_last))
 
 
-def code_type(op: Any, shape: Shape) -> torch.dtype:
-    """The dtype of a maximum's codes: bytes where no window spans more than 255 cells, whatever the engine counts."""
+def code_type(op: Any, shape: Shape, on: str) -> torch.dtype:
+    """The dtype of a maximum's codes on a kind of device: bytes where no window spans more than 255 cells, whatever the engine counts; on the CPU then 16 bits."""
     positions = op.positions(shape)
     spans = (
         -(-axis.size // max(axis.length, 1)) + 1 if isinstance(axis, Adaptive) else axis.extent
         for axis in op.spatial(tuple(shape[p] for p in positions))
     )
-    return torch.uint8 if math.prod(spans) <= 255 else torch.int32
+    most = math.prod(spans)
+    return torch.uint8 if most <= 255 else torch.int16 if on == "cpu" and most <= 32767 else torch.int32
 
 
 _code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are numbers
@@ -96,7 +97,9 @@ def forward(op: Any, x: Tensor, channels_last: int) -> Tensor:
 def keep(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
     """The value of a maximum with ties "first", and its codes."""
     value, codes = engine(op, x).keep(op, x)
-    return laid_out(value, channels_last), laid_out(codes.to(_code_type(op, tuple(x.shape))), channels_last)
+    return laid_out(value, channels_last), laid_out(
+        codes.to(_code_type(op, tuple(x.shape), x.device.type)), channels_last
+    )
 
 
 def push(op: Any, dx: Tensor, source: Tensor | None, channels_last: int) -> Tensor:

@@ -129,7 +129,9 @@ def family(kind: type[Pool]) -> Family:
 
     def keep_like(x: Tensor, last: int, *p: Any) -> tuple[Tensor, Tensor]:
         y = value_like(x, last, *p)
-        return y, kernels.empty(x, tuple(y.shape), last, kernels.code_type(decoded(kind, p), tuple(x.shape)))
+        return y, kernels.empty(
+            x, tuple(y.shape), last, kernels.code_type(decoded(kind, p), tuple(x.shape), x.device.type)
+        )
 
     def push(dx: Tensor, source: Tensor | None, last: int, *p: Any) -> Tensor:
         return kernels.push(decoded(kind, p), dx, source, last)

@@ -18,7 +18,7 @@ from .plan import Plan
 from .together import Call, Room
 
 UNDIVIDED = (None, None, None)
-BYTES, WORDS = np.dtype(np.uint8), np.dtype(np.int32)  # of codes
+BYTES, SHORTS, WORDS = np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32)  # of codes
 STACKED = 24  # columns of planes of which rows are better folded several together than laid out cell by cell
 FLAT = 28  # columns of planes that are better folded as one line than several rows together, at most
 FEW = 32  # cells of a window of which each is better written than the winner looked up
@@ -113,7 +113,7 @@ def is_large(made: Plan) -> bool:
 
 def code_type(made: Plan) -> np.dtype[Any]:
     """What winners are told by."""
-    return BYTES if made.codes <= 255 else WORDS
+    return BYTES if made.codes <= 255 else SHORTS if made.codes <= 32767 else WORDS
 
 
 def one_divisor(seen: Seen, divides: bool) -> tuple[Any, Any]:

@@ -26,6 +26,7 @@ from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, direct, maximum, smooth, ties
 from .cells import Array, Seen, canonical, handed_over, is_plain_array, kind, native, see
+from .folds import code_type
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 
@@ -116,8 +117,8 @@ def kept_as_array(kept: maximum.Winners) -> Array:
 
 def kept_of_array(seen: Seen, codes: Array) -> maximum.Winners:
     """What `kept_as_array` undoes, for an operand that is seen so."""
-    width = np.uint8 if seen.plan.codes <= 255 else np.int32
-    return maximum.Winners(seen, canonical(seen.plan, codes, of_output=True).astype(width, copy=False))
+    own = canonical(seen.plan, codes, of_output=True)
+    return maximum.Winners(seen, own.astype(code_type(seen.plan), copy=False))
 
 
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
