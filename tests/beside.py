@@ -48,3 +48,20 @@ def compare(op, x, dx, gy):
     agree(got, y, slack)
     for call in (lambda: op.jvp((x,), (dx,))[1], lambda: op.vjp((x,), gy)[0]):
         agree(on("cpu", call), on("reference", call), slack)
+
+
+def drawn(shape, dtype, kind):
+    """Numbers that tie, some of which are what the kind says."""
+    random = np.random.default_rng(len(kind))
+    x = random.integers(-4, 5, (3, *shape)).astype(dtype)
+    some = random.random(x.shape) < 0.3
+    if kind == "lowest":
+        x[some | (np.arange(3) == 1).reshape(3, *[1] * len(shape))] = (
+            -np.inf if x.dtype.kind == "f" else np.iinfo(dtype).min
+        )
+    elif kind == "NaN" and x.dtype.kind == "f":
+        x[some & (random.random(x.shape) < 0.02)] = np.nan
+    elif kind == "-0.0":
+        x = -np.abs(x)
+        x[some & (x == 0)] = 0
+    return x

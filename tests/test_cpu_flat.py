@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from beside import drawn
 
 import specgrad as sg
 from specgrad.dispatch import load
@@ -18,21 +19,6 @@ WINDOWS = [
     ((9, 9), (4, 4), (1, 1), (11, 12)),
     ((18, 2), (9, 1), (1, 1), (20, 16)),
 ]
-
-
-def drawn(shape, dtype, kind):
-    """Numbers that tie, some of which are what the kind says."""
-    random = np.random.default_rng(len(kind))
-    x = random.integers(-4, 5, (3, *shape)).astype(dtype)
-    some = random.random(x.shape) < 0.3
-    if kind == "lowest":
-        x[some | (np.arange(3) == 1)[:, None, None]] = -np.inf if x.dtype.kind == "f" else np.iinfo(dtype).min
-    elif kind == "NaN" and x.dtype.kind == "f":
-        x[some & (random.random(x.shape) < 0.02)] = np.nan
-    elif kind == "-0.0":
-        x = -np.abs(x)
-        x[some & (x == 0)] = 0
-    return x
 
 
 @pytest.mark.parametrize("kind", ["plain", "lowest", "NaN", "-0.0"])

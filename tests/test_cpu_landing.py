@@ -21,14 +21,16 @@ def test_places_are_sums_over_the_digits_of_codes(axes, width):
     """By the kernel's own arithmetic, which is modulo a power of two."""
     lengths, steps = (tuple(column) for column in zip(*axes, strict=True))
     by_code = offsets(lengths, steps)
-    terms = landing.digits(by_code, lengths, width)
-    if terms is None:
+    found = landing.digits(by_code, lengths, width)
+    if found is None:
         assert width is np.uint16
         return
+    terms, bits = found
     code = np.arange(by_code.size).astype(width)
     place = code * terms[0]
     for m, b in terms[1:].reshape(-1, 2):
-        place = place + (code.astype(np.uint64) * m >> np.uint64(8 * terms.itemsize)).astype(width) * b
+        product = (code * m if bits else code.astype(np.uint64) * m).astype(np.uint64)
+        place = place + (product >> np.uint64(bits or 8 * terms.itemsize)).astype(width) * b
     assert np.array_equal(place, by_code.astype(width))
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from ...geometry import Integers
 from ...remembering import remembered
+from .halves import ranges
+from .kernels.machine import X86
 from .passes import VECTOR, plane_ranges
 from .plan import Plan
 
@@ -18,6 +20,8 @@ OFTEN = 5  # windows that a cell may win along a row, from which one addition wa
 VERY_OFTEN = 7  # the same, from which two planes at a time still wait
 TABLE = 1 << 16  # bases of windows that all differ, as those of adaptive ones may, at most
 CHUNK = 1024  # windows that are located together
+PIECE = 1024  # cells for which is gathered at a time
+GATHERS = X86  # where vectors compare and choose in less time than it takes to add cells one by one
 
 
 class Landing(NamedTuple):
@@ -60,10 +64,10 @@ def landing(made: Plan) -> Landing | None:
     some = 1 if windows >= VECTOR else group_size(made.seen.planes, windows, min(CHUNK // windows, NEAR // made.plane))
     groups, plane = made.seen.planes // some, some * made.plane
     firsts = (np.arange(some) * made.plane)[:, None] + (heads[:, None] + rows).reshape(-1)
-    found = chunked(firsts.reshape(-1), columns) if groups else None
-    if found is None:
+    apart = chunked(firsts.reshape(-1), columns) if groups else None
+    if apart is None:
         return None
-    bases, chunks = found
+    bases, chunks = apart
     often = made.reads[-1].taps // made.reads[-1].stride
     beside = 2 if often >= OFTEN or (often >= 2 and 2 * plane <= NEAR) else 1
     if often >= VERY_OFTEN and 4 * plane <= NEAR:
@@ -76,15 +80,29 @@ def landing(made: Plan) -> Landing | None:
     left = np.arange(groups * some, made.seen.planes)
     rest = np.stack([left[:1], left[-1:] + 1], axis=1)
     for width in (np.uint16, np.uint32):
-        terms = digits(by_code, made.code_lengths, width)
-        if terms is not None and bases.max() + by_code[-1] <= np.iinfo(width).max:
+        found = digits(by_code, made.code_lengths, width)
+        if found is not None and bases.max() + by_code[-1] <= np.iinfo(width).max:
+            terms, bits = found
             lanes = VECTOR // np.dtype(width).itemsize
             room = int(chunks[:, 1].max()) + lanes
-            numbers = np.array([plane, some * windows, room, beside])
+            numbers = np.array([plane, some * windows, room, beside, bits])
             if chunks[:, 1].min() >= lanes:
                 return Landing(numbers, terms, bases.astype(width), chunks, beside * room, tasks, pairs, rest)
             return None
     return None
+
+
+def gathering(made: Plan) -> tuple[Integers, int, Integers, int] | None:
+    """How far apart neighbours are, for how many cells is gathered at a time, tasks, and scratch of the kernel that gathers for cells in the middle of windows of three taps per
+    axis; None for others."""
+    around = all((axis.taps, axis.stride, axis.offset, axis.length) == (3, 1, 1, axis.size) for axis in made.reads)
+    if not GATHERS or not around or made.seen.inner > 1 or made.half or made.codes > 255:
+        return None
+    steps = [math.prod(axis.size for axis in made.reads[turn:]) for turn in range(1, len(made.reads) + 1)]
+    cells, reach = made.seen.planes * made.plane, sum(steps)
+    if cells < made.lanes or reach > NEAR:
+        return None
+    return np.array([*steps[:-1], reach]), PIECE, ranges(cells), 2 * (PIECE + 2 * (reach + made.lanes))
 
 
 def group_size(planes: int, windows: int, most: int) -> int:
@@ -137,15 +155,16 @@ def parted(n: int, some: int) -> list[tuple[int, int, int]]:
     return [(a, b, size) for a, b, size in ((0, last, some), (last, n, n - last)) if a < b]
 
 
-def digits(by_code: Integers, lengths: tuple[int, ...], width: Any) -> Integers | None:
-    """a, and m, b of each further digit: by_code[code] = code·a + Σ (code·m div 2^bits)·b, modulo 2^bits; None if `width` has too few.
+def digits(by_code: Integers, lengths: tuple[int, ...], width: Any) -> tuple[Integers, int] | None:
+    """a, and m, b of each further digit, and bits: by_code[code] = code·a + Σ (code·m div 2^bits)·b, modulo 2^(the bits of `width`). Where a is not 1 or
+    `width` has too few bits for the products, these are taken twice as wide, and divided by 2^(its bits); then `bits` is 0. None if that does not do, either.
 
     With q = code div d, where d is the product of the lengths that follow an axis, its digit is q less its length times the q of the axis
     before; so q is multiplied by the step of its own axis, less that of the next one times the next one's length.
     """
-    bits, last = 8 * np.dtype(width).itemsize, len(lengths) - 1
-    found, plain, behind = [], 0, 0
-    if len(by_code) > 1 << bits:
+    full, last, most = 8 * np.dtype(width).itemsize, len(lengths) - 1, len(by_code) - 1
+    plain, behind, over, factors = 0, 0, [], []
+    if most >> full:
         return None
     for axis in range(last, -1, -1):
         after = math.prod(lengths[axis + 1 :])
@@ -153,10 +172,15 @@ def digits(by_code: Integers, lengths: tuple[int, ...], width: Any) -> Integers 
         factor, behind = step - behind, step * lengths[axis]
         if after == 1:
             plain += factor
-            continue
-        # code·m is code·2^bits/after and a little more: not so much that its upper half is greater
-        m = -((-1 << bits) // after)
-        if (m * after - (1 << bits)) * (len(by_code) - 1) >= 1 << bits:
-            return None
-        found += [m, factor]
-    return np.array([plain, *found], np.int64).astype(width)
+        else:
+            over.append(after)
+            factors.append(factor)
+    near = range(1, full) if plain == 1 and over else ()
+    for bits in (*near, full):
+        # code·m is code·2^bits/d and a little more: not so much that its upper bits are greater
+        scaled = [-(-(1 << bits) // d) for d in over]
+        exact = all((m * d - (1 << bits)) * most < 1 << bits for m, d in zip(scaled, over, strict=True))
+        if exact and (bits == full or max(scaled) * most < 1 << full):
+            pairs = (n for pair in zip(scaled, factors, strict=True) for n in pair)
+            return np.array([plain, *pairs], np.int64).astype(width), bits % full
+    return None

@@ -14,7 +14,7 @@ from . import halves
 from .apart import apart, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .folds import BYTES, FEW, block_of, code_type, cube_lengths, fold, inside
-from .landing import landing, scattering
+from .landing import gathering, landing, scattering
 from .passes import Pass
 from .picking import Picked, as_bits, pick, picked, put_back
 from .plan import Plan
@@ -134,8 +134,7 @@ def find_first(seen: Seen, width: np.dtype[Any], nans: bool | None) -> Call:
         if one.small is not None and width == BYTES:
             told: tuple[Any, ...] = (found.lowest, nans, one.small)
             rooms: tuple[Room, ...] = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, BYTES)
-            kernel = "threes.find_threes" if are_threes(one, seen.plan.lanes) else "small_winners.find_small_winners"
-            return Call(kernel, told, one.tasks, *rooms)
+            return Call(small_kernel(one, seen.plan.lanes), told, one.tasks, *rooms)
         if one.flat is not None:
             told = (found.lowest, nans, one.flat.ints, one.flat.least.astype(width))
             rooms = ("cells", 5 * one.flat.room, found.computed), ("codes", 4 * one.flat.room, width)
@@ -149,12 +148,28 @@ def find_first(seen: Seen, width: np.dtype[Any], nans: bool | None) -> Call:
     return Call("winners.find_winners", told, one.tasks, *rooms, *block_of(one, found.stored, led_as, width))
 
 
+def small_kernel(one: Pass, lanes: int) -> str:
+    """The kernel that finds the winners of small windows."""
+    if are_threes(one, lanes):
+        return "threes.find_threes"
+    return "neighbours.find_neighbours" if are_neighbours(one, lanes) else "small_winners.find_small_winners"
+
+
 def are_threes(one: Pass, lanes: int) -> bool:
     """Whether windows have 3×3 cells and move by two, the first ones have a cell, and half a vector's worth in a row have no padding."""
     columns = one.columns
     whole = min((columns.size + columns.offset - 3) // 2 + 1, columns.length) - (columns.offset + 1) // 2
     threes = all((axis.taps, axis.stride) == (3, 2) for axis in (one.rows, columns))
     return threes and one.rows.offset <= 2 and whole >= lanes // 2
+
+
+def are_neighbours(one: Pass, lanes: int) -> bool:
+    """Whether windows have 3×3 cells and move by one, with a cell of padding at most on each side, and a row of them has a vector's worth."""
+    axes = one.rows, one.columns
+    threes = all((axis.taps, axis.stride) == (3, 1) and axis.offset <= 1 for axis in axes)
+    return (
+        threes and all(axis.length + 2 - axis.offset - axis.size <= 1 for axis in axes) and one.columns.length >= lanes
+    )
 
 
 def find_further(seen: Seen, one: Pass, width: np.dtype[Any], nans: bool | None) -> Call:
@@ -263,6 +278,11 @@ def pull_calls(made: Plan, found: Kind, threads: int) -> tuple[list[tuple[Any, .
     ints, size = scattering(made)
     if made.is_sparse:
         return [], [Call("scatter.sow_winners", (ints, *made.in_input), made.plane_tasks)]
+    gathers = gathering(made)
+    if gathers is not None:
+        steps, piece, tasks, scratch = gathers
+        rooms: tuple[Room, ...] = ("cells", scratch, found.computed), ("codes", scratch, BYTES)
+        return [], [Call("gathering.gather", (found.zero, steps, piece), tasks, *rooms)]
     lands, left, calls = landing(made), made.plane_tasks, []
     if lands is not None:
         room = ("places", lands.room, lands.terms.dtype)

@@ -6,7 +6,6 @@ Every operation here takes numbers, or vectors of them, cell by cell; how they a
 from __future__ import annotations
 
 import operator
-import platform
 
 from llvmlite import ir
 from numba import types
@@ -14,9 +13,11 @@ from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.extending import intrinsic, lower_builtin, register_model, type_callable
 
+from .machine import X86
+
 BITS = 512  # of a vector: some registers, so that a loop's own steps weigh little
 EITHER_ZERO = ("nsz",)  # of 0.0 and -0.0; x86 has no instruction that prefers one
-DROPS_NAN = platform.machine().lower() in ("x86_64", "amd64")  # its maximum of a NaN and a number is either
+DROPS_NAN = X86  # its maximum of a NaN and a number is either
 
 
 class Vector(types.Type):  # type: ignore[misc]
@@ -94,9 +95,8 @@ evens = _shuffled(lambda n: list(range(0, 2 * n, 2)))
 odds = _shuffled(lambda n: list(range(1, 2 * n, 2)))
 zipped_low = _shuffled(lambda n: [i // 2 + n * (i % 2) for i in range(n)])
 zipped_high = _shuffled(lambda n: [n // 2 + i // 2 + n * (i % 2) for i in range(n)])
-one_before = _shuffled(
-    lambda n: [n - 1 + i for i in range(n)]
-)  # the cells one before those of a vector, which follows another
+one_before = _shuffled(lambda n: [n - 1 + i for i in range(n)])  # the cells one before those of the second vector
+one_after = _shuffled(lambda n: [1 + i for i in range(n)])  # the cells one after those of the first
 
 
 def halves_joined(builder, value, join):
