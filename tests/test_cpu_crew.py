@@ -29,6 +29,31 @@ def meet(turns, pause, speaker, tasks, counter, rooms, crew, turn):
     return disband(counter, crew, turn, turn == speaker)
 
 
+@compiled
+def tally(taken, tasks, counter, rooms, crew, turn):
+    """taken[t] = how often task t was taken."""
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        taken[t] += 1
+        t = take(counter)
+    return disband(counter, crew, turn, False)
+
+
+@pytest.mark.parametrize("native", [crew.NATIVE, False])
+def test_every_task_is_taken_once(native, monkeypatch):
+    kernel = crew.kernel
+    monkeypatch.setattr(crew, "NATIVE", native)
+    monkeypatch.setattr(crew, "kernel", lambda name: tally if name == "tally" else kernel(name))
+    room = "meeting", 2, np.dtype(np.float64)
+    for tasks in (1, 2, 3, 7, 40, 64, 201):
+        for count in (1, 2, 3, 8):
+            for _ in range(20):  # some of many tasks backwards
+                taken = np.zeros(tasks, np.int64)
+                with sg.num_threads(count):
+                    crew.together("tally", (taken,), np.zeros((tasks, 2), np.int64), room)
+                assert taken.tolist() == [1] * tasks
+
+
 @pytest.fixture
 def met(monkeypatch):
     """Run `meet` on two tasks; who took them, and what was said."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import itertools
 import os
 import sys
@@ -20,7 +21,8 @@ from ... import threads
 from ...memory import LINE
 from .cells import KEPT, Array
 from .compiled import kernel, straight
-from .kernels.mailbox import DONE, OVER, SIZE, WAKE
+from .kernels import mailbox
+from .kernels.mailbox import BACKWARDS, DONE, OTHERS, OVER, SIZE, TASKS, WAKE
 
 NATIVE = sys.platform == "linux"
 _system = ctypes.CDLL(None) if NATIVE else None  # once: a forked child must not wait for the loader
@@ -30,6 +32,8 @@ Room = tuple[str, int, np.dtype[Any]]
 
 
 NONE_TAKEN = np.zeros(3, np.int64)
+MANY = 16  # tasks of a thread, which work on more cells than its core's caches hold
+_turned = itertools.cycle((False, True))  # whether the tasks of a call are taken backwards, if they are many
 LEAST = 5120  # cells that scratch has, if it is kept
 
 
@@ -112,7 +116,7 @@ def together(name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None
 def share(run: Any, told: tuple[Any, ...], tasks: Array, rooms: tuple[Room | None, ...]) -> bool:
     """As `together`, of a kernel that is compiled."""
     members = min(threads.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
-    counter, crew = NONE_TAKEN.copy(), _crew
+    counter, crew = (NONE_TAKEN if members == 1 else none_taken(members, len(tasks))).copy(), _crew
     given = [*told, tasks, counter]
     for room in rooms:
         given.append(None if room is None else parts(room, members))
@@ -123,8 +127,18 @@ def share(run: Any, told: tuple[Any, ...], tasks: Array, rooms: tuple[Room | Non
             return threads.share(lambda: run(*given, next(turns)), members)
         if len(crew.members) < members - 1:
             crew.hire(members - 1)
-        counter[1] = members - 1
+        counter[OTHERS] = members - 1
+        if len(tasks) >= MANY * members:
+            counter[BACKWARDS] = next(_turned)
     return bool(run(*given, 0))
+
+
+@functools.lru_cache(maxsize=256)
+def none_taken(members: int, tasks: int) -> Array:
+    """The counter of a call for so many threads before any task is taken; it is for copying."""
+    counter = np.zeros((members + 1) * mailbox.LINE, np.int64)
+    counter[TASKS] = tasks
+    return counter
 
 
 class Call:

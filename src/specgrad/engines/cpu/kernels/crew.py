@@ -3,7 +3,9 @@
 A kernel that takes tasks from a counter begins with `enlist` and ends with `disband`. The caller, whose `turn` is 0, leaves the address of its own
 code and of its arguments with the crew; each of the others that wakes runs the same kernel with a turn of its own, which tells its part of
 the scratch. Each that comes wakes two more: many cores are reached soon, and short work wakes few. One call at a time has the crew; others
-that run meanwhile do their work alone. To wake a thread takes longer than a small pooling, and calls often follow one another: so whoever waits
+that run meanwhile do their work alone. Tasks are divided among cores, evenly and always alike: a core finds in its caches what it read or wrote in the
+call before. Where that is more than caches hold, every other call goes through it backwards, since they have kept what came last. A thread whose
+core has no task left takes those of the next one, from the other end. To wake a thread takes longer than a small pooling, and calls often follow one another: so whoever waits
 looks out for a moment before going to sleep, and only those who sleep are woken.
 
 A crew is an array of integers (`mailbox`). Its gate counts in one integer who is present, how
@@ -13,6 +15,7 @@ many places are left and whether it is open, so that nobody can come to a call t
 from __future__ import annotations
 
 import platform
+import sys
 
 from llvmlite import ir
 from numba import types
@@ -21,9 +24,10 @@ from numba.extending import intrinsic
 
 from .access import field_of
 from .compiling import compiled
-from .mailbox import ASLEEP, CODE, DONE, GATE, OPERANDS, OVER, OWNED, WAKE
+from .mailbox import ASLEEP, BACKWARDS, CODE, DONE, GATE, LINE, OPERANDS, OTHERS, OVER, OWNED, SAYS, TAKEN, TASKS, WAKE
 
 PLACE, OPEN = 1 << 16, 1 << 32  # of the gate; below are those who are present
+STOLEN = 1 << 32  # of what is taken of a share
 
 LOOKS, YIELDS = 4096, 64  # of some 20 nanoseconds each; and after how many of them whoever has work may have the core
 PAUSES = {
@@ -139,13 +143,69 @@ def _runs_again(builder):
 def _calls_others(builder, counter, turn):
     """Whether this is the caller, and there are others to be called."""
     return builder.and_(
-        builder.icmp_signed("==", turn, turn.type(0)), builder.icmp_signed(">", builder.load(counter(1)), _word(0))
+        builder.icmp_signed("==", turn, turn.type(0)), builder.icmp_signed(">", builder.load(counter(OTHERS)), _word(0))
     )
+
+
+def _core(builder):
+    """The number of the core that this is run on, where the system says it."""
+    if sys.platform != "linux":
+        return _word(0)
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.IntType(32), []), "sched_getcpu")
+    return builder.zext(builder.call(function, []), _word)
+
+
+def _next_task(builder, counter):
+    """The number of a task that no other thread is given, or one beyond all."""
+    name = "specgrad.next_task"
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_word, [_word.as_pointer()]), name)
+    if function.is_declaration:
+        function.linkage = "linkonce_odr"
+        function.attributes.add("noinline")
+        _write_next_task(ir.IRBuilder(function.append_basic_block()), function.args[0])
+    return builder.call(function, [counter(0)])
+
+
+def _write_next_task(builder, start):
+    """From the share of this core or, if all of that are taken, from the other end of the next one that has some.
+
+    What is taken of a share is one integer: how many in order, and 2^32 times how many from the other end.
+    """
+
+    def cell(place):
+        return builder.gep(start, [place])
+
+    def parts(number):
+        return builder.and_(number, _word(STOLEN - 1)), builder.lshr(number, _word(32))
+
+    others = builder.load(cell(_word(OTHERS)))
+    with builder.if_then(builder.icmp_signed("<=", others, _word(0))):
+        builder.ret(builder.atomic_rmw("add", cell(_word(TAKEN)), _word(1), "monotonic"))
+    shares, tasks = builder.add(others, _word(1)), builder.load(cell(_word(TASKS)))
+    backwards = builder.icmp_signed("!=", builder.load(cell(_word(BACKWARDS))), _word(0))
+    core = builder.urem(_core(builder), shares)
+    with cgutils.for_range(builder, shares) as loop:
+        is_own = builder.icmp_signed("==", loop.index, _word(0))
+        share = builder.urem(builder.add(core, loop.index), shares)
+        begin = builder.udiv(builder.mul(share, tasks), shares)
+        size = builder.sub(builder.udiv(builder.mul(builder.add(share, _word(1)), tasks), shares), begin)
+        place = cell(builder.mul(builder.add(share, _word(1)), _word(LINE)))
+        with builder.if_then(
+            builder.icmp_unsigned("<", builder.add(*parts(builder.load_atomic(place, "monotonic", 8))), size)
+        ):
+            one = builder.select(is_own, _word(1), _word(STOLEN))
+            taken, stolen = parts(builder.atomic_rmw("add", place, one, "monotonic"))
+            with builder.if_then(builder.icmp_unsigned("<", builder.add(taken, stolen), size)):
+                from_begin = builder.icmp_signed("!=", is_own, backwards)
+                number = builder.select(is_own, taken, stolen)
+                from_end = builder.sub(builder.sub(size, _word(1)), number)
+                builder.ret(builder.add(begin, builder.select(from_begin, number, from_end)))
+    builder.ret(tasks)
 
 
 @intrinsic
 def enlist(typingctx, counter, crew, turn):
-    """Call as many others as counter[1] says, if this is the caller and the crew is free; the number of the first task."""
+    """Call as many others as the counter says, if this is the caller and the crew is free; the number of the first task."""
 
     def codegen(context, builder, signature, args):
         tasks, mates = (
@@ -159,7 +219,7 @@ def enlist(typingctx, counter, crew, turn):
                 with free:
                     for i, argument in enumerate(given):
                         builder.store(argument, cgutils.gep_inbounds(builder, memory, 0, i))
-                    places = builder.mul(builder.load(tasks(1)), _word(PLACE))
+                    places = builder.mul(builder.load(tasks(OTHERS)), _word(PLACE))
                     for place, number in (
                         (CODE, builder.ptrtoint(again, _word)),
                         (OPERANDS, builder.ptrtoint(memory, _word)),
@@ -168,8 +228,8 @@ def enlist(typingctx, counter, crew, turn):
                         builder.store_atomic(number, mates(place), "seq_cst", 8)
                     _wake_one(builder, mates)
                 with taken:
-                    builder.store(_word(0), tasks(1))
-        return builder.atomic_rmw("add", tasks(0), _word(1), "monotonic")
+                    builder.store(_word(0), tasks(OTHERS))
+        return _next_task(builder, tasks)
 
     return types.intp(counter, crew, turn), codegen
 
@@ -183,7 +243,7 @@ def disband(typingctx, counter, crew, turn, says):
             _cells(context, builder, kind, arg) for kind, arg in zip(signature.args, args[:2], strict=False)
         )
         with builder.if_then(args[3]):
-            builder.store(_word(1), tasks(2))
+            builder.store(_word(1), tasks(SAYS))
         with builder.if_then(_calls_others(builder, tasks, args[2])):
             present = builder.and_(
                 builder.atomic_rmw("and", mates(GATE), _word(PLACE - 1), "acq_rel"), _word(PLACE - 1)
@@ -192,7 +252,7 @@ def disband(typingctx, counter, crew, turn, says):
                 _look_out(builder, mates(GATE), lambda gate: builder.icmp_signed("==", gate, _word(0)))
                 _wait(builder, mates(DONE))
             builder.store_atomic(_word(0), mates(OWNED), "release", 8)
-        return builder.icmp_signed("!=", builder.load(tasks(2)), _word(0))
+        return builder.icmp_signed("!=", builder.load(tasks(SAYS)), _word(0))
 
     return types.boolean(counter, crew, turn, types.boolean), codegen
 
@@ -202,8 +262,7 @@ def take(typingctx, counter):
     """The number of the next task, which no other thread is given."""
 
     def codegen(context, builder, signature, args):
-        cell = field_of(context, builder, counter, args[0], "data")
-        return builder.atomic_rmw("add", cell, ir.IntType(64)(1), "monotonic")
+        return _next_task(builder, _cells(context, builder, counter, args[0]))
 
     return types.intp(counter), codegen
 
