@@ -22,7 +22,7 @@ from ...memory import LINE
 from .cells import KEPT, Array
 from .compiled import kernel, straight
 from .kernels import mailbox
-from .kernels.mailbox import BACKWARDS, DONE, OTHERS, OVER, SIZE, TASKS, WAKE
+from .kernels.mailbox import BEGIN, DONE, LENGTH, OTHERS, OVER, SHARES, SIZE, STEP, WAKE
 
 NATIVE = sys.platform == "linux"
 _system = ctypes.CDLL(None) if NATIVE else None  # once: a forked child must not wait for the loader
@@ -116,7 +116,8 @@ def together(name: str, told: tuple[Any, ...], tasks: Array, *rooms: Room | None
 def share(run: Any, told: tuple[Any, ...], tasks: Array, rooms: tuple[Room | None, ...]) -> bool:
     """As `together`, of a kernel that is compiled."""
     members = min(threads.get_num_threads(), len(tasks)) if len(tasks) > 1 else 1
-    counter, crew = (NONE_TAKEN if members == 1 else none_taken(members, len(tasks))).copy(), _crew
+    backwards = members > 1 and len(tasks) >= MANY * members and next(_turned)
+    counter, crew = (NONE_TAKEN if members == 1 else none_taken(members, len(tasks), backwards)).copy(), _crew
     given = [*told, tasks, counter]
     for room in rooms:
         given.append(None if room is None else parts(room, members))
@@ -128,17 +129,20 @@ def share(run: Any, told: tuple[Any, ...], tasks: Array, rooms: tuple[Room | Non
         if len(crew.members) < members - 1:
             crew.hire(members - 1)
         counter[OTHERS] = members - 1
-        if len(tasks) >= MANY * members:
-            counter[BACKWARDS] = next(_turned)
     return bool(run(*given, 0))
 
 
 @functools.lru_cache(maxsize=256)
-def none_taken(members: int, tasks: int) -> Array:
-    """The counter of a call for so many threads before any task is taken; it is for copying."""
-    counter = np.zeros((members + 1) * mailbox.LINE, np.int64)
-    counter[TASKS] = tasks
-    return counter
+def none_taken(members: int, tasks: int, backwards: bool) -> Array:
+    """The counter of a call for so many threads before any task is taken, for copying: the tasks are shared out evenly, each share the last ones first if
+    it goes backwards."""
+    counter = np.zeros((members + 1, mailbox.LINE), np.int64)
+    edges = np.arange(members + 1) * tasks // members
+    counter[0, SHARES] = members
+    counter[1:, BEGIN], counter[1:, LENGTH], counter[1:, STEP] = edges[:-1], np.diff(edges), 1
+    if backwards:
+        counter[1:, BEGIN], counter[1:, STEP] = edges[1:] - 1, -1
+    return counter.reshape(-1)
 
 
 class Call:

@@ -24,10 +24,26 @@ from numba.extending import intrinsic
 
 from .access import field_of
 from .compiling import compiled
-from .mailbox import ASLEEP, BACKWARDS, CODE, DONE, GATE, LINE, OPERANDS, OTHERS, OVER, OWNED, SAYS, TAKEN, TASKS, WAKE
+from .mailbox import (
+    ASLEEP,
+    BEGIN,
+    CODE,
+    DONE,
+    GATE,
+    LENGTH,
+    LINE,
+    OPERANDS,
+    OTHERS,
+    OVER,
+    OWNED,
+    SAYS,
+    SHARES,
+    STEP,
+    WAKE,
+)
 
 PLACE, OPEN = 1 << 16, 1 << 32  # of the gate; below are those who are present
-STOLEN = 1 << 32  # of what is taken of a share
+STOLEN = 1 << 32  # of what is taken of a share: below are those that its own core took
 
 LOOKS, YIELDS = 4096, 64  # of some 20 nanoseconds each; and after how many of them whoever has work may have the core
 PAUSES = {
@@ -167,40 +183,28 @@ def _next_task(builder, counter):
 
 
 def _write_next_task(builder, start):
-    """From the share of this core or, if all of that are taken, from the other end of the next one that has some.
+    """From the share of this core or, if all of that are taken, from the other end of the next one that has some."""
 
-    What is taken of a share is one integer: how many in order, and 2^32 times how many from the other end.
-    """
+    def line(number):
+        return builder.gep(start, [builder.shl(number, _word(LINE.bit_length() - 1))])
 
-    def cell(place):
-        return builder.gep(start, [place])
-
-    def parts(number):
+    def taken_of(number):
         return builder.and_(number, _word(STOLEN - 1)), builder.lshr(number, _word(32))
 
-    others = builder.load(cell(_word(OTHERS)))
-    with builder.if_then(builder.icmp_signed("<=", others, _word(0))):
-        builder.ret(builder.atomic_rmw("add", cell(_word(TAKEN)), _word(1), "monotonic"))
-    shares, tasks = builder.add(others, _word(1)), builder.load(cell(_word(TASKS)))
-    backwards = builder.icmp_signed("!=", builder.load(cell(_word(BACKWARDS))), _word(0))
-    core = builder.urem(_core(builder), shares)
+    shares = builder.load(builder.gep(start, [_word(SHARES)]))
+    with builder.if_then(builder.icmp_signed("==", builder.load(builder.gep(start, [_word(OTHERS)])), _word(0))):
+        builder.ret(builder.atomic_rmw("add", start, _word(1), "monotonic"))
+    own = builder.urem(_core(builder), shares)
     with cgutils.for_range(builder, shares) as loop:
+        share = line(builder.add(builder.urem(builder.add(own, loop.index), shares), _word(1)))
+        begin, size, step = (builder.load(builder.gep(share, [_word(place)])) for place in (BEGIN, LENGTH, STEP))
         is_own = builder.icmp_signed("==", loop.index, _word(0))
-        share = builder.urem(builder.add(core, loop.index), shares)
-        begin = builder.udiv(builder.mul(share, tasks), shares)
-        size = builder.sub(builder.udiv(builder.mul(builder.add(share, _word(1)), tasks), shares), begin)
-        place = cell(builder.mul(builder.add(share, _word(1)), _word(LINE)))
-        with builder.if_then(
-            builder.icmp_unsigned("<", builder.add(*parts(builder.load_atomic(place, "monotonic", 8))), size)
-        ):
-            one = builder.select(is_own, _word(1), _word(STOLEN))
-            taken, stolen = parts(builder.atomic_rmw("add", place, one, "monotonic"))
-            with builder.if_then(builder.icmp_unsigned("<", builder.add(taken, stolen), size)):
-                from_begin = builder.icmp_signed("!=", is_own, backwards)
-                number = builder.select(is_own, taken, stolen)
-                from_end = builder.sub(builder.sub(size, _word(1)), number)
-                builder.ret(builder.add(begin, builder.select(from_begin, number, from_end)))
-    builder.ret(tasks)
+        one = builder.select(is_own, _word(1), _word(STOLEN))
+        taken, stolen = taken_of(builder.atomic_rmw("add", share, one, "monotonic"))
+        with builder.if_then(builder.icmp_signed("<", builder.add(taken, stolen), size)):
+            number = builder.select(is_own, taken, builder.sub(builder.sub(size, _word(1)), stolen))
+            builder.ret(builder.add(begin, builder.mul(number, step)))
+    builder.ret(_word(2**62))
 
 
 @intrinsic

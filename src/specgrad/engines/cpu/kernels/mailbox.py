@@ -5,6 +5,7 @@ GATE, CODE, OPERANDS, OVER, WAKE, DONE, OWNED = 0, LINE, LINE + 1, LINE + 2, 2 *
 ASLEEP = 5 * LINE
 SIZE = 6 * LINE
 
-# and in the counter of a call: how many tasks are taken, if by one thread, how many others may come, whether one says so, how many tasks there are, and whether the last ones come first; then, each in a line of its
-# own, how many are taken of each share
-TAKEN, OTHERS, SAYS, TASKS, BACKWARDS = 0, 1, 2, 3, 4
+# and in the counter of a call: how many tasks are taken, if by one thread, how many others may come, whether one says so, and how many shares there are. Then, in a line of its own each,
+# the shares: how many of its tasks are taken, which comes first, how many there are, and how far apart they are
+OTHERS, SAYS, SHARES = 1, 2, 3
+BEGIN, LENGTH, STEP = 1, 2, 3
