@@ -16,6 +16,8 @@ from .rows import fill
 from .vectors import either, leads, one_after, one_before, plus, splat
 from .watching import is_spotted
 
+ROW_LESS = np.uint8(256 - 3)  # added to the codes of a row of cells, for windows that begin a row later
+
 
 @inline
 def pad_ends(ends, cells, width, identity, total):
@@ -88,7 +90,7 @@ def lead_two_rows(y, codes, other, other_codes, outputs, kept, kept_codes, into,
         put(into, room + o, d)
         put(into_codes, room + o, d_led)
         total = total + middle
-        led = plus(shared_led, splat(np.uint8(253), b))
+        led = plus(shared_led, splat(ROW_LESS, b))
         best, led = lead_later(shared, led, d, d_led, splat(fourth, b), nans)
         put(other, o, best)
         put(other_codes, o, led)
