@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .. import threads
 from ..engines import reference
-from ..engines.cpu import average, maximum, pooling
+from ..engines.cpu import average, folds, maximum, pooling
 from ..engines.cpu.cells import foresee
 from ..geometry import Adaptive, strides
 
@@ -57,14 +57,15 @@ def empty(like: Tensor, shape: Shape, channels_last: int, dtype: torch.dtype | N
 
 
 def code_type(op: Any, shape: Shape, on: str) -> torch.dtype:
-    """The dtype of a maximum's codes on a kind of device: bytes where no window spans more than 255 cells, whatever the engine counts; on the CPU then 16 bits."""
+    """The dtype of a maximum's codes on a kind of device: as if every cell that a window spans had one, whatever the engine counts."""
     positions = op.positions(shape)
     spans = (
         -(-axis.size // max(axis.length, 1)) + 1 if isinstance(axis, Adaptive) else axis.extent
         for axis in op.spatial(tuple(shape[p] for p in positions))
     )
     most = math.prod(spans)
-    return torch.uint8 if most <= 255 else torch.int16 if on == "cpu" and most <= 32767 else torch.int32
+    found: torch.dtype = getattr(torch, folds.code_type(most).name)
+    return found if on == "cpu" or most <= 255 else torch.int32
 
 
 _code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are numbers

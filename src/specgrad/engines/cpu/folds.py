@@ -86,7 +86,7 @@ def fold_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
         return [Step(Call("windows.fold_each", told, made.plane_tasks))]
     few = apart(made) if maximum and not seen.origin and is_large(made) else None
     if few is not None:  # though winners are found too
-        return [Step(find_apart(few, found), codes=code_type(made))]
+        return [Step(find_apart(few, found), codes=code_type(made.codes))]
     lines = along_lines(made) if (maximum or divides) and not seen.origin else None
     if lines is not None and (maximum or is_uniform(made)):
         ints, tasks = lines
@@ -111,9 +111,9 @@ def is_large(made: Plan) -> bool:
     return math.prod(int(reads.count.clip(0).sum()) / max(reads.size, 1) for reads in made.reads[:2]) <= AGAIN
 
 
-def code_type(made: Plan) -> np.dtype[Any]:
-    """What winners are told by."""
-    return BYTES if made.codes <= 255 else SHORTS if made.codes <= 32767 else WORDS
+def code_type(codes: int) -> np.dtype[Any]:
+    """What winners are told by, where there are so many codes."""
+    return BYTES if codes <= 255 else SHORTS if codes <= 32767 else WORDS
 
 
 def one_divisor(seen: Seen, divides: bool) -> tuple[Any, Any]:

@@ -61,7 +61,7 @@ def search_way(seen: Seen) -> Search:
     key = "winners", seen.origin
     known: Search | None = seen.plan.calls.get(key)
     if known is None:
-        windows, width = picked(seen.plan), code_type(seen.plan)
+        windows, width = picked(seen.plan), code_type(seen.plan.codes)
         picks = None if windows is None else pick(windows, seen.origin)
         known = seen.plan.calls[key] = Search(picks, at_once(seen) if picks is None else None, width)
     return known

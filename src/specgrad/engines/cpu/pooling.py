@@ -118,7 +118,7 @@ def kept_as_array(kept: maximum.Winners) -> Array:
 def kept_of_array(seen: Seen, codes: Array) -> maximum.Winners:
     """What `kept_as_array` undoes, for an operand that is seen so."""
     own = canonical(seen.plan, codes, of_output=True)
-    return maximum.Winners(seen, own.astype(code_type(seen.plan), copy=False))
+    return maximum.Winners(seen, own.astype(code_type(seen.plan.codes), copy=False))
 
 
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:

@@ -135,17 +135,19 @@ def put(typingctx, cells, i, vector):
     return types.void(cells, types.intp, vector), codegen
 
 
-def call_shared(builder, name, args, write):
-    """Call the function of this name, one for all that call it in a kernel, which `write` writes (builder, *args) where it is first met."""
-    kind = ir.FunctionType(ir.VoidType(), [arg.type for arg in args])
+def call_shared(builder, name, args, write, result=None):
+    """Call the function of this name, one for all that call it in a kernel, which `write` writes (builder, *args) where it is first met, and with it what it
+    returns, if that is a `result` of some type."""
+    kind = ir.FunctionType(result or ir.VoidType(), [arg.type for arg in args])
     function = cgutils.get_or_insert_function(builder.module, kind, name)
     if function.is_declaration:
         function.linkage = "linkonce_odr"  # modules that are linked share one
         function.attributes.add("noinline")
         own = ir.IRBuilder(function.append_basic_block())
         write(own, *function.args)
-        own.ret_void()
-    builder.call(function, args)
+        if result is None:
+            own.ret_void()
+    return builder.call(function, args)
 
 
 def ask_for(builder, place):

@@ -22,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .access import field_of
+from .access import call_shared, field_of
 from .compiling import compiled
 from .mailbox import (
     ASLEEP,
@@ -173,13 +173,7 @@ def _core(builder):
 
 def _next_task(builder, counter):
     """The number of a task that no other thread is given, or one beyond all."""
-    name = "specgrad.next_task"
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_word, [_word.as_pointer()]), name)
-    if function.is_declaration:
-        function.linkage = "linkonce_odr"
-        function.attributes.add("noinline")
-        _write_next_task(ir.IRBuilder(function.append_basic_block()), function.args[0])
-    return builder.call(function, [counter(0)])
+    return call_shared(builder, "specgrad.next_task", [counter(0)], _write_next_task, _word)
 
 
 def _write_next_task(builder, start):
@@ -191,9 +185,9 @@ def _write_next_task(builder, start):
     def taken_of(number):
         return builder.and_(number, _word(STOLEN - 1)), builder.lshr(number, _word(32))
 
-    shares = builder.load(builder.gep(start, [_word(SHARES)]))
     with builder.if_then(builder.icmp_signed("==", builder.load(builder.gep(start, [_word(OTHERS)])), _word(0))):
         builder.ret(builder.atomic_rmw("add", start, _word(1), "monotonic"))
+    shares = builder.load(builder.gep(start, [_word(SHARES)]))  # which the counter of one thread has not
     own = builder.urem(_core(builder), shares)
     with cgutils.for_range(builder, shares) as loop:
         share = line(builder.add(builder.urem(builder.add(own, loop.index), shares), _word(1)))
