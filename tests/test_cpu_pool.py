@@ -307,10 +307,14 @@ def test_averages_keep_their_bounds_on_adversarial_numbers(numbers, dtype, kerne
         (sg.SmoothMaxPool((3, 2), beta=-0.5, stride=(1, 2), padding=1, pad="zero"), (307, 7, 5)),
         (sg.SmoothMaxPool((3,), beta=1, dilation=2, padding=2), (700, 9)),
         (sg.SmoothMaxPool((2, 2, 2), beta=2, stride=1), (150, 3, 4, 3)),
+        (sg.SmoothMaxPool((3, 3), beta=1, stride=2, padding=1, pad="zero"), (250, 6, 9)),
+        (sg.SmoothMaxPool((2, 3), beta=-1), (300, 8, 21)),
+        (sg.SmoothMaxPool((4, 1), beta=1, stride=(3, 1)), (300, 7, 5)),
+        (sg.SmoothMaxPool((1, 2, 2), beta=1, stride=(2, 2, 2)), (130, 3, 4, 6)),
     ],
     ids=repr,
 )
-def test_narrow_planes_that_are_walked_together_have_the_bits_of_each_alone(op, shape, dtype):
+def test_narrow_planes_that_are_walked_together_or_lie_side_by_side_have_the_bits_of_each_alone(op, shape, dtype):
     random = np.random.default_rng(0)
     x = random.choice(np.append(AWKWARD, random.normal(size=50)), shape).astype(dtype)
     together = pooling.see(op, x).plan.side_by_side
@@ -325,6 +329,10 @@ def test_narrow_planes_that_are_walked_together_have_the_bits_of_each_alone(op, 
         (op.vjp((x,), gy)[0], [op.vjp((x[a],), gy[a])[0] for a in few]),
     ):
         assert (bits(whole) == bits(np.concatenate(parts))).all()
+    beside = [np.moveaxis(np.moveaxis(array, 0, -1).copy(), -1, 0) for array in (x, dx, gy)]
+    assert (bits(op(beside[0])) == bits(op(x))).all()
+    assert (bits(op.jvp((beside[0],), (beside[1],))[1]) == bits(op.jvp((x,), (dx,))[1])).all()
+    assert (bits(op.vjp((beside[0],), beside[2])[0]) == bits(op.vjp((x,), gy)[0])).all()
 
 
 def test_nothing_leaks_and_no_mean_of_non_negative_numbers_is_negative():

@@ -15,12 +15,12 @@ from ...geometry import Shape
 from ...memory import LARGE
 from ...ops.pool import Maximum, SmoothMaxPool
 from ...remembering import remembered
-from . import average, maximum
+from . import average, maximum, smooth
 from .cells import Array, Seen, foresee
 from .folds import Step, fold_way
 from .matches import call_of, rows_of
 from .picking import picked
-from .together import Call
+from .together import LEAST, Call
 
 
 class Fold(NamedTuple):
@@ -39,13 +39,15 @@ class Finding(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """The kernel that moves a tangent or a cotangent, and what it needs before: nothing, winners, or the maxima that all tied cells equal."""
+    """The kernel that moves a tangent or a cotangent, and what it needs before: nothing, winners, the maxima that all tied cells equal, or pairs."""
 
     winners: Finding | None
     maxima: Call | None
     move: Call
     shape: Shape
     """Of the value."""
+    chain: smooth.Chain | None = None
+    """Of a smooth maximum, whose pairs are found before."""
 
 
 def forward(op: Any, x: Array) -> Array | None:
@@ -66,7 +68,7 @@ def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
     how = pushing(op, x.shape, x.dtype)
     if how is None:
         return None
-    winners, maxima, move, shape = how
+    winners, maxima, move, shape, chain = how
     y, dy = np.empty(shape, x.dtype), np.empty(shape, x.dtype)
     if winners is not None:
         codes = found(winners, x, y.ravel())
@@ -78,6 +80,10 @@ def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
         if maxima(cells, values):
             return None
         move(cells, values, None, dx.ravel(), dy.ravel())
+    elif chain is not None:
+        lent, cells = pairs_of(chain, x, y.ravel())
+        move(cells, dx.ravel(), dy.ravel(), lent[1])
+        give_back(chain, lent)
     else:
         move(x.ravel(), y.ravel())
         move(dx.ravel(), dy.ravel())
@@ -91,7 +97,7 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
     how = pulling(op, x.shape, x.dtype)
     if how is None:
         return None
-    winners, maxima, move, _ = how
+    winners, maxima, move, _, chain = how
     gx = np.empty(x.shape, x.dtype)
     if winners is not None:
         codes = found(winners, x, np.empty(winners.windows, x.dtype))
@@ -103,6 +109,10 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
         if maxima(cells, values):
             return None
         move(cells, values, None, gy.ravel(), gx.ravel())
+    elif chain is not None:
+        lent, cells = pairs_of(chain, x, gx[:0].ravel())
+        move(cells, gy.ravel(), gx.ravel(), lent[1])
+        give_back(chain, lent)
     else:
         move(gy.ravel(), gx.ravel())
     return gx
@@ -115,9 +125,33 @@ def found(winners: Finding, x: Array, y: Array) -> Array | None:
     return None if find(x.ravel(), y, codes) else codes
 
 
+def pairs_of(chain: smooth.Chain, x: Array, y: Array) -> tuple[tuple[Array, Array], Array]:
+    """Memory with the pairs of a smooth maximum and where they begin in it, and x flat; the value is written into y, if that has cells."""
+    try:
+        lent = chain.spare.pop()
+    except IndexError:
+        memory = np.empty(chain.begins[-1], x.dtype)
+        lent = memory, chain.offsets + smooth.address(memory)
+    cells = x.ravel()
+    chain.fold(cells, y, lent[1])
+    return lent, cells
+
+
+def give_back(chain: smooth.Chain, lent: tuple[Array, Array]) -> None:
+    """Keep memory for the next call, if it is not much."""
+    if lent[0].size <= LEAST:
+        chain.spare.append(lent)
+
+
 @remembered(256)
 def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
     """How the value is found; None where that takes more than a kernel."""
+    if isinstance(op, SmoothMaxPool):
+        seen, how = chained(op, shape, dtype)
+        if seen is None or how is None:
+            return None
+        fold = how.fold
+        return Fold(Call(fold.name, (smooth.NOWHERE, *fold.told), fold.tasks, *fold.rooms), seen.plan.shape)
     seen = small(op, shape, dtype, any_order=True)
     if seen is None:
         return None
@@ -129,6 +163,9 @@ def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
 @remembered(256)
 def pushing(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
     """How tangents are moved; None where that takes more."""
+    if isinstance(op, SmoothMaxPool):
+        seen, how = chained(op, shape, dtype)
+        return None if seen is None or how is None else Moves(None, None, how.push, seen.plan.shape, how)
     if not isinstance(op, Maximum):
         value = folding(op, shape, dtype)
         return None if value is None else Moves(None, None, value.fold, value.shape)
@@ -143,6 +180,9 @@ def pushing(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
 @remembered(256)
 def pulling(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
     """How cotangents are moved; None where that takes more."""
+    if isinstance(op, SmoothMaxPool):
+        seen, how = chained(op, shape, dtype)
+        return None if seen is None or how is None else Moves(None, None, how.pull, seen.plan.shape, how)
     if not isinstance(op, Maximum):
         seen = small(op, shape, dtype, any_order=True)
         call = None if seen is None or (seen.plan.is_undivided and picked(seen.plan)) else alone(average.pull_way(seen))
@@ -164,6 +204,13 @@ def matching(name: str, op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | 
     return Moves(None, value.fold, call_of(name, seen.plan, seen.kind, shares=False, counts=False), value.shape)
 
 
+def chained(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None, smooth.Chain | None]:
+    """The plan of an operand, and the passes of its smooth maximum; None where that takes more than kernels."""
+    seen = small(op, shape, dtype, any_order=False)
+    how = None if seen is None else smooth.chain(seen.plan)
+    return (None, None) if how is None or how.is_negated or how.is_narrow else (seen, how)
+
+
 def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None, Finding | None]:
     """The plan of an operand, and how its winners are found; None where that takes more than a kernel."""
     seen = small(op, shape, dtype, any_order=False) if op.ties == "first" else None
@@ -178,7 +225,7 @@ def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None,
 
 def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen | None:
     """The plan of an operand that lies whole, where all that a call takes is small, and lies in the order seen."""
-    if isinstance(op, SmoothMaxPool) or not dtype.isnative:
+    if not dtype.isnative:
         return None
     seen = foresee(op, shape, None, dtype, any_order)
     made = seen.plan

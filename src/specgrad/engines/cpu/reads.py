@@ -46,6 +46,16 @@ class Reads:
         return self.taps == self.stride == 1 and self.length == self.size and self.offset == 0
 
     @property
+    def is_tiled(self) -> bool:
+        """Whether outputs share no cells and leave none out."""
+        return (
+            self.taps == self.stride
+            and self.dilation == self.up == 1
+            and self.offset == 0
+            and self.taps * self.length == self.size
+        )
+
+    @property
     def run(self) -> int:
         """How many cells each output reads, if that is 2 or 4, side by side from the first on and no other output's; else 0."""
         apart = self.taps == self.stride and self.dilation == self.up == 1 and self.offset == 0

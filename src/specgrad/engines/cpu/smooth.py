@@ -17,12 +17,13 @@ from ...memory import LARGE, room
 from ...remembering import remembered
 from .cells import Array, Kind, see
 from .chain import leave, place_for, stations, widened
-from .kernels.stations import CELLS, EXTREMES, ROWS, SUMS, WIDTH, WINDOWS, ZEROS
+from .kernels.stations import CELLS, EXTREMES, GROUP, ROWS, SUMS, WIDTH, WINDOWS, ZEROS
 from .passes import VECTOR
 from .plan import Plan
-from .reads import TRIVIAL, adjoint_reads
+from .reads import TRIVIAL, Reads, adjoint_reads
 from .together import Call
 
+TILED, AT_HAND = 128, 1 << 12  # windows, and cells that they read, which are laid out at once where they share none
 INDEX = np.dtype(np.int64)
 NOWHERE = np.zeros(0, np.int64)
 
@@ -42,6 +43,8 @@ class Chain(NamedTuple):
     is_negated: bool
     is_narrow: bool
     """Whether rows are read a vector beyond their end."""
+    spare: list[tuple[Array, Array]]
+    """Memory for few pairs that nobody uses now, and where they begin in it."""
 
 
 class Pairs(NamedTuple):
@@ -74,16 +77,18 @@ def chain(made: Plan) -> Chain:
         lines = outer // max(way.seen.planes, 1)
         # lines that are laid out by rests of the stride have `room` cells, the first of which stands `left` of its beginning
         left = max(reads.offset, reads.taps * reads.dilation) // reads.stride + 2
-        room = 2 * left + max(reads.length, reads.size // reads.stride + 1) + 4 * VECTOR
         read = lines_read(way, axes[0])
+        group = rows_together(reads, beside) if inner == 1 and read.all() else 1
+        room = 2 * left + max(group * reads.length, reads.size // reads.stride + 1) + 2 * way.lanes
         padding = (existing - real if counts else np.zeros(existing.size)).reshape(beside.length, -1)
         alike = not padding.any()
-        zeros = np.zeros((1 if alike else beside.length, reads.length + VECTOR), way.computed)
-        zeros[:, : reads.length] = padding[: len(zeros)]
+        zeros = np.zeros((1 if alike else beside.length, group * reads.length + VECTOR), way.computed)
+        if not alike:
+            zeros[:, : reads.length] = padding
         ints = (reads.size, reads.length, inner, reads.taps, reads.stride, reads.offset, reads.dilation, room, left)
         down = (beside.size, beside.length, beside.taps, beside.stride, beside.offset, beside.dilation)
         cells = lines * beside.size * reads.size * inner, lines * existing.size * inner
-        rows.append([*ints, read.size, *down, 0 if alike else zeros.shape[1], lines, *cells])
+        rows.append([*ints, read.size, *down, 0 if alike else zeros.shape[1], group, lines, *cells])
         empty = np.flatnonzero((existing if counts else real) <= 0)
         for column, part in zip(columns, (zeros.reshape(-1), beyond(mass), read, empty), strict=True):
             column.append(part)
@@ -101,10 +106,10 @@ def chain(made: Plan) -> Chain:
     begin = np.cumsum([0, *held, blocks + VECTOR, blocks + VECTOR])
     passes[:, EXTREMES], passes[:, SUMS] = begin[: len(held) : 2], begin[1 : len(held) : 2]
     slots = (3 * passes[:, 4] + 3) * passes[:, 7] * passes[:, ROWS + 2]
-    at_hand = 4 * (passes[:, 1:3].max(axis=1) + 4 * VECTOR) + slots
+    at_hand = 4 * (np.maximum(passes[:, 1] * passes[:, GROUP], passes[:, 2]) + 2 * way.lanes) + slots
     rooms = (
         ("chain", int(begin[-1] + at_hand.max()), np.dtype(way.computed)),
-        ("places", int((passes[:, 3] * passes[:, ROWS + 2]).max()), INDEX),
+        ("places", int(((passes[:, 3] + 1) * (passes[:, ROWS + 2] + 1)).max()), INDEX),
     )
     inner_cells = passes[:, 2]
     zeros, mass, read, empty = (np.concatenate(column) for column in columns)
@@ -124,21 +129,28 @@ def chain(made: Plan) -> Chain:
         ends[:-1] * np.dtype(way.computed).itemsize,
         made.op.beta < 0,
         bool((inner_cells[1:] < way.lanes).any() or 1 < inner_cells[0] < way.lanes),
+        [],
     )
 
 
 def joined(made: Plan) -> list[tuple[tuple[int, ...], int, int]]:
-    """(axes, outer, inner) of each pass. The last two axes go together where that takes no more exponentials than one after the other; in narrow planes
-    never, whose bits do not depend on how many there are."""
+    """(axes, outer, inner) of each pass. The last two axes go together where that takes no more exponentials than one after the other."""
     one_by_one: list[tuple[tuple[int, ...], int, int]] = [
         ((axis,), outer, inner) for axis, outer, inner in stations(made)
     ]
-    if len(one_by_one) < 2 or made.seen.inner > 1 or made.is_narrow:
+    if len(one_by_one) < 2:
         return one_by_one
     rows, columns = made.reads[-2], made.reads[-1]
     if rows.length * rows.taps * columns.taps > rows.size * columns.taps + rows.length * rows.taps:
         return one_by_one
-    return [((len(made.reads) - 2, len(made.reads) - 1), one_by_one[1][1], 1), *one_by_one[2:]]
+    return [((len(made.reads) - 2, len(made.reads) - 1), one_by_one[1][1], made.seen.inner), *one_by_one[2:]]
+
+
+def rows_together(reads: Reads, beside: Reads) -> int:
+    """How many rows of windows are laid out end to end, so that their vectors are full."""
+    if not (reads.is_tiled and beside.is_tiled):
+        return 1
+    return max(1, min(TILED // max(reads.length, 1), AT_HAND // max(reads.size * beside.taps, 1)))
 
 
 def lines_read(made: Plan, axis: int) -> Array:

@@ -60,7 +60,7 @@ class Kernel(JITCodeLibrary):  # type: ignore[misc]
             self._linking_libraries += library._linking_libraries
 
     def _optimize_final_module(self):
-        passes, builder = self._codegen._module_pass_manager()
+        passes, builder = self._codegen._module_pass_manager(opt=2)  # what -O3 does beyond takes longer than it saves
         passes.run(self._final_module, builder)
 
 

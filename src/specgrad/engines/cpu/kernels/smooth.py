@@ -7,7 +7,7 @@ the negated cells.
 
 Every loop goes over cells that lie side by side, by vectors. With several inner cells these are the rows; with one, a line's cells are laid
 out first by the rest of their index divided by the stride, with cells -∞ (which weigh nothing) around them. Windows of some such lines,
-which are rows of a plane, are folded at once.
+which are rows of a plane, are folded at once. Where windows share no cells and leave none out, some rows of them are laid out end to end, a group.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .access import at, get, held_at, lanes, put
 from .compiling import PART, inline
 from .exponential import exponential, logarithm, pivot
 from .rows import copy, fill, lay_out
-from .stations import ROWS
+from .stations import GROUP, ROWS
 from .vectors import any_of, both, differs, either, equals, exceeds, greater, splat, zipped_high, zipped_low
 
 
@@ -119,6 +119,15 @@ def windows_of(row, n, m, taps, stride, before, dilation, inner, places):
 
 
 @inline
+def cross(places, down, rows, across, columns):
+    """How many sums of a row's and a column's place there are, which are then places[0], places[1], …"""
+    for row in range(rows):
+        for column in range(columns):
+            places[row * columns + column] = down[row] + across[column]
+    return rows * columns
+
+
+@inline
 def fold_lines(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, places):
     """extremes, sums = the pair of each window of lines that have one inner cell, and of some rows of lines, if windows have several."""
     n, m, taps, stride, before, dilation, room, left = (
@@ -135,7 +144,8 @@ def fold_lines(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, pl
     height, windows, row_taps, row_step, above, row_apart = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     beta, blank = numbers[0], numbers[2]
     step = lanes(scratch)
-    size, slot = m + 2 * step, stride * room
+    group = ints[GROUP]
+    size, slot = group * m + 2 * step, stride * room
     most, total, steady = at(scratch, 0), at(scratch, size), at(scratch, 2 * size)
     lines = at(steady, size)
     fill(steady, size, mass[0])
@@ -144,37 +154,43 @@ def fold_lines(z, extremes, sums, numbers, ints, zeros, mass, count, scratch, pl
         for j in range(taps):
             cell = j * dilation - before
             places[row * taps + j] = row * slot + cell % stride * room + left + cell // stride
-    for outer in range(count):
-        for window in range(windows):
-            taken = 0
+    for first in range(0, count * windows, group):
+        found, taken = min(group, count * windows - first), 0
+        for turn in range(found):
+            outer, window, taken = (first + turn) // windows, (first + turn) % windows, 0
             for j in range(row_taps):
                 row = window * row_step + j * row_apart - above
                 if 0 <= row < height:
-                    lay_out(at(lines, taken * slot), room, left, at(z, (outer * height + row) * n), n, stride)
+                    line = at(z, (outer * height + row) * n)
+                    lay_out(at(lines, taken * slot), room, left + turn * m, line, n, stride)
                     taken += 1
-            padded, here = at(zeros, window * rows[6]), (outer * windows + window) * m
-            fold_cells(most, total, m + -m % step, lines, None, places, taken * taps, padded, steady, beta, blank)
-            copy(at(extremes, here), m, most)
-            copy(at(sums, here), m, total)
+        padded, size = at(zeros, first % windows * rows[6]), found * m
+        fold_cells(most, total, size + -size % step, lines, None, places, taken * taps, padded, steady, beta, blank)
+        copy(at(extremes, first * m), size, most)
+        copy(at(sums, first * m), size, total)
 
 
 @inline
 def fold_rows(z, totals, extremes, sums, numbers, ints, zeros, mass, count, scratch, places):
     """extremes, sums = the pair of each window of rows of inner cells. All arrays can be read a vector beyond their end."""
     n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
+    rows = at(ints, ROWS)
+    height, windows, row_taps, row_step, above, row_apart = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     beta, blank = numbers[0], numbers[2]
-    step = lanes(scratch)
-    size = inner + 2 * step
+    step, size = lanes(scratch), inner + 2 * lanes(scratch)
+    down, across = at(places, row_taps * taps), at(places, row_taps * (taps + 1))
     most, total, steady = at(scratch, 0), at(scratch, size), at(scratch, 2 * size)
     apart = inner < step
-    for outer in range(count):
-        own = outer * n * inner
+    for outer in range(count * windows):
+        own, window = outer // windows * height * n * inner, outer % windows
         held = held_at(totals, totals, own)
+        lines = cells_of(window, height, row_taps, row_step, above, row_apart, n * inner, down)
         for o in range(m):
             here = (outer * m + o) * inner
-            taken = cells_of(o, n, taps, stride, before, dilation, inner, places)
+            cells = cells_of(o, n, taps, stride, before, dilation, inner, across)
+            taken = cross(places, down, lines, across, cells)
             to_most, to_sums = most if apart else at(extremes, here), total if apart else at(sums, here)
-            fill(steady, size, zeros[o])
+            fill(steady, size, zeros[window * rows[6] + o])
             fold_cells(to_most, to_sums, inner, at(z, own), held, places, taken, steady, mass, beta, blank)
             if apart:
                 for i in range(inner):
@@ -221,32 +237,41 @@ def move_rows(z, totals, extremes, sums, moved, result, pushes, last, read, numb
     """result[i] = Σ weight·moved[o], or if it `pushes` (not None) result[o] = Σ weight·moved[i], of rows of inner cells; `last`: no pass
     follows this one; `read`: which lines the passes that follow read at all."""
     n, m, inner, taps, stride, before, dilation = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], ints[6]
+    rows = at(ints, ROWS)
+    height, windows, row_taps, row_step, above, row_apart = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     step, zero = lanes(scratch), numbers[3]
-    own = at(scratch, 0)
-    length = n if pushes is None else m
-    for outer in range(count):
+    own, down, across = at(scratch, 0), at(places, row_taps * taps), at(places, row_taps * (taps + 1))
+    deep, length = (height, n) if pushes is None else (windows, m)
+    for outer in range(count * deep):
+        block, row = outer // deep, outer % deep
         whole = at(result, outer * length * inner)
-        if read[outer % ints[9]] == 0:
+        if read[block % ints[9]] == 0:
             fill(whole, length * inner, zero)
             continue
-        for row in range(length):
+        if pushes is None:
+            lines = windows_of(row, height, windows, row_taps, row_step, above, row_apart, m * inner, down)
+        else:
+            lines = cells_of(row, height, row_taps, row_step, above, row_apart, n * inner, down)
+        for place in range(length):
+            here = (outer * length + place) * inner
             if pushes is None:
-                taken = windows_of(row, n, m, taps, stride, before, dilation, inner, places)
-                cells, windows = (outer * n + row) * inner, outer * m * inner
-                arriving = at(moved, windows)
+                cells, readers = here, block * windows * m * inner
+                arriving = at(moved, readers)
+                columns = windows_of(place, n, m, taps, stride, before, dilation, inner, across)
             else:
-                taken = cells_of(row, n, taps, stride, before, dilation, inner, places)
-                cells, windows = outer * n * inner, (outer * m + row) * inner
+                cells, readers = block * height * n * inner, here
                 arriving = at(moved, cells)
+                columns = cells_of(place, n, taps, stride, before, dilation, inner, across)
+            taken = cross(places, down, lines, across, columns)
             held = held_at(totals, totals, cells)
-            target = own if inner < step else at(whole, row * inner)
+            target = own if inner < step else at(whole, place * inner)
             move_cells(
-                target, inner, at(z, cells), held, at(extremes, windows), at(sums, windows), arriving, places, taken,
+                target, inner, at(z, cells), held, at(extremes, readers), at(sums, readers), arriving, places, taken,
                 pushes, numbers, last,
             )  # fmt: skip
             if inner < step:
                 for i in range(inner):
-                    whole[row * inner + i] = own[i]
+                    whole[place * inner + i] = own[i]
 
 
 @inline
@@ -273,49 +298,55 @@ def move_lines(z, extremes, sums, moved, result, pushes, last, read, numbers, in
     fill(own_moved, row_taps * slot, zero)
     fill(most, 3 * row_taps * room, zero)
     fill(total, row_taps * room, zero - one)
-    length = height * n if pushes is None else windows * m
-    for outer in range(count):
-        whole = at(result, outer * length)
-        if read[outer % ints[9]] == 0:
-            fill(whole, length, zero)
+    length, made = (height, n) if pushes is None else (windows, m)
+    group = ints[GROUP]
+    for first in range(0, count * length, group):
+        found, target = min(group, count * length - first), at(result, first * made)
+        if read[first // length % ints[9]] == 0:
+            fill(target, made, zero)
         elif pushes is None:
-            for row in range(height):
-                lay_out(lines, room, left, at(z, (outer * height + row) * n), n, stride)
+            taken = 0
+            lay_out(lines, room, left, at(z, first * n), found * n, stride)
+            for turn in range(found):
+                outer, row, begin = (first + turn) // length, (first + turn) % length, left + turn * m
                 taken = windows_of(row, height, windows, row_taps, row_step, above, row_apart, m, places)
-                for turn in range(taken):
-                    window = outer * windows * m + places[turn]
-                    lay_out(at(most, turn * room), room, left, at(extremes, window), m, 1)
-                    lay_out(at(total, turn * room), room, left, at(sums, window), m, 1)
-                    lay_out(at(arriving, turn * room), room, left, at(moved, window), m, 1)
-                for q in range(stride):
-                    reached = 0
-                    for turn in range(taken):
-                        for j in range(taps):
-                            if (q - j * dilation + before) % stride == 0:
-                                places[reached] = turn * room + (q - j * dilation + before) // stride
-                                reached += 1
-                    cells = (n - q + stride - 1) // stride
-                    move_cells(
-                        at(own, q * room), cells + -cells % step, at(lines, q * room + left), None, at(most, left),
-                        at(total, left), at(arriving, left), places, reached, pushes, numbers, last,
-                    )  # fmt: skip
-                take_up(at(whole, row * n), n, stride, own, room)
-        else:
-            for window in range(windows):
-                taken = cells_of(window, height, row_taps, row_step, above, row_apart, n, places)
-                for turn in range(taken):
-                    line = outer * height * n + places[turn]
-                    lay_out(at(lines, turn * slot), room, left, at(z, line), n, stride)
-                    lay_out(at(own_moved, turn * slot), room, left, at(moved, line), n, stride)
-                here = (outer * windows + window) * m
-                lay_out(most, room, left, at(extremes, here), m, 1)
-                lay_out(total, room, left, at(sums, here), m, 1)
-                for turn in range(taken):
+                for reader in range(taken):
+                    window = outer * windows * m + places[reader]
+                    place = reader * room + begin
+                    copy(at(most, place), m, at(extremes, window))
+                    copy(at(total, place), m, at(sums, window))
+                    copy(at(arriving, place), m, at(moved, window))
+            for q in range(stride):
+                reached = 0
+                for reader in range(taken):
                     for j in range(taps):
-                        cell = j * dilation - before
-                        places[turn * taps + j] = turn * slot + cell % stride * room + cell // stride
+                        if (q - j * dilation + before) % stride == 0:
+                            places[reached] = reader * room + (q - j * dilation + before) // stride
+                            reached += 1
+                cells = (found * n - q + stride - 1) // stride
                 move_cells(
-                    own, m + -m % step, at(lines, left), None, at(most, left), at(total, left), at(own_moved, left), places,
-                    taken * taps, pushes, numbers, last,
+                    at(own, q * room), cells + -cells % step, at(lines, q * room + left), None, at(most, left),
+                    at(total, left), at(arriving, left), places, reached, pushes, numbers, last,
                 )  # fmt: skip
-                copy(at(whole, window * m), m, own)
+            take_up(target, found * n, stride, own, room)
+        else:
+            taken = 0
+            for turn in range(found):
+                outer, window, begin = (first + turn) // length, (first + turn) % length, left + turn * m
+                taken = cells_of(window, height, row_taps, row_step, above, row_apart, n, places)
+                for reader in range(taken):
+                    line = outer * height * n + places[reader]
+                    lay_out(at(lines, reader * slot), room, begin, at(z, line), n, stride)
+                    lay_out(at(own_moved, reader * slot), room, begin, at(moved, line), n, stride)
+            copy(at(most, left), found * m, at(extremes, first * m))
+            copy(at(total, left), found * m, at(sums, first * m))
+            for reader in range(taken):
+                for j in range(taps):
+                    cell = j * dilation - before
+                    places[reader * taps + j] = reader * slot + cell % stride * room + cell // stride
+            size = found * m
+            move_cells(
+                own, size + -size % step, at(lines, left), None, at(most, left), at(total, left), at(own_moved, left), places,
+                taken * taps, pushes, numbers, last,
+            )  # fmt: skip
+            copy(target, size, own)
