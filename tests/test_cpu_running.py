@@ -157,7 +157,7 @@ def test_a_child_forked_during_products_of_matrices_gets_its_threads_back():
 
 def test_a_new_geometry_compiles_nothing():
     x = np.random.default_rng(4).normal(size=(2, 17, 19)).astype(np.float32)
-    for k, s, p in ((3, 1, 1), (5, 1, 2), (5, 2, 2), (9, 1, 4), (9, 2, 4)):  # one of each kind
+    for k, s, p in ((2, 2, 0), (3, 1, 1), (5, 1, 2), (5, 2, 2), (9, 1, 4), (9, 2, 4)):  # one of each kind
         op = sg.MaxPool((k, k), stride=s, padding=p)
         op.vjp((x,), op(x))
         sg.avg_pool2d(x, k, stride=s, padding=p, count_include_pad=False)
