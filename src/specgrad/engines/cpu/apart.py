@@ -39,7 +39,7 @@ class Apart(NamedTuple):
 def apart(made: Plan) -> Apart | None:
     """The numbers and tables of these windows; None where another way is better."""
     reads, inner = made.three_reads, made.seen.inner
-    if len(reads) > 3 or made.half or inner >= made.lanes or any(r.step != 1 for r in reads):
+    if len(reads) > 3 or inner >= made.lanes or any(r.step != 1 for r in reads):
         return None
     heads, rows, columns = reads
     lies = made.seen.spatial_strides[-1] == inner and (inner == 1 or made.seen.inner_stride == 1)
@@ -72,7 +72,7 @@ def each(made: Plan, maximum: bool | None) -> tuple[Any, ...] | None:
     """The numbers and tables of windows whose folds leave most cells unread, or are sums of whole vectors; None where another way is better."""
     reads, rank, doubles = made.three_reads, len(made.reads), made.lanes < 16
     lies = made.seen.inner == 1 and made.seen.spatial_strides[-1] == 1 and all(r.step == 1 for r in reads)
-    if rank > 3 or made.half or not lies or made.seen.planes < PLANES or 0 in made.grid:
+    if rank > 3 or not lies or made.seen.planes < PLANES or 0 in made.grid:
         return None
     vectors = reads[-1].most // made.lanes
     if rank == 1:

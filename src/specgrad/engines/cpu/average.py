@@ -21,8 +21,19 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
 def keep(op: Any, x: Array, out: Array | None) -> tuple[Array, Seen]:
     seen = see(op, x, any_order=True)
     flat, result = room_for(seen, out)
-    fold(seen.plan.passes, seen, seen.flat, flat, maximum=None, divides=True)
+    if seen.kind.half and (picked(seen.plan) is None or not seen.plan.is_undivided):
+        halves.through_floats(seen.plan, halves.cells_of(seen, x), flat, False, fold_some)
+    else:
+        fold(seen.plan.passes, seen, seen.flat, flat, maximum=None, divides=True)
     return handed_over(result, out), seen
+
+
+def fold_some(seen: Seen, cells: Array, y: Array, where: slice) -> None:
+    fold(seen.plan.passes, seen, cells, y, maximum=None, divides=True)
+
+
+def pull_some(seen: Seen, arriving: Array, cells: Array, where: slice) -> None:
+    run(pull_way(seen), seen, arriving, cells)
 
 
 def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
@@ -38,7 +49,10 @@ def pull(seen: Seen, gy: Array, out: Array | None) -> Array:
         else:
             put_back(windows, arriving, flat, found)
         return gx
-    run(pull_way(seen), seen, arriving, flat)
+    if found.half:
+        halves.through_floats(made, arriving, flat, True, pull_some)
+    else:
+        run(pull_way(seen), seen, arriving, flat)
     return gx
 
 
@@ -53,7 +67,7 @@ def pull_way(seen: Seen) -> list[Step]:
 def spread_steps(seen: Seen) -> list[Step]:
     """The kernels that bring a cotangent to the cells of its windows."""
     made, found = seen.plan, seen.kind
-    small = None if found.half else made.small_back
+    small = made.small_back
     if small is None and made.apart_back is None and made.bins_back is not None:
         *tables, divisors = made.bins_back
         width = made.axes[-1].size
@@ -66,7 +80,7 @@ def spread_steps(seen: Seen) -> list[Step]:
     by = (over[0], rest[0]) if uniform else found.one
     steps = []
     if not uniform:  # what is not divided alike is divided before it is added up
-        told: tuple[Any, ...] = (made.window_divisors, made.seen.inner, found.half)
+        told: tuple[Any, ...] = (made.window_divisors, made.seen.inner)
         steps.append(Step(Call("spread.share", told, made.plane_tasks), math.prod(made.grid)))
     if small is not None and made.are_pairs:
         return [*steps, Step(Call("apart.spread_pairs", (found.zero, small[0], *by), small[1]))]

@@ -151,9 +151,7 @@ def pass_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
             one = one.block
             bases = one.bases
         told = (identity, maximum, *one.ways, bases, *one.tables, *(undivided if n is None else n for n in given))
-        given_as = found.stored if turn == 0 and (divides or not backwards) else found.computed  # shares are computed
-        dtypes = given_as, found.stored if turn == last else found.computed
-        rooms = ("cells", one.scratch, found.computed), *block_of(one, *dtypes)
+        rooms = ("cells", one.scratch, found.computed), *block_of(one, found.computed, found.computed)
         made_of.append(Step(Call("fold.fold_windows", told, one.tasks, *rooms), cells))
     return made_of
 

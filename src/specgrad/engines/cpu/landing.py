@@ -48,8 +48,8 @@ def scattering(made: Plan) -> tuple[Integers, int]:
     by_code, _, _, columns = made.in_input
     reach = int(by_code[-1] + columns.max(initial=0)) + made.seen.inner
     is_row = made.seen.inner * columns.size >= math.prod(made.grid[1:])
-    apart = made.half > 0 or (made.plane <= FAR and not is_row)
-    numbers = [made.codes, made.seen.inner, made.plane, reach, made.half, apart]
+    apart = made.plane <= FAR and not is_row
+    numbers = [made.codes, made.seen.inner, made.plane, reach, apart]
     return np.array(numbers), made.plane if apart else 0
 
 
@@ -59,7 +59,7 @@ def landing(made: Plan) -> Landing | None:
     by_code, heads, rows, columns = made.in_input
     columns = (columns[:, None] + np.arange(made.seen.inner)).reshape(-1)
     windows = heads.size * rows.size * columns.size
-    if made.half or made.empty or windows == 0:
+    if made.empty or windows == 0:
         return None
     some = 1 if windows >= VECTOR else group_size(made.seen.planes, windows, min(CHUNK // windows, NEAR // made.plane))
     groups, plane = made.seen.planes // some, some * made.plane
@@ -96,7 +96,7 @@ def gathering(made: Plan) -> tuple[Integers, int, Integers, int] | None:
     """How far apart neighbours are, for how many cells is gathered at a time, tasks, and scratch of the kernel that gathers for cells in the middle of windows of three taps per
     axis; None for others."""
     around = all((axis.taps, axis.stride, axis.offset, axis.length) == (3, 1, 1, axis.size) for axis in made.reads)
-    if not GATHERS or not around or made.seen.inner > 1 or made.half or made.codes > 255:
+    if not GATHERS or not around or made.seen.inner > 1 or made.codes > 255:
         return None
     steps = [math.prod(axis.size for axis in made.reads[turn:]) for turn in range(1, len(made.reads) + 1)]
     cells, reach = made.seen.planes * made.plane, sum(steps)

@@ -20,7 +20,7 @@ def along_lines(made: Plan) -> tuple[Integers, Integers] | None:
     *others, last = made.reads
     n, lines = last.size, made.seen.planes * int(np.prod([r.size for r in others]))
     few = 1 < last.taps <= TAPS and last.stride <= 4
-    if not few or not all(r.is_still for r in others) or made.seen.inner > 1 or made.half or lines == 0:
+    if not few or not all(r.is_still for r in others) or made.seen.inner > 1 or lines == 0:
         return None
     if made.passes[0].block is not None:  # short lines are walked side by side
         return None

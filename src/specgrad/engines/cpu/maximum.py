@@ -14,11 +14,15 @@ from . import halves
 from .apart import apart, find_apart
 from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
 from .folds import BYTES, FEW, block_of, code_type, cube_lengths, fold, inside
+from .halves import FLOATS
 from .landing import gathering, landing, scattering
 from .passes import Pass
 from .picking import Picked, as_bits, pick, picked, put_back
 from .plan import Plan
 from .together import Call, Room
+
+PLACES = np.dtype(np.int64)
+FAR_APART = 12  # cells for a window, from which on cotangents of halves are better added up at winners alone
 
 
 class Winners(NamedTuple):
@@ -32,17 +36,33 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
     """The maximum alone."""
     seen = see(op, x, any_order=True)
     flat, result = room_for(seen, out)
-    if fold(seen.plan.passes, seen, seen.flat, flat, maximum=True):
-        result[...] = find(see(op, x))[0]
+    if seen.kind.half and picked(seen.plan) is None:
+        says = halves.through_floats(seen.plan, halves.cells_of(seen, x), flat, False, fold_some)
+    else:
+        says = fold_some(seen, seen.flat, flat)
+    if says:
+        result[...] = find(see(op, x), x)[0]
     elif seen.plan.empty:
         blank(seen.plan, flat, 0)
     return handed_over(result, out)
 
 
-def find(seen: Seen, out: Array | None = None) -> tuple[Array, Array]:
-    """The exact maximum (in `out` if it lies as the plan does), and in the order of the plan the code of each winner."""
+def fold_some(seen: Seen, cells: Array, y: Array, where: slice | None = None) -> bool:
+    return fold(seen.plan.passes, seen, cells, y, maximum=True)
+
+
+def find(seen: Seen, x: Array, out: Array | None = None) -> tuple[Array, Array]:
+    """The exact maximum of x, which is seen so (in `out` if it lies as the plan does), and in the order of the plan the code of each winner."""
     flat, array = room_for(seen, out)
-    codes = winners_of(seen, flat)
+    if seen.kind.half and picked(seen.plan) is None:
+        codes = room_of((flat.size,), code_type(seen.plan.codes))
+
+        def find_some(some: Seen, cells: Array, y: Array, where: slice) -> None:
+            codes[where] = winners_of(some, y)
+
+        halves.through_floats(seen.plan, halves.cells_of(seen, x), flat, False, find_some)
+    else:
+        codes = winners_of(seen, flat)
     if seen.plan.empty:
         blank(seen.plan, flat, 0)
     return array, codes
@@ -143,9 +163,8 @@ def find_first(seen: Seen, width: np.dtype[Any], nans: bool | None) -> Call:
             one = one.block
             bases = one.bases
     told = (found.lowest, one.strided and True, one.led_by_blocks, nans, one.ints, bases, *one.tables)
-    led_as = found.stored if len(seen.plan.passes) == 1 else found.computed
     rooms = ("cells", one.scratch, found.computed), ("codes", one.code_scratch, width)
-    return Call("winners.find_winners", told, one.tasks, *rooms, *block_of(one, found.stored, led_as, width))
+    return Call("winners.find_winners", told, one.tasks, *rooms, *block_of(one, found.computed, found.computed, width))
 
 
 def small_kernel(one: Pass, lanes: int) -> str:
@@ -188,7 +207,7 @@ def blank(made: Plan, flat: Array, number: int) -> None:
 
 def keep(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Winners]:
     seen = see(op, x)
-    array, codes = find(seen, out)
+    array, codes = find(seen, x, out)
     return handed_over(array, out), Winners(seen, codes)
 
 
@@ -242,15 +261,37 @@ def send(kept: Winners, arriving: Array, out: Array | None) -> Array:
     """As `pull`, of cotangents in the order of the plan."""
     (made, found, _, _), codes = kept
     flat, gx = room_for_input(kept.seen, out)
+    if not found.half:
+        send_some(kept.seen, arriving, codes, flat)
+    elif FAR_APART * math.prod(made.grid[1:]) <= made.plane:
+        sow_halves(made)(arriving, codes, flat)
+    else:
+        halves.through_floats(
+            made, arriving, flat, True, lambda some, g, cells, where: send_some(some, g, codes[where], cells)
+        )
+    return gx
+
+
+def send_some(seen: Seen, arriving: Array, codes: Array, flat: Array) -> None:
+    """flat = cotangents at the cells that won them."""
+    made, found = seen.plan, seen.kind
     windows, where, calls = pull_way(made, found, get_num_threads())
     if windows is not None:
         put_back(windows, arriving, flat, found)
-        return gx
     for cells in where:
         flat.reshape(made.seen.planes, *(axis.size for axis in made.axes), made.seen.inner)[cells] = 0
     for call in calls:
         call(arriving, codes, flat)
-    return gx
+
+
+def sow_halves(made: Plan) -> Call:
+    """The kernel that brings cotangents of halves to winners that are far apart, once it is known."""
+    known: Call | None = made.calls.get("sow")
+    if known is None:
+        rooms: tuple[Room, ...] = ("cells", made.plane + 1, FLOATS.dtype), ("places", math.prod(made.grid[1:]), PLACES)
+        told = (made.half, scattering(made)[0], *made.in_input)
+        known = made.calls["sow"] = Call("scatter.sow_halves", told, made.plane_tasks, *rooms)
+    return known
 
 
 def pull_way(made: Plan, found: Kind, threads: int) -> tuple[Picked | None, list[tuple[Any, ...]], list[Call]]:
@@ -265,7 +306,7 @@ def pull_way(made: Plan, found: Kind, threads: int) -> tuple[Picked | None, list
 
 def pull_calls(made: Plan, found: Kind, threads: int) -> tuple[list[tuple[Any, ...]], list[Call]]:
     """Which cells are cleared before, and the kernels that then bring cotangents to winners: each of all planes, or of those that others leave."""
-    if made.are_pairs and not found.half:
+    if made.are_pairs:
         assert made.small_back is not None
         small, tasks, _ = made.small_back
         return [], [Call("apart.pull_pairs", (found.zero, small), tasks)]
@@ -289,6 +330,6 @@ def pull_calls(made: Plan, found: Kind, threads: int) -> tuple[list[tuple[Any, .
         tasks, left = lands.pairs if len(lands.pairs) >= threads else lands.tasks, lands.rest
         calls.append(Call("landing.land", lands[:4], tasks, room))
     if len(left):
-        told = (found.zero, ints, *made.in_input)
+        told = (ints, *made.in_input)
         calls.append(Call("scatter.scatter_winners", told, left, ("cells", size, found.computed)))
     return [], calls

@@ -111,7 +111,6 @@ def make_pass(
     inner: int,
     steps: Shape,
     lanes: int,
-    half: int,
     codes: int = 1,
     ways: tuple[int | None, bool | None, bool | None] = (None, None, None),
     stacks: bool = True,
@@ -119,7 +118,7 @@ def make_pass(
     """`steps`: the strides of a row, a column and an inner cell; `lanes`: the cells of a vector; `codes`: how many codes the passes before have used;
     `ways`: whether it is `strided`, `tall` and `led_by_blocks`; `stacks`: whether rows of windows may be folded several together."""
     _, column_step, inner_step = steps
-    staged = half > 0 or (inner_step != 1 and inner > 1) or column_step != inner
+    staged = (inner_step != 1 and inner > 1) or column_step != inner
     slots = rows.extent
     lengths = (columns.size, inner, rows.length, columns.length, rows.step, rows.block, slots)
     across = (columns.up, columns.offset, columns.taps, columns.stride, columns.dilation)
@@ -128,7 +127,7 @@ def make_pass(
     stack = rows.stack if stacks and not staged and near and columns.stride == columns.up == 1 else 0
     most = (NEAR // (stack + 16) if stack else TILE) // inner
     tile = max(min(columns.length, most), 1)
-    ints = np.array([*steps, *lengths, staged, half, *across, rows.size, codes, tile, stack, rows.offset], np.int64)
+    ints = np.array([*steps, *lengths, staged, *across, rows.size, codes, tile, stack, rows.offset], np.int64)
     span = (tile - 1) * columns.stride + (max(columns.taps, 1) - 1) * columns.dilation + 1
     span = (span if columns.taps else columns.size) * inner
     m = tile * inner
@@ -146,7 +145,7 @@ def make_pass(
     )
     if lies and small is None and narrow and len(outer) >= 2 * lanes:
         steps = (columns.size * lanes, lanes, 1)
-        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, half, codes, ways, stacks=False)
+        block = make_pass(rows, columns, np.zeros(1, np.int64), lanes, steps, lanes, codes, ways, stacks=False)
         tasks = make_tasks(len(outer), rows, columns, 1, tile)
         block = replace(block, bases=outer, tasks=in_blocks(tasks, len(outer), lanes))
     return Pass(
@@ -269,7 +268,7 @@ def even(n: int, some: int) -> int:
     return max(-(-n // (parts + parts % 2 if parts > 1 else 1)), 1)
 
 
-def chain(reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, backwards: bool) -> tuple[Pass, ...]:
+def chain(reads: tuple[Reads, ...], seen: Layout, lanes: int, backwards: bool) -> tuple[Pass, ...]:
     """The passes: the last two axes together, then each axis before them; backwards, the other way round."""
     sizes = [r.size for r in reads]
     rank, made, used = len(reads), [], 1
@@ -298,7 +297,6 @@ def chain(reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, backwar
                 seen.inner,
                 (row_step, step[-1], inner_step),
                 lanes,
-                half,
                 reads[-1].nominal,
                 ways,
             )
@@ -309,7 +307,7 @@ def chain(reads: tuple[Reads, ...], seen: Layout, lanes: int, half: int, backwar
             rest = math.prod(now[axis + 1 :]) * seen.inner
             line = np.arange(rest)
             columns = Reads(rest, rest, line[:0], line[:0], line[:0], 1, 1)
-            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, half, used, ways)
+            one = make_pass(rows, columns, bases, 1, (step[axis], 1, 1), lanes, used, ways)
             now[axis] = rows.length
             used *= rows.reach
         made.append(one)

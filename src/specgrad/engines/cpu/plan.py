@@ -102,14 +102,14 @@ class Plan:
 
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
-        return chain(self.reads, self.seen, self.lanes, self.half, False)
+        return chain(self.reads, self.seen, self.lanes, False)
 
     @cached_property
     def passes_back(self) -> tuple[Pass, ...]:
         """The adjoint of a sum: from an output that lies in the order seen to such an input."""
         step = strides(self.grid)
         out = Layout((), (self.seen.planes,), step[:1], (), step[1:-1], self.seen.inner, 1)
-        return chain(tuple(map(adjoint_reads, self.axes)), out, self.lanes, self.half, True)
+        return chain(tuple(map(adjoint_reads, self.axes)), out, self.lanes, True)
 
     @cached_property
     def small_back(self) -> tuple[Integers, Integers, int] | None:
@@ -130,7 +130,7 @@ class Plan:
     def bins_back(self) -> tuple[Any, ...] | None:
         """The tables and divisors of the way back through an average of up to three axes, where cells that the same windows read make up so few
         runs that these are better spread than windows folded."""
-        if not 1 <= len(self.axes) <= 3 or self.seen.inner > 1 or self.half:
+        if not 1 <= len(self.axes) <= 3 or self.seen.inner > 1:
             return None
         heads, rows, columns = (TRIVIAL, TRIVIAL, *map(adjoint_reads, self.axes))[-3:]
         if {heads.step, rows.step, columns.step} != {1} or columns.count.max(initial=0) > 2:
@@ -169,7 +169,7 @@ class Plan:
         last = reads[-1]
         if not apart or last.taps not in (2, 4) or last.length < self.lanes:
             return None
-        if len(reads) > 3 or self.seen.inner > 1 or self.half:
+        if len(reads) > 3 or self.seen.inner > 1:
             return None
         tasks = make_tasks(self.seen.planes * reads[0].size, reads[1], last, 1, last.length)
         return np.array([(r.size, r.length, r.taps) for r in reads]), tasks
@@ -194,7 +194,7 @@ class Plan:
         """How many cells windows have, 2 or 4, where they lie side by side along the last axis and a row of them has vectors; else 0."""
         *others, last = self.reads
         whole = all(r.is_still for r in others) and last.length >= self.lanes
-        return last.run if whole and self.seen.inner == 1 and not self.half else 0
+        return last.run if whole and self.seen.inner == 1 else 0
 
     @property
     def is_narrow(self) -> bool:
@@ -216,7 +216,7 @@ class Plan:
         lies = strides((self.seen.planes, *(axis.size for axis in self.axes)))[1:] == self.seen.spatial_strides
         planes = offsets(self.seen.outer, self.seen.outer_strides)
         one = all(reads.length == 1 and reads.count[0] == reads.size for reads in self.reads)
-        if not (one and lies and self.seen.inner == 1 and not self.half):
+        if not (one and lies and self.seen.inner == 1):
             return 0
         return self.plane if bool((planes == np.arange(len(planes)) * self.plane).all()) else 0
 
@@ -242,13 +242,7 @@ class Plan:
         reads = self.three_reads
         read = math.prod(int(r.count.clip(0).sum()) for r in reads)
         cells = math.prod(r.size for r in reads)
-        if (
-            len(reads) > 3
-            or self.seen.inner < self.lanes
-            or self.seen.inner_stride != 1
-            or self.half
-            or read > 4 * cells
-        ):
+        if len(reads) > 3 or self.seen.inner < self.lanes or self.seen.inner_stride != 1 or read > 4 * cells:
             return None
         width = (reads[1].reach * reads[2].nominal, reads[2].nominal, 1)
         apart = (reads[0].step, reads[1].step, 1)  # codes count the cells of an axis, but of the last the taps
@@ -364,7 +358,7 @@ class Plan:
     @cached_property
     def is_sparse(self) -> bool:
         """Whether winners are lines of cells apart."""
-        return self.seen.inner == 1 and not self.half and SPARSE * math.prod(self.grid[1:]) <= self.plane
+        return self.seen.inner == 1 and SPARSE * math.prod(self.grid[1:]) <= self.plane
 
     @cached_property
     def in_plane(self) -> tuple[Integers, Integers, Integers, Integers]:

@@ -14,7 +14,6 @@ from numba.extending import overload
 from .access import at, fetch, get, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
-from .halves import place, read, settle
 from .heights import STACK
 from .rows import (
     copy,
@@ -28,6 +27,7 @@ from .rows import (
     into2,
     into3,
     lay_out,
+    read,
     row_at,
     slide,
     transpose,
@@ -262,13 +262,13 @@ def fold_windows(
     told = at(ints, 0)
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
     inner, height_out, width_out = told[4], told[5], told[6]
-    step, block, slots, half = told[7], told[8], told[9], told[11]
-    up, offset, taps, stride, dilation = told[12], told[13], told[14], told[15], told[16]
-    plane, plane_out = told[17] * width, height_out * width_out
+    step, block, slots = told[7], told[8], told[9]
+    up, offset, taps, stride, dilation = told[11], told[12], told[13], told[14], told[15]
+    plane, plane_out = told[16] * width, height_out * width_out
     row_low, row_first, row_count = at(row_table, 0), at(row_table, height_out), at(row_table, 2 * height_out)
     bin_first, bin_count = held_at(bins, bins, 0), held_at(bins, bins, width_out)
     source_cells, target_cells = at(x, 0), at(y, 0)
-    begins, ends, every = 4, 5, told[19]
+    begins, ends, every = 4, 5, told[18]
     if blocks is not None:
         source_cells, target_cells = part_of(blocks, turn), part_of(folded_blocks, turn)
         begins, ends, every = 0, 1, inner
@@ -284,7 +284,7 @@ def fold_windows(
                 fetch_cells(at(y, first_plane * plane_out), 0, inner * plane_out)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
-                left, right = begin, min(begin + told[19], tasks[t, 5])
+                left, right = begin, min(begin + told[18], tasks[t, 5])
             if bins is not None:
                 first_cell, lead = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
@@ -315,10 +315,9 @@ def fold_windows(
             before, pitch = lanes(eye) + (slots + block + 1) * n + lead * inner, room + -room % lanes(eye)
             spread = at(eye, before + -before % lanes(eye) - lead * inner)
             blank_row = at(spread, STACK * pitch)
-            result = at(blank_row, n)
-            spare = at(result, (right - left) * inner)
+            spare = at(blank_row, n)
             fill(spread, STACK * pitch + n, blank)
-            stacks = told[20] > 0 and bottom - top >= STACK and n >= lanes(eye)
+            stacks = told[19] > 0 and bottom - top >= STACK and n >= lanes(eye)
             down = at(spread, lead * inner) if up == 1 else spare
             size = (right - left) * inner
             alike = True  # rows that are folded from the same rows
@@ -343,17 +342,17 @@ def fold_windows(
                     if rows == 1 and r > top and f == row_first[r - 1] and count == row_count[r - 1] and alike:
                         copy(at(target_cells, where), size, at(target_cells, where - width_out * inner))
                         continue
-                    folded = place(target_cells, where, result)
+                    folded = at(target_cells, where)
                     target, source = folded if straight else down, spread
                     if staged is not None:
                         for row in range(max(staged_to, row_low[r]), last + 1):
                             kept = at(ring, row % slots * n)
-                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, kept, n)
+                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, kept, n)
                         staged_to = max(staged_to, last + 1)
                     if rows > 1:
                         beside, there = (folded, width_out * inner) if straight else (down, pitch)
                         stack_down(
-                            beside, there, n, at(source_cells, base), x_row, r - told[21], told[17], blank_row, told[20], staged, maximum
+                            beside, there, n, at(source_cells, base), x_row, r - told[20], told[16], blank_row, told[19], staged, maximum
                         )  # fmt: skip
                         if not straight:
                             stack_across(
@@ -411,14 +410,13 @@ def fold_windows(
                             which = min(r + row, divisors.size - 1)
                             divide(own, size, divisors[which], rests[which], column_divisor, left * inner)
                         watch_row(eye, own, size, identity[1], maximum)
-                    settle(folded, size, half, target_cells, where)
                 if is_watched(get(eye, 0), maximum):
                     if is_spotted(get(eye, 0)):
                         shows = True
                         continue
                     for row in range(row_low[top], highest + 1):
                         if staged is not None:
-                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, ring, n)
+                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, ring, n)
                         if holds_minus_zero(row_at(source_cells, base + row * x_row, ring, 0, 1, 0, staged), n):
                             shows = True
                             break

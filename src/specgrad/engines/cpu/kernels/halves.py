@@ -17,7 +17,6 @@ from numba.extending import intrinsic, overload
 from .access import at, get, get_with, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, take
-from .rows import copy
 from .vectors import Vector, folded, greater, like
 from .watching import is_spotted, spot
 
@@ -191,45 +190,7 @@ def narrow_row(row, half, target, n):
         if not is_spotted(seen):
             return
     for i in range(n):  # a NaN keeps its bits
-        target[i] = narrow_bfloat16(row[i]) if half == 2 else narrow_float16(row[i])
-
-
-def read(source, step, inner, inner_step, half, target, n):
-    """target = n cells of `source`: runs of `inner` cells `inner_step` apart, the runs `step` apart; half floats widened."""
-    raise NotImplementedError
-
-
-@overload(read, strict=False, jit_options=PART)
-def _read(source, step, inner, inner_step, half, target, n):
-    if source.dtype == target.dtype:
-
-        def same(source, step, inner, inner_step, half, target, n):
-            if inner == 1:
-                for i in range(n):
-                    target[i] = source[i * step]
-            else:
-                for run in range(n // inner):
-                    cells, part = at(source, run * step), at(target, run * inner)
-                    for i in range(inner):
-                        part[i] = cells[i * inner_step]
-
-        return same
-
-    def widened(source, step, inner, inner_step, half, target, n):
-        if inner == 1:
-            inner, inner_step, step = n, step, 0
-        for run in range(n // max(inner, 1)):
-            cells, part = at(source, run * step), at(target, run * inner)
-            if inner_step == 1:
-                widen_row(cells, half, part, inner)
-            elif half == 1:
-                for i in range(inner):
-                    part[i] = widen_float16(cells[i * inner_step])
-            else:
-                for i in range(inner):
-                    part[i] = widen_bfloat16(cells[i * inner_step])
-
-    return widened
+        target[i] = rounded(row[i], half)
 
 
 def widen(cell, half, sample):
@@ -246,41 +207,10 @@ def _widen(cell, half, sample):
     return lambda cell, half, sample: widen_float16(cell) if half == 1 else widen_bfloat16(cell)
 
 
-def place(flat, offset, spare):
-    """Where a row is to be computed: in place if cells are computed as they are stored, else in the spare row."""
-    raise NotImplementedError
-
-
-@overload(place, strict=False, jit_options=PART)
-def _place(flat, offset, spare):
-    if flat.dtype == spare.dtype:
-        return lambda flat, offset, spare: at(flat, offset)
-    return lambda flat, offset, spare: at(spare, 0)
-
-
-def settle(row, n, half, flat, offset):
-    """Round a row that was computed apart into where it belongs."""
-    raise NotImplementedError
-
-
-@overload(settle, strict=False, jit_options=PART)
-def _settle(row, n, half, flat, offset):
-    if row.dtype == flat.dtype:
-        return lambda row, n, half, flat, offset: None
-
-    return lambda row, n, half, flat, offset: narrow_row(row, half, at(flat, offset), n)
-
-
-def write_out(row, n, half, flat, offset):
-    """Write a row that was computed apart to where it belongs."""
-    raise NotImplementedError
-
-
-@overload(write_out, strict=False, jit_options=PART)
-def _write_out(row, n, half, flat, offset):
-    if row.dtype == flat.dtype:
-        return lambda row, n, half, flat, offset: copy(at(flat, offset), n, row)
-    return lambda row, n, half, flat, offset: settle(row, n, half, flat, offset)
+@inline
+def rounded(number, half):
+    """The nearest half; a NaN keeps its bits."""
+    return narrow_bfloat16(number) if half == 2 else narrow_float16(number)
 
 
 def convert_row(source, half, target, n):

@@ -313,6 +313,19 @@ def fetch_cells(cells, first, n):
 
 
 @inline
+def read(source, step, inner, inner_step, target, n):
+    """target = n cells of `source`: runs of `inner` cells `inner_step` apart, the runs `step` apart."""
+    if inner == 1:
+        for i in range(n):
+            target[i] = source[i * step]
+    else:
+        for run in range(n // inner):
+            cells, part = at(source, run * step), at(target, run * inner)
+            for i in range(inner):
+                part[i] = cells[i * inner_step]
+
+
+@inline
 def lay_out(target, room, left, cells, n, stride):
     """target = `stride` lines of `room` cells: line q has the cells q, q + stride, … from place `left` on."""
     if stride == 1:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from .access import at
 from .compiling import compiled
 from .crew import disband, enlist, part_of, take
-from .halves import place, widen, write_out
-from .rows import fill
+from .halves import rounded, widen
+from .rows import copy, fill
 
 
 @compiled
@@ -38,17 +38,15 @@ def gather_winners(dx, codes, dy, ints, offsets, heads, row_bases, column_bases,
 
 
 @compiled
-def scatter_winners(
-    gy, codes, gx, sample, ints, offsets, heads, row_bases, column_bases, tasks, counter, rooms, crew, turn
-):
+def scatter_winners(gy, codes, gx, ints, offsets, heads, row_bases, column_bases, tasks, counter, rooms, crew, turn):
     """gx = at each cell the sum of the cotangents of the windows that it won; `apart`: a plane is filled in scratch first."""
-    none, inner, plane, reach, half, apart = ints[0], ints[1], ints[2], ints[3], ints[4], ints[5] != 0
+    none, inner, plane, reach, apart = ints[0], ints[1], ints[2], ints[3], ints[4] != 0
     columns, scratch = column_bases.size, part_of(rooms, turn)
     cells = heads.size * row_bases.size * columns * inner
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
-            target, cleared = scratch if apart else place(gx, outer * plane, scratch), 0
+            target, cleared = at(scratch, 0) if apart else at(gx, outer * plane), 0
             cell = outer * cells
             for head in heads:
                 for row in row_bases:
@@ -59,17 +57,17 @@ def scatter_winners(
                     if inner == 1:
                         for c in range(columns):
                             if own[c] != none:
-                                base[column_bases[c] + offsets[own[c]]] += widen(arriving[c], half, sample)
+                                base[column_bases[c] + offsets[own[c]]] += arriving[c]
                     else:
                         for c in range(columns):
                             for i in range(c * inner, (c + 1) * inner):
                                 if own[i] != none:
                                     won = column_bases[c] + offsets[own[i]] + i - c * inner
-                                    base[won] += widen(arriving[i], half, sample)
+                                    base[won] += arriving[i]
                     cell += columns * inner
             fill(at(target, cleared), plane - cleared, 0)
             if apart:
-                write_out(target, plane, half, gx, outer * plane)
+                copy(at(gx, outer * plane), plane, target)
         t = take(counter)
     disband(counter, crew, turn, False)
 
@@ -91,6 +89,38 @@ def sow_winners(gy, codes, gx, ints, offsets, heads, row_bases, column_bases, ta
                         if codes[cell] != none:
                             target[column + offsets[codes[cell]]] += gy[cell]
                         cell += 1
+        t = take(counter)
+    disband(counter, crew, turn, False)
+
+
+@compiled
+def sow_halves(
+    gy, codes, gx, half, ints, offsets, heads, row_bases, column_bases, tasks, counter, rooms, lists, crew, turn
+):
+    """As `sow_winners`, of half floats, which are added up apart and rounded once. Of what is apart only winners are ever cleared."""
+    none, inner, plane = ints[0], ints[1], ints[2]
+    sums, places, columns = part_of(rooms, turn), part_of(lists, turn), column_bases.size
+    cells = heads.size * row_bases.size * columns * inner
+    t = enlist(counter, crew, turn)
+    while t < len(tasks):
+        fill(at(gx, tasks[t, 0] * plane), (tasks[t, 1] - tasks[t, 0]) * plane, 0)
+        for outer in range(tasks[t, 0], tasks[t, 1]):
+            own, arriving, target, cell = at(codes, outer * cells), at(gy, outer * cells), at(gx, outer * plane), 0
+            for head in heads:
+                for row in row_bases:
+                    for column in column_bases:
+                        for i in range(inner):
+                            # beyond the plane is room for those that have no winner
+                            lost = own[cell] == none
+                            place = plane if lost else head + row + column + offsets[own[cell]] + i
+                            sums[place] = 0
+                            places[cell] = place
+                            cell += 1
+            for cell in range(cells):
+                sums[places[cell]] += widen(arriving[cell], half, sums)
+            for cell in range(cells):
+                if places[cell] < plane:
+                    target[places[cell]] = rounded(sums[places[cell]], half)
         t = take(counter)
     disband(counter, crew, turn, False)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from .access import at, fetch, get, get_with, lanes, put, put_end
 from .compiling import compiled, inline
 from .crew import disband, enlist, part_of, take
-from .halves import widen
 from .rows import fill
 from .small import AHEAD
 from .vectors import half_sums, one_before, quotient, splat, zipped_high, zipped_low
 
 
 @compiled
-def share(g, shares, divisors, inner, half, tasks, counter, crew, turn):
+def share(g, shares, divisors, inner, tasks, counter, crew, turn):
     """shares = g/divisor, of every plane of windows that have `inner` cells each."""
     n = divisors.size
     t = enlist(counter, crew, turn)
@@ -25,10 +24,10 @@ def share(g, shares, divisors, inner, half, tasks, counter, crew, turn):
             own, arriving = at(shares, outer * n * inner), at(g, outer * n * inner)
             if inner == 1:
                 for i in range(n):
-                    own[i] = widen(arriving[i], half, own) / divisors[i]
+                    own[i] = arriving[i] / divisors[i]
             else:
                 for i in range(n * inner):
-                    own[i] = widen(arriving[i], half, own) / divisors[i // inner]
+                    own[i] = arriving[i] / divisors[i // inner]
         t = take(counter)
     disband(counter, crew, turn, False)
 

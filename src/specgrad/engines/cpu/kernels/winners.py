@@ -14,10 +14,9 @@ from numba.extending import overload
 from .access import at, get, held_at, lanes, put
 from .compiling import PART, compiled, inline
 from .crew import disband, enlist, part_of, take
-from .halves import place, read, settle
 from .heights import GROUP
 from .leading import across_neighbours, lead, lead_rows, lead_taps
-from .rows import fetch_cells, fill, lay_out, transpose
+from .rows import fetch_cells, fill, lay_out, read, transpose
 from .vectors import cut, either, leads, plus, splat
 from .watching import holds_nan
 
@@ -203,14 +202,14 @@ def find_winners(
     told = at(ints, 0)
     x_row, x_column, x_inner, width = told[0], told[1], told[2], told[3]
     inner, height_out, width_out = told[4], told[5], told[6]
-    step, block, extent, half = told[7], told[8], told[9], told[11]
-    offset, taps, stride, dilation, height, code_width = told[13], told[14], told[15], told[16], told[17], told[18]
+    step, block, extent = told[7], told[8], told[9]
+    offset, taps, stride, dilation, height, code_width = told[12], told[13], told[14], told[15], told[16], told[17]
     row_low, row_first = at(row_table, 0), at(row_table, height_out)
     row_count, row_start = at(row_table, 2 * height_out), at(row_table, 3 * height_out)
     bin_first, bin_count = held_at(bins, bins, 0), held_at(bins, bins, width_out)
     plane, plane_out = height * width, height_out * width_out
     source_cells, target_cells, target_codes = at(x, 0), at(y, 0), at(codes, 0)
-    begins, ends, every = 4, 5, told[19]
+    begins, ends, every = 4, 5, told[18]
     if blocks is not None:
         source_cells, target_cells = part_of(blocks, turn), part_of(led_blocks, turn)
         target_codes = part_of(code_blocks, turn)
@@ -231,7 +230,7 @@ def find_winners(
                 fetch_cells(at(y, first_plane * plane_out), 0, inner * plane_out)
             else:
                 outer_start, outer_stop, top, bottom = tasks[t, 0], tasks[t, 1], tasks[t, 2], tasks[t, 3]
-                left, right = begin, min(begin + told[19], tasks[t, 5])
+                left, right = begin, min(begin + told[18], tasks[t, 5])
             if bins is not None:
                 first_cell, pad = bin_first[left], 0
                 last_cell = bin_first[right - 1] + bin_count[right - 1]
@@ -249,7 +248,6 @@ def find_winners(
             ring, ring_code = at(prefix, m), at(prefix_code, m)
             spare, spare_code = at(ring, slots * pitch), at(ring_code, slots * pitch)
             padded = at(spare, 2 * group * room)
-            result = at(padded, group * room)
             fill(padded, group * room, identity[0])
             least, in_front = at(spare_code, 2 * group * room), 0
             if bins is None:
@@ -265,7 +263,7 @@ def find_winners(
                         begun, staged_to = staged_to, min((staged_to // group + 1) * group, height)
                         for row in range(begun, staged_to):
                             target = at(padded, (row - begun) * room + pad * inner)
-                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, half, target, n)
+                            read(at(source_cells, base + row * x_row), x_column, inner, x_inner, target, n)
                             if nans is None:
                                 met |= holds_nan(target, n)
                         slot = (begun & (slots - 1)) * pitch
@@ -278,13 +276,12 @@ def find_winners(
                             own = at(code, row * pitch)
                             for i in range(in_front):  # padding led where all real cells are as low as it
                                 own[i] = max(own[i], least[i])
-                    value, code = place(target_cells, where, result), at(target_codes, where)
+                    value, code = at(target_cells, where), at(target_codes, where)
                     known = lead_down(
                         value, code, m, first, count, step, block, pitch, slots, ring, ring_code, code_width,
                         cut(-row_start[r] * code_width, code), suffixes, suffix_codes, prefix, prefix_code, identity[0],
                         known, tall, nans,
                     )  # fmt: skip
-                    settle(value, m, half, target_cells, where)
             if blocks is not None:
                 transpose(target_cells, plane_out, inner, at(y, first_plane * plane_out))
                 transpose(target_codes, plane_out, inner, at(codes, first_plane * plane_out))
@@ -298,8 +295,8 @@ def find_further(
 ):
     """As `find_winners`, of the leaders that a pass before has left, with their codes: rows are led where they lie."""
     told = at(ints, 0)
-    x_row, width, height_out, step, block, half = told[0], told[3], told[5], told[7], told[8], told[11]
-    height, code_width, tile = told[17], told[18], told[19]
+    x_row, width, height_out, step, block = told[0], told[3], told[5], told[7], told[8]
+    height, code_width, tile = told[16], told[17], told[18]
     row_first, row_count, row_start = (
         at(row_table, height_out),
         at(row_table, 2 * height_out),
@@ -322,12 +319,11 @@ def find_further(
                 )
                 for r in range(tasks[t, 2], tasks[t, 3]):
                     where = (outer * height_out + r) * width + left
-                    value, code = place(y, where, at(prefix, m)), at(codes, where)
+                    value, code = at(y, where), at(codes, where)
                     known = lead_down(
                         value, code, m, row_first[r], row_count[r], step, block, x_row, slots, rows, rows_codes, code_width,
                         cut(-row_start[r] * code_width, code), suffixes, suffix_codes, prefix, prefix_code, identity[0],
                         known, tall, nans,
                     )  # fmt: skip
-                    settle(value, m, half, y, where)
         t = take(counter)
     disband(counter, crew, turn, False)
