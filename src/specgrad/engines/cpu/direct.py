@@ -81,9 +81,10 @@ def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
             return None
         move(cells, values, None, dx.ravel(), dy.ravel())
     elif chain is not None:
-        lent, cells = pairs_of(chain, x, y.ravel())
+        lent, cells = lend(chain), x.ravel()
+        chain.fold(cells, y.ravel(), lent[1])
         move(cells, dx.ravel(), dy.ravel(), lent[1])
-        give_back(chain, lent)
+        chain.spare.append(lent)
     else:
         move(x.ravel(), y.ravel())
         move(dx.ravel(), dy.ravel())
@@ -110,9 +111,10 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
             return None
         move(cells, values, None, gy.ravel(), gx.ravel())
     elif chain is not None:
-        lent, cells = pairs_of(chain, x, gx[:0].ravel())
+        lent, cells = lend(chain), x.ravel()
+        chain.fold(cells, chain.nothing, lent[1])
         move(cells, gy.ravel(), gx.ravel(), lent[1])
-        give_back(chain, lent)
+        chain.spare.append(lent)
     else:
         move(gy.ravel(), gx.ravel())
     return gx
@@ -125,22 +127,13 @@ def found(winners: Finding, x: Array, y: Array) -> Array | None:
     return None if find(x.ravel(), y, codes) else codes
 
 
-def pairs_of(chain: smooth.Chain, x: Array, y: Array) -> tuple[tuple[Array, Array], Array]:
-    """Memory with the pairs of a smooth maximum and where they begin in it, and x flat; the value is written into y, if that has cells."""
+def lend(chain: smooth.Chain) -> tuple[Array, Array]:
+    """Memory for the pairs of a smooth maximum, to be given back as spare, and where they begin in it."""
     try:
-        lent = chain.spare.pop()
+        return chain.spare.pop()
     except IndexError:
-        memory = np.empty(chain.begins[-1], x.dtype)
-        lent = memory, chain.offsets + smooth.address(memory)
-    cells = x.ravel()
-    chain.fold(cells, y, lent[1])
-    return lent, cells
-
-
-def give_back(chain: smooth.Chain, lent: tuple[Array, Array]) -> None:
-    """Keep memory for the next call, if it is not much."""
-    if lent[0].size <= LEAST:
-        chain.spare.append(lent)
+        memory = np.empty(chain.begins[-1], chain.nothing.dtype)
+        return memory, chain.offsets + smooth.address(memory)
 
 
 @remembered(256)
@@ -208,7 +201,8 @@ def chained(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None, s
     """The plan of an operand, and the passes of its smooth maximum; None where that takes more than kernels."""
     seen = small(op, shape, dtype, any_order=False)
     how = None if seen is None else smooth.chain(seen.plan)
-    return (None, None) if how is None or how.is_negated or how.is_narrow else (seen, how)
+    straight = how is not None and not (how.is_negated or how.is_narrow) and how.begins[-1] <= LEAST
+    return (seen, how) if straight else (None, None)
 
 
 def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None, Finding | None]:

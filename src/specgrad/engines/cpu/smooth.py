@@ -43,6 +43,8 @@ class Chain(NamedTuple):
     is_negated: bool
     is_narrow: bool
     """Whether rows are read a vector beyond their end."""
+    nothing: Array
+    """No cells, for a value that is not wanted."""
     spare: list[tuple[Array, Array]]
     """Memory for few pairs that nobody uses now, and where they begin in it."""
 
@@ -129,6 +131,7 @@ def chain(made: Plan) -> Chain:
         ends[:-1] * np.dtype(way.computed).itemsize,
         made.op.beta < 0,
         bool((inner_cells[1:] < way.lanes).any() or 1 < inner_cells[0] < way.lanes),
+        np.empty(0, way.computed),
         [],
     )
 
