@@ -27,14 +27,14 @@ SOME = 1 << 20  # cells that are widened at a time
 def widened(halves: Array, dtype: np.dtype[Any]) -> Array:
     """Cells of this dtype, which lie end to end, in float32."""
     wide = room((halves.size,), np.dtype(np.float32))
-    widening(halves.size, HALVES[dtype.name])(halves.view(np.uint16), wide)
+    conversion(halves.size, HALVES[dtype.name], True)(halves.view(np.uint16), wide)
     return wide
 
 
 def narrowed(wide: Array, dtype: np.dtype[Any]) -> Array:
     """Cells of float32, which lie end to end, rounded to this dtype."""
     halves = room((wide.size,), dtype)
-    rounding(wide.size, HALVES[dtype.name])(wide, halves.view(np.uint16))
+    conversion(wide.size, HALVES[dtype.name], False)(wide, halves.view(np.uint16))
     return halves
 
 
@@ -60,10 +60,10 @@ def through_floats(
     wide, computed = room((most * given,), FLOATS.dtype), room((most * found,), FLOATS.dtype)
     for start, stop, some in pieces(made):
         cells, result = wide[: (stop - start) * given], computed[: (stop - start) * found]
-        widening(cells.size, made.half)(source[start * given : stop * given], cells)
+        conversion(cells.size, made.half, True)(source[start * given : stop * given], cells)
         if run(Seen(some, FLOATS, cells, 0), cells, result, slice(start * windows, stop * windows)):
             return True
-        rounding(result.size, made.half)(result, target[start * found : stop * found])
+        conversion(result.size, made.half, False)(result, target[start * found : stop * found])
     return False
 
 
@@ -100,15 +100,9 @@ def pieces(made: Plan) -> list[tuple[int, int, Plan]]:
     return known
 
 
-@functools.lru_cache(maxsize=256)
-def widening(cells: int, half: int) -> Call:
-    """The kernel that makes float32 of so many halves."""
-    return Call("halves.convert_cells", (half,), ranges(cells))
-
-
-@functools.lru_cache(maxsize=256)
-def rounding(cells: int, half: int) -> Call:
-    """The kernel that makes halves of so many float32."""
+@functools.lru_cache(maxsize=512)
+def conversion(cells: int, half: int, widens: bool) -> Call:
+    """The kernel that makes float32 of so many halves, or halves of float32: which of the two it is told by its operands, always alike."""
     return Call("halves.convert_cells", (half,), ranges(cells))
 
 

@@ -193,18 +193,16 @@ def narrow_row(row, half, target, n):
         target[i] = rounded(row[i], half)
 
 
-def widen(cell, half, sample):
-    """A cell as the number of the sample's type that it is computed as; a NaN may become a quiet one."""
+def widen(cell, half):
+    """A half as float32; a NaN may become a quiet one."""
     raise NotImplementedError
 
 
 @overload(widen, strict=False, jit_options=PART)
-def _widen(cell, half, sample):
-    if cell == sample.dtype:
-        return lambda cell, half, sample: cell
+def _widen(cell, half):
     if IN_HARDWARE:
-        return lambda cell, half, sample: float16(cell) if half == 1 else widen_bfloat16(cell)
-    return lambda cell, half, sample: widen_float16(cell) if half == 1 else widen_bfloat16(cell)
+        return lambda cell, half: float16(cell) if half == 1 else widen_bfloat16(cell)
+    return lambda cell, half: widen_float16(cell) if half == 1 else widen_bfloat16(cell)
 
 
 @inline

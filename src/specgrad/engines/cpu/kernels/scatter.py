@@ -117,7 +117,7 @@ def sow_halves(
                             places[cell] = place
                             cell += 1
             for cell in range(cells):
-                sums[places[cell]] += widen(arriving[cell], half, sums)
+                sums[places[cell]] += widen(arriving[cell], half)
             for cell in range(cells):
                 if places[cell] < plane:
                     target[places[cell]] = rounded(sums[places[cell]], half)
