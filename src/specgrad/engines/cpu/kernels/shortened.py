@@ -4,7 +4,7 @@ Numba makes a library of every function, optimises it, makes machine code of it,
 those. Of the small functions that kernels are made of nobody calls the machine code, and they are inlined before the kernel is optimised:
 they are linked as they are. Nor are there closures, array expressions, or literals to unroll in a kernel, nor objects whose references are to be
 counted when a variable dies. And what a function gives for operands of some types, which Numba finds by trying every rule that was ever written for it,
-is found once, as are the rules themselves.
+is found once, as are the rules themselves. Nobody listens to what Numba announces, or asks how long a pass took.
 
 This overrides what Numba does not promise to keep: `compiling` imports it for the versions it was tried with, and no other.
 """
@@ -17,11 +17,10 @@ import operator
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import cgutils, compiler, errors, ir, typed_passes, typeinfer, untyped_passes
-from numba.core.base import BaseContext
+from numba.core import base, cgutils, compiler, errors, event, interpreter, ir, typed_passes, typeinfer, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
-from numba.core.compiler_machinery import register_pass
+from numba.core.compiler_machinery import PassManager, _pass_registry, register_pass
 from numba.core.cpu import CPUContext
 from numba.core.ir_utils import build_definitions
 from numba.core.lowering import Lower
@@ -41,6 +40,8 @@ UNNEEDED = (
     untyped_passes.LiteralPropagationSubPipelinePass,
     typed_passes.NopythonRewrites,
     typed_passes.IRLegalization,
+    untyped_passes.InlineInlinables,
+    typed_passes.InlineOverloads,
 )
 
 
@@ -218,6 +219,16 @@ INSTEAD = {
 }
 
 
+class Passes(PassManager):  # type: ignore[misc]
+    """Numba's passes, one after another: not timed, announced, nor looked at when each has run."""
+
+    def run(self, state):
+        for one, _ in self.passes:
+            done = _pass_registry.get(one).pass_inst
+            done.analysis = self._analysis
+            done.run_pass(state)
+
+
 class Flags(compiler.Flags):  # type: ignore[misc]
     """Numba's flags, which are part of the key of everything it looks up, and which it compares one by one."""
 
@@ -244,10 +255,12 @@ def remembering(typing):
     def found(function, operands, words):
         if words:
             return find(function, operands, words)
-        key = function, tuple(operands)
-        signature = _signatures.get(key) or find(function, operands, words)
+        key = id(function), *map(id, operands)  # of types that are alike there is one
+        if key in _signatures:
+            return _signatures[key][0]
+        signature = find(function, operands, words)
         if signature is not None:
-            _signatures[key] = signature
+            _signatures[key] = signature, function, operands  # which live as long as their ids are known
         return signature
 
     typing.resolve_function_type = found
@@ -263,9 +276,21 @@ def quickly_refreshed(context):
         context.install_registry(registry)
 
 
+def takes_place(function, theirs=base._has_loc):
+    """Whether a function that writes code is to be told where in the source it stands, without what else its signature says."""
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__"):
+        return theirs(function)
+    return "loc" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 UNHEARD = contextlib.nullcontext()
 MEANWHILE = (
     (CPUContext, "refresh", quickly_refreshed),
+    (base, "_has_loc", takes_place),
+    (event, "broadcast", lambda _: None),  # every lock that is taken would be announced
+    (interpreter, "peep_hole_delete_with_exit", lambda function: function),  # no kernel says "with",
+    (interpreter, "peep_hole_fuse_dict_add_updates", lambda function: function),  # nor has a dictionary
     # warnings, and what errors say where they were met, are arranged anew for every single type
     (errors.WarningsFixer, "catch_warnings", lambda *_, **__: UNHEARD),  # type: ignore[attr-defined]
     (typeinfer, "new_error_context", lambda *_, **__: UNHEARD),
@@ -297,13 +322,16 @@ def load_at_once(kept):
 
 @contextlib.contextmanager
 def no_collection():
-    """What is compiled is kept: nobody looks through it for garbage meanwhile."""
+    """What is compiled is kept: nobody looks through it for garbage meanwhile, nor at once afterwards, as it counts as old then."""
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
+            if not gc.get_freeze_count():  # of somebody else's
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -311,12 +339,13 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, with fewer passes."""
 
     LIBRARY = Kernel
+    PASSES = Passes("specgrad")  # of all kernels, found when the first is compiled
 
     def __init__(self, typing, target, *others):
         first = CPUContext.refresh is not quickly_refreshed
         with meanwhile():
             if first:  # at which every rule for an attribute would have Numba look for others
-                BaseContext.refresh(target)
+                base.BaseContext.refresh(target)
             super().__init__(typing, target, *others)
 
     def compile_extra(self, func):
@@ -328,10 +357,11 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         state = self.state
         state.library = self.LIBRARY(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        (passes,) = super().define_pipelines()
-        passes.passes = [(INSTEAD.get(one, one), words) for one, words in passes.passes if one not in UNNEEDED]
-        passes.finalize()
-        return [passes]
+        if not self.PASSES.passes:
+            (theirs,) = super().define_pipelines()
+            self.PASSES.passes = [(INSTEAD.get(one, one), words) for one, words in theirs.passes if one not in UNNEEDED]
+            self.PASSES.finalize()
+        return [self.PASSES]
 
 
 class PartCompiler(KernelCompiler):
