@@ -11,7 +11,7 @@ import pytest
 import specgrad as sg
 from specgrad import dispatch
 from specgrad.engines.cpu import halves as widening
-from specgrad.engines.cpu import maximum, pooling
+from specgrad.engines.cpu import layouts, maximum, pooling
 
 EVERY = np.arange(1 << 16, dtype=np.uint16)
 
@@ -114,12 +114,12 @@ def test_some_planes_at_a_time_make_up_all(op, layout, dtype, monkeypatch):
     expected = answers(op, x, gy)
     for in_order in (False, True):
         seen = pooling.see(op, x, in_order)
-        assert len(widening.pieces(seen.plan)) == 1
+        assert len(layouts.pieces(seen.plan, widening.FLOATS)) == 1
         seen.plan.calls.clear()
-    monkeypatch.setattr(widening, "SOME", 400)
+    monkeypatch.setattr(layouts, "SOME", 400)
     found = answers(op, x, gy)
     if pooling.see(op, x).plan.seen.planes > 8:
-        assert len(widening.pieces(pooling.see(op, x).plan)) > 2
+        assert len(layouts.pieces(pooling.see(op, x).plan, widening.FLOATS)) > 2
     for one, other in zip(found, expected, strict=True):
         assert np.array_equal(one, other)
 

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from . import halves
-from .cells import BITS, Array, Seen, canonical, handed_over, room_for, room_for_input, see
-from .folds import Step, fold, fold_steps, run
+from .cells import BITS, Array, Seen, handed_over, room_for, room_for_input, see
+from .folds import Step, fold, fold_steps, fold_way, run
+from .layouts import canonical, in_pieces, is_scattered
 from .passes import VECTOR
 from .picking import picked, put_back
 from .plan import Plan
@@ -23,13 +24,20 @@ def keep(op: Any, x: Array, out: Array | None) -> tuple[Array, Seen]:
     flat, result = room_for(seen, out)
     if seen.kind.half and (picked(seen.plan) is None or not seen.plan.is_undivided):
         halves.through_floats(seen.plan, halves.cells_of(seen, x), flat, False, fold_some)
+    elif is_scattered(seen, folding):
+        in_pieces(seen, flat, fold_some)
     else:
-        fold(seen.plan.passes, seen, seen.flat, flat, maximum=None, divides=True)
+        fold_some(seen, seen.flat, flat)
     return handed_over(result, out), seen
 
 
-def fold_some(seen: Seen, cells: Array, y: Array, where: slice) -> None:
+def fold_some(seen: Seen, cells: Array, y: Array, where: slice | None = None) -> None:
     fold(seen.plan.passes, seen, cells, y, maximum=None, divides=True)
+
+
+def folding(seen: Seen) -> list[Call]:
+    """The kernels of a value."""
+    return [step.call for step in fold_way(seen.plan.passes, seen, maximum=None, divides=True)]
 
 
 def pull_some(seen: Seen, arriving: Array, cells: Array, where: slice) -> None:

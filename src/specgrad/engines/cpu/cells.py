@@ -73,6 +73,8 @@ class Seen(NamedTuple):
     kind: Kind
     flat: Array
     origin: int
+    is_whole: bool = True
+    """Whether its cells lie end to end in the order of the plan."""
 
 
 def see(op: Any, x: Array, any_order: bool = False) -> Seen:
@@ -80,8 +82,7 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
     if x.flags.carray and x.dtype.isnative:  # contiguous, aligned and writable, as most are
         made, found = known(op, x.shape, x.dtype, any_order)
         return Seen(made, found, x.view(found.stored).ravel() if found.half else x.ravel(), 0)
-    found = cast(Kind, kind(x.dtype))
-    size = x.itemsize
+    x, found, size = unlocked(x), cast(Kind, kind(x.dtype)), x.itemsize
     if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
         x = np.array(x, found.dtype, order="C")
     steps = tuple(step // size for step in x.strides)
@@ -95,15 +96,34 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
         as_seen = stored.transpose(made.seen.order)
         if as_seen.flags.c_contiguous:
             return Seen(made, found, as_seen.reshape(-1), 0)
-    origin = -sum(step * (n - 1) for step, n in zip(steps, x.shape, strict=True) if step < 0)
-    span = sum(abs(step) * (n - 1) for step, n in zip(steps, x.shape, strict=True)) + 1
-    corner = stored[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)]
-    return Seen(
-        made,
-        found,
-        np.lib.stride_tricks.as_strided(corner.reshape(-1)[:1] if corner.ndim == 0 else corner, (span,), (size,)),
-        origin,
-    )
+    return Seen(made, found, *spanned(stored), False)
+
+
+class Memory:
+    """The memory of an array, with all that NumPy asks of it but that it must not be written."""
+
+    def __init__(self, array: Array) -> None:
+        told = array.__array_interface__
+        self.owner, self.__array_interface__ = array, {**told, "data": (told["data"][0], False)}
+
+
+def unlocked(array: Array) -> Array:
+    """The same array, and if it must not be written another of the same memory, since kernels are compiled once: for operands that could be, which they read."""
+    if array.flags.writeable or array.dtype.itemsize == 0:
+        return array
+    if array.dtype.kind in "fiu" and array.dtype.isbuiltin:
+        return np.asarray(Memory(array))
+    return np.asarray(Memory(array.view(f"u{array.itemsize}"))).view(array.dtype)
+
+
+def spanned(array: Array) -> tuple[Array, int]:
+    """All cells from the lowest address of an array's to the highest, and where among them its first one lies."""
+    steps = [step // array.itemsize for step in array.strides]
+    origin = -sum(step * (n - 1) for step, n in zip(steps, array.shape, strict=True) if step < 0)
+    span = sum(abs(step) * (n - 1) for step, n in zip(steps, array.shape, strict=True)) + 1
+    corner = array[tuple(slice(-1, None) if step < 0 else slice(0, 1) for step in steps)]
+    corner = corner.reshape(-1)[:1] if corner.ndim == 0 else corner
+    return np.lib.stride_tricks.as_strided(corner, (span,), (array.itemsize,)), origin
 
 
 @remembered(256)
@@ -136,16 +156,6 @@ def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
         found = room[skipped : skipped + max(size, 4096) * dtype.itemsize].view(dtype)
         setattr(_at_hand, key, found)
     return found
-
-
-def canonical(made: Plan, array: Array, of_output: bool) -> Array:
-    """A tangent or cotangent, flat in the order in which the plan sees its operand (copied if it lies otherwise)."""
-    flags = array.flags
-    if made.is_in_order and flags.c_contiguous and flags.aligned:
-        return array.ravel()
-    shape = made.lengths if of_output else made.given
-    full = tuple(shape[made.back[p]] for p in range(len(shape)))
-    return np.require(array.reshape(full).transpose(made.seen.order), requirements=("C", "A")).reshape(-1)
 
 
 def room_for(seen: Seen, out: Array | None) -> tuple[Array, Array]:

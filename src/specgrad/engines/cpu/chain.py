@@ -11,7 +11,8 @@ import numpy as np
 
 from ...memory import room
 from . import halves
-from .cells import Array, Kind, Seen, canonical, room_for, room_for_input
+from .cells import Array, Kind, Seen, room_for, room_for_input
+from .layouts import canonical
 from .plan import Plan
 
 

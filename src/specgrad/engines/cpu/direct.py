@@ -6,7 +6,10 @@ function here is a short one: results are the same bits.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +19,7 @@ from ...memory import LARGE
 from ...ops.pool import Maximum, SmoothMaxPool
 from ...remembering import remembered
 from . import average, maximum, smooth
-from .cells import Array, Seen, foresee
+from .cells import Array, Seen, foresee, unlocked
 from .folds import Step, fold_way
 from .matches import call_of, rows_of
 from .picking import picked
@@ -52,79 +55,93 @@ class Moves(NamedTuple):
 
 def forward(op: Any, x: Array) -> Array | None:
     """y, or None where the general way is to be taken."""
-    if not x.flags.carray:
-        return None
     how = folding(op, x.shape, x.dtype)
-    if how is None:
+    cells = None if how is None else end_to_end(x)
+    if how is None or cells is None:
         return None
     y = np.empty(how[1], x.dtype)
-    return None if how[0](x.ravel(), y.ravel()) else y
+    return None if how[0](cells, y.ravel()) else y
 
 
 def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
     """(y, dy), or None where the general way is to be taken."""
-    if type(dx) is not np.ndarray or dx.dtype is not x.dtype or not (x.flags.carray and dx.flags.carray):
-        return None
-    how = pushing(op, x.shape, x.dtype)
-    if how is None:
+    how = pushing(op, x.shape, x.dtype) if type(dx) is np.ndarray and dx.dtype is x.dtype else None
+    cells, tangent = (None, None) if how is None else (end_to_end(x), end_to_end(dx))
+    if how is None or cells is None or tangent is None:
         return None
     winners, maxima, move, shape, chain = how
     y, dy = np.empty(shape, x.dtype), np.empty(shape, x.dtype)
     if winners is not None:
-        codes = found(winners, x, y.ravel())
+        codes = found(winners, cells, y.ravel())
         if codes is None:
             return None
-        move(dx.ravel(), codes, dy.ravel())
+        move(tangent, codes, dy.ravel())
     elif maxima is not None:
-        cells, values = x.ravel(), y.ravel()
+        values = y.ravel()
         if maxima(cells, values):
             return None
-        move(cells, values, None, dx.ravel(), dy.ravel())
+        move(cells, values, None, tangent, dy.ravel())
     elif chain is not None:
-        lent, cells = lend(chain), x.ravel()
+        lent = lend(chain)
         chain.fold(cells, y.ravel(), lent[1])
-        move(cells, dx.ravel(), dy.ravel(), lent[1])
+        move(cells, tangent, dy.ravel(), lent[1])
         chain.spare.append(lent)
     else:
-        move(x.ravel(), y.ravel())
-        move(dx.ravel(), dy.ravel())
+        move(cells, y.ravel())
+        move(tangent, dy.ravel())
     return y, dy
 
 
 def vjp(op: Any, x: Array, gy: Any) -> Array | None:
     """gx, or None where the general way is to be taken."""
-    if type(gy) is not np.ndarray or gy.dtype is not x.dtype or not (x.flags.carray and gy.flags.carray):
-        return None
-    how = pulling(op, x.shape, x.dtype)
-    if how is None:
+    how = pulling(op, x.shape, x.dtype) if type(gy) is np.ndarray and gy.dtype is x.dtype else None
+    cells, cotangent = (None, None) if how is None else (end_to_end(x), end_to_end(gy))
+    if how is None or cells is None or cotangent is None:
         return None
     winners, maxima, move, _, chain = how
     gx = np.empty(x.shape, x.dtype)
     if winners is not None:
-        codes = found(winners, x, np.empty(winners.windows, x.dtype))
+        codes = found(winners, cells, np.empty(winners.windows, x.dtype))
         if codes is None:
             return None
-        move(gy.ravel(), codes, gx.ravel())
+        move(cotangent, codes, gx.ravel())
     elif maxima is not None:
-        cells, values = x.ravel(), np.empty(gy.size, x.dtype)
+        values = np.empty(cotangent.size, x.dtype)
         if maxima(cells, values):
             return None
-        move(cells, values, None, gy.ravel(), gx.ravel())
+        move(cells, values, None, cotangent, gx.ravel())
     elif chain is not None:
-        lent, cells = lend(chain), x.ravel()
+        lent = lend(chain)
         chain.fold(cells, chain.nothing, lent[1])
-        move(cells, gy.ravel(), gx.ravel(), lent[1])
+        move(cells, cotangent, gx.ravel(), lent[1])
         chain.spare.append(lent)
     else:
-        move(gy.ravel(), gx.ravel())
+        move(cotangent, gx.ravel())
     return gx
 
 
-def found(winners: Finding, x: Array, y: Array) -> Array | None:
+def end_to_end(array: Array) -> Array | None:
+    """The cells of a small array in row-major order, copied if they lie apart; None if they lie together in another order of axes, as results then do too."""
+    if array.flags.carray:
+        return array.ravel()
+    if array.flags.c_contiguous and array.flags.aligned:
+        return unlocked(array).ravel()
+    return None if are_together(array.strides, array.shape, array.itemsize) else np.array(array, order="C").ravel()
+
+
+@functools.lru_cache(maxsize=512)
+def are_together(steps: Shape, shape: Shape, itemsize: int) -> bool:
+    """Whether the cells of an array lie end to end in some order of its axes."""
+    cells = sorted((step, n) for step, n in zip(steps, shape, strict=True) if n > 1)
+    ends = itertools.accumulate((n for _, n in cells), operator.mul, initial=itemsize)
+    return all(step == end for (step, _), end in zip(cells, ends, strict=False))
+
+
+def found(winners: Finding, cells: Array, y: Array) -> Array | None:
     """The codes of winners, the maxima being written into y; None if there are NaNs."""
     find, windows, width = winners
     codes = np.empty(windows, width)
-    return None if find(x.ravel(), y, codes) else codes
+    return None if find(cells, y, codes) else codes
 
 
 def lend(chain: smooth.Chain) -> tuple[Array, Array]:

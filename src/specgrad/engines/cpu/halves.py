@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from ...geometry import Integers, strides
+from ...geometry import Integers
 from ...memory import room
-from .cells import HALVES, Array, Kind, Seen, canonical, kind
+from .cells import HALVES, Array, Kind, Seen, kind
+from .layouts import Run, canonical, pieces
 from .passes import even, grain
 from .plan import Plan
 from .together import Call, together
 
 FLOATS = cast(Kind, kind(np.dtype(np.float32)))
-SOME = 1 << 20  # cells that are widened at a time
 
 
 def widened(halves: Array, dtype: np.dtype[Any]) -> Array:
@@ -46,19 +44,14 @@ def sent(halves: Array, dtype: np.dtype[Any]) -> Array:
     return bits
 
 
-def through_floats(
-    made: Plan, source: Array, target: Array, backwards: bool, run: Callable[[Seen, Array, Array, slice], Any]
-) -> bool:
-    """target = what `run` makes of the source, both flat halves in the order of a plan: cells and windows or, `backwards`, windows and cells.
-
-    It is told the plan of some planes, their cells and those of the result in float32, and where among all of the result's, or backwards the source's, they are.
-    Whether it says so, after which it is not run again.
-    """
+def through_floats(made: Plan, source: Array, target: Array, backwards: bool, run: Run) -> bool:
+    """target = what `run` makes of the source, both flat halves in the order of a plan: cells and windows or, `backwards`, windows and cells (of which it is
+    then told where they are). Whether it says so."""
     windows = math.prod(made.grid[1:])
     given, found = (windows, made.plane) if backwards else (made.plane, windows)
-    most = max((stop - start for start, stop, _ in pieces(made)), default=0)
+    most = max((stop - start for start, stop, _ in pieces(made, FLOATS)), default=0)
     wide, computed = room((most * given,), FLOATS.dtype), room((most * found,), FLOATS.dtype)
-    for start, stop, some in pieces(made):
+    for start, stop, some in pieces(made, FLOATS):
         cells, result = wide[: (stop - start) * given], computed[: (stop - start) * found]
         conversion(cells.size, made.half, True)(source[start * given : stop * given], cells)
         if run(Seen(some, FLOATS, cells, 0), cells, result, slice(start * windows, stop * windows)):
@@ -70,34 +63,6 @@ def through_floats(
 def cells_of(seen: Seen, x: Array) -> Array:
     """The halves of an operand as they are stored, flat in the order of its plan (copied if it lies otherwise)."""
     return canonical(seen.plan, np.asarray(x, seen.kind.dtype), of_output=False).view(seen.kind.stored)
-
-
-def pieces(made: Plan) -> list[tuple[int, int, Plan]]:
-    """Ranges of planes, and the plan of each in float32, whose cells lie end to end."""
-    known: list[tuple[int, int, Plan]] | None = made.calls.get("pieces")
-    if known is None:
-        planes, inner, sizes = made.seen.planes, made.seen.inner, tuple(axis.size for axis in made.axes)
-        least = -(-planes * max(made.plane, math.prod(made.grid[1:])) // SOME)
-        some = max(-(-planes // max(least, 1)), 1)
-        plans = {}
-        for count in {min(some, planes), planes % some}:
-            given = (count, *sizes) if inner == 1 else (count, *sizes, inner)
-            steps = strides((count, *sizes, inner))
-            seen = replace(
-                made.seen,
-                order=tuple(range(len(given))),
-                outer=(count,),
-                outer_strides=steps[:1],
-                spatial=tuple(range(1, len(sizes) + 1)),
-                spatial_strides=steps[1:-1],
-                inner_stride=1,
-            )
-            one = replace(made, seen=seen, half=0, computed=FLOATS.code, given=given)
-            plans[count] = replace(one, shape=one.lengths)
-        known = made.calls["pieces"] = [
-            (start, min(start + some, planes), plans[min(some, planes - start)]) for start in range(0, planes, some)
-        ]
-    return known
 
 
 @functools.lru_cache(maxsize=512)

@@ -63,7 +63,7 @@ def rows_of(made: Plan) -> Rows | None:
 
 def match(op: Any, x: Array, y: Array) -> Matches | None:
     """What derivatives need of an operand and its value; None where another way is to be taken."""
-    made, found, _, _ = see(op, x)
+    made, found, *_ = see(op, x)
     if rows_of(made) is None:
         return None
     maxima = np.array(widened(made, found, y, of_output=True))

@@ -12,10 +12,11 @@ from ...memory import room as room_of
 from ...threads import get_num_threads
 from . import halves
 from .apart import apart, find_apart
-from .cells import BITS, Array, Kind, Seen, canonical, handed_over, room_for, room_for_input, see
-from .folds import BYTES, FEW, block_of, code_type, cube_lengths, fold, inside
+from .cells import BITS, Array, Kind, Seen, handed_over, room_for, room_for_input, see
+from .folds import BYTES, FEW, block_of, code_type, cube_lengths, fold, fold_way, inside
 from .halves import FLOATS
 from .landing import gathering, landing, scattering
+from .layouts import canonical, in_pieces, is_scattered
 from .passes import Pass
 from .picking import Picked, as_bits, pick, picked, put_back
 from .plan import Plan
@@ -38,6 +39,8 @@ def value(op: Any, x: Array, out: Array | None) -> Array:
     flat, result = room_for(seen, out)
     if seen.kind.half and picked(seen.plan) is None:
         says = halves.through_floats(seen.plan, halves.cells_of(seen, x), flat, False, fold_some)
+    elif is_scattered(seen, folding):
+        says = in_pieces(seen, flat, fold_some)
     else:
         says = fold_some(seen, seen.flat, flat)
     if says:
@@ -54,18 +57,33 @@ def fold_some(seen: Seen, cells: Array, y: Array, where: slice | None = None) ->
 def find(seen: Seen, x: Array, out: Array | None = None) -> tuple[Array, Array]:
     """The exact maximum of x, which is seen so (in `out` if it lies as the plan does), and in the order of the plan the code of each winner."""
     flat, array = room_for(seen, out)
-    if seen.kind.half and picked(seen.plan) is None:
+    widens = seen.kind.half and picked(seen.plan) is None
+    if not widens and not is_scattered(seen, searching):
+        codes = winners_of(seen, flat)
+    else:
         codes = room_of((flat.size,), code_type(seen.plan.codes))
 
         def find_some(some: Seen, cells: Array, y: Array, where: slice) -> None:
             codes[where] = winners_of(some, y)
 
-        halves.through_floats(seen.plan, halves.cells_of(seen, x), flat, False, find_some)
-    else:
-        codes = winners_of(seen, flat)
+        if widens:
+            halves.through_floats(seen.plan, halves.cells_of(seen, x), flat, False, find_some)
+        else:
+            in_pieces(seen, flat, find_some)
     if seen.plan.empty:
         blank(seen.plan, flat, 0)
     return array, codes
+
+
+def folding(seen: Seen) -> list[Call]:
+    """The kernels of a value."""
+    return [step.call for step in fold_way(seen.plan.passes, seen, maximum=True, divides=False)]
+
+
+def searching(seen: Seen) -> list[Call]:
+    """The kernels that find winners."""
+    _, call, width = search_way(seen)
+    return find_passes(seen, width, None) if call is None else [call]
 
 
 class Search(NamedTuple):
@@ -219,7 +237,7 @@ def indices(op: Any, x: Array, out: Array | None) -> tuple[Array, Array]:
 
 def places(kept: Winners) -> Array:
     """The place of each first winner in its plane."""
-    (made, _, _, _), codes = kept
+    (made, *_), codes = kept
     found = empty(made.lengths, np.dtype(np.int64))
     if "places" not in made.calls:
         ints = np.array([made.codes, made.seen.inner, bool(made.empty)])
@@ -230,7 +248,7 @@ def places(kept: Winners) -> Array:
 
 def push(kept: Winners, dx: Array) -> Array:
     """dy: the tangent of the first winner."""
-    (made, found, _, _), codes = kept
+    (made, found, *_), codes = kept
     flat, dy = room_for(kept.seen, None)
     source = canonical(made, dx, of_output=False)
     push_call(made)(source.view(found.stored) if found.half else source, codes, flat)
@@ -248,7 +266,7 @@ def push_call(made: Plan) -> Call:
 
 def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
     """gx: at each cell the cotangents of the windows that it won."""
-    (made, found, _, _), codes = kept
+    (made, found, *_), codes = kept
     arriving = canonical(made, gy, of_output=True)
     if made.of_bits is None:
         return send(kept, arriving.view(found.stored) if found.half else arriving, out)
@@ -259,7 +277,7 @@ def pull(kept: Winners, gy: Array, out: Array | None = None) -> Array:
 
 def send(kept: Winners, arriving: Array, out: Array | None) -> Array:
     """As `pull`, of cotangents in the order of the plan."""
-    (made, found, _, _), codes = kept
+    (made, found, *_), codes = kept
     flat, gx = room_for_input(kept.seen, out)
     if not found.half:
         send_some(kept.seen, arriving, codes, flat)

@@ -25,8 +25,9 @@ from ...ops.pool import Maximum, SlidingWindow, SmoothMaxPool
 from ...scalars.floats import Numbers, admitted
 from .. import reference
 from . import average, direct, maximum, smooth, ties
-from .cells import Array, Seen, canonical, handed_over, is_plain_array, kind, native, see
+from .cells import Array, Seen, handed_over, is_plain_array, kind, native, see
 from .folds import code_type
+from .layouts import canonical
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 

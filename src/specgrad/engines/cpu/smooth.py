@@ -222,7 +222,7 @@ def vjp(op: Any, x: Array, gy: Array) -> Array:
 
 def fold(op: Any, x: Array, values: bool, keeps: bool, out: Array | None = None) -> tuple[Array, Pairs, Array]:
     """The value, if `values` are asked for (in `out`, if it lies as the plan does), and the pairs along the chain, if it `keeps` them, and where they are."""
-    made, found, _, _ = see(op, x)
+    made, found, *_ = see(op, x)
     z, how = widened(made, found, x, of_output=False), chain(made)
     if how.is_negated:
         z = -z

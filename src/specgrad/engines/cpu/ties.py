@@ -62,7 +62,7 @@ def tie(op: Any, x: Array, y: Array) -> Links | Matches:
     matched = match(op, x, y)
     if matched is not None:
         return matched
-    made, found, _, _ = see(op, x)
+    made, found, *_ = see(op, x)
     links: list[Link] = []
     z = widened(made, found, x, of_output=False)
     for there, back in walks(made):
