@@ -150,6 +150,22 @@ def test_nothing_is_compiled_for_arrays_that_must_not_be_written(op, shape):
         assert not locked.flags.writeable
 
 
+@pytest.mark.parametrize("groups", [1, 4])
+def test_nor_is_anything_for_convolutions(groups):
+    rng = np.random.default_rng(1)
+    op = sg.Conv((3, 3), padding=1, groups=groups)
+    given = [rng.normal(size=size).astype(np.float32) for size in ((2, 4, 9, 9), (4, 4 // groups, 3, 3))]
+    gy = rng.normal(size=op.output_shape(*(operand.shape for operand in given))).astype(np.float32)
+    names = [f"columns.{name}" for name in ("pack", "unpack", "correlate", "weigh")]
+    names += [f"depthwise.{name}_planes" for name in ("correlate", "spread", "weigh")]
+    op.vjp(given, gy)
+    before = [len(kernel(name).signatures) for name in names]
+    for array in (*given, gy):
+        array.flags.writeable = False
+    op.vjp(given, gy)
+    assert before == [len(kernel(name).signatures) for name in names]
+
+
 KERNELS = [
     "fold.fold_windows",
     "small.fold_small",

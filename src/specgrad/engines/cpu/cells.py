@@ -203,7 +203,7 @@ def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
 def wide(array: Any, dtype: np.dtype[Any]) -> Array:
     """Cells of this dtype in the type that they are computed in: halves in float32, everything else as it is."""
     if dtype.itemsize > 2:
-        return np.asarray(array, dtype)
+        return unlocked(np.asarray(array, dtype))
     found = room(array.shape, np.dtype(np.float32))
     np.copyto(found, array, casting="unsafe")
     return found

@@ -22,6 +22,7 @@ from .together import Call
 
 SOME = 1 << 20  # cells that are brought together, or widened, at a time
 MANY = 1 << 16  # cells from which on threads are better than NumPy
+FEW = 4  # cells of a row for each window
 READ = 0.5  # of the cells of an operand that windows must read, if all are to be brought together
 
 
@@ -154,6 +155,9 @@ def is_scattered(seen: Seen, kernels: Callable[[Seen], list[Call]]) -> bool:
 
 
 def differ(one: Call, other: Call, made: Plan) -> bool:
-    """Whether two calls run other kernels, or but one of them lays out planes cell by cell, which helps where columns of windows are alike."""
+    """Whether two calls run other kernels, or but one of them lays out planes cell by cell, which does not help folds of few windows in a row."""
+    if one.name != other.name:
+        return True
     laid_out = [[room is None for room in call.rooms] for call in (one, other)]
-    return one.name != other.name or (laid_out[0] != laid_out[1] and made.reads[-1].taps > 0)
+    columns = made.reads[-1]
+    return laid_out[0] != laid_out[1] and (FEW * columns.length > columns.size or one.name != "fold.fold_windows")
