@@ -333,7 +333,7 @@ def pull_calls(made: Plan, found: Kind, threads: int) -> tuple[list[tuple[Any, .
         ints = np.array([made.run, width.size, width.length, math.prod(made.grid[1:-2])])
         return [], [Call("apart.pull_runs", (found.zero, ints), made.plane_tasks)]
     if made.inside is not None and made.unread is not None and made.codes <= FEW:
-        return made.unread, [inside("inner.pull_inner", made, (found.zero,), None)]
+        return [], [inside("inner.pull_inner", made, (found.zero, *made.idle), None)]
     ints, size = scattering(made)
     if made.is_sparse:
         return [], [Call("scatter.sow_winners", (ints, *made.in_input), made.plane_tasks)]

@@ -281,6 +281,13 @@ class Plan:
         return found
 
     @cached_property
+    def idle(self) -> tuple[Integers, Integers]:
+        """Where in a plane of an input that lies in the order seen rows begin that no window reads, and which columns of the others none reads."""
+        *leading, columns = [adjoint_reads(axis).count > 0 for axis in self.axes]
+        read = functools.reduce(np.logical_and.outer, leading, np.ones((), bool))
+        return np.flatnonzero(~read) * self.axes[-1].size * self.seen.inner, np.flatnonzero(~columns)
+
+    @cached_property
     def of_bits(self) -> Plan | None:
         """The plan by which cotangents of halves go to winners as bits: where windows share no cell, none are added up."""
         return replace(self, half=0, computed=np.dtype(np.int16).str) if self.half and self.unread is not None else None

@@ -180,8 +180,9 @@ def find_inner(
 
 
 @compiled
-def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tasks, counter, crew, turn):
-    """gx = each cotangent where its window has its winner, and 0 in the window's other cells: windows of few taps that share no cell.
+def pull_inner(g, codes, gx, zero, idle, gaps, inner, ints, bases, heads, rows, columns, tasks, counter, crew, turn):
+    """gx = each cotangent where its window has its winner, and 0 in all other cells: windows of few taps that share no cell. No window
+    reads the `idle` rows of a plane, which are told by where they begin, nor the `gaps` of the others, which are columns.
 
     Cells are written in the order in which they lie: lines that are not go to memory by way of the cache.
     """
@@ -193,6 +194,9 @@ def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tas
     t = enlist(counter, crew, turn)
     while t < len(tasks):
         for outer in range(tasks[t, 0], tasks[t, 1]):
+            if tasks[t, 2] == 0 and tasks[t, 4] == 0:
+                for begin in idle:
+                    fill(at(gx, bases[outer] + begin), ints[1, 0], zero[0])
             for h in range(tasks[t, 2], tasks[t, 3]):
                 for r in range(tasks[t, 4], tasks[t, 5]):
                     line = ((outer * head_first.size + h) * row_first.size + r) * first.size * inner
@@ -210,5 +214,7 @@ def pull_inner(g, codes, gx, zero, inner, ints, bases, heads, rows, columns, tas
                                         i = min(place, inner - step)
                                         led, sent = get_with(own, i, nothing), get(arriving, i) + nothing
                                         put(target, i, either(equals(led, splat(code, led)), sent, nothing))
+                            for gap in gaps:
+                                fill(at(row, gap * ints[2, 0]), inner, zero[0])
         t = take(counter)
     disband(counter, crew, turn, False)
