@@ -7,7 +7,7 @@ from typing import Any
 
 from . import halves
 from .cells import BITS, Array, Seen, handed_over, room_for, room_for_input, see
-from .folds import Step, fold, fold_steps, fold_way, run
+from .folds import TAPS, Step, fold, fold_steps, fold_way, run
 from .layouts import canonical, in_pieces, is_scattered
 from .passes import VECTOR
 from .picking import picked, put_back
@@ -103,6 +103,9 @@ def spread_steps(seen: Seen) -> list[Step]:
         halved = len(made.reads) == 2 and all((r.taps, r.stride) == (3, 2) for r in made.reads)
         kernel = "spread.spread_halved" if halved else "spread.spread_small"
         return [*steps, Step(Call(kernel, (found.zero, ints, *by), tasks, room))]
+    if made.inside_back is not None:
+        *inside, tasks = made.inside_back
+        return [*steps, Step(Call("inner.fold_inner", (found.zero, None, None, *by, *inside), tasks, TAPS))]
     return [*steps, *fold_steps(made.passes_back, seen, maximum=None, divides=uniform)]
 
 

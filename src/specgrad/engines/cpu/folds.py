@@ -23,6 +23,7 @@ STACKED = 24  # columns of planes of which rows are better folded several togeth
 FLAT = 28  # columns of planes that are better folded as one line than several rows together, at most
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 LARGE = 64  # cells of a window of rank 3, from which on it is better folded by itself than axis by axis
+TAPS: Room = "taps", 2 * FEW, np.dtype(np.int64)
 AGAIN = 1.5  # times that a row of a volume is then read, at most
 
 
@@ -93,7 +94,8 @@ def fold_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
         told = (identity, maximum, ints, *one_divisor(seen, divides))
         return [Step(Call("lines.fold_lines", told, tasks))]
     if made.direct[bool(maximum)]:
-        told = (identity, maximum, *one_divisor(seen, divides))
+        divisors = made.window_divisors if divides and not is_uniform(made) else None
+        told = (identity, maximum, divisors, *one_divisor(seen, divides and divisors is None))
         return [Step(inside("inner.fold_inner", made, told, seen.origin))]
     return pass_steps(passes, seen, maximum, divides)
 
@@ -186,9 +188,9 @@ def inside(name: str, made: Plan, told: tuple[Any, ...], origin: int | None, lea
     ints, bases = own if origin is None else given
     if origin:
         bases = bases + origin
-    taps = [("taps", 2 * FEW, np.dtype(np.int64))] if origin is not None else []
-    room = [("codes", leaders, WORDS)] if leaders else []
-    return Call(name, (*told, made.seen.inner, ints, bases, *tables), tasks, *taps, *room)
+    rooms: list[Room] = [TAPS] if origin is not None else []
+    rooms += [("codes", leaders, WORDS)] if leaders else []
+    return Call(name, (*told, made.seen.inner, ints, bases, *tables), tasks, *rooms)
 
 
 def block_of(one: Pass, dtype: np.dtype[Any], *results: np.dtype[Any]) -> tuple[Room | None, ...]:

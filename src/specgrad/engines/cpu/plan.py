@@ -223,17 +223,7 @@ class Plan:
     @cached_property
     def tasks_of_rows(self) -> Integers:
         """Ranges of outer planes, of heads and of rows, of up to three axes."""
-        reads = self.three_reads
-        lead, cells = reads[0] if len(self.reads) == 3 else reads[1], math.prod(r.size for r in reads)
-        rest = replace(
-            TRIVIAL, size=cells // max(lead.size, 1), length=math.prod(self.grid[1:-1]) // max(lead.length, 1)
-        )
-        tasks = make_tasks(self.seen.planes, lead, rest, self.seen.inner, rest.length)
-        if lead is reads[0]:
-            tasks[:, 4:] = 0, reads[1].length
-        else:
-            tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
-        return tasks
+        return row_tasks(self.seen.planes, self.three_reads, self.seen.inner, len(self.reads) == 3)
 
     @cached_property
     def inside(self) -> tuple[Any, ...] | None:
@@ -260,11 +250,27 @@ class Plan:
         return (*ways, tables, self.tasks_of_rows)
 
     @cached_property
+    def inside_back(self) -> tuple[Any, ...] | None:
+        """What the kernel of `inner` is told that folds, for each cell of an operand whose planes lie side by side, the windows that read it: if there is one at
+        most, or few and as many for all cells of a row."""
+        reads = (*[TRIVIAL] * (3 - len(self.axes)), *map(adjoint_reads, self.axes))
+        taps, along = math.prod(int(r.count.max(initial=0)) for r in reads), reads[-1].count
+        most = 9 if (along == along[:1]).all() else 1
+        if len(reads) > 3 or self.seen.inner < self.lanes or taps > most:
+            return None
+        step = strides((*(r.size for r in reads), self.seen.inner))[:-1]
+        ints = np.array([(n, r.step, 0) for n, r in zip(step, reads, strict=True)])
+        bases = np.arange(self.seen.planes) * math.prod(self.grid[1:])
+        tables = tuple((r.first, r.count, r.first) for r in reads)
+        tasks = row_tasks(self.seen.planes, reads, self.seen.inner, len(self.axes) == 3)
+        return self.seen.inner, ints, bases, *tables, tasks
+
+    @cached_property
     def direct(self) -> tuple[bool, bool]:
         """Whether sums, and maxima, of planes that lie side by side are better folded tap by tap, in the operator's order, all axes at once."""
-        taps, (over, _, columns) = math.prod(r.most for r in self.reads), self.divisors
+        taps = math.prod(r.most for r in self.reads)
         return (
-            self.inside is not None and taps <= 9 and over.size == 1 and columns is None,
+            self.inside is not None and taps <= 9,
             self.inside is not None and taps <= (8 if len(self.reads) > 2 else 4) and self.is_row_major,
         )
 
@@ -376,6 +382,19 @@ class Plan:
     def plane(self) -> int:
         """How many cells one outer plane of the input has."""
         return math.prod(axis.size for axis in self.axes) * self.seen.inner
+
+
+def row_tasks(planes: int, reads: tuple[Reads, ...], inner: int, has_heads: bool) -> Integers:
+    """Ranges of outer planes, of heads and of rows, of three axes."""
+    lead, cells = reads[0] if has_heads else reads[1], math.prod(r.size for r in reads)
+    windows = math.prod(r.length for r in reads)
+    rest = replace(TRIVIAL, size=cells // max(lead.size, 1), length=windows // max(lead.length, 1))
+    tasks = make_tasks(planes, lead, rest, inner, rest.length)
+    if has_heads:
+        tasks[:, 4:] = 0, reads[1].length
+    else:
+        tasks[:, 4:], tasks[:, 2:4] = tasks[:, 2:4].copy(), (0, 1)
+    return tasks
 
 
 def runs(*numbers: Integers) -> Integers:

@@ -37,9 +37,27 @@ def list_taps(listed, ints, heads, rows, columns):
 
 @compiled
 def fold_inner(
-    x, y, identity, maximum, over, rest, inner, ints, bases, heads, rows, columns, tasks, counter, lists, crew, turn
+    x,
+    y,
+    identity,
+    maximum,
+    divisors,
+    over,
+    rest,
+    inner,
+    ints,
+    bases,
+    heads,
+    rows,
+    columns,
+    tasks,
+    counter,
+    lists,
+    crew,
+    turn,
 ):
-    """y = the maximum, or where `maximum` is None the sum times `over` and `rest` (see `quotient`), of windows of few taps."""
+    """y = the maximum, or where `maximum` is None the sum, of windows of few taps; sums are divided by the divisor of each window of a plane or, if there are
+    none, multiplied by `over` and `rest` (see `quotient`)."""
     head_first, head_count, _ = heads
     row_first, row_count, _ = rows
     first, count, _ = columns
@@ -70,7 +88,10 @@ def fold_inner(
                                     folded = folded + later
                                 else:
                                     folded = either(beats(later, folded), later, folded)
-                            if maximum is None:
+                            if divisors is not None:
+                                window = (h * row_first.size + r) * first.size + c
+                                folded = folded / splat(divisors[window], folded)
+                            elif maximum is None:
                                 folded = quotient(folded, splat(over, folded), splat(rest, folded))
                             put(target, min(place, inner - step), folded)
         t = take(counter)

@@ -26,8 +26,10 @@ def share(g, shares, divisors, inner, tasks, counter, crew, turn):
                 for i in range(n):
                     own[i] = arriving[i] / divisors[i]
             else:
-                for i in range(n * inner):
-                    own[i] = arriving[i] / divisors[i // inner]
+                for window in range(n):
+                    cells, given = at(own, window * inner), at(arriving, window * inner)
+                    for i in range(inner):
+                        cells[i] = given[i] / divisors[window]
         t = take(counter)
     disband(counter, crew, turn, False)
 
