@@ -77,6 +77,39 @@ def test_a_view_has_the_bits_of_its_copy(op, shape, view, some, monkeypatch):
             pooling.see(op, x, in_order).plan.calls.clear()
 
 
+@pytest.mark.parametrize("planes", [16, 37])
+@pytest.mark.parametrize(
+    ("op", "sizes"),
+    [
+        (sg.AvgPool((2, 2), padding=1, count_include_pad=False), (9, 10)),
+        (sg.AvgPool((3, 2), stride=2, padding=1, count_include_pad=False), (9, 10)),
+        (sg.AvgPool((2, 1, 2), padding=(1, 0, 1), count_include_pad=False), (5, 3, 4)),
+        (sg.AvgPool((2, 2, 2), stride=3), (5, 9, 7)),
+        (sg.AvgPool((3,), stride=1, padding=1, count_include_pad=False), (9,)),
+        (sg.AdaptiveAvgPool((4, 1)), (9, 6)),
+        (sg.AdaptiveAvgPool((3, 4)), (7, 6)),
+        (sg.MaxPool((2, 2), stride=3, padding=1), (9, 10)),
+        (sg.MaxPool((2, 2), stride=(1, 2), dilation=(2, 3)), (9, 10)),
+        (sg.MaxPool((2, 1, 2), stride=3, padding=(1, 0, 1)), (8, 9, 7)),
+        (sg.MaxPool((2,), stride=5), (14,)),
+    ],
+    ids=repr,
+)
+def test_planes_side_by_side_have_the_bits_of_planes_end_to_end(op, sizes, planes):
+    rng = np.random.default_rng(planes)
+    for dtype in DTYPES[:2]:
+        x = 216 * rng.integers(-8, 9, (3, planes, *sizes)).astype(dtype)
+        gy = 216 * rng.integers(-8, 9, op.output_shape(x.shape)).astype(dtype)
+        beside = [np.moveaxis(np.moveaxis(array, 1, -1).copy(), -1, 1) for array in (x, gy)]
+        y, kept = pooling.keep(op, (x,))
+        own, own_kept = pooling.keep(op, (beside[0],))
+        np.testing.assert_array_equal(bits(own), bits(y))
+        np.testing.assert_array_equal(bits(op(beside[0])), bits(y))
+        pulled = pooling.pull(op, (x,), kept, gy)[0]
+        np.testing.assert_array_equal(bits(pooling.pull(op, (beside[0],), own_kept, beside[1])[0]), bits(pulled))
+        np.testing.assert_array_equal(bits(op.vjp((beside[0],), beside[1])[0]), bits(pulled))
+
+
 def test_views_are_brought_together_where_that_helps():
     x = np.zeros((7, 18, 36), np.float32)[..., 1:-2]
 
