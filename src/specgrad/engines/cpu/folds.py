@@ -24,6 +24,7 @@ FLAT = 28  # columns of planes that are better folded as one line than several r
 FEW = 32  # cells of a window of which each is better written than the winner looked up
 LARGE = 64  # cells of a window of rank 3, from which on it is better folded by itself than axis by axis
 TAPS: Room = "taps", 2 * FEW, np.dtype(np.int64)
+ONCE = 0.8, 1.2  # windows that read a cell on average, where most are read once
 AGAIN = 1.5  # times that a row of a volume is then read, at most
 
 
@@ -149,13 +150,21 @@ def pass_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
             room = ("cells", 5 * one.flat.room, found.computed)
             made_of.append(Step(Call("flat.fold_flat", told, one.flat.tasks, room), cells))
             continue
-        if one.block is not None and narrow and not (one.rows.stack and one.columns.size >= STACKED):
+        stacked = one.rows.stack and one.columns.size >= STACKED
+        if one.block is not None and narrow and not stacked and (backwards or not are_sparse(one, made.lanes)):
             one = one.block
             bases = one.bases
         told = (identity, maximum, *one.ways, bases, *one.tables, *(undivided if n is None else n for n in given))
         rooms = ("cells", one.scratch, found.computed), *block_of(one, found.computed, found.computed)
         made_of.append(Step(Call("fold.fold_windows", told, one.tasks, *rooms), cells))
     return made_of
+
+
+def are_sparse(one: Pass, lanes: int) -> bool:
+    """Whether windows read most cells once, and are so few in rows of some vectors that these are better folded as they lie."""
+    least, most = ONCE
+    once = all(least * r.size <= r.count.clip(0).sum() <= most * r.size for r in (one.rows, one.columns))
+    return once and 2 * one.columns.length + 1.5 * lanes <= one.columns.size
 
 
 def cubes(seen: Seen, divisors: tuple[Any, ...], identity: Array, maximum: bool | None) -> Step | None:

@@ -22,7 +22,6 @@ from .together import Call
 
 SOME = 1 << 20  # cells that are brought together, or widened, at a time
 MANY = 1 << 16  # cells from which on threads are better than NumPy
-FEW = 4  # cells of a row for each window
 READ = 0.5  # of the cells of an operand that windows must read, if all are to be brought together
 
 
@@ -149,15 +148,11 @@ def is_scattered(seen: Seen, kernels: Callable[[Seen], list[Call]]) -> bool:
         known = made.seen.inner == 1 and read >= READ and picked(made) is None and 0 not in made.grid
         if known and made.seen.spatial_strides[-1] == 1:
             piece = Seen(pieces(made, seen.kind)[0][2], seen.kind, seen.flat, 0)
-            known = any(differ(one, other, made) for one, other in zip(kernels(seen), kernels(piece), strict=False))
+            known = any(map(differ, kernels(seen), kernels(piece)))
         made.calls[key] = known
     return known
 
 
-def differ(one: Call, other: Call, made: Plan) -> bool:
-    """Whether two calls run other kernels, or but one of them lays out planes cell by cell, which does not help folds of few windows in a row."""
-    if one.name != other.name:
-        return True
-    laid_out = [[room is None for room in call.rooms] for call in (one, other)]
-    columns = made.reads[-1]
-    return laid_out[0] != laid_out[1] and (FEW * columns.length > columns.size or one.name != "fold.fold_windows")
+def differ(one: Call, other: Call) -> bool:
+    """Whether two calls run other kernels, or but one of them lays out planes cell by cell."""
+    return one.name != other.name or [room is None for room in one.rooms] != [room is None for room in other.rooms]
