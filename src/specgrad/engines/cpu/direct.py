@@ -19,8 +19,9 @@ from ...memory import LARGE
 from ...ops.pool import Maximum, SmoothMaxPool
 from ...remembering import remembered
 from . import average, maximum, smooth
-from .cells import Array, Seen, foresee, unlocked
+from .cells import HALVES, Array, Seen, foresee, unlocked
 from .folds import Step, fold_way
+from .halves import FLOATS, conversion
 from .matches import call_of, rows_of
 from .picking import picked
 from .together import LEAST, Call
@@ -55,22 +56,24 @@ class Moves(NamedTuple):
 
 def forward(op: Any, x: Array) -> Array | None:
     """y, or None where the general way is to be taken."""
-    how = folding(op, x.shape, x.dtype)
-    cells = None if how is None else end_to_end(x)
-    if how is None or cells is None:
+    how = folding(op, x.shape, FLOATS.dtype if x.itemsize == 2 and half_of(x.dtype) else x.dtype)
+    if how is None or (cells := taken(x)) is None:
         return None
-    y = np.empty(how[1], x.dtype)
-    return None if how[0](cells, y.ravel()) else y
+    y = np.empty(how[1], cells.dtype)
+    if how[0](cells, y.ravel()):
+        return None
+    return y if y.dtype is x.dtype else rounded(y, x.dtype)
 
 
 def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
     """(y, dy), or None where the general way is to be taken."""
-    how = pushing(op, x.shape, x.dtype) if type(dx) is np.ndarray and dx.dtype is x.dtype else None
-    cells, tangent = (None, None) if how is None else (end_to_end(x), end_to_end(dx))
-    if how is None or cells is None or tangent is None:
+    if type(dx) is not np.ndarray or dx.dtype is not x.dtype:
+        return None
+    how = pushing(op, x.shape, FLOATS.dtype if x.itemsize == 2 and half_of(x.dtype) else x.dtype)
+    if how is None or (cells := taken(x)) is None or (tangent := taken(dx)) is None:
         return None
     winners, maxima, move, shape, chain = how
-    y, dy = np.empty(shape, x.dtype), np.empty(shape, x.dtype)
+    y, dy = np.empty(shape, cells.dtype), np.empty(shape, cells.dtype)
     if winners is not None:
         codes = found(winners, cells, y.ravel())
         if codes is None:
@@ -89,24 +92,25 @@ def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
     else:
         move(cells, y.ravel())
         move(tangent, dy.ravel())
-    return y, dy
+    return (y, dy) if y.dtype is x.dtype else (rounded(y, x.dtype), rounded(dy, x.dtype))
 
 
 def vjp(op: Any, x: Array, gy: Any) -> Array | None:
     """gx, or None where the general way is to be taken."""
-    how = pulling(op, x.shape, x.dtype) if type(gy) is np.ndarray and gy.dtype is x.dtype else None
-    cells, cotangent = (None, None) if how is None else (end_to_end(x), end_to_end(gy))
-    if how is None or cells is None or cotangent is None:
+    if type(gy) is not np.ndarray or gy.dtype is not x.dtype:
+        return None
+    how = pulling(op, x.shape, FLOATS.dtype if x.itemsize == 2 and half_of(x.dtype) else x.dtype)
+    if how is None or (cells := taken(x)) is None or (cotangent := taken(gy)) is None:
         return None
     winners, maxima, move, _, chain = how
-    gx = np.empty(x.shape, x.dtype)
+    gx = np.empty(x.shape, cells.dtype)
     if winners is not None:
-        codes = found(winners, cells, np.empty(winners.windows, x.dtype))
+        codes = found(winners, cells, np.empty(winners.windows, cells.dtype))
         if codes is None:
             return None
         move(cotangent, codes, gx.ravel())
     elif maxima is not None:
-        values = np.empty(cotangent.size, x.dtype)
+        values = np.empty(cotangent.size, cells.dtype)
         if maxima(cells, values):
             return None
         move(cells, values, None, cotangent, gx.ravel())
@@ -117,13 +121,37 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
         chain.spare.append(lent)
     else:
         move(cotangent, gx.ravel())
-    return gx
+    return gx if gx.dtype is x.dtype else rounded(gx, x.dtype)
+
+
+@functools.cache
+def half_of(dtype: np.dtype[Any]) -> int:
+    """Which half float a dtype is, or 0."""
+    return HALVES.get(dtype.name, 0) if dtype.isnative else 0
+
+
+def taken(array: Array) -> Array | None:
+    """The cells of a small array in row-major order, half floats in float32; None as of `end_to_end`."""
+    if array.itemsize != 2 and array.flags.carray:
+        return array.ravel()
+    cells = end_to_end(array)
+    half = half_of(array.dtype)
+    if cells is None or not half:
+        return cells
+    wide = np.empty(cells.size, FLOATS.dtype)
+    conversion(cells.size, half, True)(cells.view(np.uint16), wide)
+    return wide
+
+
+def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
+    """A result in float32 as half floats."""
+    halves = np.empty(result.shape, dtype)
+    conversion(result.size, half_of(dtype), False)(result.ravel(), halves.view(np.uint16).ravel())
+    return halves
 
 
 def end_to_end(array: Array) -> Array | None:
     """The cells of a small array in row-major order, copied if they lie apart; None if they lie together in another order of axes, as results then do too."""
-    if array.flags.carray:
-        return array.ravel()
     if array.flags.c_contiguous and array.flags.aligned:
         return unlocked(array).ravel()
     return None if are_together(array.strides, array.shape, array.itemsize) else np.array(array, order="C").ravel()
