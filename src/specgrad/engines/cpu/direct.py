@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,18 +27,21 @@ from .matches import call_of, rows_of
 from .picking import picked
 from .together import LEAST, Call
 
+Kernel = Callable[..., bool]
+"""A kernel, or several one after another, of an operand and its result; whether it says so."""
+
 
 class Fold(NamedTuple):
     """The kernel of a value, which says whether it must be found in another way, and the value's shape."""
 
-    fold: Call
+    fold: Kernel
     shape: Shape
 
 
 class Finding(NamedTuple):
     """The kernel that finds winners, how many codes there are and of which type."""
 
-    find: Call
+    find: Kernel
     windows: int
     width: np.dtype[Any]
 
@@ -46,8 +50,8 @@ class Moves(NamedTuple):
     """The kernel that moves a tangent or a cotangent, and what it needs before: nothing, winners, the maxima that all tied cells equal, or pairs."""
 
     winners: Finding | None
-    maxima: Call | None
-    move: Call
+    maxima: Kernel | None
+    move: Kernel
     shape: Shape
     """Of the value."""
     chain: smooth.Chain | None = None
@@ -194,7 +198,7 @@ def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
     if seen is None:
         return None
     is_maximum = isinstance(op, Maximum) or None
-    call = alone(fold_way(seen.plan.passes, seen, is_maximum, not is_maximum))
+    call = straight(fold_way(seen.plan.passes, seen, is_maximum, not is_maximum), dtype)
     return None if call is None else Fold(call, seen.plan.shape)
 
 
@@ -223,7 +227,11 @@ def pulling(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
         return None if seen is None or how is None else Moves(None, None, how.pull, seen.plan.shape, how)
     if not isinstance(op, Maximum):
         seen = small(op, shape, dtype, any_order=True)
-        call = None if seen is None or (seen.plan.is_undivided and picked(seen.plan)) else alone(average.pull_way(seen))
+        call = (
+            None
+            if seen is None or (seen.plan.is_undivided and picked(seen.plan))
+            else straight(average.pull_way(seen), dtype)
+        )
         return None if seen is None or call is None else Moves(None, None, call, seen.plan.shape)
     if op.ties == "all":
         return matching("pull_matches", op, shape, dtype)
@@ -258,8 +266,26 @@ def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None,
     picks, at_once, width = maximum.search_way(seen)
     if picks is not None:
         return None, None
-    find, *more = [at_once] if at_once else maximum.find_passes(seen, width, None)
-    return (None, None) if more else (seen, Finding(find, seen.plan.outputs, width))
+    return seen, Finding(at_once or search(seen, width), seen.plan.outputs, width)
+
+
+def search(seen: Seen, width: np.dtype[Any]) -> Kernel:
+    """All passes of a search for winners as one."""
+    calls = maximum.find_passes(seen, width, None)
+    if len(calls) == 1:
+        return calls[0]
+    lengths = [one.outputs for one in seen.plan.passes[:-1]]
+
+    def run(x: Array, y: Array, codes: Array) -> bool:
+        rooms = [(np.empty(length, x.dtype), np.empty(length, width)) for length in lengths]
+        known: tuple[Array, ...] = ()
+        for call, (target, led) in zip(calls, [*rooms, (y, codes)], strict=True):
+            if call(x, target, *known, led):
+                return True
+            x, known = target, (led,)
+        return False
+
+    return run
 
 
 def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen | None:
@@ -273,7 +299,19 @@ def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen 
     return seen if lies and least and most * max(dtype.itemsize, 4) < LARGE else None
 
 
-def alone(steps: list[Step]) -> Call | None:
-    """The kernel that makes up all steps, if there is one."""
-    (call, cells, bits, codes), *others = steps
-    return None if others or cells is not None or bits or codes is not None else call
+def straight(steps: list[Step], dtype: np.dtype[Any]) -> Kernel | None:
+    """All steps as one, unless cells are to be moved as bits, or winners found besides."""
+    if any(bits or codes is not None for _, _, bits, codes in steps):
+        return None
+    if len(steps) == 1:
+        return steps[0].call
+
+    def run(x: Array, y: Array) -> bool:
+        for call, cells, _, _ in steps:
+            target = y if cells is None else np.empty(cells, dtype)
+            if call(x, target):
+                return True
+            x = target
+        return False
+
+    return run
