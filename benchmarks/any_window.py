@@ -1,10 +1,12 @@
 """Pooling of NumPy arrays against torch on windows that nobody chose: random operators, ranks, sizes, strides, paddings and layouts.
 
     python benchmarks/any_window.py [--seconds 240] [--seed 1] [--threads 2] [--worst 20] [--dtypes float16 bfloat16]
+        [--layouts cropped stepped transposed] [--cells 300 30000]
 
 `specgrad bench` has the shapes of known networks; this is what users bring besides. For each operator the forward, for maxima the forward that
 keeps winners (torch: indices), and the VJP are timed in turn; a figure is the least time of torch over the least time of specgrad (above 1 specgrad
-is faster). Arrays have 30,000 to 5,000,000 elements, in float32 (three of four) or float64, or of the dtypes that are named; one in seven in channels_last, which torch is then given too.
+is faster). Arrays have 30,000 to 5,000,000 elements, or as many as are asked for, in float32 (three of four) or float64, or of the dtypes that are named; one in
+seven in channels_last, or they lie as one of the layouts that are named. Torch is given the same memory.
 """
 
 import argparse
@@ -25,13 +27,14 @@ SIDES = {1: (50, 200, 1000, 4000, 16000), 2: (7, 9, 14, 20, 28, 33, 56, 75, 112,
 KERNELS = (1, 2, 2, 3, 3, 3, 4, 5, 6, 7, 9, 11, 15)
 
 
-def pooling():
-    """An operator, the same by torch (with indices, if asked), and an operand's shape."""
+def pooling(least, most):
+    """An operator, the same by torch (with indices, if asked), and the shape of an operand of so many cells."""
     rank = random.choice((1, 2, 2, 2, 2, 3))
     side, channels = random.choice(SIDES[rank]), random.choice((1, 3, 8, 16, 64))
     sizes = tuple(max(2, int(side * random.choice((1, 1, 1, 0.7, 1.3)))) for _ in range(rank))
-    batch = int(10 ** random.uniform(4.5, 6.7) / np.prod(sizes)) // channels
-    shape = (max(batch, 1), channels, *sizes)
+    planes = max(int(np.exp(random.uniform(np.log(least), np.log(most))) / np.prod(sizes)), 1)
+    channels = min(channels, planes)
+    shape = (planes // channels, channels, *sizes)
     kind = random.choice(("max", "max", "avg", "adaptive max", "adaptive avg"))
     by_torch = getattr(F, f"{kind.replace(' ', '_')}_pool{rank}d")
     if "adaptive" in kind:
@@ -73,6 +76,21 @@ def channels_last(x):
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
 
 
+def cropped(x):
+    return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(1, 1)])[..., 1:-1]
+
+
+def stepped(x):
+    return np.repeat(x, 2, axis=-1)[..., ::2]
+
+
+def transposed(x):
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+LAYOUTS = {one.__name__: one for one in (np.ascontiguousarray, channels_last, cropped, stepped, transposed)}
+
+
 def as_tensor(x):
     """The same memory as a tensor; torch does not know NumPy's bfloat16."""
     return (
@@ -86,7 +104,7 @@ def cells(op, by_torch, x):
     """(rule, our time, torch's time) of one operator."""
     engine, theirs = dispatch.load("cpu"), as_tensor(x)
     y, kept = engine.keep(op, (x,))
-    given = np.array(y) if theirs.is_contiguous() else channels_last(y)
+    given = np.array(y, order="K")
     cotangent = as_tensor(given)
     with torch.no_grad():
         yield "forward", least(lambda: op(x)), least(lambda: by_torch(theirs))
@@ -107,6 +125,8 @@ def main():
     parser.add_argument(
         "--dtypes", nargs="+", type=np.dtype, default=[np.dtype(name) for name in ("f4", "f4", "f4", "f8")]
     )
+    parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=[*["ascontiguousarray"] * 6, "channels_last"])
+    parser.add_argument("--cells", nargs=2, type=int, default=(30_000, 5_000_000), metavar=("LEAST", "MOST"))
     given = parser.parse_args()
     random.seed(given.seed)
     torch.set_num_threads(given.threads)
@@ -118,14 +138,13 @@ def main():
         while (spent := time.perf_counter() - start) < given.seconds:
             progress.update(task, completed=spent)
             try:
-                op, shape, by_torch = pooling()
+                op, shape, by_torch = pooling(*given.cells)
                 op.output_shape(shape)
             except sg.SpecgradError:  # a kernel that does not fit
                 continue
-            x = numbers.standard_normal(shape).astype(random.choice(given.dtypes))
-            last = len(shape) == 4 and random.random() < 0.15
-            x = channels_last(x) if last else x
-            words = f"{op} on {x.dtype} {shape}{' channels_last' if last else ''}"
+            layout = random.choice(given.layouts)
+            x = LAYOUTS[layout](numbers.standard_normal(shape).astype(random.choice(given.dtypes)))
+            words = f"{op} on {x.dtype} {shape}{'' if x.flags.c_contiguous else ' ' + layout}"
             try:
                 found += [(theirs / ours, rule, ours, theirs, words) for rule, ours, theirs in cells(op, by_torch, x)]
             except NotImplementedError:  # torch does not pool halves of rank 3

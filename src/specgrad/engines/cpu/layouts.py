@@ -14,6 +14,7 @@ from ...geometry import Integers, Shape, strides
 from ...memory import room
 from ...remembering import remembered
 from .cells import Array, Kind, Seen, spanned, unlocked
+from .folds import are_sparse
 from .passes import make_tasks
 from .picking import as_bits, picked
 from .plan import Plan
@@ -22,7 +23,7 @@ from .together import Call
 
 SOME = 1 << 20  # cells that are brought together, or widened, at a time
 MANY = 1 << 16  # cells from which on threads are better than NumPy
-READ = 0.5  # of the cells of an operand that windows must read, if all are to be brought together
+READ = 0.3  # of the cells of an operand that windows must read, if all are to be brought together
 
 
 def canonical(made: Plan, array: Array, of_output: bool) -> Array:
@@ -136,8 +137,8 @@ def gather_some(seen: Seen, start: int, stop: int) -> Call:
 
 
 def is_scattered(seen: Seen, kernels: Callable[[Seen], list[Call]]) -> bool:
-    """Whether an operand is better brought together: windows read most of its cells, and its columns do not lie side by side, or other `kernels` run if its planes
-    lie end to end."""
+    """Whether an operand is better brought together: windows read many of its cells, and its columns do not lie side by side, or other `kernels` run if its planes
+    lie end to end, unless its rows are long for what is folded of them."""
     made = seen.plan
     if seen.is_whole:
         return False
@@ -147,8 +148,9 @@ def is_scattered(seen: Seen, kernels: Callable[[Seen], list[Call]]) -> bool:
         read = math.prod(int(r.count.clip(0).sum()) / max(r.size, 1) for r in made.reads)
         known = made.seen.inner == 1 and read >= READ and picked(made) is None and 0 not in made.grid
         if known and made.seen.spatial_strides[-1] == 1:
-            piece = Seen(pieces(made, seen.kind)[0][2], seen.kind, seen.flat, 0)
-            known = any(map(differ, kernels(seen), kernels(piece)))
+            own, piece = kernels(seen), Seen(pieces(made, seen.kind)[0][2], seen.kind, seen.flat, 0)
+            folds = own[0].name == "fold.fold_windows" and are_sparse(made.passes[0], made.lanes)
+            known = not folds and any(map(differ, own, kernels(piece)))
         made.calls[key] = known
     return known
 
