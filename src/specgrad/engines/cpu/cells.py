@@ -108,8 +108,8 @@ class Memory:
 
 
 def unlocked(array: Array) -> Array:
-    """The same array, and if it must not be written another of the same memory, since kernels are compiled once: for operands that could be, which they read."""
-    if array.flags.writeable or array.dtype.itemsize == 0:
+    """An array of the same memory that could be written, as kernels are compiled for operands that could be, though they only read them."""
+    if array.flags.writeable:
         return array
     if array.dtype.kind in "fiu" and array.dtype.isbuiltin:
         return np.asarray(Memory(array))

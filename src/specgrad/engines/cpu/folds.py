@@ -161,10 +161,11 @@ def pass_steps(passes: Sequence[Pass], seen: Seen, maximum: bool | None, divides
 
 
 def are_sparse(one: Pass, lanes: int) -> bool:
-    """Whether windows read most cells once, and are so few in rows of some vectors that these are better folded as they lie."""
+    """Whether windows read most cells once, and are so few in rows of some vectors that these are better folded as they lie; of more, where windows have few rows."""
     least, most = ONCE
     once = all(least * r.size <= r.count.clip(0).sum() <= most * r.size for r in (one.rows, one.columns))
-    return once and 2 * one.columns.length + 1.5 * lanes <= one.columns.size
+    vectors = 1.5 if 2.5 * one.rows.length <= one.rows.size else 3
+    return once and 2 * one.columns.length + vectors * lanes <= one.columns.size
 
 
 def cubes(seen: Seen, divisors: tuple[Any, ...], identity: Array, maximum: bool | None) -> Step | None:

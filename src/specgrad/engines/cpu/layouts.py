@@ -54,6 +54,7 @@ def gathered(view: Array) -> Array:
 
 
 def cells_told(call: Call) -> int:
+    """How many cells the tables of a kernel have."""
     return sum(np.size(table) for table in call.told)
 
 
@@ -149,8 +150,8 @@ def is_scattered(seen: Seen, kernels: Callable[[Seen], list[Call]]) -> bool:
         known = made.seen.inner == 1 and read >= READ and picked(made) is None and 0 not in made.grid
         if known and made.seen.spatial_strides[-1] == 1:
             own, piece = kernels(seen), Seen(pieces(made, seen.kind)[0][2], seen.kind, seen.flat, 0)
-            folds = own[0].name == "fold.fold_windows" and are_sparse(made.passes[0], made.lanes)
-            known = not folds and any(map(differ, own, kernels(piece)))
+            stays = own[0].name == "fold.fold_windows" and are_sparse(made.passes[0], made.lanes)
+            known = not stays and any(map(differ, own, kernels(piece)))
         made.calls[key] = known
     return known
 

@@ -332,7 +332,7 @@ def pull_calls(made: Plan, found: Kind, threads: int) -> tuple[list[tuple[Any, .
         width = made.axes[-1]
         ints = np.array([made.run, width.size, width.length, math.prod(made.grid[1:-2])])
         return [], [Call("apart.pull_runs", (found.zero, ints), made.plane_tasks)]
-    if made.inside is not None and made.unread is not None and made.codes <= FEW:
+    if made.inside is not None and made.unread is not None and made.codes <= FEW and 0 not in made.grid:
         return [], [inside("inner.pull_inner", made, (found.zero, *made.idle), None)]
     ints, size = scattering(made)
     if made.is_sparse:

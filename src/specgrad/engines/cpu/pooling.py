@@ -5,7 +5,8 @@ This file decides which fold runs what; the folds are in `kernels`, how an array
 
 Peak extra memory of a call, beyond its result and some rows per thread: maximum and average up to rank 2 none; each further axis an array
 of the size the operand has once the last two axes are folded; winners, and maxima of windows of rank 3 that are searched one by one, one byte per output (four where a window has more than 255
-places); VJPs of maxima a plane per thread, where it fits in the cache; half floats some planes of operand and result in float32, a million cells of each or one
+places); VJPs of maxima a plane per thread, where it fits in the cache; operands that lie apart (cropped, stepped, turned) some planes that are brought together, a million cells or
+one plane, and cotangents that do an array of their size; half floats some planes of operand and result in float32, a million cells of each or one
 plane, and in VJPs of maxima whose winners are far apart a plane per thread, whose windows share none an array of the cotangent's size; ties "all" and "split" one array per axis, of the operand's size after that axis was folded, or where windows share no
 cell two of the value's size; the derivatives of the smooth maximum two; VJPs of averages whose windows are not all divided alike an array of the
 cotangent's size. Nothing grows with the kernel. `vjp` also holds the value.
