@@ -1,4 +1,5 @@
-"""Small calls: operands that lie whole go through kernels that are known to results that lie whole, with no step between.
+"""Small calls: operands that lie whole, or are copied so, go through kernels that are known to results that lie whole. Half floats are widened before and
+rounded after.
 
 What depends on the operator, the shape and the dtype alone is found once. Whatever takes more than that is left to the general way, of which each
 function here is a short one: results are the same bits.
@@ -66,7 +67,7 @@ def forward(op: Any, x: Array) -> Array | None:
     y = np.empty(how[1], cells.dtype)
     if how[0](cells, y.ravel()):
         return None
-    return y if y.dtype is x.dtype else rounded(y, x.dtype)
+    return y if y.itemsize == x.itemsize else rounded(y, x.dtype)
 
 
 def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
@@ -96,7 +97,7 @@ def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
     else:
         move(cells, y.ravel())
         move(tangent, dy.ravel())
-    return (y, dy) if y.dtype is x.dtype else (rounded(y, x.dtype), rounded(dy, x.dtype))
+    return (y, dy) if y.itemsize == x.itemsize else (rounded(y, x.dtype), rounded(dy, x.dtype))
 
 
 def vjp(op: Any, x: Array, gy: Any) -> Array | None:
@@ -125,7 +126,7 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
         chain.spare.append(lent)
     else:
         move(cotangent, gx.ravel())
-    return gx if gx.dtype is x.dtype else rounded(gx, x.dtype)
+    return gx if gx.itemsize == x.itemsize else rounded(gx, x.dtype)
 
 
 @functools.cache
@@ -259,7 +260,7 @@ def chained(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None, s
 
 
 def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None, Finding | None]:
-    """The plan of an operand, and how its winners are found; None where that takes more than a kernel."""
+    """The plan of an operand, and how its winners are found; None where windows are cells, or more is large."""
     seen = small(op, shape, dtype, any_order=False) if op.ties == "first" else None
     if seen is None:
         return None, None
