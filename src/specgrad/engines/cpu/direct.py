@@ -20,10 +20,10 @@ from ...geometry import Shape
 from ...memory import LARGE
 from ...ops.pool import Maximum, SmoothMaxPool
 from ...remembering import remembered
-from . import average, maximum, smooth
-from .cells import HALVES, Array, Seen, foresee, unlocked
-from .folds import Step, fold_way
-from .halves import FLOATS, conversion
+from . import average, halves, maximum, smooth
+from .cells import Array, Seen, foresee, unlocked
+from .folds import Step, fold_way, run
+from .halves import FLOATS
 from .matches import call_of, rows_of
 from .picking import picked
 from .together import LEAST, Call
@@ -40,9 +40,10 @@ class Fold(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The kernel that finds winners, how many codes there are and of which type."""
+    """The plan of an operand and the kernel that finds its winners, if it is one alone; how many codes there are and of which type."""
 
-    find: Kernel
+    seen: Seen
+    find: Kernel | None
     windows: int
     width: np.dtype[Any]
 
@@ -61,7 +62,7 @@ class Moves(NamedTuple):
 
 def forward(op: Any, x: Array) -> Array | None:
     """y, or None where the general way is to be taken."""
-    how = folding(op, x.shape, FLOATS.dtype if x.itemsize == 2 and half_of(x.dtype) else x.dtype)
+    how = folding(op, x.shape, FLOATS.dtype if is_half(x) else x.dtype)
     if how is None or (cells := taken(x)) is None:
         return None
     y = np.empty(how[1], cells.dtype)
@@ -74,7 +75,7 @@ def jvp(op: Any, x: Array, dx: Any) -> tuple[Array, Array] | None:
     """(y, dy), or None where the general way is to be taken."""
     if type(dx) is not np.ndarray or dx.dtype is not x.dtype:
         return None
-    how = pushing(op, x.shape, FLOATS.dtype if x.itemsize == 2 and half_of(x.dtype) else x.dtype)
+    how = pushing(op, x.shape, FLOATS.dtype if is_half(x) else x.dtype)
     if how is None or (cells := taken(x)) is None or (tangent := taken(dx)) is None:
         return None
     winners, maxima, move, shape, chain = how
@@ -104,7 +105,7 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
     """gx, or None where the general way is to be taken."""
     if type(gy) is not np.ndarray or gy.dtype is not x.dtype:
         return None
-    how = pulling(op, x.shape, FLOATS.dtype if x.itemsize == 2 and half_of(x.dtype) else x.dtype)
+    how = pulling(op, x.shape, FLOATS.dtype if is_half(x) else x.dtype)
     if how is None or (cells := taken(x)) is None or (cotangent := taken(gy)) is None:
         return None
     winners, maxima, move, _, chain = how
@@ -129,10 +130,9 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
     return gx if gx.itemsize == x.itemsize else rounded(gx, x.dtype)
 
 
-@functools.cache
-def half_of(dtype: np.dtype[Any]) -> int:
-    """Which half float a dtype is, or 0."""
-    return HALVES.get(dtype.name, 0) if dtype.isnative else 0
+def is_half(x: Array) -> bool:
+    """Whether these are half floats."""
+    return x.itemsize == 2 and bool(halves.half_of(x.dtype)) and x.dtype.isnative
 
 
 def taken(array: Array) -> Array | None:
@@ -140,19 +140,12 @@ def taken(array: Array) -> Array | None:
     if array.itemsize != 2 and array.flags.carray:
         return array.ravel()
     cells = end_to_end(array)
-    half = half_of(array.dtype)
-    if cells is None or not half:
-        return cells
-    wide = np.empty(cells.size, FLOATS.dtype)
-    conversion(cells.size, half, True)(cells.view(np.uint16), wide)
-    return wide
+    return halves.widened(cells, array.dtype) if cells is not None and is_half(array) else cells
 
 
 def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
     """A result in float32 as half floats."""
-    halves = np.empty(result.shape, dtype)
-    conversion(result.size, half_of(dtype), False)(result.ravel(), halves.view(np.uint16).ravel())
-    return halves
+    return halves.narrowed(result.ravel(), dtype).reshape(result.shape)
 
 
 def end_to_end(array: Array) -> Array | None:
@@ -172,7 +165,9 @@ def are_together(steps: Shape, shape: Shape, itemsize: int) -> bool:
 
 def found(winners: Finding, cells: Array, y: Array) -> Array | None:
     """The codes of winners, the maxima being written into y; None if there are NaNs."""
-    find, windows, width = winners
+    seen, find, windows, width = winners
+    if find is None:
+        return maximum.search(seen._replace(flat=cells), y, width, None)
     codes = np.empty(windows, width)
     return None if find(cells, y, codes) else codes
 
@@ -199,8 +194,7 @@ def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
     if seen is None:
         return None
     is_maximum = isinstance(op, Maximum) or None
-    call = straight(fold_way(seen.plan.passes, seen, is_maximum, not is_maximum), dtype)
-    return None if call is None else Fold(call, seen.plan.shape)
+    return Fold(straight(fold_way(seen.plan.passes, seen, is_maximum, not is_maximum), seen), seen.plan.shape)
 
 
 @remembered(256)
@@ -231,7 +225,7 @@ def pulling(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
         call = (
             None
             if seen is None or (seen.plan.is_undivided and picked(seen.plan))
-            else straight(average.pull_way(seen), dtype)
+            else straight(average.pull_way(seen), seen)
         )
         return None if seen is None or call is None else Moves(None, None, call, seen.plan.shape)
     if op.ties == "all":
@@ -267,26 +261,8 @@ def searching(op: Any, shape: Shape, dtype: np.dtype[Any]) -> tuple[Seen | None,
     picks, at_once, width = maximum.search_way(seen)
     if picks is not None:
         return None, None
-    return seen, Finding(at_once or search(seen, width), seen.plan.outputs, width)
-
-
-def search(seen: Seen, width: np.dtype[Any]) -> Kernel:
-    """All passes of a search for winners as one."""
-    calls = maximum.find_passes(seen, width, None)
-    if len(calls) == 1:
-        return calls[0]
-    lengths = [one.outputs for one in seen.plan.passes[:-1]]
-
-    def run(x: Array, y: Array, codes: Array) -> bool:
-        rooms = [(np.empty(length, x.dtype), np.empty(length, width)) for length in lengths]
-        known: tuple[Array, ...] = ()
-        for call, (target, led) in zip(calls, [*rooms, (y, codes)], strict=True):
-            if call(x, target, *known, led):
-                return True
-            x, known = target, (led,)
-        return False
-
-    return run
+    find, *more = [at_once] if at_once else maximum.find_passes(seen, width, None)
+    return seen, Finding(seen, None if more else find, seen.plan.outputs, width)
 
 
 def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen | None:
@@ -300,19 +276,8 @@ def small(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Seen 
     return seen if lies and least and most * max(dtype.itemsize, 4) < LARGE else None
 
 
-def straight(steps: list[Step], dtype: np.dtype[Any]) -> Kernel | None:
-    """All steps as one, unless cells are to be moved as bits, or winners found besides."""
-    if any(bits or codes is not None for _, _, bits, codes in steps):
-        return None
-    if len(steps) == 1:
-        return steps[0].call
-
-    def run(x: Array, y: Array) -> bool:
-        for call, cells, _, _ in steps:
-            target = y if cells is None else np.empty(cells, dtype)
-            if call(x, target):
-                return True
-            x = target
-        return False
-
-    return run
+def straight(steps: list[Step], seen: Seen) -> Kernel:
+    """All steps as one."""
+    call, cells, bits, codes = steps[0]
+    alone = len(steps) == 1 and cells is None and not bits and codes is None
+    return call if alone else functools.partial(run, steps, seen)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...geometry import Integers
 from ...memory import room
-from .cells import HALVES, Array, Kind, Seen, kind
+from .cells import Array, Kind, Seen, kind
 from .layouts import Run, canonical, pieces
 from .passes import even, grain
 from .plan import Plan
@@ -22,24 +22,29 @@ from .together import Call, together
 FLOATS = cast(Kind, kind(np.dtype(np.float32)))
 
 
+def half_of(dtype: np.dtype[Any]) -> int:
+    """Which half float a dtype is."""
+    return cast(Kind, kind(dtype)).half
+
+
 def widened(halves: Array, dtype: np.dtype[Any]) -> Array:
     """Cells of this dtype, which lie end to end, in float32."""
     wide = room((halves.size,), np.dtype(np.float32))
-    conversion(halves.size, HALVES[dtype.name], True)(halves.view(np.uint16), wide)
+    conversion(halves.size, half_of(dtype), True)(halves.view(np.uint16), wide)
     return wide
 
 
 def narrowed(wide: Array, dtype: np.dtype[Any]) -> Array:
     """Cells of float32, which lie end to end, rounded to this dtype."""
     halves = room((wide.size,), dtype)
-    conversion(wide.size, HALVES[dtype.name], False)(wide, halves.view(np.uint16))
+    conversion(wide.size, half_of(dtype), False)(wide, halves.view(np.uint16))
     return halves
 
 
 def sent(halves: Array, dtype: np.dtype[Any]) -> Array:
     """The bits of what comes of cells of this dtype when they are added to 0: -0.0 becomes 0.0, and a NaN a quiet one."""
     bits = room((halves.size,), np.dtype(np.int16))
-    told = (halves.view(np.uint16), bits.view(np.uint16), HALVES[dtype.name])
+    told = (halves.view(np.uint16), bits.view(np.uint16), half_of(dtype))
     together("halves.send_cells", told, ranges(halves.size))
     return bits
 
