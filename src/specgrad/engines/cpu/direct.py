@@ -20,10 +20,10 @@ from ...geometry import Shape
 from ...memory import LARGE
 from ...ops.pool import Maximum, SmoothMaxPool
 from ...remembering import remembered
-from . import average, halves, maximum, smooth
+from . import average, maximum, smooth
 from .cells import Array, Seen, foresee, unlocked
 from .folds import Step, fold_way, run
-from .halves import FLOATS
+from .halves import FLOATS, conversion, half_of
 from .matches import call_of, rows_of
 from .picking import picked
 from .together import LEAST, Call
@@ -132,7 +132,7 @@ def vjp(op: Any, x: Array, gy: Any) -> Array | None:
 
 def is_half(x: Array) -> bool:
     """Whether these are half floats."""
-    return x.itemsize == 2 and bool(halves.half_of(x.dtype)) and x.dtype.isnative
+    return x.itemsize == 2 and bool(half_of(x.dtype)) and x.dtype.isnative
 
 
 def taken(array: Array) -> Array | None:
@@ -140,12 +140,18 @@ def taken(array: Array) -> Array | None:
     if array.itemsize != 2 and array.flags.carray:
         return array.ravel()
     cells = end_to_end(array)
-    return halves.widened(cells, array.dtype) if cells is not None and is_half(array) else cells
+    if cells is None or not is_half(array):
+        return cells
+    wide = np.empty(cells.size, FLOATS.dtype)
+    conversion(cells.size, half_of(array.dtype), True)(cells.view(np.uint16), wide)
+    return wide
 
 
 def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
-    """A result in float32 as half floats."""
-    return halves.narrowed(result.ravel(), dtype).reshape(result.shape)
+    """A result in float32 as half floats, in memory of its own."""
+    own = np.empty(result.shape, dtype)
+    conversion(result.size, half_of(dtype), False)(result.ravel(), own.view(np.uint16).ravel())
+    return own
 
 
 def end_to_end(array: Array) -> Array | None:
