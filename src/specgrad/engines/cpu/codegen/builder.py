@@ -1,0 +1,444 @@
+"""A small language for kernels over llvmlite: integers, vectors, pointers, loops. Nothing here knows of windows or threads.
+
+An emitter is a Python function that takes a :class:`Kernel` and calls its methods; what it leaves is one LLVM function
+
+    task(args, begin, end, scratch) -> flags
+
+`args` points to 64-bit integers (addresses and sizes, in the order in which the emitter asked for them), the task handles the
+items begin to end, `scratch` is memory of its own. Python numbers are constants of the kernel and are folded while it is
+emitted; a :class:`Value` is known when the kernel runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+ADDRESS = ir.PointerType()
+SUFFIX = {I1: "i1", I8: "i8", I16: "i16", I32: "i32", I64: "i64", F16: "f16", F32: "f32", F64: "f64"}
+
+
+class Cell(NamedTuple):
+    """The type of an array's cells: how they lie in memory, and how they are computed with."""
+
+    name: str
+    stored: Any
+    computed: Any
+    signed: bool = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of a cell in memory."""
+        return np.dtype(self.name).itemsize if self.name != "bfloat16" else 2
+
+    @property
+    def is_float(self) -> bool:
+        """Whether cells are floating-point numbers."""
+        return self.computed in (F32, F64)
+
+
+CELLS = {
+    cell.name: cell
+    for cell in (
+        Cell("float64", F64, F64),
+        Cell("float32", F32, F32),
+        Cell("float16", F16, F32),
+        Cell("bfloat16", I16, F32),
+        *(Cell(f"int{bits}", ir.IntType(bits), ir.IntType(bits)) for bits in (8, 16, 32, 64)),
+        *(Cell(f"uint{bits}", ir.IntType(bits), ir.IntType(bits), False) for bits in (8, 16, 32, 64)),
+    )
+}
+WORD = CELLS["int64"]
+
+Number = Any
+"""A Python number (a constant of the kernel) or a :class:`Value`."""
+
+
+class Value:
+    """A number or a vector of numbers that the kernel computes; arithmetic emits instructions."""
+
+    __slots__ = ("kernel", "signed", "value")
+
+    def __init__(self, kernel: Kernel, value: Any, signed: bool = True) -> None:
+        self.kernel, self.value, self.signed = kernel, value, signed
+
+    @property
+    def type(self) -> Any:
+        """The LLVM type."""
+        return self.value.type
+
+    @property
+    def lanes(self) -> int:
+        """How many numbers it is; 0 of one that is no vector."""
+        return self.type.count if isinstance(self.type, ir.VectorType) else 0
+
+    @property
+    def element(self) -> Any:
+        """The LLVM type of one number."""
+        return self.type.element if self.lanes else self.type
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floating-point numbers."""
+        return self.element in (F16, F32, F64)
+
+    def _with(self, other: Number) -> Any:
+        """The other operand, as an LLVM value of this type."""
+        if isinstance(other, Value):
+            if self.lanes and not other.lanes:
+                return self.kernel.splat(other, self.lanes).value
+            return other.value
+        return constant(self.type, other)
+
+    def _made(self, value: Any) -> Value:
+        return Value(self.kernel, value, self.signed)
+
+    def _arithmetic(self, name: str, other: Number, swap: bool = False) -> Value:
+        b, one, two = self.kernel.builder, self.value, self._with(other)
+        if swap:
+            one, two = two, one
+        return self._made(getattr(b, ("f" if self.is_float else "") + name)(one, two))
+
+    def __add__(self, other: Number) -> Value:
+        return self if is_number(other, 0) and not self.is_float else self._arithmetic("add", other)
+
+    def __radd__(self, other: Number) -> Value:
+        return self + other
+
+    def __sub__(self, other: Number) -> Value:
+        return self if is_number(other, 0) else self._arithmetic("sub", other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return self._arithmetic("sub", other, swap=True)
+
+    def __mul__(self, other: Number) -> Number:
+        if not self.is_float and is_number(other, 0):
+            return 0
+        return self if is_number(other, 1) else self._arithmetic("mul", other)
+
+    def __rmul__(self, other: Number) -> Number:
+        return self * other
+
+    def __truediv__(self, other: Number) -> Value:
+        return self._arithmetic("div", other)
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return self._arithmetic("div", other, swap=True)
+
+    def __floordiv__(self, other: Number) -> Value:
+        """Of integers that are not negative."""
+        return self if is_number(other, 1) else self._made(self.kernel.builder.udiv(self.value, self._with(other)))
+
+    def __mod__(self, other: Number) -> Number:
+        """Of integers that are not negative."""
+        return 0 if is_number(other, 1) else self._made(self.kernel.builder.urem(self.value, self._with(other)))
+
+    def __and__(self, other: Number) -> Value:
+        return self._made(self.kernel.builder.and_(self.value, self._with(other)))
+
+    def __or__(self, other: Number) -> Value:
+        return self._made(self.kernel.builder.or_(self.value, self._with(other)))
+
+    def __xor__(self, other: Number) -> Value:
+        return self._made(self.kernel.builder.xor(self.value, self._with(other)))
+
+    def __invert__(self) -> Value:
+        return self._made(self.kernel.builder.not_(self.value))
+
+    def __neg__(self) -> Value:
+        b = self.kernel.builder
+        return self._made(b.fneg(self.value) if self.is_float else b.neg(self.value))
+
+    def _compared(self, sign: str, other: Number) -> Value:
+        b, two = self.kernel.builder, self._with(other)
+        if self.is_float:
+            compare = b.fcmp_unordered if sign == "!=" else b.fcmp_ordered
+        else:
+            compare = b.icmp_signed if self.signed else b.icmp_unsigned
+        return Value(self.kernel, compare(sign, self.value, two))
+
+    def __lt__(self, other: Number) -> Value:
+        return self._compared("<", other)
+
+    def __le__(self, other: Number) -> Value:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Number) -> Value:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Number) -> Value:
+        return self._compared(">=", other)
+
+    def equals(self, other: Number) -> Value:
+        """Where both are equal (of floats: and neither is NaN)."""
+        return self._compared("==", other)
+
+    def differs(self, other: Number) -> Value:
+        """Where they are not equal (of floats: or one is NaN)."""
+        return self._compared("!=", other)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a value of a kernel has no truth value while the kernel is emitted")
+
+
+class Pointer:
+    """Where cells of one type lie."""
+
+    __slots__ = ("address", "cell", "kernel")
+
+    def __init__(self, kernel: Kernel, address: Any, cell: Cell) -> None:
+        self.kernel, self.address, self.cell = kernel, address, cell
+
+    def __add__(self, cells: Number) -> Pointer:
+        """So many cells further on."""
+        if is_number(cells, 0):
+            return self
+        builder = self.kernel.builder
+        index = self.kernel.integer(cells).value
+        return Pointer(self.kernel, builder.gep(self.address, [index], source_etype=self.cell.stored), self.cell)
+
+
+class Loop:
+    """A loop being emitted: its index, the carried values, and what they become (`next`) and became (`result`)."""
+
+    def __init__(self, index: Value, values: list[Value]) -> None:
+        self.index, self.values = index, values
+        self.next: list[Any] = list(values)
+        self.result: list[Value] = []
+
+
+def is_number(one: Any, number: int) -> bool:
+    """Whether this is a constant of that number."""
+    return isinstance(one, int) and one == number
+
+
+def constant(kind: Any, number: Any) -> Any:
+    """A number as a constant of an LLVM type, in every lane."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [constant(kind.element, number)] * kind.count)
+    return ir.Constant(kind, float(number) if kind in (F16, F32, F64) else int(number))
+
+
+class Kernel:
+    """One task function being emitted."""
+
+    def __init__(self, name: str, vector: int = 64) -> None:
+        self.module = ir.Module(name)
+        kind = ir.FunctionType(I64, [ADDRESS, I64, I64, ADDRESS])
+        self.function = ir.Function(self.module, kind, "task")
+        for argument, word in zip(self.function.args, ("args", "begin", "end", "scratch"), strict=True):
+            argument.name = word
+        for place in (0, 3):
+            self.function.args[place].add_attribute("noalias")
+        self.entry = self.function.append_basic_block("entry")
+        self.builder = ir.IRBuilder(self.entry)
+        self.parameters: list[str] = []
+        self.scratch = 0
+        self.vector = vector
+        self._args, begin, end, self._scratch = self.function.args
+        self.begin, self.end = Value(self, begin), Value(self, end)
+
+    # arguments and memory
+
+    def parameter(self, name: str) -> Value:
+        """The next of the arguments, an integer."""
+        self.parameters.append(name)
+        place = self.builder.gep(self._args, [I64(len(self.parameters) - 1)], source_etype=I64)
+        return Value(self, self.builder.load(place, typ=I64, name=name))
+
+    def array(self, name: str, cell: Cell) -> Pointer:
+        """The next of the arguments, the address of cells."""
+        address = self.builder.inttoptr(self.parameter(name).value, ADDRESS)
+        return Pointer(self, address, cell)
+
+    def room(self, cells: int, cell: Cell) -> Pointer:
+        """Scratch for so many cells (a constant), from a cache line on."""
+        place = self.builder.gep(self._scratch, [I64(self.scratch)], source_etype=I8)
+        self.scratch += -(-cells * cell.size // 64) * 64
+        return Pointer(self, place, cell)
+
+    # numbers and vectors
+
+    def lanes(self, cell: Cell) -> int:
+        """How many of these cells, as they are computed with, make a vector."""
+        return self.vector // (cell.computed.width // 8 if not cell.is_float else 4 if cell.computed is F32 else 8)
+
+    def integer(self, number: Number) -> Value:
+        """A number as a 64-bit integer of the kernel."""
+        return number if isinstance(number, Value) else Value(self, I64(number))
+
+    def number(self, cell: Cell, number: Any, lanes: int = 0) -> Value:
+        """A constant in the type in which these cells are computed with."""
+        kind = ir.VectorType(cell.computed, lanes) if lanes else cell.computed
+        return Value(self, constant(kind, number), cell.signed)
+
+    def iota(self, lanes: int, kind: Any = I64, step: int = 1) -> Value:
+        """0, step, 2 step, …"""
+        return Value(self, ir.Constant(ir.VectorType(kind, lanes), [kind(step * i) for i in range(lanes)]))
+
+    def splat(self, one: Value, lanes: int) -> Value:
+        """A number in every lane."""
+        vector = ir.VectorType(one.type, lanes)
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = self.builder.insert_element(undefined, one.value, I32(0))
+        zeros = ir.Constant(ir.VectorType(I32, lanes), [I32(0)] * lanes)
+        return Value(self, self.builder.shuffle_vector(first, undefined, zeros), one.signed)
+
+    def shuffle(self, one: Value, two: Value, places: Sequence[int]) -> Value:
+        """The lanes at these places of both vectors one after the other."""
+        mask = ir.Constant(ir.VectorType(I32, len(places)), [I32(p) for p in places])
+        return Value(self, self.builder.shuffle_vector(one.value, two.value, mask), one.signed)
+
+    def lane(self, vector: Value, place: int) -> Value:
+        """One number of a vector."""
+        return Value(self, self.builder.extract_element(vector.value, I32(place)), vector.signed)
+
+    def select(self, where: Value, one: Any, other: Any) -> Any:
+        """One where it holds, else the other: numbers, vectors or pointers."""
+        if isinstance(one, Pointer):
+            return Pointer(self, self.builder.select(where.value, one.address, other.address), one.cell)
+        if not isinstance(one, Value):
+            one = Value(self, constant(other.type, one), other.signed)
+        return Value(self, self.builder.select(where.value, one.value, one._with(other)), one.signed)
+
+    def least(self, one: Number, other: Number) -> Number:
+        """The lesser of two integers."""
+        if isinstance(one, int) and isinstance(other, int):
+            return min(one, other)
+        one, other = self.integer(one), self.integer(other)
+        return self.select(one < other, one, other)
+
+    def most(self, one: Number, other: Number) -> Number:
+        """The greater of two integers."""
+        if isinstance(one, int) and isinstance(other, int):
+            return max(one, other)
+        one, other = self.integer(one), self.integer(other)
+        return self.select(one > other, one, other)
+
+    def call(self, name: str, kind: Any, *given: Value, flags: Sequence[str] = ()) -> Value:
+        """An intrinsic of LLVM; `{}` in its name becomes the type of its first operand."""
+        first = given[0]
+        suffix = (f"v{first.lanes}" if first.lanes else "") + SUFFIX[first.element]
+        name = name.format(suffix)
+        function = self.module.globals.get(name) or ir.Function(
+            self.module, ir.FunctionType(kind, [g.type for g in given]), name
+        )
+        return Value(self, self.builder.call(function, [g.value for g in given], fastmath=flags), first.signed)
+
+    def cast(self, value: Value, kind: Any, signed: bool | None = None) -> Value:
+        """The same numbers in another type (integers widen by their sign, or are cut; floats are rounded)."""
+        b, signed = self.builder, value.signed if signed is None else signed
+        if value.element == kind:
+            return Value(self, value.value, signed)
+        target = ir.VectorType(kind, value.lanes) if value.lanes else kind
+        floats = (F16, F32, F64)
+        if value.is_float and kind in floats:
+            widens = floats.index(kind) > floats.index(value.element)
+            made = (b.fpext if widens else b.fptrunc)(value.value, target)
+        elif value.is_float:
+            made = (b.fptosi if signed else b.fptoui)(value.value, target)
+        elif kind in floats:
+            made = (b.sitofp if value.signed else b.uitofp)(value.value, target)
+        elif kind.width < value.element.width:
+            made = b.trunc(value.value, target)
+        else:
+            made = (b.sext if value.signed and value.element is not I1 else b.zext)(value.value, target)
+        return Value(self, made, signed)
+
+    def bits(self, value: Value, kind: Any) -> Value:
+        """The same bits as numbers of another type of that width."""
+        target = ir.VectorType(kind, value.lanes) if value.lanes else kind
+        return Value(self, self.builder.bitcast(value.value, target))
+
+    # loads and stores
+
+    def load(self, source: Pointer, index: Number = 0, lanes: int = 0) -> Value:
+        """A cell, or a vector of cells side by side, as it is computed with."""
+        place, cell = source + index, source.cell
+        kind = ir.VectorType(cell.stored, lanes) if lanes else cell.stored
+        loaded = self.builder.load(place.address, typ=kind, align=cell.size)
+        return self._widened(Value(self, loaded, cell.signed), cell)
+
+    def store(self, value: Value, target: Pointer, index: Number = 0) -> None:
+        """Write a cell, or a vector of cells side by side."""
+        place, cell = target + index, target.cell
+        self.builder.store(self._rounded(value, cell).value, place.address, align=cell.size)
+
+    def _widened(self, loaded: Value, cell: Cell) -> Value:
+        if cell.name == "bfloat16":
+            wide = self.cast(loaded, I32)
+            return self.bits(Value(self, self.builder.shl(wide.value, constant(wide.type, 16))), F32)
+        return self.cast(loaded, cell.computed, cell.signed)
+
+    def _rounded(self, value: Value, cell: Cell) -> Value:
+        if cell.name != "bfloat16":
+            return self.cast(value, cell.stored)
+        word = self.bits(value, I32)  # to the nearest, ties to even; a NaN keeps its upper half, and stays one
+        upper = Value(self, self.builder.lshr(word.value, constant(word.type, 16)))
+        nearest = word + (upper & 1) + 0x7FFF
+        kept = Value(self, self.builder.lshr(nearest.value, constant(word.type, 16)))
+        return self.cast(self.select(value.differs(value), upper | 0x40, kept), I16)
+
+    def strided(self, source: Pointer, index: Number, stride: int, lanes: int, lead: int = 0) -> Value:
+        """Cells `stride` apart from `index` on. Cells between them are read too, up to `lead` (< stride) of them before the first
+        and the other stride - 1 - lead behind the last."""
+        if stride == 1:
+            return self.load(source, index, lanes)
+        wide = self.load(source, index - lead if lead else index, lanes * stride)
+        return self.shuffle(wide, wide, range(lead, lanes * stride, stride))
+
+    # control
+
+    @contextlib.contextmanager
+    def loop(self, start: Number, stop: Number, step: Number = 1, carried: Sequence[Any] = ()) -> Iterator[Loop]:
+        """for index in range(start, stop, step), with values that are carried from turn to turn."""
+        b, before = self.builder, self.builder.block
+        head, body, after = (self.function.append_basic_block(word) for word in ("head", "body", "after"))
+        first, last, by = (self.integer(n) for n in (start, stop, step))
+        values = [value if isinstance(value, Value) else self.integer(value) for value in carried]
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(I64)
+        index.add_incoming(first.value, before)
+        phis = [b.phi(value.type) for value in values]
+        for phi, value in zip(phis, values, strict=True):
+            phi.add_incoming(value.value, before)
+        b.cbranch(b.icmp_signed("<", index, last.value), body, after)
+        b.position_at_end(body)
+        turn = Loop(Value(self, index), [Value(self, p, v.signed) for p, v in zip(phis, values, strict=True)])
+        yield turn
+        index.add_incoming(b.add(index, by.value), b.block)
+        for phi, value, one in zip(phis, turn.next, values, strict=True):
+            phi.add_incoming(one._with(value), b.block)
+        b.branch(head)
+        b.position_at_end(after)
+        turn.result = turn.values
+
+    @contextlib.contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Only if it holds; no value leaves the block."""
+        body, after = (self.function.append_basic_block(word) for word in ("then", "after"))
+        self.builder.cbranch(condition.value, body, after)
+        self.builder.position_at_end(body)
+        yield
+        self.builder.branch(after)
+        self.builder.position_at_end(after)
+
+    def vectors(self, count: Number, lanes: int, body: Callable[[Number, list[Any]], Any], carried: Any = ()) -> Any:
+        """body(index, carried) for vectors that cover `count` >= lanes cells: the last begins where it still is full."""
+        last = count - lanes
+        with self.loop(0, count, lanes, carried) as along:
+            made = body(self.least(along.index, last), along.values)
+            along.next = list(carried if made is None else made)
+        return along.result
+
+    def finish(self, flags: Number = 0) -> Kernel:
+        """Return flags, which `parallel_for` joins by "or"."""
+        self.builder.ret(self.integer(flags).value)
+        return self
