@@ -3,10 +3,14 @@
 import copy
 import dataclasses
 import pickle
+from decimal import Decimal
 from fractions import Fraction
 
+import flint
 import numpy as np
 import pytest
+import torch
+import z3
 
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError
@@ -246,3 +250,40 @@ def test_bad_calls_say_so_and_leave_the_graph_as_it_was(number):
     if "sum_3" not in text:  # the operand of that call is a legal node of its own
         assert str(graph) == before
     assert graph.forward(np.zeros((2, 3)), np.array([0, 1])) == pytest.approx(np.log(3))
+
+
+WEIGHT = np.array([[0.1, -2.0]], np.float32)
+LIFTED = [Fraction(float(w)) for w in WEIGHT[0]]
+
+
+def read_back(y):
+    """A result of any scalar as a Fraction."""
+    if isinstance(y, z3.ArithRef):
+        return z3.simplify(y).as_fraction()
+    if isinstance(y, flint.arb):
+        assert y.is_exact()
+        y = y.fmpq()
+    return Fraction(int(y.p), int(y.q)) if isinstance(y, flint.fmpq) else Fraction(y)
+
+
+@pytest.mark.parametrize("make", [Fraction, flint.fmpq, flint.arb, z3.RealVal, Decimal, np.float64])
+def test_constant_arrays_take_on_the_scalar_of_the_inputs(make):
+    """Float weights are exact in every scalar that holds them: 0.1 in float32 is a rational number."""
+    graph = sg.trace(lambda x: sg.linear(x, WEIGHT), (2,))
+    x = np.array([make(3), make(5)], make if make is np.float64 else object)
+    assert read_back(graph.forward(x).item()) == 3 * LIFTED[0] - 10
+
+
+def test_constant_arrays_take_on_the_scalar_under_duals_tapes_and_tensors():
+    graph = sg.trace(lambda x: sg.linear(x, WEIGHT), (2,))
+    x = np.array([Fraction(3), Fraction(5)])
+    assert graph.forward(sg.Dual(x, np.array([Fraction(1), Fraction(0)]))).tangent.item() == LIFTED[0]
+    tape = sg.Tape()
+    leaf = tape.leaf(x)
+    assert tape.backward(graph.forward(leaf))[leaf].tolist() == LIFTED
+    assert graph.forward(torch.tensor([3.0, 5.0], dtype=torch.float64)).item() == float(3 * LIFTED[0] - 10)
+
+
+def test_float_constants_are_not_integers():
+    with pytest.raises(ScalarError, match="does not mix"):
+        sg.trace(lambda x: x * np.array([0.5]), (1,)).forward(np.array([1]))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .scalars import as_operand, find_family
+from .scalars.dual import Dual
 
 SYMBOLS: dict[str, Any] = {}
 
@@ -89,3 +90,18 @@ def like(
     if number == 0:
         return S.leave(S.zeros(math.prod(shape)), shape)
     return S.filled(name, its_argument, number, shape)
+
+
+def lifted(operand: Any, array: Any) -> Any:
+    """A constant array in the scalar of an operand: float weights among Fractions are Fractions, exactly.
+
+    Between floats it is cast. An array that is not of NumPy's floats, or that integers meet, stays as it is.
+    """
+    while hasattr(operand, "value") or isinstance(operand, Dual):
+        operand = operand.primal if isinstance(operand, Dual) else operand.value
+    if hasattr(operand, "__specgrad__") or not isinstance(array, np.ndarray) or array.dtype.kind not in "fV":
+        return array
+    S = find_family("constant", ["operand"], [as_operand("constant", "operand", operand)])
+    if "division" in S.lacks or getattr(operand, "dtype", None) == array.dtype:
+        return array
+    return S.leave(S.constant(array.flatten()), array.shape)

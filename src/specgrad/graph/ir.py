@@ -1,7 +1,7 @@
 """The graph: inputs, constants, operators and outputs, each value assigned once; shapes are checked when a node is added.
 
 A graph has shapes and no scalar: the same graph runs over floats, Fractions, Duals and the Vars of a tape. It knows operators only
-by what all of them offer. Where only a number is written (the seed of a gradient, a zero), it takes on the scalar of the inputs.
+by what all of them offer. A constant takes on the scalar of the inputs: a number (the seed of a gradient, a zero), and an array of floats.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments, dispatch, tree
-from ..arithmetic import is_number, like
+from ..arithmetic import is_number, lifted, like
 from ..derive import Absent
 from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_words
 from ..levels import Level, Var
@@ -312,7 +312,8 @@ def interpret(graph: Graph, given: Sequence[Any]) -> list[Any]:
         if node.is_input:
             values.append(next(rest))
         elif node.op is None:
-            values.append(like(example, node.constant, node.shape) if is_number(node.constant) else node.constant)
+            constant = node.constant
+            values.append(like(example, constant, node.shape) if is_number(constant) else lifted(example, constant))
         else:
             values.append(dispatch.forward(node.op, tuple(values[place] for place in node.operands)))
     return [values[place] for place in graph.outputs]
