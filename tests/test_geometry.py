@@ -61,7 +61,7 @@ def test_sizes_beyond_floats_are_exact():
 @settings(max_examples=400)
 def test_readers_are_the_transpose_of_the_taps(axis):
     taps = axis.taps()
-    table = readers(taps, axis.size)
+    table = readers(axis)
     forward = {(o, j, int(taps.cell[o, j])) for o, j in zip(*np.nonzero(taps.real), strict=True)}
     backward = {
         (int(table.output[c, r]), int(table.tap[c, r]), c) for c, r in zip(*np.nonzero(table.exists), strict=True)
@@ -71,6 +71,15 @@ def test_readers_are_the_transpose_of_the_taps(axis):
     for cell in range(axis.size):
         outputs = table.output[cell][table.exists[cell]].tolist()
         assert outputs == sorted(outputs)
+
+
+@given(st.integers(1, 2**61), st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 2))
+def test_bins_of_long_axes_do_not_overflow(n, m, o):
+    """The formulas of arrays of 64 bits are those of exact integers; o*n alone would need up to 92 bits."""
+    o %= m
+    start, first, count, _, _ = Adaptive(n, m).reads(np.array([o]))
+    assert start[0] == first[0] == o * n // m
+    assert count[0] == -(-(o + 1) * n // m) - o * n // m
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 5), st.integers(1, 4))

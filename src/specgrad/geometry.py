@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,12 @@ from .remembering import cached_property
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 Shape = tuple[int, ...]
+Index = Any
+"""An exact integer, an array of integers, or a symbol that stands for every integer (`specgrad prove`)."""
 
 
 class Taps(NamedTuple):
-    """An axis as tables of shape (outputs, taps): the cell each tap reads (0 where it is not real), and the two masks."""
+    """What taps read: the cell (0 where it is not real), and the two masks. Of an axis: tables of shape (outputs, taps)."""
 
     cell: Integers
     real: Booleans
@@ -33,9 +35,9 @@ class Taps(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """An axis as runs of cells: output o reads `count` real cells from `first` on, `step` apart, and has `existing` taps.
+    """Runs of cells: an output reads `count` real ones from `first` on, `step` apart. No memory per tap, unlike :class:`Taps`.
 
-    `start` is where its tap 0 lies, which may be padding. Unlike :class:`Taps` it takes no memory per tap.
+    Its tap 0 lies at `start`, which may be padding, and `existing` taps exist.
     """
 
     start: Integers
@@ -79,20 +81,52 @@ class Sliding:
         length = -(-room // self.stride) + 1
         return length - 1 if (length - 1) * self.stride >= self.size + self.before else length
 
+    def start(self, output: Index) -> Index:
+        """Where tap 0 of an output lies; outside [0, size) it is padding, like any tap."""
+        return output * self.stride - self.before
+
+    def tap(self, output: Index, tap: Index) -> Taps:
+        """What a tap of an output reads."""
+        cell = self.start(output) + tap * self.dilation
+        real = (cell >= 0) & (cell < self.size)
+        return Taps(np.where(real, cell, 0), real, cell < self.size + self.after)
+
     def taps(self, outputs: int | None = None) -> Taps:
         """The tables of this axis, or of its first `outputs` outputs only."""
-        starts = np.arange(self.length if outputs is None else outputs)[:, None] * self.stride - self.before
-        cells = starts + np.arange(self.kernel) * self.dilation
-        real = (cells >= 0) & (cells < self.size)
-        return Taps(np.where(real, cells, 0), real, cells < self.size + self.after)
+        length = self.length if outputs is None else outputs
+        return self.tap(np.arange(length)[:, None], np.arange(self.kernel))
 
-    def ranges(self) -> Ranges:
-        """The runs of cells of this axis."""
-        start = np.arange(self.length) * self.stride - self.before
+    def reads(self, output: Index) -> Ranges:
+        """The run of cells that an output reads."""
+        start = self.start(output)
         missed = np.clip(-(start // self.dilation), 0, self.kernel)
         reached = np.clip(-((start - self.size) // self.dilation), missed, self.kernel)
         existing = np.clip(-((start - self.size - self.after) // self.dilation), 0, self.kernel)
         return Ranges(start, start + missed * self.dilation, reached - missed, existing, self.dilation)
+
+    @property
+    def phase(self) -> tuple[int, int, int]:
+        """gcd(stride, dilation), dilation/gcd, and the inverse of stride/gcd modulo dilation/gcd."""
+        shared = math.gcd(self.stride, self.dilation)
+        step = self.dilation // shared
+        return shared, step, pow(self.stride // shared, -1, step)
+
+    def readers(self, cell: Index, outputs: int | None = None) -> Ranges:
+        """The run of outputs (of all, or of the first `outputs`) that read a cell: o*stride + j*dilation = cell + before.
+
+        Modulo the dilation, one output in every `step` meets this, or none where `shared` does not divide cell + before.
+        """
+        shared, step, inverse = self.phase
+        place = cell + self.before
+        low = np.maximum(-((self.extent - 1 - place) // self.stride), 0)
+        high = np.minimum(place // self.stride, (self.length if outputs is None else outputs) - 1)
+        first = low + (place // shared % step * inverse - low) % step
+        count = np.where(place % shared == 0, np.maximum((high - first) // step + 1, 0), 0)
+        return Ranges(first, first, count, count, step)
+
+    def ranges(self) -> Ranges:
+        """The runs of cells of this axis."""
+        return self.reads(np.arange(self.length))
 
 
 @dataclass(frozen=True)
@@ -101,45 +135,58 @@ class Adaptive:
 
     size: int
     length: int
+    dilation: ClassVar = 1
+
+    def start(self, output: Index) -> Index:
+        """floor(output*size/length): besides the result, no product exceeds output*length."""
+        bins = max(self.length, 1)
+        whole, rest = divmod(self.size, bins)
+        return output * whole + output * rest // bins
+
+    def reads(self, output: Index) -> Ranges:
+        """The run of cells that an output reads."""
+        start = self.start(output)
+        count = -self.start(-output - 1) - start
+        return Ranges(start, start, count, count, 1)
+
+    def readers(self, cell: Index) -> Ranges:
+        """The run of outputs that read a cell: that cell's bin when `length` cells are put in `size` bins."""
+        return Adaptive(self.length, self.size).reads(cell)
 
     def taps(self) -> Taps:
         """The tables of this axis; bins shorter than the longest have taps that do not exist."""
-        outputs = np.arange(self.length)[:, None]
-        starts = outputs * self.size // max(self.length, 1)
-        stops = -(-(outputs + 1) * self.size // max(self.length, 1))
-        cells = starts + np.arange(int((stops - starts).max(initial=1)))
-        real = cells < stops
-        return Taps(np.where(real, cells, 0), real, real)
+        start, _, count, _, _ = self.reads(np.arange(self.length)[:, None])
+        taps = np.arange(int(count.max(initial=1)))
+        real = taps < count
+        return Taps(np.where(real, start + taps, 0), real, real)
 
     def ranges(self) -> Ranges:
         """The runs of cells of this axis."""
-        outputs = np.arange(self.length)
-        start = outputs * self.size // max(self.length, 1)
-        count = -(-(outputs + 1) * self.size // max(self.length, 1)) - start
-        return Ranges(start, start, count, count, 1)
+        return self.reads(np.arange(self.length))
 
 
 Axis = Sliding | Adaptive
 
 
-def readers(taps: Taps, size: int) -> Readers:
-    """Transpose an axis: for every cell the outputs that read it, in ascending order, and the tap by which they do."""
-    output, tap = np.nonzero(taps.real)
-    cell = taps.cell[output, tap]
-    order = np.argsort(cell, kind="stable")
-    output, tap, cell = output[order], tap[order], cell[order]
-    counts = np.bincount(cell, minlength=size)
-    place = np.arange(cell.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    shape = (size, max(int(counts.max(initial=0)), 1))
-    table = Readers(np.zeros(shape, np.intp), np.zeros(shape, np.intp), np.zeros(shape, np.bool_))
-    table.output[cell, place], table.tap[cell, place], table.exists[cell, place] = output, tap, True
-    return table
+def readers(axis: Axis, outputs: int | None = None) -> Readers:
+    """Transpose an axis (or its first `outputs` outputs): which outputs read a cell, ascending, and by which tap."""
+    cell = np.arange(axis.size)[:, None]
+    first, _, count, _, step = axis.readers(cell) if outputs is None else cast(Sliding, axis).readers(cell, outputs)
+    reader = np.arange(max(int(count.max(initial=0)), 1))
+    exists = reader < count
+    output = np.where(exists, first + reader * step, 0)
+    return Readers(output, np.where(exists, (cell - axis.start(output)) // axis.dilation, 0), exists)
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
     """The padding for which a stride of 1 keeps the size and a stride of s gives ceil(size / s)."""
     total = max((-(-size // stride) - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
     return total // 2, total - total // 2
+
+
+def transposed_size(outputs: int, kernel: int, stride: int, padding: tuple[int, int], dilation: int, extra: int) -> int:
+    """The size of a transposed convolution's result: the least that `outputs` windows fit, and `extra` more."""
+    return (outputs - 1) * stride - sum(padding) + dilation * (kernel - 1) + 1 + extra
 
 
 def sliding_axes(
@@ -171,9 +218,8 @@ def spatial_positions(name: str, shape: Shape, rank: int, axes: tuple[int, ...] 
     """Where the spatial axes stand in an operand of this shape: the last `rank` ones, or those that `axes` names."""
     if len(shape) < rank:
         rule = f"has {len(shape)} axes, fewer than the {rank} spatial ones"
-        raise refusal(
-            ShapeError, name, "x", shape_words(shape), rule, "give an array with more axes or a shorter kernel"
-        )
+        remedy = "give an array with more axes or a shorter kernel"
+        raise refusal(ShapeError, name, "x", shape_words(shape), rule, remedy)
     if axes is None:
         positions = tuple(range(len(shape) - rank, len(shape)))
     else:
@@ -209,6 +255,11 @@ def each(length: int, *offsets: Any) -> AxisReads:
 def strides(shape: Shape) -> tuple[int, ...]:
     """How far apart neighbours along each axis lie in the flat array, in elements."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def coordinates(flat: Index, shape: Shape) -> tuple[Index, ...]:
+    """Where a cell of the flat array lies along each axis."""
+    return tuple(flat // step % length for step, length in zip(strides(shape), shape, strict=True))
 
 
 class Step(NamedTuple):
@@ -259,11 +310,8 @@ class Block:
     def __init__(self, geometry: Geometry, start: int, stop: int) -> None:
         self.size = stop - start
         self.cells = cells = np.arange(start, stop)
-        lengths = geometry.lengths
-        self._axes = [
-            (geometry.axes[a], cells // step % length)
-            for a, step, length in ((a, math.prod(lengths[a + 1 :]), lengths[a]) for a in geometry.order)
-        ]
+        at = coordinates(cells, geometry.lengths)
+        self._axes = [(geometry.axes[a], at[a]) for a in geometry.order]
         self._operands = len(geometry.axes[0].offsets) if geometry.axes else 1
 
     def steps(self) -> Iterator[Step]:

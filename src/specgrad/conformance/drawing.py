@@ -69,7 +69,7 @@ def axes_of(op: Any, shapes: list[tuple[int, ...]]) -> tuple[tuple[int, ...], li
     axes: list[Any] = []
     for axis, n in op.sliding(shape[len(shape) - rank :]):
         if isinstance(op, ConvTranspose):
-            cell, _, exists = readers(axis.taps(outputs=n), axis.size)
+            cell, _, exists = readers(axis, outputs=n)
             axes.append(Reads(n, [[int(c) for c in cell[o][exists[o]]] for o in range(axis.size)]))
         else:
             axes.append(axis)

@@ -13,7 +13,16 @@ from typing import Any, ClassVar, cast
 from .. import arguments
 from ..arguments import Ints, Padding, Pairs
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
-from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, sliding_axes, spatial_positions
+from ..geometry import (
+    Geometry,
+    Shape,
+    Sliding,
+    channel_geometry,
+    readers,
+    sliding_axes,
+    spatial_positions,
+    transposed_size,
+)
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..remembering import remembered
 from ..scalars.base import Cells, Family
@@ -226,12 +235,12 @@ class ConvTranspose(SlidingWeight):
     def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         parameters = (self.kernel_size, self.stride, self.padding, self.dilation, self.output_padding)
         made = []
-        for axis, (n, k, s, (a, b), d, extra) in enumerate(zip(sizes, *cast(Any, parameters), strict=True)):
-            size = (n - 1) * s - a - b + d * (k - 1) + extra + 1
+        for axis, (n, k, s, pad, d, extra) in enumerate(zip(sizes, *cast(Any, parameters), strict=True)):
+            size = transposed_size(n, k, s, pad, d, extra)
             if size < 1:
                 rule = f"leaves {size} cells of the result"
                 raise refusal(ShapeError, self.name, "padding", self.padding, rule, "use less padding", axis)
-            made.append((Sliding(size, k, s, a, b, d), n))
+            made.append((Sliding(size, k, s, pad[0], pad[1], d), n))
         return tuple(made)
 
     def _lengths(self, sizes: Shape) -> Shape:
@@ -243,5 +252,5 @@ class ConvTranspose(SlidingWeight):
     @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
-        turned = [readers(axis.taps(outputs=n), axis.size) for axis, n in self.sliding(sizes)]
+        turned = [readers(axis, outputs=n) for axis, n in self.sliding(sizes)]
         return channel_geometry(shapes[0], shapes[1], self.groups, written, turned, transposed=True)

@@ -127,7 +127,7 @@ def adjoint_reads(axis: Axis) -> Reads:
         count = np.maximum(np.searchsorted(ranges.first, cells, "right") - first, 0)
         step = 1
     else:
-        table = readers(axis.taps(), axis.size)
+        table = readers(axis)
         first, count = (
             table.output[:, 0].copy(),
             table.exists.sum(axis=1),

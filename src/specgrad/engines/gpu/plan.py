@@ -197,7 +197,7 @@ def readers_table(axis: Axis) -> Any:
     """Per cell and reader: the window and its tap; -1 where a cell has fewer readers."""
     if axis.length == 0:
         return np.full((axis.size, 1, 2), -1, np.int32)
-    window, tap, exists = readers(axis.taps(), axis.size)
+    window, tap, exists = readers(axis)
     return np.stack([np.where(exists, window, -1), tap], axis=-1).astype(np.int32)
 
 
