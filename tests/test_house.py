@@ -5,6 +5,7 @@ import doctest
 import re
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -139,15 +140,47 @@ def test_readme_example_prints_what_it_says(capsys):
         assert len([line for line in example.splitlines() if line]) <= 12
 
 
-def test_contributing_shows_an_operator_that_works():
-    (shown,) = blocks("CONTRIBUTING.md")
+def shown_average(code):
+    """The operator that CONTRIBUTING shows, in a sliding window, with the divisor that the text leaves out."""
     names = dict(vars(pool))
-    exec(shown, names)
-    shown_average = type("Shown", (pool.AvgPool,), {m: names["Average"].__dict__[m] for m in ("needs", "value", "row")})
-    x, g = np.arange(9.0).reshape(3, 3), np.ones((2, 2))
-    op, real = shown_average((2, 2), stride=1), pool.AvgPool((2, 2), stride=1)
-    assert op(x).tolist() == real(x).tolist()
-    assert op.vjp((x,), g)[0].tolist() == real.vjp((x,), g)[0].tolist()
+    exec(code, names)
+    return type("Shown", (pool.SlidingWindow, names["Average"]), {"name": "shown", "divisor": pool.Average.divisor})
+
+
+def test_contributing_shows_an_operator_that_works():
+    (code,) = blocks("CONTRIBUTING.md")
+    x, dx, gy = (np.arange(n).reshape(s) * np.array(Fraction(1, 3)) for n, s in ((9, (3, 3)), (9, (3, 3)), (4, (2, 2))))
+    op, real = shown_average(code)((2, 2), stride=1), pool.AvgPool((2, 2), stride=1)
+    for numbers in (object, float):
+        a, v, g = (array.astype(numbers) for array in (x, dx, gy))
+        with specgrad.engine("reference"):
+            wanted = (*real.jvp((a,), (v,)), *real.vjp((a,), g))
+        assert all(map(np.array_equal, (*op.jvp((a,), (v,)), *op.vjp((a,), g)), wanted))
+    for line in ("return S.divide", "divisor = self.divisor"):  # no engine answers in its place
+        with pytest.raises(ZeroDivisionError):
+            shown_average(code.replace(line, f"1 / 0; {line}"))((2, 2), stride=1).vjp((x,), gy)
+
+
+def test_extending_shows_files_that_work(tmp_path):
+    document = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    files = re.findall(r"^`(\w+\.py)`.*?```python\n(.*?)```", document, re.DOTALL | re.MULTILINE)
+    assert [name for name, _ in files] == ["my_operators.py", "use.py", "test_my_operators.py"]
+    for name, code in files:
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    for call in (
+        ["use.py"],
+        ["-c", "from test_my_operators import *; test_rows_are_the_derivatives_of_their_values()"],
+    ):
+        ran = subprocess.run([sys.executable, "-W", "error", *call], cwd=tmp_path, capture_output=True, text=True)
+        assert not ran.returncode, ran.stderr
+        if call == ["use.py"]:
+            promises = [
+                " ".join(line.rpartition("# ")[2].rpartition(": ")[2].split())
+                for line in files[1][1].splitlines()
+                if "print(" in line
+            ]
+            printed = re.sub(r"\s+", " ", ran.stdout).strip()
+            assert printed == " ".join(promises)
 
 
 ROWS = re.findall(

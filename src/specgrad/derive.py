@@ -19,7 +19,7 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class Derived(Operator):
 
     `shapes` has, per operand of base, None where it is given and else its shape; `along` has, per direction, which operands move.
     """
+
+    derived: ClassVar = True
 
     base: Operator
     _: KW_ONLY

@@ -12,6 +12,7 @@ import contextvars
 import functools
 import importlib
 import inspect
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +22,7 @@ import numpy as np
 from . import threads
 from .arithmetic import like
 from .errors import ArgumentError, SlowPathWarning, describe, refusal
+from .scalars.base import is_tensor
 
 ENGINES = {
     "cpu": "specgrad.engines.cpu",
@@ -91,15 +93,17 @@ def choose(op: Any, operands: tuple[Any, ...]) -> Any:
     raise refusal(ArgumentError, op.name, "engine", alone, reason, remedy)
 
 
-def warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str]) -> None:
+def warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str], stacklevel: int = 5) -> None:
     """Say so when a large float array falls to the specification, which is a hundred times slower than an engine."""
     for operand in operands:
-        if isinstance(operand, np.ndarray) and operand.size > LARGE and operand.dtype.kind in "fV":
+        is_array = isinstance(operand, np.ndarray)
+        floats = operand.dtype.kind in "fV" if is_array else is_tensor(operand) and operand.is_floating_point()
+        if floats and math.prod(operand.shape) > LARGE:
             words = (
                 f"{op.name}: {describe(operand)} runs on the reference engine, slowly ({'; '.join(refused)}); "
                 'give what another engine takes (see list_engines()), or say engine("reference") to mean it'
             )
-            warnings.warn(words, SlowPathWarning, stacklevel=5)
+            warnings.warn(words, SlowPathWarning, stacklevel=stacklevel)
             return
 
 
@@ -156,7 +160,7 @@ def traced(operands: tuple[Any, ...] = ()) -> bool:
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    if tracer is not None and traced(operands) and not hasattr(op, "evaluate"):
+    if tracer is not None and traced(operands) and not op.derived:
         return tracer.forward(op, operands, out)
     var = recorder(operands)
     if var is not None:
@@ -164,7 +168,7 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
             rule, remedy = "a recorded value is not written into an array", "leave it out"
             raise refusal(ArgumentError, op.name, "out", out, rule, remedy)
         return var.__specgrad__(op, operands)
-    if hasattr(op, "evaluate"):  # a derivative is run by whoever runs its operator
+    if op.derived:  # a derivative is run by whoever runs its operator
         return write(op.name, op.evaluate(operands), out)
     if out is None:
         return choose(op, operands).forward(op, operands, None)
@@ -197,7 +201,7 @@ def bare(name: str, operand: Any) -> Any:
 
 def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Memory | None]:
     """The value, and what an engine keeps of it; None where the derivatives are operators to be recorded."""
-    if recorder(operands) is not None or hasattr(op, "evaluate"):
+    if recorder(operands) is not None or op.derived:
         return forward(op, operands), None
     chosen = choose(op, operands)
     value, kept = chosen.keep(op, operands)
@@ -277,7 +281,7 @@ def pull(
 
 
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    if recorder((*operands, *tangents)) is None and not hasattr(op, "evaluate"):
+    if recorder((*operands, *tangents)) is None and not op.derived:
         chosen = choose(op, operands)
         at_once = chosen.jvp(op, operands, tangents) if hasattr(chosen, "jvp") else NotImplemented
         if at_once is not NotImplemented:
@@ -293,7 +297,7 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
     memory = None
-    if recorder((*operands, cotangent)) is None and not hasattr(op, "evaluate"):
+    if recorder((*operands, cotangent)) is None and not op.derived:
         chosen = choose(op, operands)
         at_once = chosen.vjp(op, operands, cotangent) if hasattr(chosen, "vjp") else NotImplemented
         if at_once is not NotImplemented:

@@ -18,6 +18,10 @@ class ArgumentError(SpecgradError):
     """A parameter of an operator is not one of the values it may take."""
 
 
+class UndeclaredError(ArgumentError, AttributeError):
+    """A class of operators does not declare what every operator has."""
+
+
 class ShapeError(SpecgradError):
     """An operand, tangent, cotangent or output does not have the shape that the operator reads or writes."""
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from . import dispatch
 from .arguments import LONGEST, integer, one_each
-from .errors import ShapeError, refusal
+from .errors import ArgumentError, ShapeError, UndeclaredError, refusal
 from .geometry import Block, Geometry, Shape, Step
 from .remembering import cached_property
 from .scalars import as_operand, refuse_masked
@@ -28,6 +29,12 @@ RULES: dict[str, Any] = {}
 
 
 ARRAYS = frozenset({np.ndarray})
+
+STATEMENT = ("value", "row", "geometry", "output_shape")
+"""The methods by which a class states its operator."""
+
+HINTS = ("curvature", "factors", "keeps", "pointwise", "alias", "adjoint", "bend", "bend_back")
+"""What a class says about its statement so that less has to be computed. Without a hint every answer is the same."""
 
 
 class Slot(NamedTuple):
@@ -94,12 +101,27 @@ class Window:
         return (Tap(self, step) for step in self.block.steps())
 
 
+class _Undeclared:
+    """A class attribute that every operator class must declare: reading it without says how."""
+
+    def __init__(self, example: str) -> None:
+        self.example = example
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, holder: Any, owner: type) -> Any:
+        remedy = f"write `{self.name}: ClassVar = {self.example}` in the class"
+        rule = "an operator class must declare it"
+        raise refusal(UndeclaredError, owner.__name__, self.name, None, rule, remedy)
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Operator(ABC):
     """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted back."""
 
-    name: ClassVar[str]
-    slots: ClassVar[tuple[Slot, ...]]
+    name: ClassVar[str] = cast(str, _Undeclared('"my_operator"'))
+    slots: ClassVar[tuple[Slot, ...]] = cast(Any, _Undeclared('(Slot("x"),)'))
     needs: ClassVar[tuple[str, ...]] = ()
     """What the value needs of a scalar beyond + - *: "real" (an order), "division", "exp"."""
     curvature: ClassVar[str] = "any"
@@ -112,6 +134,24 @@ class Operator(ABC):
     """Whether an output cell reads, of operands that have the output's shape, only the cell at its own place."""
     alias: ClassVar[bool] = False
     """Whether the value is the operand's memory under another shape."""
+    derived: ClassVar[bool] = False
+    """Whether this is a derivative of another operator, evaluated through it (see `derive`)."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Drop inherited hints where the class overrides the statement that they were about."""
+        super().__init_subclass__(**options)
+        for hint in HINTS:
+            giver = next(base for base in cls.__mro__ if hint in vars(base))
+            if giver is not Operator and any(_overrides(cls, giver, method) for method in STATEMENT):
+                setattr(cls, hint, vars(Operator)[hint])
+
+    if not TYPE_CHECKING:  # to whom it would hide the parameters
+
+        def __new__(cls, *_, **__):
+            """Refuse a class whose parameters no dataclass collects."""
+            if "__dataclass_fields__" not in cls.__dict__:
+                _check_class(cls)
+            return super().__new__(cls)
 
     def _set(self, **normal: Any) -> None:
         """Store parameters in their normal form, while the frozen object is being made."""
@@ -223,14 +263,19 @@ class Operator(ABC):
         return self._hash
 
     @cached_property
-    def _parameters(self) -> tuple[Any, ...]:
-        """What tells it from others of its kind."""
-        return tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+    def _parameters(self) -> dict[str, Any]:
+        """What tells it from others of its kind: its fields, and whatever else a class stores in its operators."""
+        return self.__getstate__()
 
     @cached_property
     def _hash(self) -> int:
         """Found once: engines look up by operator what they know of a call."""
-        return hash((type(self), self._parameters))
+        try:
+            return hash((type(self), *self._parameters.values()))
+        except TypeError:
+            field, value = next((f, v) for f, v in self._parameters.items() if not _is_hashable(v))
+            rule, remedy = "a parameter of an operator must be hashable", "store a tuple, or pass arrays as operands"
+            raise refusal(ArgumentError, self.name, field, type(value).__name__, rule, remedy) from None
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what is remembered: a hash differs from process to process."""
@@ -248,6 +293,30 @@ class Operator(ABC):
             if f.name in required or getattr(self, f.name) != getattr(plain, f.name)
         ]
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+def _overrides(cls: type, giver: type, method: str) -> bool:
+    """Whether a class has another method than the class that gave a hint about it."""
+    stated = getattr(giver, method)
+    return getattr(cls, method) is not stated and not getattr(stated, "__isabstractmethod__", False)
+
+
+def _check_class(cls: type[Operator]) -> None:
+    """Refuse a class with annotated parameters that is not a dataclass."""
+    for base in cls.__mro__[: cls.__mro__.index(Operator)]:
+        own = [name for name, kind in inspect.get_annotations(base).items() if "ClassVar" not in str(kind)]
+        if own and "__dataclass_fields__" not in vars(base):
+            rule = "is annotated as a parameter, but its class is not a dataclass"
+            remedy = f"write @dataclass(frozen=True, eq=False, repr=False) above class {base.__name__}"
+            raise refusal(ArgumentError, cls.__name__, own[0], base.__name__, rule, remedy)
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def are_alike(tangent: Any, operand: Any) -> bool:

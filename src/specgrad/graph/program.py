@@ -74,7 +74,7 @@ class Program:
     def _assign(self, step: Step, candidates: Sequence[str]) -> None:
         """Choose the first engine that takes a step, or refuse what none takes."""
         op, shapes = step.run_by
-        if step.alias or hasattr(op, "evaluate"):
+        if step.alias or op.derived:
             return
         whole = [slot.integer for slot in op.slots[: len(shapes)]]
         operands = tuple(np.zeros(shape, np.intp if w else self.dtype) for shape, w in zip(shapes, whole, strict=True))
@@ -168,7 +168,7 @@ class Program:
             raise refusal(ScalarError, "program", f"input {node.name}", x, rule, remedy)
         by_place = {node.place: x for node, x in zip(self.graph.inputs, given, strict=True)}
         for step in self._steps:
-            if any(slot.integer for slot in step.op.slots) and not hasattr(step.op, "evaluate"):
+            if any(slot.integer for slot in step.op.slots) and not step.op.derived:
                 known = {**by_place, **self._constants}
                 step.op.check([known.get(p, Absent(s)) for p, s in zip(step.reads, step.shapes, strict=True)])
         return given

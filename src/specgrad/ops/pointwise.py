@@ -219,6 +219,9 @@ class Reshape(Same):
 
     name: ClassVar = "reshape"
     curvature: ClassVar = "none"
+    keeps: ClassVar = False
+    pointwise: ClassVar = True
+    alias: ClassVar = True
 
     shape: Sequence[int]
 
@@ -258,6 +261,7 @@ class Detach(Same):
     name: ClassVar = "detach"
     slots: ClassVar = (Slot("x", differentiable=False),)
     curvature: ClassVar = "none"
+    alias: ClassVar = True
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         (tap,) = window

@@ -95,6 +95,8 @@ class Mean(Sum):
 
     name: ClassVar = "mean"
     needs: ClassVar = ("division",)
+    curvature: ClassVar = "none"
+    keeps: ClassVar = False
 
     def output_shape(self, *shapes: Shape) -> Shape:
         shapes = checked_shapes(self, shapes)

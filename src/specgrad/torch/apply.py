@@ -1,8 +1,9 @@
 """Every operator on tensors, with the functions of an engine: what `specgrad.max_pool(tensor, …)` and `MaxPool(…)(tensor)` reach.
 
 Pooling goes to the operators of `operators`; convolution to aten for ranks 1 to 3, from which higher ranks are built axis by axis;
-everything else is an aten call. All of it can be differentiated and transformed by torch. Convolution by aten multiplies padding by
-the weight, so an infinite weight over padding gives NaN here.
+the other classes of `BY_ATEN` are aten calls, and a class that is in no table runs by its statement (`stated`). All of it can be
+differentiated and transformed by torch. Convolution by aten multiplies padding by the weight, so an infinite weight over padding
+gives NaN here.
 """
 
 from __future__ import annotations
@@ -16,19 +17,17 @@ import torch.nn.functional as F  # noqa: N812 - its customary name
 from torch import Tensor
 
 from .. import dispatch, ops
-from ..engines import reference
+from ..engines import reduction, reference
 from ..errors import ArgumentError, ScalarError, refusal
-from ..ops.conv import Bilinear
-from ..ops.loss import Loss
-from ..ops.pool import Average, Maximum, Pool
 from ..scalars import find_family
 from ..scalars.base import unlike
 from ..scalars.torch import refuse_layout
-from . import kernels
+from . import kernels, stated
 from .direct import is_plain, pooled
 from .operators import FAMILIES, HALVES, encoded
 
 Operands = tuple[Any, ...]
+BILINEAR = (ops.Conv, ops.ConvTranspose, ops.Linear)
 
 
 def reads(operands: Operands) -> bool:
@@ -38,7 +37,10 @@ def reads(operands: Operands) -> bool:
 
 def forward(op: Any, operands: Operands, out: Any = None) -> Any:
     """The value; copied into `out` where one is given."""
-    value = pooled(op, operands[0]) if isinstance(op, Pool) else _by_aten(op, *operands)
+    if type(op) in FAMILIES:
+        value = pooled(op, operands[0])
+    else:
+        value = _by_aten(op, *operands) if type(op) in BY_ATEN else stated.value(op, operands)
     if out is None:
         return value
     if not isinstance(out, Tensor) or (out.shape, out.dtype, out.device) != (value.shape, value.dtype, value.device):
@@ -49,7 +51,7 @@ def forward(op: Any, operands: Operands, out: Any = None) -> Any:
 
 def keep(op: Any, operands: Operands) -> tuple[Any, Any]:
     """The value, and what its slopes are read from."""
-    if isinstance(op, Maximum) and kernels.reads_codes(op):
+    if type(op) in FAMILIES and kernels.reads_codes(op):
         (x,) = operands
         value, codes = FAMILIES[type(op)].keep(x, kernels.last_axes(x), *encoded(op, x.ndim))
         return value, codes
@@ -57,9 +59,16 @@ def keep(op: Any, operands: Operands) -> tuple[Any, Any]:
 
 
 def recall(op: Any, operands: Operands) -> Any:
-    if isinstance(op, Maximum) and kernels.reads_codes(op):
+    if _is_stated(op, operands[0]):
+        return reference.recall(op, operands)
+    if type(op) in FAMILIES and kernels.reads_codes(op):
         return keep(op, operands)[1]
-    return operands[0] if isinstance(op, Pool) and not isinstance(op, Average) else None
+    return operands[0] if reduction(op) in ("max", "logsumexp") else None
+
+
+def _is_stated(op: Any, x: Tensor) -> bool:
+    """Whether the derivatives are those of the row: of a class that torch has nothing for, and of integers."""
+    return type(op) not in FAMILIES and (type(op) not in BY_ATEN or _is_exact(x))
 
 
 def indices(op: Any, operands: Operands, out: Any = None) -> tuple[Any, Any]:
@@ -76,9 +85,9 @@ def indices(op: Any, operands: Operands, out: Any = None) -> tuple[Any, Any]:
 def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
     for slot, x, dx in zip(op.slots, operands, tangents, strict=False):
         _check_direction(op, f"tangent of {slot.name}", dx, x)
-    if _is_exact(operands[0]) and not isinstance(op, Pool):
-        return reference.push(op, operands, reference.recall(op, operands), tangents)
-    if isinstance(op, Pool):
+    if _is_stated(op, operands[0]):
+        return reference.push(op, operands, kept, tangents)
+    if type(op) in FAMILIES:
         (x,), (dx,) = operands, tangents
         dx = torch.zeros_like(x) if dx is None else dx
         return FAMILIES[type(op)].push(dx, kept, kernels.last_axes(x), *encoded(op, x.ndim))
@@ -90,9 +99,9 @@ def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
 
 def pull(op: Any, operands: Operands, kept: Any, cotangent: Any, wanted: Any = None) -> Operands:
     _check_direction(op, "cotangent", cotangent, operands[0])
-    if _is_exact(operands[0]) and not isinstance(op, Pool):
-        return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
-    if isinstance(op, Pool):
+    if _is_stated(op, operands[0]):
+        return reference.pull(op, operands, kept, cotangent, wanted)
+    if type(op) in FAMILIES:
         (x,) = operands
         return (FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), kernels.last_axes(x), *encoded(op, x.ndim)),)
     reached = [s for s in range(len(operands)) if op.slots[s].differentiable and (wanted is None or wanted[s])]
@@ -118,7 +127,7 @@ def _by_aten(op: Any, *operands: Any) -> Any:
             refuse_layout(op.name, slot.name, given)
         op.output_shape(*(tuple(given.shape) for given in operands))
         _check(op, operands)
-    if isinstance(op, Bilinear) and (_is_exact(x) or not operands[1].numel()):  # nor does aten convolve to no channel
+    if type(op) in BILINEAR and (_is_exact(x) or not operands[1].numel()):  # nor does aten convolve to no channel
         return reference.forward(op, operands)
     if x.dtype in HALVES and _rounds_between(op, x):
         wide = (given.float() if given.dtype in HALVES else given for given in operands)
@@ -133,9 +142,9 @@ def _is_exact(x: Tensor) -> bool:
 
 def _rounds_between(op: Any, x: Tensor) -> bool:
     """Whether aten rounds half floats between the steps of an operator: a sum and its bias, a square and its mean."""
-    if isinstance(op, Bilinear):
+    if type(op) in BILINEAR:
         return x.device.type == "cpu"
-    return isinstance(op, Loss) and not _autocasts(x)
+    return type(op) in (ops.CrossEntropy, ops.MseLoss) and not _autocasts(x)
 
 
 def _autocasts(x: Tensor) -> bool:
@@ -292,6 +301,6 @@ BY_ATEN: dict[type[Any], Any] = {
     ops.CrossEntropy: _cross_entropy,
     ops.MseLoss: lambda op, prediction, target: (prediction - target).square().mean(),
 }
-"""Every operator but pooling as aten calls; a test fails when one is missing."""
+"""The operators that are aten calls, by exact class."""
 
 dispatch.tracer = sys.modules[__name__]

@@ -13,7 +13,7 @@ import torch
 from torch import _C, Tensor
 from torch.autograd import forward_ad
 
-from ..ops.pool import Average
+from ..engines import reduction
 from ..scalars.torch import refuse_layout
 from . import keeping, kernels
 from .operators import FAMILIES, encoded
@@ -74,7 +74,7 @@ class Pooled(torch.autograd.Function):
                 places = kernels.places(op, codes, x, tuple(x.shape), last)
                 ctx.mark_non_differentiable(places)
                 return value, places
-        elif isinstance(op, Average):
+        elif reduction(op) == "mean":
             value = kernels.forward(op, x, last)
             ctx.save_for_backward(None)
         else:

@@ -1,4 +1,4 @@
-"""Pooling as operators of torch: for every pooling operator in OPERATORS a value, its winners, and both of its derivatives.
+"""Pooling as operators of torch: for every class in `engines.REDUCTIONS` a value, its winners, and both of its derivatives.
 
     specgrad::max_pool(x, last, parameters) -> y              specgrad::max_pool_push(dx, source, last, parameters) -> dy
     specgrad::max_pool_keep(x, last, parameters) -> y, codes  specgrad::max_pool_pull(gy, source, shape, last, parameters) -> gx
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..ops import OPERATORS
-from ..ops.pool import Average, Maximum, Pool
+from ..engines import REDUCTIONS
+from ..ops.pool import Pool
 from . import kernels
 from .register import Rules, define
 
@@ -45,8 +45,7 @@ TYPES = {
 }
 """How a parameter travels: one line for each that an operator of pooling may have."""
 
-POOLS = tuple(kind for kind in OPERATORS if issubclass(kind, Pool))
-FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in POOLS}
+FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in REDUCTIONS}
 """The names of each operator's parameters, in the order in which they travel."""
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -109,8 +108,8 @@ class Family(NamedTuple):
 def family(kind: type[Pool]) -> Family:
     """Define them."""
     name, parameters = kind.name, ", ".join(f"{TYPES[field]} {field}" for field in FIELDS[kind])
-    one_winner = FIELDS[kind].index("ties") if issubclass(kind, Maximum) else -1
-    linear = issubclass(kind, Average)
+    one_winner = FIELDS[kind].index("ties") if REDUCTIONS[kind] == "max" else -1
+    linear = REDUCTIONS[kind] == "mean"
     curved = kind.curvature == "any"
 
     def has_codes(p: tuple[Any, ...]) -> bool:
@@ -259,4 +258,4 @@ def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return b if a is None else a if b is None else a + b
 
 
-FAMILIES: dict[type[Pool], Family] = {kind: family(kind) for kind in POOLS}
+FAMILIES: dict[type[Pool], Family] = {kind: family(kind) for kind in REDUCTIONS}

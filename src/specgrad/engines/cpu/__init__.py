@@ -1,34 +1,33 @@
 """The CPU engine: NumPy arrays by compiled folds (pooling), products of matrices (convolution) and NumPy itself (networks).
 
-One part per kind of operator; this file decides which part runs what. Kernels are compiled by Numba on first use.
+One part per kind of operator; this file decides which part runs what, by exact class. Kernels are compiled by Numba
+on first use.
 """
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-from ...ops.conv import Bilinear
-from ...ops.loss import Loss
-from ...ops.pointwise import Pointwise
-from ...ops.pool import Pool
-from ...ops.reduce import LogSoftmax, Sum
+from .. import REDUCTIONS
 from . import convolution, network, pooling
 
-PARTS = {Pool: pooling, Bilinear: convolution, Pointwise: network, Sum: network, LogSoftmax: network, Loss: network}
+PARTS: dict[type[Any], Any] = {
+    **dict.fromkeys(REDUCTIONS, pooling),
+    **dict.fromkeys(convolution.CLASSES, convolution),
+    **dict.fromkeys(network.RULES, network),
+}
 
 TAKES = "; ".join(part.TAKES for part in dict.fromkeys(PARTS.values()))
 
 
-@functools.cache
 def part(kind: Any) -> Any:
-    """Who runs operators of this kind, or None."""
-    return next((part for known, part in PARTS.items() if issubclass(kind, known)), None)
+    """Who runs operators of exactly this class, or None."""
+    return PARTS.get(kind)
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     found = part(op.__class__)
-    return found.refuses(op, operands) if found else f"it does not run {op.name}"
+    return found.refuses(op, operands) if found else f"it does not run {op.__class__.__name__}"
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ... import threads
 from ...dispatch import check_out, write
 from ...memory import empty, room
-from ...ops.conv import Bilinear, ConvTranspose
+from ...ops.conv import Bilinear, Conv, ConvTranspose, Linear
 from ...scalars.floats import admitted
 from .. import reference
 from .bilinear import plan
@@ -27,6 +27,8 @@ from .compiled import kernel
 from .products import narrow_of, weight_of, wide_of
 
 TAKES = "convolution, transposed convolution and linear maps of NumPy arrays: float64, float32, float16 and bfloat16"
+
+CLASSES = (Conv, ConvTranspose, Linear)
 
 Array = npt.NDArray[Any]
 
@@ -38,7 +40,7 @@ class Call:
         given = plan(op, x.shape, weight.shape)
         self.plan = p = given.side_by_side or given
         self.images = given.images
-        self.transposed = isinstance(op, ConvTranspose)
+        self.transposed = type(op) is ConvTranspose
         wide = (p.images, p.groups, p.wide_channels, p.wide_cells)
         narrow = (p.images, p.groups, p.narrow_channels, p.narrow_cells)
         self.read, self.written = (narrow, wide) if self.transposed else (wide, narrow)

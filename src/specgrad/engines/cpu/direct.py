@@ -18,8 +18,8 @@ import numpy as np
 
 from ...geometry import Shape
 from ...memory import LARGE
-from ...ops.pool import Maximum, SmoothMaxPool
 from ...remembering import remembered
+from .. import reduction
 from . import average, maximum, smooth
 from .cells import Array, Seen, foresee, unlocked
 from .folds import Step, fold_way, run
@@ -190,7 +190,7 @@ def lend(chain: smooth.Chain) -> tuple[Array, Array]:
 @remembered(256)
 def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
     """How the value is found; None where that takes more than a kernel."""
-    if isinstance(op, SmoothMaxPool):
+    if reduction(op) == "logsumexp":
         seen, how = chained(op, shape, dtype)
         if seen is None or how is None:
             return None
@@ -199,17 +199,17 @@ def folding(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Fold | None:
     seen = small(op, shape, dtype, any_order=True)
     if seen is None:
         return None
-    is_maximum = isinstance(op, Maximum) or None
+    is_maximum = reduction(op) == "max" or None
     return Fold(straight(fold_way(seen.plan.passes, seen, is_maximum, not is_maximum), seen), seen.plan.shape)
 
 
 @remembered(256)
 def pushing(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
     """How tangents are moved; None where that takes more."""
-    if isinstance(op, SmoothMaxPool):
+    if reduction(op) == "logsumexp":
         seen, how = chained(op, shape, dtype)
         return None if seen is None or how is None else Moves(None, None, how.push, seen.plan.shape, how)
-    if not isinstance(op, Maximum):
+    if reduction(op) == "mean":
         value = folding(op, shape, dtype)
         return None if value is None else Moves(None, None, value.fold, value.shape)
     if op.ties == "all":
@@ -223,10 +223,10 @@ def pushing(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
 @remembered(256)
 def pulling(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Moves | None:
     """How cotangents are moved; None where that takes more."""
-    if isinstance(op, SmoothMaxPool):
+    if reduction(op) == "logsumexp":
         seen, how = chained(op, shape, dtype)
         return None if seen is None or how is None else Moves(None, None, how.pull, seen.plan.shape, how)
-    if not isinstance(op, Maximum):
+    if reduction(op) == "mean":
         seen = small(op, shape, dtype, any_order=True)
         call = (
             None

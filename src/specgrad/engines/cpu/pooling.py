@@ -22,9 +22,9 @@ import numpy as np
 
 from ...dispatch import check_out, write
 from ...geometry import Sliding
-from ...ops.pool import Maximum, SlidingWindow, SmoothMaxPool
+from ...ops.pool import MaxPool
 from ...scalars.floats import Numbers, admitted
-from .. import reference
+from .. import REDUCTIONS, reduction, reference
 from . import average, direct, maximum, smooth, ties
 from .cells import Array, Seen, handed_over, is_plain_array, kind, native, see
 from .folds import code_type
@@ -42,23 +42,25 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def refuses_arrays(op: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str | None:
-    found = kind(dtype)
+    reduces, found = reduction(op), kind(dtype)
+    if reduces is None:
+        return f"it does not run {type(op).__name__}"
     if found is None:
         return f"it does not take {dtype}"
-    if found.dtype.kind in "iu" and not isinstance(op, Maximum):
+    if found.dtype.kind in "iu" and reduces != "max":
         return "it takes integers for a maximum only"
-    if found.dtype.kind in "iu" and isinstance(op, Maximum) and op.ties == "split":
+    if found.dtype.kind in "iu" and op.ties == "split":
         return "integers do not split"
-    if isinstance(op, Maximum) and spanned(op, shape) >= 1 << 31:
+    if reduces == "max" and spanned(op, shape) >= 1 << 31:
         return "windows span 2^31 places or more"
-    if isinstance(op, SmoothMaxPool) and not Numbers(dtype).holds(op.beta):
+    if reduces == "logsumexp" and not Numbers(dtype).holds(op.beta):
         return f"beta is 0 or infinite as {dtype}"
     return None
 
 
 def spanned(op: Any, shape: tuple[int, ...]) -> int:
     """How many places a window spans at most, gaps included, or a few more: a winner's code must tell them apart."""
-    if not isinstance(op, SlidingWindow):
+    if type(op) is not MaxPool:
         return math.prod(shape)
     sides = list(zip(op.kernel_size, cast(tuple[int, ...], op.dilation), strict=True))
     most = math.prod(k * d for k, d in sides)
@@ -76,10 +78,12 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     return fold.value(op, x, out)
 
 
-@functools.cache
+FOLDS = {kind: {"max": maximum, "mean": average, "logsumexp": smooth}[name] for kind, name in REDUCTIONS.items()}
+
+
 def fold_of(kind: Any) -> Any:
-    """Which fold runs operators of this kind."""
-    return smooth if issubclass(kind, SmoothMaxPool) else maximum if issubclass(kind, Maximum) else average
+    """Which fold runs operators of exactly this class."""
+    return FOLDS[kind]
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from ...errors import ArgumentError, describe, refusal
-from ...ops.pool import Average, Maximum, Pool, SmoothMaxPool
+from ...ops.pool import SmoothMaxPool
+from .. import reduction
 from . import passes, smooth, tables, tiles
 from .calls import INTERPRETED as INTERPRETED
 from .plan import Plan, plan
@@ -33,8 +34,8 @@ def holds(op: SmoothMaxPool, dtype: Any) -> bool:
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
-    if not isinstance(op, Pool):
-        return f"it does not run {op.name}"
+    if reduction(op) is None:
+        return f"it does not run {type(op).__name__}"
     x = operands[0]
     if not isinstance(x, torch.Tensor):
         return f"it takes torch tensors only, not {type(x).__name__}"
@@ -42,7 +43,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
         return f"it takes tensors on CUDA devices only, not on {x.device.type}"
     if x.dtype not in FLOATS:
         return f"it does not take {x.dtype}"
-    if isinstance(op, SmoothMaxPool) and not holds(op, computed(x.dtype)):
+    if reduction(op) == "logsumexp" and not holds(op, computed(x.dtype)):
         return f"beta is 0 or infinite as {x.dtype}"
     return None
 
@@ -54,9 +55,9 @@ def planned(op: Any, x: Any) -> Plan:
 def kept_like(op: Any, x: Any) -> tuple[tuple[tuple[int, ...], Any], ...]:
     """(shape, dtype) of each tensor that `keep` keeps of x."""
     made = planned(op, x)
-    if isinstance(op, SmoothMaxPool):
+    if reduction(op) == "logsumexp":
         return ((made.shape, computed(x.dtype)),) * 2
-    if isinstance(op, Average):
+    if reduction(op) == "mean":
         return ()
     if op.ties == "first":
         return ((made.shape, code_type(made.taps)),)
@@ -93,9 +94,9 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     y = room(made, x, x.dtype)
     if made.outputs:
         source = made.entered(x)
-        if isinstance(op, SmoothMaxPool):
+        if reduction(op) == "logsumexp":
             value(made, "smooth", source, y, ())
-        elif isinstance(op, Average):
+        elif reduction(op) == "mean":
             value(made, "sum", source, y, ())
         else:
             value(made, "max", source, y, ())
@@ -116,12 +117,12 @@ def value(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, tuple[Any, ...]]:
     (x,) = operands
-    if isinstance(op, Average):
+    if reduction(op) == "mean":
         return forward(op, operands, out), ()
     made = planned(op, x)
     y = room(made, x, x.dtype)
     kept: tuple[Any, ...]
-    if isinstance(op, SmoothMaxPool):
+    if reduction(op) == "logsumexp":
         kept = tuple(room(made, x, computed(x.dtype)) for _ in range(2))
         if made.outputs:
             value(made, "smooth", made.entered(x), y, kept)
@@ -147,7 +148,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, tupl
 
 def recall(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """What `keep` keeps; nothing is computed for an average."""
-    return () if isinstance(op, Average) else keep(op, operands)[1]
+    return () if reduction(op) == "mean" else keep(op, operands)[1]
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
@@ -166,9 +167,10 @@ def push(op: Any, operands: tuple[Any, ...], kept: tuple[Any, ...], tangents: tu
     (x,), (dx,) = operands, tangents
     if dx is None:
         dx = torch.zeros_like(x)
-    if isinstance(op, Average):
+    if reduction(op) == "mean":
         return forward(op, (dx,), out)
-    first = isinstance(op, Maximum) and op.ties == "first"
+    maximum = reduction(op) == "max"
+    first = maximum and op.ties == "first"
     if not first and dx.stride() != x.stride():
         x, dx = x.contiguous(), dx.contiguous()
     made = planned(op, dx)
@@ -178,8 +180,8 @@ def push(op: Any, operands: tuple[Any, ...], kept: tuple[Any, ...], tangents: tu
         if first:
             tables.select(made, moved, dy, fitted[0], index=False)
         else:
-            kind = "ties" if isinstance(op, Maximum) else "weights"
-            shared = not isinstance(op, Maximum) or op.ties == "split"
+            kind = "ties" if maximum else "weights"
+            shared = not maximum or op.ties == "split"
             tables.visit(made, kind, made.entered(x), moved, dy, fitted, shared=shared)
     return written(made, dy, out)
 
@@ -202,13 +204,13 @@ def pull(
         gx.zero_()
     elif made.cells:
         gy, fitted = made.fitted(cotangent), tuple(made.fitted(k) for k in kept)
-        if isinstance(op, Average):
+        if reduction(op) == "mean":
             one_divisor = not made.depth or tiles.divisor(made)[0] == "all"
             if tiles.slides(made) and one_divisor:
                 passes.spread_sum(made, gy, gx)
             else:
                 tables.collect(made, "sum", None, gy, gx, ())
-        elif isinstance(op, SmoothMaxPool):
+        elif reduction(op) == "logsumexp":
             source = made.entered(x)
             if tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
                 smooth.spread(made, gy, gx, fitted, source)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ...geometry import Sliding
-from ...ops.pool import Maximum
+from .. import reduction
 from . import cotangents, launch, tiles
 from .plan import Plan, taps_of
 from .tiles import code_type, computed, one_depth
@@ -44,7 +44,7 @@ def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
     """Plans of a fold of rows and columns, and then of depth; None if one call does both or the axes do not allow two."""
     if "depth first" not in made.made:
         axis, found = one_depth(made), None
-        simple = made.groups == 1 and made.whole and (isinstance(made.op, Maximum) or tiles.divisor(made)[0] == "all")
+        simple = made.groups == 1 and made.whole and (reduction(made.op) == "max" or tiles.divisor(made)[0] == "all")
         if axis is not None and axis.kernel > TOGETHER and simple:
             outer, _, depth, row, column, inner = made.steps
             plane = made.rows.length * made.columns.length
@@ -66,7 +66,7 @@ def columns_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
         rows, columns, found = made.rows, made.columns, None
         assert isinstance(rows, Sliding)
         assert isinstance(columns, Sliding)
-        simple = made.whole and (isinstance(made.op, Maximum) or tiles.divisor(made)[0] == "all")
+        simple = made.whole and (reduction(made.op) == "max" or tiles.divisor(made)[0] == "all")
         if not made.depth and min(rows.kernel, columns.kernel) > 1 and simple:
             if made.inner > 1 and lies_dense(made):
                 across = dense(made, made.outer * rows.size, columns, still(made.inner), 1)

@@ -1,0 +1,55 @@
+"""Operators for which torch has neither a kernel of ours nor an aten call: their statement, composed of aten calls.
+
+The value runs `Operator.value` and both derivatives run `Operator.row`, as everywhere: autograd would follow the value instead, and
+at a tie the two may differ. Derivatives of the derivatives are autograd's, of the row. All transforms of torch.func follow;
+torch.compile leaves such a call to eager Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import dispatch
+from ..engines import reference
+
+
+class Stated(torch.autograd.Function):
+    """An operator on tensors, by its value and its row."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(op: Any, *operands: Tensor) -> Tensor:
+        value: Tensor = reference.forward(op, operands)
+        return value
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.op, *operands = inputs
+        ctx.save_for_backward(*operands)
+        ctx.save_for_forward(*operands)
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> tuple[Any, ...]:
+        op, operands, wanted = ctx.op, ctx.saved_tensors, ctx.needs_input_grad[1:]
+        return None, *reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> Tensor:
+        op, operands = ctx.op, ctx.saved_tensors
+        moved: Tensor = reference.push(op, operands, reference.recall(op, operands), tangents)
+        return moved
+
+
+def value(op: Any, operands: tuple[Any, ...]) -> Tensor:
+    """The value, which torch can differentiate and transform."""
+    if not torch.compiler.is_compiling():
+        dispatch.warn_if_slow(op, operands, [f"torch: it has no kernel for {type(op).__name__}"], stacklevel=7)
+    made: Tensor = _eagerly(op, *operands)
+    return made
+
+
+_eagerly = torch.compiler.disable(Stated.apply)
