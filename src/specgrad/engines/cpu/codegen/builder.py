@@ -393,6 +393,12 @@ class Kernel:
         wide = self.load(source, index - lead if lead else index, lanes * stride)
         return self.shuffle(wide, wide, range(lead, lanes * stride, stride))
 
+    def prefetch(self, source: Pointer, index: Number = 0) -> None:
+        """Ask for the cache line of a cell, which need not exist."""
+        name, kind = "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [ADDRESS, I32, I32, I32])
+        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        self.builder.call(function, [(source + index).address, I32(0), I32(3), I32(1)])
+
     # control
 
     @contextlib.contextmanager

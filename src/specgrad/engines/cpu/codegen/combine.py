@@ -1,0 +1,154 @@
+"""How two neighbouring parts of a window become one: sum, maximum, argmax.
+
+A part is a list of vectors: what is known of some taps of each of a vector of windows. `join` takes an earlier part and a later one,
+in row-major order, and is associative; so any schedule may split a window into parts, as long as it joins neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .builder import CELLS, Cell, Kernel, Value
+
+Part = list[Value]
+
+
+def code_cell(taps: int) -> Cell:
+    """The cells in which argmax codes of so many taps lie; one code more, of all ones, says that there is no winner."""
+    return CELLS["uint8" if taps < 1 << 8 else "uint16" if taps < 1 << 16 else "uint32"]
+
+
+def lowest(cell: Cell) -> Any:
+    """The number below which there is none."""
+    if cell.is_float:
+        return -np.inf
+    return np.iinfo(cell.name).min
+
+
+class Sum:
+    """The sum of all taps; padding adds 0."""
+
+    name = "sum"
+    overlaps = False
+    """Whether parts that share taps may be joined."""
+    guards = False
+    """Whether the result is right only where no NaN was met."""
+    codes: Cell | None = None
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.identity: Any = 0
+
+    def cells(self) -> list[Cell]:
+        """The types of a part, as it is kept in memory: computed with, not rounded."""
+        return [working(self.cell)]
+
+    masks = False
+    """Whether a part must be told which cells are real."""
+
+    def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
+        """The part of one tap; `real` says where it is a cell and not padding, if `masks`."""
+        return [cells]
+
+    def nothing(self, k: Kernel, lanes: int) -> Part:
+        """The part of padding alone."""
+        return [k.number(self.cell, self.identity, lanes)]
+
+    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
+        """One part of two neighbours; the later begins `shift` taps behind the earlier."""
+        return [one[0] + two[0]]
+
+
+class Max(Sum):
+    """The greatest cell, of equal ones the first. Right where there is no NaN; padding is the lowest number, which changes no value."""
+
+    name, overlaps, guards = "max", True, True
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell)
+        self.identity = lowest(cell)
+        self.guards = cell.is_float
+
+    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
+        """Where the later part takes the lead."""
+        return two[0] > one[0]
+
+    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
+        return [k.select(self.wins(k, one, two), two[0], one[0])]
+
+
+class NaNMax(Max):
+    """The greatest cell, where there may be NaNs: the last NaN wins."""
+
+    name, guards = "nan_max", False
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell)
+        self.guards = False
+
+    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
+        return (two[0] > one[0]) | two[0].differs(two[0])
+
+
+class ArgMax(Max):
+    """The greatest cell and its code, the number of its tap. Right where there is no NaN, and where padding cannot tie with a cell."""
+
+    name = "argmax"
+
+    def __init__(self, cell: Cell, taps: int) -> None:
+        super().__init__(cell)
+        self.codes = code_cell(taps)
+
+    def cells(self) -> list[Cell]:
+        assert self.codes is not None
+        return [working(self.cell), self.codes]
+
+    def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
+        assert self.codes is not None
+        return [cells, k.number(self.codes, tap, cells.lanes)]
+
+    def nothing(self, k: Kernel, lanes: int) -> Part:
+        return self.first(k, super().nothing(k, lanes)[0], 0)
+
+    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
+        wins = self.wins(k, one, two)
+        return [k.select(wins, two[0], one[0]), k.select(wins, self.shifted(k, two[1], shift), one[1])]
+
+    def shifted(self, k: Kernel, code: Value, shift: int) -> Value:
+        """A code, so many taps further on."""
+        return code + shift
+
+
+class NaNArgMax(ArgMax):
+    """The same for all numbers: the last NaN wins, and any cell wins over padding, whose code is all ones."""
+
+    name = "nan_argmax"
+
+    def __init__(self, cell: Cell, taps: int) -> None:
+        super().__init__(cell, taps)
+        assert self.codes is not None
+        self.guards, self.masks, self.none = False, True, (1 << 8 * self.codes.size) - 1
+
+    def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
+        cells, code = super().first(k, cells, tap)
+        return [cells, code if real is None else k.select(real, code, self.none)]
+
+    def nothing(self, k: Kernel, lanes: int) -> Part:
+        cells, code = super().nothing(k, lanes)
+        return [cells, k.number(self.codes, self.none, lanes)]
+
+    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
+        greater = (two[0] > one[0]) | one[1].equals(self.none)
+        if self.cell.is_float:
+            greater = greater | two[0].differs(two[0])
+        return greater & two[1].differs(self.none)
+
+    def shifted(self, k: Kernel, code: Value, shift: int) -> Value:
+        return k.select(code.equals(self.none), code, code + shift) if shift else code
+
+
+def working(cell: Cell) -> Cell:
+    """The cells in which numbers of these cells are kept between steps: half floats as float32."""
+    return CELLS["float32"] if cell.name in ("float16", "bfloat16") else cell

@@ -1,0 +1,390 @@
+"""Sliding windows over the last two axes of planes that lie whole: tiles of some rows and columns of windows.
+
+Each row of a tile is folded across once, into a line of scratch; then lines are folded down, several rows of windows at a time, which
+share what their windows have in common. Rows go first, so that parts are joined in row-major order. Of a row with padding beside it the ends are
+copied to scratch, beside their padding; a short row, or one of half floats, is copied whole; others are read where they lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.combine import Part, Sum, working
+from .windows import Window, any_lane, block_of, copy_exactly, fold_parts, guard_nan, split, stacked, tree
+
+AHEAD = 2048  # bytes from a load to what is asked for meanwhile
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A kernel of sliding windows: its windows, its types, and the greatest size of a tile."""
+
+    combine: Any
+    result: Cell
+    rows: Window
+    columns: Window
+    tile: tuple[int, int]
+    """Most rows and columns of windows in a tile."""
+    stack: int
+    """Rows of windows that are folded down together."""
+    narrow: bool
+    """Whether rows of windows are shorter than a vector."""
+    copies: str
+    """What is copied of a row of cells: "nothing", its "ends", or "all" of it."""
+    divides: str = "no"
+    """"no", "all" by one number, or "each" by a number per row times one per column."""
+    lanes: int = 16
+    row_lanes: int = 16
+    """Lanes of the loads that copy a row, at most its cells."""
+
+
+def emit(how: Tiles, vector: int) -> Kernel:
+    """args: x, y, [codes], [divisors], sizes; one item is one tile."""
+    return _Tiles(how, vector).kernel
+
+
+class _Tiles:
+    def __init__(self, how: Tiles, vector: int) -> None:
+        self.how = how
+        self.combine: Sum = how.combine
+        self.cells = self.combine.cells()
+        k = self.kernel = Kernel("tiles", vector)
+        self.x = k.array("x", self.combine.cell)
+        self.y = [k.array("y", how.result)]
+        if self.combine.codes is not None:
+            self.y.append(k.array("codes", self.combine.codes))
+        if how.divides != "no":
+            self.row_divisors = k.array("row_divisors", working(self.combine.cell))
+        if how.divides == "each":
+            self.column_divisors = k.array("column_divisors", working(self.combine.cell))
+        names = "height width height_out width_out above before down across tile_rows tile_columns"
+        for name in names.split():
+            setattr(self, name, k.parameter(name))
+        self._rooms()
+        self.flag = self._tile_loop()
+        k.finish(self.flag)
+
+    def _rooms(self) -> None:
+        """Scratch: rows that are copied, lines that are folded across, their blocks, and results of narrow rows."""
+        how, k, lanes = self.how, self.kernel, self.how.lanes
+        rows, columns = how.tile
+        span = (columns - 1) * how.columns.stride + how.columns.extent
+        self.pitch = -(-columns // lanes) * lanes
+        self.room_of_row = -(-(self.pitch * how.columns.stride + how.columns.extent) // lanes) * lanes + lanes
+        self.height_of_lines = (rows - 1) * how.rows.stride + how.rows.extent
+        assert span <= self.room_of_row
+        self.fresh_rows = (how.stack - 1) * how.rows.stride + how.rows.extent
+        self.vector_span = (lanes - 1) * how.columns.stride + how.columns.extent
+        if how.copies != "nothing":
+            self.copy = k.room(self.fresh_rows * self.room_of_row, working(self.combine.cell))
+        self.block = block_of(how.columns, self.combine)
+        if self.block > 1:
+            self.blocks = [k.room(self.room_of_row + lanes, cell) for cell in self.cells]
+        if how.rows.taps > 1:
+            self.lines = [k.room(self.height_of_lines * self.pitch, cell) for cell in self.cells]
+        if how.narrow:
+            self.stage = [k.room(rows * columns + lanes, cell) for cell in self._stored()]
+
+    def _stored(self) -> list[Cell]:
+        return [self.how.result, *self.cells[1:]]
+
+    # the order of tiles and rows
+
+    def _tile_loop(self) -> Value:
+        k, how = self.kernel, self.how
+        tiles = self.down * self.across
+        with k.loop(k.begin, k.end, carried=[0]) as each:
+            plane, tile = each.index // tiles, each.index % tiles
+            self.top, self.left = tile // self.across * self.tile_rows, tile % self.across * self.tile_columns
+            self.rows_here = k.least(self.tile_rows, self.height_out - self.top)
+            self.columns_here = k.least(self.tile_columns, self.width_out - self.left)
+            self.plane = self.x + plane * self.height * self.width
+            first_cell = plane * self.height_out * self.width_out + self.top * self.width_out + self.left
+            self.target = [y + first_cell for y in self.y]
+            self.first_row = self.top * how.rows.stride - self.above
+            self.first_column = self.left * how.columns.stride - self.before
+            flags = self._stacks(each.values[0])
+            if how.narrow:
+                self._unstage()
+            each.next = [flags]
+        return each.result[0]
+
+    def _stacks(self, flags: Value) -> Value:
+        """Rows of windows, as many together as `stack` and then one by one."""
+        k, stack = self.kernel, self.how.stack
+        whole = self.rows_here - self.rows_here % stack if stack > 1 else 0
+        done: Any = 0
+        for start, stop, some in ((0, whole, stack), (whole, self.rows_here, 1)):
+            if some == 1 or stack > 1:
+                with k.loop(start, stop, some, carried=[flags, done]) as down:
+                    flags, done = self._stack(down.index, some, *down.values)
+                    down.next = [flags, done]
+                flags, done = down.result
+        return flags
+
+    def _stack(self, row: Value, some: int, flags: Value, done: Value) -> tuple[Value, Value]:
+        """The windows of `some` rows from `row` on; lines up to `done` are folded across."""
+        k, rows = self.kernel, self.how.rows
+        if rows.taps == 1:
+            return self._single(row, flags), done
+        needed = row * rows.stride + (some - 1) * rows.stride + rows.extent
+        begin = k.most(done, row * rows.stride)
+        flags = self._copy_rows(begin, needed, flags)
+        with k.loop(begin, needed, carried=[flags]) as fresh:
+            line = [room + fresh.index * self.pitch for room in self.lines]
+            copy = self._copied(fresh.index - begin)
+            fresh.next = [self._line(self.first_row + fresh.index, copy, line, fresh.values[0])]
+        flags = fresh.result[0]
+        here = [room + row * (rows.stride * self.pitch) for room in self.lines]
+
+        def down(column: Number, carried: list[Any]) -> list[Any]:
+            parts = {
+                j: [k.load(room, j * self.pitch + column, self.how.lanes) for room in here]
+                for j in sorted({i * rows.stride + t * rows.dilation for i in range(some) for t in range(rows.taps)})
+            }
+            flag = carried[0]
+            for i, part in enumerate(stacked(k, self.combine, parts, rows, some, self.how.columns.taps)):
+                flag = self._store(part, row + i, column, flag)
+            return [flag]
+
+        return self._columns(down, [flags])[0], k.integer(needed)
+
+    def _columns(self, body: Any, carried: list[Any]) -> list[Any]:
+        """body for vectors of the windows of a row: the last begins where it still is full, unless rows are staged."""
+        k, lanes = self.kernel, self.how.lanes
+        if not self.how.narrow:
+            return list(k.vectors(self.columns_here, lanes, body, carried))
+        with k.loop(0, self.columns_here, lanes, carried) as along:
+            along.next = body(along.index, along.values)
+        return along.result
+
+    # a row of cells
+
+    def _copied(self, number: Value) -> Pointer | None:
+        """Where the copy of one of the fresh rows lies."""
+        return None if self.how.copies == "nothing" else self.copy + number * self.room_of_row
+
+    def _copy_rows(self, begin: Value, end: Value, flags: Value) -> Value:
+        """Copy fresh rows, all before any is read: a vector that was just written in parts is slow to read."""
+        k = self.kernel
+        if self.how.copies == "nothing":
+            return flags
+        with k.loop(begin, end, carried=[flags]) as each:
+            row, copy = self.first_row + each.index, self._copied(each.index - begin)
+            if self.how.rows.padded:
+                row = k.most(0, k.least(row, self.height - 1))
+            each.next = [self._copy_row(row, copy, each.values[0])]
+        return each.result[0]
+
+    def _line(self, row: Value, copy: Pointer | None, line: list[Pointer], flags: Value) -> Value:
+        """Fold a row of cells across into a line of scratch; padding where there is no such row."""
+        k = self.kernel
+        if not self.how.rows.padded:
+            return self._across(row, copy, line, flags)
+        is_real = (row >= 0) & (row < self.height)
+        with k.loop(0, k.cast(is_real, row.type), carried=[flags]) as once:
+            once.next = [self._across(row, copy, line, once.values[0])]
+        with k.when(~is_real), k.loop(0, self.columns_here, self.how.lanes) as along:
+            for part, room in zip(self.combine.nothing(k, self.how.lanes), line, strict=True):
+                k.store(part, room, along.index)
+        return once.result[0]
+
+    def _across(self, row: Value, copy: Pointer | None, line: list[Pointer], flags: Value) -> Value:
+        k = self.kernel
+        source, flags = self._source(row, copy, flags)
+
+        def across(column: Number, carried: list[Any]) -> list[Any]:
+            part, flag = self._windows(source, column, carried[0])
+            for one, room in zip(part, line, strict=True):
+                k.store(one, room, column)
+            return [flag]
+
+        return self._covered(self.columns_here, across, flags)
+
+    def _covered(self, count: Number, body: Any, flags: Value) -> Value:
+        """body for vectors that cover `count` places: the last may go beyond where all that is read and written lies in scratch."""
+        k, lanes = self.kernel, self.how.lanes
+        if self.how.copies != "all":
+            result: Value = k.vectors(count, lanes, body, [flags])[0]
+            return result
+        with k.loop(0, count, lanes, carried=[flags]) as along:
+            along.next = body(along.index, along.values)
+        return along.result[0]
+
+    def _single(self, row: Value, flags: Value) -> Value:
+        """A row of windows that have one row."""
+        at = self.first_row + row * self.how.rows.stride
+        copy = self._copied(self.kernel.integer(0))
+        if copy is not None:
+            flags = self._copy_row(at, copy, flags)
+        source, flags = self._source(at, copy, flags)
+
+        def across(column: Number, carried: list[Any]) -> list[Any]:
+            part, flag = self._windows(source, column, carried[0])
+            return [self._store(part, row, column, flag)]
+
+        return self._columns(across, [flags])[0]
+
+    def _source(self, row: Value, copy: Pointer | None, flags: Value) -> tuple[Any, Value]:
+        """Where the cells of a row lie from the first window's first tap on, and flags: also as blocks, if windows have many taps."""
+        source = self.plane + (row * self.width + self.first_column), copy
+        if self.block > 1:
+            flags = self._fold_blocks(source, flags)
+        return source, flags
+
+    def _real_cells(self) -> tuple[Value, Value, Value]:
+        """Of the cells that the tile reads of a row: where the real ones begin and end, and where all do."""
+        k, columns = self.kernel, self.how.columns
+        span = (self.columns_here - 1) * columns.stride + columns.extent
+        return k.most(0, 0 - self.first_column), k.least(span, self.width - self.first_column), span
+
+    def _cells_at(self, source: Any, index: Number, count: int) -> Pointer:
+        """Where `count` cells lie from `index` on: in the array, or in the copy if some are padding."""
+        row, copy = source
+        if self.how.copies == "nothing":
+            return row
+        if self.how.copies == "all":
+            return copy
+        begin, end, _ = self._real_cells()
+        index = self.kernel.integer(index)
+        return self.kernel.select((index >= begin) & (index + count <= end), row, copy)
+
+    def _copy_row(self, row: Value, copy: Pointer, flags: Value) -> Value:
+        """Copy the cells of a row that the tile reads, or those at its ends, and padding beside them."""
+        k, how, lanes = self.kernel, self.how, self.how.row_lanes
+        begin, end, span = self._real_cells()
+        cells, real = self.plane + (row * self.width + self.first_column), end - begin
+        nothing = k.number(working(self.combine.cell), self.combine.identity, how.lanes)
+        if how.columns.padded:
+            with k.loop(0, begin, how.lanes) as left:
+                k.store(nothing, copy, left.index)
+        if how.copies == "all":
+
+            def copy_some(index: Number, carried: list[Any]) -> list[Any]:
+                loaded = k.load(cells, begin + index, lanes)
+                self._prefetch((cells, None), begin + index, lanes)
+                k.store(loaded, copy, begin + index)
+                return [self._guard(carried[0], [loaded])]
+
+            flags = k.vectors(real, lanes, copy_some, [flags])[0]
+        else:
+            for i in range(0, self.vector_span, lanes):
+                for index in (begin + k.least(i, real - lanes), begin + k.most(real - lanes - i, 0)):
+                    k.store(k.load(cells, index, lanes), copy, index)
+        if how.columns.padded:
+            with k.loop(end, span, how.lanes) as right:
+                k.store(nothing, copy, right.index)
+        return flags
+
+    # a vector of windows
+
+    def _windows(self, source: Pointer, column: Number, flag: Value) -> tuple[Part, Value]:
+        """The parts of one row of cells of a vector of windows, from `column` on."""
+        k, columns, lanes = self.kernel, self.how.columns, self.how.lanes
+        if self.block > 1:
+            parts = []
+            for start, _ in split(columns.taps, self.block, self.combine.overlaps):
+                at = start * columns.dilation
+                part = [self._strided(room, column, at) for room in self.blocks]
+                parts.append((part, start))
+            return fold_parts(k, self.combine, parts)[0], flag
+        cells = self._cells_at(source, column * columns.stride, self.vector_span)
+        taps = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]
+        if self.how.copies != "all":
+            flag = self._guard(flag, self._seen(taps))
+            self._prefetch(source, column * columns.stride, lanes * columns.stride)
+        real = [self._real(column, t) for t in range(columns.taps)]
+        firsts = [(self.combine.first(k, v, t, r), t) for t, (v, r) in enumerate(zip(taps, real, strict=True))]
+        assert lanes
+        return tree(k, self.combine, [part for part, _ in firsts]), flag
+
+    def _prefetch(self, source: Any, index: Number, cells: int) -> None:
+        """Ask for as many cells of the array, some way ahead, as are read now."""
+        size = self.combine.cell.size
+        for line in range(0, max(cells * size, 64), 64):
+            self.kernel.prefetch(source[0], index + (AHEAD + line) // size)
+
+    def _strided(self, source: Pointer, column: Number, offset: int) -> Value:
+        """Cells of a vector of windows at a tap; of those between, none that lies behind the last window's last tap."""
+        columns = self.how.columns
+        lead = min(offset, columns.stride - 1) if self.how.copies != "all" else 0
+        return self.kernel.strided(source, column * columns.stride + offset, columns.stride, self.how.lanes, lead)
+
+    def _real(self, column: Number, tap: int) -> Value | None:
+        """Where a tap of a vector of windows is a cell."""
+        k, columns = self.kernel, self.how.columns
+        if not self.combine.masks or not columns.padded:
+            return None
+        base = self.first_column + column * columns.stride + tap * columns.dilation
+        at = k.splat(k.integer(base), self.how.lanes) + k.iota(self.how.lanes, step=columns.stride)
+        return (at >= 0) & (at < self.width)
+
+    def _fold_blocks(self, source: Pointer, flags: Value) -> Value:
+        """Fold `block` neighbouring taps, from every cell on, into scratch."""
+        k, how, lanes = self.kernel, self.how, self.how.lanes
+        span = (self.columns_here - 1) * how.columns.stride + how.columns.extent
+        starts = span - (self.block - 1) * how.columns.dilation
+
+        def fold(index: Number, carried: list[Any]) -> list[Any]:
+            cells = self._cells_at(source, index, lanes + (self.block - 1) * how.columns.dilation)
+            taps = [k.load(cells, index + t * how.columns.dilation, lanes) for t in range(self.block)]
+            flag = carried[0]
+            if how.copies != "all":
+                flag = self._guard(flag, [taps[0], taps[-1]])
+                self._prefetch(source, index, lanes)
+            parts = []
+            for t, cells in enumerate(taps):
+                real = None
+                if self.combine.masks and how.columns.padded:
+                    base = self.first_column + index + t * how.columns.dilation
+                    at = k.splat(k.integer(base), lanes) + k.iota(lanes)
+                    real = (at >= 0) & (at < self.width)
+                parts.append(self.combine.first(k, cells, t, real))
+            for one, room in zip(tree(k, self.combine, parts), self.blocks, strict=True):
+                k.store(one, room, index)
+            return [flag]
+
+        return self._covered(starts, fold, flags)
+
+    # NaNs, results
+
+    def _seen(self, taps: list[Value]) -> list[Value]:
+        """Of the taps of a vector of windows those that together see every cell of a row."""
+        columns = self.how.columns
+        if columns.dilation > 1 or len(taps) <= 2 * columns.stride:
+            return taps
+        return taps[: columns.stride] + taps[-columns.stride :]
+
+    def _guard(self, flags: Value, cells: list[Value]) -> Value:
+        return guard_nan(self.kernel, self.combine, flags, cells)
+
+    def _store(self, part: Part, row: Value, column: Number, flag: Value) -> Value:
+        """Write the results of a vector of windows."""
+        k, how = self.kernel, self.how
+        if how.divides != "no":
+            part = [part[0] / self._divisors(row, column), *part[1:]]
+        if self.combine.codes is not None and not self.combine.masks and self._is_padded():
+            flag = flag | k.cast(any_lane(k, part[0].equals(self.combine.identity)), flag.type, False)
+        targets, pitch = (self.stage, self.columns_here) if how.narrow else (self.target, self.width_out)
+        for one, target in zip(part, targets, strict=True):
+            k.store(one, target, row * pitch + column)
+        return flag
+
+    def _is_padded(self) -> bool:
+        return self.how.rows.padded or self.how.columns.padded
+
+    def _divisors(self, row: Value, column: Number) -> Value:
+        k, how = self.kernel, self.how
+        if how.divides == "all":
+            return k.splat(k.load(self.row_divisors), how.lanes)
+        down = k.splat(k.load(self.row_divisors, self.top + row), how.lanes)
+        return down * k.load(self.column_divisors, self.left + column, how.lanes)
+
+    def _unstage(self) -> None:
+        """Copy the results of narrow rows to where they belong."""
+        k = self.kernel
+        count = self.rows_here * self.columns_here
+        for stage, target in zip(self.stage, self.target, strict=True):
+            copy_exactly(k, stage, target, count, k.lanes(stage.cell) if stage.cell.is_float else k.vector)

@@ -1,0 +1,132 @@
+"""What the walks share: a window's axis, how parts of it are joined, and how NaNs are noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..codegen.builder import I1, Kernel, Pointer, Value
+from ..codegen.combine import Part, Sum
+
+DIRECT = 8  # taps of a row that are joined one by one; more go by blocks
+
+
+@dataclass(frozen=True)
+class Window:
+    """One axis of a window: taps, and how far apart windows and taps are; whether any window reaches beyond the cells."""
+
+    taps: int
+    stride: int = 1
+    dilation: int = 1
+    padded: bool = False
+
+    @property
+    def extent(self) -> int:
+        """From the first tap to the last, both included."""
+        return self.dilation * (self.taps - 1) + 1
+
+    @property
+    def shared(self) -> int:
+        """How many neighbouring windows have cells in common."""
+        return -(-self.extent // self.stride)
+
+
+def copy_exactly(k: Kernel, source: Pointer, target: Pointer, count: Value, lanes: int) -> None:
+    """Copy so many cells, in vectors as far as they are full."""
+    whole = count - count % lanes
+    with k.loop(0, whole, lanes) as along:
+        k.store(k.load(source, along.index, lanes), target, along.index)
+    with k.loop(whole, count) as rest:
+        k.store(k.load(source, rest.index), target, rest.index)
+
+
+def any_lane(k: Kernel, mask: Value) -> Value:
+    """Whether it holds in any lane."""
+    return k.call("llvm.vector.reduce.or.{}", I1, mask)
+
+
+def guard_nan(k: Kernel, combine: Sum, flags: Value, cells: list[Value]) -> Value:
+    """Flags, with a bit more if there is a NaN among cells that a fold is right without."""
+    if not combine.guards:
+        return flags
+    pairs = [(cells[i], cells[min(i + 1, len(cells) - 1)]) for i in range(0, len(cells), 2)]
+    seen = [Value(k, k.builder.fcmp_unordered("uno", a.value, b.value)) for a, b in pairs]
+    met = seen[0]
+    for one in seen[1:]:
+        met = met | one
+    return flags | k.cast(any_lane(k, met), flags.type, False)
+
+
+def tree(k: Kernel, combine: Sum, parts: list[Part]) -> Part:
+    """Join neighbouring parts, each of which tells its place by itself, in pairs."""
+    while len(parts) > 1:
+        parts = [
+            combine.join(k, parts[i], parts[i + 1]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)
+        ]
+    return parts[0]
+
+
+def fold_parts(k: Kernel, combine: Sum, parts: list[tuple[Part, int]], step: int = 1) -> tuple[Part, int]:
+    """Join neighbouring parts that begin so many steps on, of `step` taps each."""
+    while len(parts) > 1:
+        joined = []
+        for i in range(0, len(parts), 2):
+            if i + 1 == len(parts):
+                joined.append(parts[i])
+            else:
+                (one, start), (two, other) = parts[i], parts[i + 1]
+                joined.append((combine.join(k, one, two, (other - start) * step), start))
+        parts = joined
+    return parts[0]
+
+
+def block_of(window: Window, combine: Sum) -> int:
+    """How many taps make a block, so that few blocks and few taps are joined; 1 where taps are joined one by one."""
+    if window.taps <= DIRECT:
+        return 1
+    sizes = [b for b in range(2, window.taps) if combine.overlaps or window.taps % b == 0]
+    return min(sizes, key=lambda b: b + len(split(window.taps, b, True)), default=1)
+
+
+def split(taps: int, block: int, overlaps: bool) -> list[tuple[int, int]]:
+    """Blocks that make up a window: where each begins, and how many taps it has."""
+    starts = list(range(0, taps - block + 1, block))
+    if starts[-1] + block < taps:
+        assert overlaps
+        starts.append(taps - block)
+    return [(start, block) for start in starts]
+
+
+def stacked(k: Kernel, combine: Sum, lines: dict[int, Part], rows: Window, some: int, width: int) -> list[Part]:
+    """Of lines, by their row, the windows of `some` neighbouring rows of windows, each of `rows.taps` lines. What is common to all is
+    joined once, what stands before and behind it step by step."""
+    if some == 1 or rows.dilation > 1 or (some - 1) * rows.stride >= rows.taps:
+        return [
+            fold_parts(k, combine, [(lines[i * rows.stride + t * rows.dilation], t) for t in range(rows.taps)], width)[
+                0
+            ]
+            for i in range(some)
+        ]
+    begin, end = (some - 1) * rows.stride, rows.taps
+    core = fold_parts(k, combine, [(lines[j], j) for j in range(begin, end)], width)
+    made = []
+    for i in range(some):
+        before = [(lines[j], j) for j in range(i * rows.stride, begin)]
+        behind = [(lines[j], j) for j in range(end, i * rows.stride + rows.taps)]
+        made.append((before, behind))
+    suffixes: dict[int, tuple[Part, int]] = {begin: core}
+    for j in range(begin - 1, -1, -1):
+        later, start = suffixes[j + 1]
+        suffixes[j] = combine.join(k, lines[j], later, (start - j) * width), j
+    prefixes: dict[int, tuple[Part, int] | None] = {end: None}
+    for j in range(end, (some - 1) * rows.stride + rows.taps):
+        earlier = prefixes[j]
+        if earlier is None:
+            prefixes[j + 1] = lines[j], j
+        else:
+            prefixes[j + 1] = combine.join(k, earlier[0], lines[j], (j - earlier[1]) * width), earlier[1]
+    results = []
+    for i in range(some):
+        one, start = suffixes[i * rows.stride]
+        behind = prefixes[i * rows.stride + rows.taps]
+        results.append(one if behind is None else combine.join(k, one, behind[0], (behind[1] - start) * width))
+    return results
