@@ -436,6 +436,11 @@ class Kernel:
         self.builder.branch(after)
         self.builder.position_at_end(after)
 
+    @contextlib.contextmanager
+    def always(self) -> Iterator[None]:
+        """A block that is no branch, where `when` is one."""
+        yield
+
     def vectors(self, count: Number, lanes: int, body: Callable[[Number, list[Any]], Any], carried: Any = ()) -> Any:
         """body(index, carried) for vectors that cover `count` >= lanes cells: the last begins where it still is full."""
         last = count - lanes

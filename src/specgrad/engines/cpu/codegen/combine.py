@@ -35,11 +35,27 @@ class Sum:
     """Whether parts that share taps may be joined."""
     guards = False
     """Whether the result is right only where no NaN was met."""
+    guards_zero = False
+    """And only where no -0.0 was met."""
     codes: Cell | None = None
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.identity: Any = 0
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        return self.name, self.cell.name, self.codes and self.codes.name, self.guards
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sum) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return repr(self.key)
 
     def cells(self) -> list[Cell]:
         """The types of a part, as it is kept in memory: computed with, not rounded."""
@@ -136,8 +152,8 @@ class NaNArgMax(ArgMax):
         return [cells, code if real is None else k.select(real, code, self.none)]
 
     def nothing(self, k: Kernel, lanes: int) -> Part:
-        cells, code = super().nothing(k, lanes)
-        return [cells, k.number(self.codes, self.none, lanes)]
+        assert self.codes is not None
+        return [super().nothing(k, lanes)[0], k.number(self.codes, self.none, lanes)]
 
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
         greater = (two[0] > one[0]) | one[1].equals(self.none)
@@ -147,6 +163,41 @@ class NaNArgMax(ArgMax):
 
     def shifted(self, k: Kernel, code: Value, shift: int) -> Value:
         return k.select(code.equals(self.none), code, code + shift) if shift else code
+
+
+class AnyMax(Max):
+    """The greatest cell, joined in any order. Right where there is no NaN and no -0.0, whose bits may not be those of the first."""
+
+    name, guards_zero = "any_max", True
+
+
+class AnyArgMax(ArgMax):
+    """The greatest cell and its code, joined in any order: of equal cells that with the lesser code wins, of NaNs that with the greater."""
+
+    name, guards = "any_argmax", False
+
+    def __init__(self, cell: Cell, taps: int) -> None:
+        super().__init__(cell, taps)
+        self.guards = False
+
+    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
+        return super().join(k, one, [two[0], two[1] + shift])
+
+    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
+        greater = (two[0] > one[0]) | (two[0].equals(one[0]) & (two[1] < one[1]))
+        if not self.cell.is_float:
+            return greater
+        is_nan, was_nan = two[0].differs(two[0]), one[0].differs(one[0])
+        return greater | (is_nan & (~was_nan | (two[1] > one[1])))
+
+
+COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, ArgMax, NaNArgMax, AnyMax, AnyArgMax)}
+
+
+def combine_of(name: str, cell: Cell, taps: int) -> Sum:
+    """A combine by its name, of cells of this type; `taps` is how many codes there are."""
+    kind: Any = COMBINES[name]
+    return kind(cell, taps) if issubclass(kind, ArgMax) else kind(cell)
 
 
 def working(cell: Cell) -> Cell:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import WORD, Cell, Kernel, Loop, Number, Pointer, Value
+from ..codegen.builder import WORD, Cell, Kernel, Number, Value
 from ..codegen.combine import Part, Sum, working
-from .windows import Window, any_lane, guard_nan, stacked
-
-BLOCK = 512  # inner cells that are walked down before the next ones: as many rows of them as windows share stay in the nearest cache
+from .windows import Window, guard_nan, stacked
 
 
 @dataclass(frozen=True)
@@ -28,11 +26,9 @@ class Along:
     lanes: int
     width: int = 1
     """How many codes a tap of this axis counts: those of the taps of axes behind it."""
-    ordered: bool = True
     has_codes: bool = False
     """Whether the operand comes with codes of the axes behind this one."""
     divides: str = "no"
-    padded: bool = False
 
 
 def emit(how: Along, vector: int) -> Kernel:
@@ -175,11 +171,6 @@ class _Along:
             if how.divides == "each":
                 by = by * k.load(self.column_divisors, self.left + index, lanes)
             part = [part[0] / by, *part[1:]]
-        if how.padded and self.combine.codes is not None and not self.combine.masks:
-            flag = flag | k.cast(any_lane(k, part[0].equals(self.combine.identity)), flag.type, False)
         for one, target in zip(part, self.target, strict=True):
             k.store(one, target, row * self.inner + index)
         return flag
-
-
-__all__ = ["Along", "Loop", "Pointer", "emit"]

@@ -82,7 +82,7 @@ class _Tiles:
         self.block = block_of(how.columns, self.combine)
         if self.block > 1:
             self.blocks = [k.room(self.room_of_row + lanes, cell) for cell in self.cells]
-        if how.rows.taps > 1:
+        if how.rows.taps > 1 or how.rows.padded:
             self.lines = [k.room(self.height_of_lines * self.pitch, cell) for cell in self.cells]
         if how.narrow:
             self.stage = [k.room(rows * columns + lanes, cell) for cell in self._stored()]
@@ -127,7 +127,7 @@ class _Tiles:
     def _stack(self, row: Value, some: int, flags: Value, done: Value) -> tuple[Value, Value]:
         """The windows of `some` rows from `row` on; lines up to `done` are folded across."""
         k, rows = self.kernel, self.how.rows
-        if rows.taps == 1:
+        if rows.taps == 1 and not rows.padded:
             return self._single(row, flags), done
         needed = row * rows.stride + (some - 1) * rows.stride + rows.extent
         begin = k.most(done, row * rows.stride)
@@ -285,10 +285,12 @@ class _Tiles:
         k, columns, lanes = self.kernel, self.how.columns, self.how.lanes
         if self.block > 1:
             parts = []
-            for start, _ in split(columns.taps, self.block, self.combine.overlaps):
+            for start, taps in split(columns.taps, self.block, self.combine.overlaps):
                 at = start * columns.dilation
-                part = [self._strided(room, column, at) for room in self.blocks]
-                parts.append((part, start))
+                rooms = self.blocks
+                if taps == 1:
+                    rooms = [self._cells_at(source, column * columns.stride, self.vector_span)]
+                parts.append(([self._strided(room, column, at) for room in rooms], start))
             return fold_parts(k, self.combine, parts)[0], flag
         cells = self._cells_at(source, column * columns.stride, self.vector_span)
         taps = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.builder import I1, Kernel, Pointer, Value
+from ..codegen.builder import F32, I1, I32, I64, Kernel, Pointer, Value
 from ..codegen.combine import Part, Sum
 
 DIRECT = 8  # taps of a row that are joined one by one; more go by blocks
@@ -45,15 +45,18 @@ def any_lane(k: Kernel, mask: Value) -> Value:
 
 
 def guard_nan(k: Kernel, combine: Sum, flags: Value, cells: list[Value]) -> Value:
-    """Flags, with a bit more if there is a NaN among cells that a fold is right without."""
+    """Flags, with a bit more if there is a number among cells that a fold is right without: a NaN, or a -0.0."""
     if not combine.guards:
         return flags
     pairs = [(cells[i], cells[min(i + 1, len(cells) - 1)]) for i in range(0, len(cells), 2)]
     seen = [Value(k, k.builder.fcmp_unordered("uno", a.value, b.value)) for a, b in pairs]
+    if combine.guards_zero:
+        word = I32 if cells[0].element == F32 else I64
+        seen += [k.bits(one, word).equals(-1 << (word.width - 1)) for one in cells]
     met = seen[0]
     for one in seen[1:]:
         met = met | one
-    return flags | k.cast(any_lane(k, met), flags.type, False)
+    return flags | k.cast(any_lane(k, met) if met.lanes else met, flags.type, False)
 
 
 def tree(k: Kernel, combine: Sum, parts: list[Part]) -> Part:
@@ -83,17 +86,16 @@ def block_of(window: Window, combine: Sum) -> int:
     """How many taps make a block, so that few blocks and few taps are joined; 1 where taps are joined one by one."""
     if window.taps <= DIRECT:
         return 1
-    sizes = [b for b in range(2, window.taps) if combine.overlaps or window.taps % b == 0]
-    return min(sizes, key=lambda b: b + len(split(window.taps, b, True)), default=1)
+    return min(range(2, window.taps), key=lambda b: b + len(split(window.taps, b, combine.overlaps)))
 
 
 def split(taps: int, block: int, overlaps: bool) -> list[tuple[int, int]]:
-    """Blocks that make up a window: where each begins, and how many taps it has."""
-    starts = list(range(0, taps - block + 1, block))
-    if starts[-1] + block < taps:
-        assert overlaps
-        starts.append(taps - block)
-    return [(start, block) for start in starts]
+    """Parts that make up a window: where each begins and how many taps it has, which is `block` or, where no tap may be joined twice, 1."""
+    parts = [(start, block) for start in range(0, taps - block + 1, block)]
+    rest = taps - len(parts) * block
+    if rest and overlaps:
+        return [*parts, (taps - block, block)]
+    return parts + [(taps - rest + t, 1) for t in range(rest)]
 
 
 def stacked(k: Kernel, combine: Sum, lines: dict[int, Part], rows: Window, some: int, width: int) -> list[Part]:

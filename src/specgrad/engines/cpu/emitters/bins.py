@@ -1,0 +1,164 @@
+"""Windows of all sizes over the last two axes of planes that lie whole: adaptive bins, and whole planes as one row.
+
+The rows of a bin are folded down into a line of scratch, lanes along the row, then the cells of the line into the bin, so that most cells are
+read by vectors. Parts are joined in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.combine import Part, Sum, working
+from .windows import guard_nan
+
+
+@dataclass(frozen=True)
+class Bins:
+    """A kernel of bins: `width` codes to a row of a bin; the line has room for `room` cells."""
+
+    combine: Any
+    result: Cell
+    lanes: int
+    """Of vectors along a row, at most its cells."""
+    room: int
+    """Cells of a row, at least, where bins have several rows; 0 where all have one."""
+    width: int = 1
+    divides: str = "no"
+    """"no", "all" by one number, or "each" by one per row times one per column."""
+
+
+def emit(how: Bins, vector: int) -> Kernel:
+    """args: x, y, [codes], [divisors], tables of rows and of columns (first, count), sizes; an item is a row of bins of a plane."""
+    return _Bins(how, vector).kernel
+
+
+class _Bins:
+    def __init__(self, how: Bins, vector: int) -> None:
+        self.how = how
+        self.combine: Sum = how.combine
+        k = self.kernel = Kernel("bins", vector)
+        self.x = k.array("x", self.combine.cell)
+        self.y = [k.array("y", how.result)]
+        if self.combine.codes is not None:
+            self.y.append(k.array("codes", self.combine.codes))
+        if how.divides != "no":
+            self.row_divisors = k.array("row_divisors", working(self.combine.cell))
+        if how.divides == "each":
+            self.column_divisors = k.array("column_divisors", working(self.combine.cell))
+        names = ("first_row", "row_count", "first_column", "column_count")
+        self.first_row, self.row_count, self.first_column, self.column_count = (k.array(n, WORD) for n in names)
+        for name in ["height", "width", "height_out", "width_out"]:
+            setattr(self, name, k.parameter(name))
+        self.lines = [k.room(how.room + how.lanes, cell) for cell in self.combine.cells()] if how.room else []
+        k.finish(self._rows())
+
+    def _rows(self) -> Value:
+        k = self.kernel
+        with k.loop(k.begin, k.end, carried=[0]) as each:
+            plane, row = each.index // self.height_out, each.index % self.height_out
+            first, count = k.load(self.first_row, row), k.load(self.row_count, row)
+            source = self.x + (plane * self.height + first) * self.width
+            self.row = row
+            flags = each.values[0]
+            if self.how.room:
+                flags = self._down(source, count, flags)
+            target = [y + each.index * self.width_out for y in self.y]
+            each.next = [self._bins(source, target, flags)]
+        return each.result[0]
+
+    def _down(self, source: Pointer, count: Value, flags: Value) -> Value:
+        """Fold the rows of a row of bins into the line."""
+        k, lanes = self.kernel, self.how.lanes
+
+        def body(index: Number, carried: list[Any]) -> list[Any]:
+            cells = k.load(source, index, lanes)
+            flag = guard_nan(k, self.combine, carried[0], [cells])
+            with k.loop(1, count, carried=[*self.combine.first(k, cells, 0), flag]) as down:
+                *so_far, flag = down.values
+                cells = k.load(source, down.index * self.width + index, lanes)
+                flag = guard_nan(k, self.combine, flag, [cells])
+                part = self._coded(cells, down.index * self.how.width)
+                down.next = [*self.combine.join(k, so_far, part), flag]
+            *part, flag = down.result
+            for one, line in zip(part, self.lines, strict=True):
+                k.store(one, line, index)
+            return [flag]
+
+        result: Value = k.vectors(self.width, lanes, body, [flags])[0]
+        return result
+
+    def _coded(self, cells: Value, code: Any) -> Part:
+        """The part of cells that all have one code."""
+        part = self.combine.first(self.kernel, cells, 0)
+        if self.combine.codes is None:
+            return part
+        k = self.kernel
+        own = k.cast(k.integer(code), self.combine.codes.computed, False)
+        return [cells, k.splat(own, cells.lanes) if cells.lanes else own]
+
+    def _bins(self, source: Pointer, target: list[Pointer], flags: Value) -> Value:
+        """Fold the cells of the line, or of the row itself, into bins."""
+        k = self.kernel
+        with k.loop(0, self.width_out, carried=[flags]) as each:
+            first, count = k.load(self.first_column, each.index), k.load(self.column_count, each.index)
+            part, flag = self._across(source, first, count, each.values[0])
+            if self.how.divides != "no":
+                part = [part[0] / self._divisor(each.index), *part[1:]]
+            for one, where in zip(part, target, strict=True):
+                k.store(one, where, each.index)
+            each.next = [flag]
+        return each.result[0]
+
+    def _across(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
+        """The cells of a bin: as far as they fill vectors by these, the rest one by one."""
+        k, lanes = self.kernel, self.how.lanes
+        part, flag = self._cells(source, first, 0, 0, flag)
+        whole = count - count % lanes if lanes > 1 else 0
+        if lanes > 1:
+            with k.loop(0, k.least(whole, 1), carried=[*part, flag]) as once:
+                *_, flag = once.values
+                start, flag = self._cells(source, first, 0, lanes, flag)
+                with k.loop(lanes, whole, lanes, carried=[*start, flag]) as along:
+                    *so_far, flag = along.values
+                    cells, flag = self._cells(source, first, along.index, lanes, flag)
+                    along.next = [*self.combine.join(k, so_far, cells), flag]
+                *vector, flag = along.result
+                once.next = [*self._reduced(vector), flag]
+            *part, flag = once.result
+        with k.loop(k.most(whole, 1), count, carried=[*part, flag]) as rest:
+            *so_far, flag = rest.values
+            cells, flag = self._cells(source, first, rest.index, 0, flag)
+            rest.next = [*self.combine.join(k, so_far, cells), flag]
+        *part, flag = rest.result
+        return part, flag
+
+    def _cells(self, source: Pointer, first: Value, index: Any, lanes: int, flag: Value) -> tuple[Part, Value]:
+        """What is known of the cells of a bin from `index` on."""
+        k, combine = self.kernel, self.combine
+        if not self.how.room:
+            cells = k.load(source, first + index, lanes)
+            part, flag = self._coded(cells, index), guard_nan(k, combine, flag, [cells])
+        else:
+            part = [k.load(line, first + index, lanes) for line in self.lines]
+            if combine.codes is not None:
+                part[1] = part[1] + self._coded(part[0], index)[1]
+        if combine.codes is not None and lanes:
+            part[1] = part[1] + k.cast(k.iota(lanes), combine.codes.computed, False)
+        return part, flag
+
+    def _reduced(self, part: Part) -> Part:
+        """All lanes joined to one."""
+        k, lanes = self.kernel, part[0].lanes
+        while lanes > 1:
+            lanes //= 2
+            low, high = range(lanes), range(lanes, 2 * lanes)
+            part = self.combine.join(k, [k.shuffle(p, p, low) for p in part], [k.shuffle(p, p, high) for p in part])
+        return [k.lane(p, 0) for p in part]
+
+    def _divisor(self, column: Value) -> Value:
+        k = self.kernel
+        if self.how.divides == "all":
+            return k.load(self.row_divisors)
+        return k.load(self.row_divisors, self.row) * k.load(self.column_divisors, column)

@@ -1,0 +1,123 @@
+"""Arrays as kernels take them: cells end to end, as (planes, *spatial, inner).
+
+`inner` are the batch axes that lie closer in memory than all spatial ones (channels-last), `planes` the others. An array that lies so in some
+order of its axes is used where it is, and its result lies in the same order; any other is copied.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...dispatch import check_out
+from ...geometry import Axis, Shape
+from ...memory import empty
+from .codegen.builder import CELLS, Cell
+
+Array = npt.NDArray[Any]
+
+
+class Layout(NamedTuple):
+    """In which order the axes of an array lie, and its shape in that order: planes, spatial axes, inner cells."""
+
+    order: tuple[int, ...]
+    outer: int
+    """How many axes stand before the spatial ones."""
+    shape: Shape
+    spatial: tuple[int, ...]
+    """The spatial axes of the array, in the order in which they lie."""
+
+    @property
+    def planes(self) -> int:
+        return math.prod(self.shape[: self.outer])
+
+    @property
+    def inner(self) -> int:
+        return math.prod(self.shape[self.outer + len(self.spatial) :])
+
+    @property
+    def back(self) -> tuple[int, ...]:
+        """The order of axes that turns what lies so into what was given."""
+        return tuple(int(p) for p in np.argsort(self.order))
+
+    def of_output(self, axes: tuple[Axis, ...]) -> Shape:
+        """The shape of windows over the spatial axes, in this order."""
+        rank = len(self.spatial)
+        return (*self.shape[: self.outer], *(axis.length for axis in axes), *self.shape[self.outer + rank :])
+
+
+@functools.lru_cache(maxsize=512)
+def layout_of(shape: Shape, strides: Shape, positions: tuple[int, ...], any_order: bool) -> Layout:
+    """How an array of these strides is taken; `any_order` lets the spatial axes stand as they lie."""
+    spatial = sorted(positions, key=lambda p: -abs(strides[p])) if any_order else list(positions)
+    nearest = min((abs(strides[p]) for p in spatial if shape[p] > 1), default=0)
+    batch = sorted((p for p in range(len(shape)) if p not in positions), key=lambda p: -abs(strides[p]))
+    tail = [p for p in batch if shape[p] > 1 and abs(strides[p]) < nearest]
+    outer = [p for p in batch if p not in tail]
+    order = (*outer, *spatial, *tail)
+    return Layout(order, len(outer), tuple(shape[p] for p in order), tuple(spatial))
+
+
+@functools.lru_cache(maxsize=512)
+def contiguous_layout(shape: Shape, positions: tuple[int, ...], any_order: bool) -> Layout:
+    """How an array that lies in row-major order is taken."""
+    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return layout_of(shape, strides, positions, any_order)
+
+
+@functools.cache
+def cell_of(dtype: np.dtype[Any]) -> Cell | None:
+    """The cells of a dtype, or None if kernels do not take them."""
+    return CELLS.get(dtype.name)
+
+
+def layout_for(x: Array, positions: tuple[int, ...], any_order: bool = False) -> Layout:
+    """How an array is taken."""
+    if x.flags.c_contiguous:
+        return contiguous_layout(x.shape, positions, any_order)
+    return layout_of(x.shape, x.strides, positions, any_order)
+
+
+def cells_in(layout: Layout, array: Array, dtype: np.dtype[Any]) -> Array:
+    """The cells of an array in the order of a layout, copied if they do not lie so; dtype is in this machine's order of bytes."""
+    turned = array if array.flags.c_contiguous and is_sorted(layout.order) else array.transpose(layout.order)
+    if turned.flags.c_contiguous and turned.flags.aligned and array.dtype == dtype and array.dtype.isnative:
+        return turned
+    copy = empty(turned.shape, dtype)
+    np.copyto(copy, turned, casting="unsafe")
+    return copy
+
+
+@functools.lru_cache(maxsize=512)
+def is_sorted(order: tuple[int, ...]) -> bool:
+    """Whether axes stand in the order in which they were given."""
+    return all(a < b for a, b in itertools.pairwise(order))
+
+
+def result_in(
+    layout: Layout, lengths: Shape, shape: Shape, dtype: np.dtype[Any], out: Array | None
+) -> tuple[Array, Array]:
+    """Memory for a result in the order of a layout, of these lengths, and the array of that shape that it makes up: `out` if it lies so."""
+    if out is not None and out.dtype.isnative and out.flags.aligned and out.flags.writeable:
+        given = tuple(lengths[p] for p in layout.back)
+        as_laid = out.reshape(given).transpose(layout.order)
+        if as_laid.flags.c_contiguous and np.may_share_memory(as_laid, out):
+            return as_laid, out
+    memory = empty(lengths, dtype)
+    if is_sorted(layout.order):
+        return memory, memory if lengths == shape else memory.reshape(shape)
+    return memory, memory.transpose(layout.back).reshape(shape)
+
+
+def delivered(name: str, result: Array, out: Array | None, shape: Shape, dtype: np.dtype[Any]) -> Array:
+    """The result, copied to `out` where one was given and is not the result itself."""
+    if out is None or out is result:
+        return result
+    check_out(name, out, shape, dtype)
+    np.copyto(out, result)
+    return out

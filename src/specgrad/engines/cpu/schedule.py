@@ -1,0 +1,395 @@
+"""Which kernels fold the windows of an operator, in which order: the one place that chooses.
+
+Windows are products of axes, and sum, maximum and argmax are associative, so an N-D window is a chain of passes: the last two axes together,
+then each axis before them. Each pass reads an array that lies whole and writes one.
+
+| windows | walk |
+|---|---|
+| of one size, over planes whose columns lie side by side | `tiles`: rows first, so that order is kept |
+| of all sizes (adaptive, whole), over such planes | `bins`: columns first, so that lanes are full |
+| over axes behind which other cells lie (channels-last, outer axes) | `along`, axis by axis, lanes along these cells |
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...geometry import Adaptive, Axis, Sliding
+from .codegen import object_code
+from .codegen.builder import Cell, Kernel
+from .codegen.combine import Sum, combine_of, working
+from .codegen.thread_pool import Call, address
+from .emitters import along, bins, tiles
+from .emitters.windows import Window
+
+Array = npt.NDArray[Any]
+
+VECTOR = 64  # bytes of a vector, whatever registers the machine has
+UNROLLED = 256  # taps of an axis that are joined without a loop, at most
+TILE = 256  # columns of windows in a tile, at most
+LINES = 1 << 15  # cells of the lines of a tile
+LEAST, MOST = 1 << 13, 1 << 17  # cells that a task takes
+
+
+class Step(NamedTuple):
+    """A kernel, and the names of the arrays whose addresses it takes."""
+
+    call: Call
+    arrays: tuple[str, ...]
+    reason: str
+    tables: tuple[Array, ...] = ()
+    """What must live as long as the call: tables whose addresses it knows."""
+
+
+class Chain(NamedTuple):
+    """Kernels that run one after another, with the arrays between them: their cells and types."""
+
+    steps: tuple[Step, ...]
+    between: tuple[tuple[str, int, np.dtype[Any]], ...]
+
+    def __call__(self, **arrays: Array) -> int:
+        """Run all; the flags of all, or those of the first that has any."""
+        from ...memory import room
+
+        addresses = {name: address(array) for name, array in arrays.items()}
+        held = []
+        for name, cells, dtype in self.between:
+            held.append(room((cells,), dtype))
+            addresses[name] = address(held[-1])
+        for step in self.steps:
+            flags = step.call(*[addresses[name] for name in step.arrays])
+            if flags:
+                return flags
+        return 0
+
+
+class Divisors(NamedTuple):
+    """What sums are divided by: one number per window along the first axis times one per window of all others; or one for all."""
+
+    rows: Array
+    columns: Array | None
+
+    @property
+    def kind(self) -> str:
+        return "all" if self.columns is None else "each"
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(emit: Any, how: Any) -> Any:
+    """A kernel in machine code."""
+    kernel: Kernel = emit(how, VECTOR)
+    return object_code.compile(kernel)
+
+
+def even(axis: Axis) -> Axis:
+    """An axis of bins that divide it evenly as the sliding axis that it is."""
+    if isinstance(axis, Adaptive) and axis.length and axis.size % axis.length == 0:
+        return Sliding(axis.size, axis.size // axis.length, axis.size // axis.length)
+    return axis
+
+
+def nominal(axis: Axis) -> int:
+    """How many taps the codes of an axis tell apart."""
+    return axis.kernel if isinstance(axis, Sliding) else int(axis.ranges().count.max(initial=1))
+
+
+def window_of(axis: Axis) -> Window | None:
+    """An axis of windows of one size, if they are not too large; None for bins."""
+    if not isinstance(axis, Sliding) or axis.kernel > UNROLLED:
+        return None
+    last = (axis.length - 1) * axis.stride - axis.before + axis.extent
+    return Window(axis.kernel, axis.stride, axis.dilation, axis.before > 0 or last > axis.size)
+
+
+def grain(items: int, cells: int) -> int:
+    """How many items of so many cells a task takes: some 64 tasks, none so small or large that its own cost shows."""
+    return max(1, min(max(items * cells // 64, LEAST), MOST) // max(cells, 1))
+
+
+def power(lanes: int, cells: int) -> int:
+    """The lanes of vectors of which one at least fits into so many cells."""
+    return min(lanes, 1 << max(cells, 1).bit_length() - 1)
+
+
+class Fold(NamedTuple):
+    """What is folded: a reduction over the windows of some axes of an array (planes, *axes, inner)."""
+
+    what: str
+    """"sum", "max" or "argmax"."""
+    exact: bool
+    """Whether NaNs, and padding that could tie with a cell, are looked out for."""
+    axes: tuple[Axis, ...]
+    planes: int
+    inner: int
+    cell: Cell
+
+    @property
+    def codes(self) -> int:
+        """How many codes winners have."""
+        return math.prod(nominal(axis) for axis in self.axes)
+
+    def combine(self, cell: Cell, ordered: bool = True, guards: bool = True) -> Sum:
+        """How parts are joined."""
+        name = self.what
+        if name != "sum":
+            name = "any_" + name if not ordered else "nan_" + name if self.exact else name
+        made = combine_of(name, cell, self.codes)
+        made.guards = made.guards and guards
+        return made
+
+
+def chain(fold: Fold, divisors: Divisors | None = None) -> Chain:
+    """The kernels of a fold."""
+    axes = tuple(map(even, fold.axes))
+    passes: list[tuple[str, int]] = []
+    rank, done = len(axes), len(axes)
+    whole = all((isinstance(a, Adaptive) and a.length == 1) or (isinstance(a, Sliding) and _is_whole(a)) for a in axes)
+    if fold.inner == 1 and rank:
+        count = min(rank, 2)
+        windows = [window_of(axis) for axis in axes[-count:]]
+        if whole and axes[-1].size > 1:
+            passes.append(("whole", rank))
+        elif all(window is not None for window in windows):
+            passes.append(("tiles", count))
+        else:
+            passes.append(("bins", count))
+        done = rank - passes[0][1]
+    passes += [("along", 1)] * done
+    return _Planner(fold, axes, divisors).plan(passes)
+
+
+def _is_whole(axis: Sliding) -> bool:
+    return axis.length == 1 and axis.kernel == axis.size and not axis.before and axis.dilation == 1
+
+
+class _Planner:
+    """Puts the passes of a fold together."""
+
+    def __init__(self, fold: Fold, axes: tuple[Axis, ...], divisors: Divisors | None) -> None:
+        self.fold, self.axes, self.divisors = fold, axes, divisors
+        self.ordered = True
+        self.steps: list[Step] = []
+        self.between: list[tuple[str, int, np.dtype[Any]]] = []
+
+    def plan(self, passes: Sequence[tuple[str, int]]) -> Chain:
+        self.ordered = all(walk in ("tiles", "along") for walk, _ in passes)
+        stop = len(self.axes)
+        for turn, (walk, count) in enumerate(passes):
+            self.first, self.last = turn == 0, turn == len(passes) - 1
+            names = self._arrays(turn, stop - count)
+            getattr(self, "_" + walk)(stop - count, stop, names)
+            stop -= count
+        return Chain(tuple(self.steps), tuple(self.between))
+
+    def _arrays(self, turn: int, done: int) -> tuple[str, ...]:
+        """The names of the arrays of a pass after which all axes but the first `done` are folded; those between passes are entered."""
+        fold, has_codes = self.fold, self.fold.what == "argmax" or (not self.ordered and self.fold.exact)
+        reads = ("x",) if turn == 0 else (f"cells {turn}", *([f"codes {turn}"] if has_codes else []))
+        if self.last:
+            writes: tuple[str, ...] = ("y", *(["codes"] if has_codes else []))
+            if has_codes and fold.what != "argmax":
+                self.between.append(("codes", self._cells(0), self._code_type()))
+            return reads + writes
+        cells = self._cells(done)
+        self.between.append((f"cells {turn + 1}", cells, np.dtype(working(fold.cell).name)))
+        if has_codes:
+            self.between.append((f"codes {turn + 1}", cells, self._code_type()))
+        return (*reads, f"cells {turn + 1}", *([f"codes {turn + 1}"] if has_codes else []))
+
+    def _code_type(self) -> np.dtype[Any]:
+        codes = self._combine(self.fold.cell).codes
+        assert codes is not None
+        return np.dtype(codes.name)
+
+    def _cells(self, done: int) -> int:
+        """Cells of the array of which all axes from `done` on are folded."""
+        fold = self.fold
+        sizes = [axis.size for axis in self.axes[:done]] + [axis.length for axis in self.axes[done:]]
+        return fold.planes * math.prod(sizes) * fold.inner
+
+    def _combine(self, cell: Cell) -> Sum:
+        fold = self.fold
+        if not self.ordered and fold.what != "sum" and fold.exact:
+            return combine_of("any_argmax", cell, fold.codes)
+        return fold.combine(cell, self.ordered, self.first)
+
+    @property
+    def _cell(self) -> Cell:
+        """Of the operand of this pass."""
+        return self.fold.cell if self.first else working(self.fold.cell)
+
+    @property
+    def _result(self) -> Cell:
+        return self.fold.cell if self.last else working(self.fold.cell)
+
+    def _divides(self) -> tuple[str, dict[str, int], tuple[Array, ...]]:
+        """How this pass divides, and the tables that it divides by."""
+        if self.divisors is None or not self.last:
+            return "no", {}, ()
+        rows, columns = self.divisors
+        tables = {"row_divisors": address(rows)}
+        if columns is not None:
+            tables["column_divisors"] = address(columns)
+        return self.divisors.kind, tables, (rows, *([] if columns is None else [columns]))
+
+    def _add(
+        self, emit: Any, how: Any, sizes: dict[str, int], items: int, cells: int, names: Any, tables: Any, reason: str
+    ) -> None:
+        divides, by, held = self._divides()
+        assert divides == how.divides
+        call = Call(compiled(emit, how), {**sizes, **by}, items, grain(items, cells))
+        self.steps.append(Step(call, tuple(names), reason, (*tables, *held)))
+
+    # the walks
+
+    def _tiles(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Windows of one size over planes."""
+        columns = self.axes[stop - 1]
+        planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
+        rows: Axis = self.axes[start]
+        if stop - start == 1:  # lines are the rows of one plane
+            rows, planes = Sliding(planes, 1), 1
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        down, across = window_of(rows), window_of(columns)
+        assert down is not None
+        assert across is not None
+        combine = self._combine(self._cell)
+        lanes = VECTOR // working(self._cell).size
+        parts = -(-columns.length // max(TILE, 8 * lanes)) or 1
+        tile_columns = -(-columns.length // parts)
+        pitch = -(-tile_columns // lanes) * lanes
+        total = planes * max(rows.size * columns.size, 1)
+        cells = min(LINES, max(total // 32, 1 << 12))
+        tile_rows = max(1, min(rows.length, (cells // pitch - down.extent) // down.stride, 1 << 12))
+        bands = -(-rows.length // tile_rows) or 1
+        tile_rows = -(-rows.length // bands)
+        stack = 1
+        if down.dilation == 1 and down.taps > 1:
+            stack = max(1, min(down.shared, tile_rows, 8 if combine.codes is None else 4))
+        narrow = columns.length < lanes
+        converts = working(self._cell) is not self._cell
+        short = across.padded and columns.length < 2 * lanes
+        reach = (lanes - 1) * across.stride + across.extent
+        if narrow or converts or short or across.stride > across.taps or (across.padded and columns.size < reach):
+            copies = "all"
+        else:
+            copies = "ends" if across.padded else "nothing"
+        how = tiles.Tiles(
+            combine,
+            self._result,
+            down,
+            across,
+            (tile_rows, pitch),
+            stack,
+            narrow,
+            copies,
+            self._divides()[0],
+            lanes,
+            power(lanes, min(columns.size, self._least_cells(columns, tile_columns, parts))),
+        )
+        sizes = {
+            "height": rows.size,
+            "width": columns.size,
+            "height_out": rows.length,
+            "width_out": columns.length,
+            "above": rows.before,
+            "before": columns.before,
+            "down": bands,
+            "across": parts,
+            "tile_rows": tile_rows,
+            "tile_columns": tile_columns,
+        }
+        reason = f"windows of one size, {tile_rows}×{tile_columns} at a time, {stack} rows together"
+        items = planes * bands * parts
+        self._add(
+            tiles.emit, how, sizes, items, tile_rows * tile_columns * down.stride * across.stride, names, (), reason
+        )
+
+    @staticmethod
+    def _least_cells(columns: Sliding, tile_columns: int, parts: int) -> int:
+        """The fewest real cells that a tile reads of a row."""
+        least = columns.size
+        for part in range(parts):
+            left, right = part * tile_columns, min((part + 1) * tile_columns, columns.length)
+            begin = max(0, left * columns.stride - columns.before)
+            end = min(columns.size, (right - 1) * columns.stride - columns.before + columns.extent)
+            least = min(least, end - begin)
+        return max(least, 1)
+
+    def _whole(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Whole planes, each as one row."""
+        cells = math.prod(axis.size for axis in self.axes)
+        self._fill_bins(self.fold.planes, Adaptive(1, 1), Adaptive(cells, 1), names, "whole planes, each as one row")
+
+    def _bins(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Bins over planes."""
+        planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
+        rows = self.axes[start] if stop - start == 2 else Adaptive(1, 1)
+        self._fill_bins(planes, rows, self.axes[stop - 1], names, "windows of all sizes, columns first")
+
+    def _fill_bins(self, planes: int, rows: Axis, columns: Axis, names: tuple[str, ...], reason: str) -> None:
+        down, across = rows.ranges(), columns.ranges()
+        lanes = power(VECTOR // working(self._cell).size, columns.size)
+        single = int(down.count.max(initial=1)) == 1
+        combine = self._combine(self._cell)
+        room = 0 if single else -(-columns.size // 64) * 64
+        how = bins.Bins(combine, self._result, lanes, room, nominal(columns), self._divides()[0])
+        tables = [np.ascontiguousarray(t, np.int64) for t in (down.first, down.count, across.first, across.count)]
+        sizes = {
+            "height": rows.size,
+            "width": columns.size,
+            "height_out": rows.length,
+            "width_out": columns.length,
+            **dict(zip(("first_row", "row_count", "first_column", "column_count"), map(address, tables), strict=True)),
+        }
+        cells = rows.size * columns.size // max(rows.length, 1)
+        self._add(bins.emit, how, sizes, planes * rows.length, cells, names, tables, reason)
+
+    def _along(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Windows along one axis, lanes along what lies behind it."""
+        axis, fold = self.axes[start], self.fold
+        outer = fold.planes * math.prod(a.size for a in self.axes[:start])
+        inner = math.prod(a.length for a in self.axes[stop:]) * fold.inner
+        combine, window = self._combine(self._cell), window_of(axis)
+        lanes = power(VECTOR // working(self._cell).size, inner)
+        ranges = axis.ranges()
+        first, count = (np.ascontiguousarray(t, np.int64) for t in (ranges.first, np.maximum(ranges.count, 0)))
+        skipped = np.ascontiguousarray((ranges.first - ranges.start) // ranges.step, np.int64)
+        inside = np.flatnonzero(count == (window.taps if window else -1))
+        stack = 1
+        if window is not None and window.dilation == 1:
+            stack = max(1, min(window.shared, 8 if combine.codes is None else 4))
+        width = math.prod(nominal(a) for a in self.axes[stop:])
+        has_codes = not self.first and combine.codes is not None
+        how = along.Along(combine, self._result, window, stack, lanes, width, has_codes, self._divides()[0])
+        block = min(inner, max(lanes, 2048 // max(min(nominal(axis), 8), 1)))
+        blocks = -(-inner // block) or 1
+        block = max(-(-inner // blocks), lanes)
+        blocks = -(-inner // block) or 1
+        if inner - (blocks - 1) * block < lanes:  # the last block must hold a vector
+            block, blocks = inner, 1
+        band = max(stack, min(axis.length, (1 << 15) // max(block, 1)))
+        bands = -(-axis.length // max(band, 1)) or 1
+        sizes = {
+            "size": axis.size,
+            "length": axis.length,
+            "inner": inner,
+            "step": ranges.step,
+            "bands": bands,
+            "band": band,
+            "blocks": blocks,
+            "block": block,
+            "whole_begin": int(inside[0]) if inside.size else 0,
+            "whole_end": int(inside[-1]) + 1 if inside.size else 0,
+            **dict(zip(("first", "count", "skipped"), map(address, (first, count, skipped)), strict=True)),
+        }
+        reason = f"axis {start}, lanes along {inner} cells behind it, {stack} windows together"
+        cells = band * block * axis.size // max(axis.length, 1)
+        self._add(along.emit, how, sizes, outer * bands * blocks, cells, names, (first, count, skipped), reason)
