@@ -157,11 +157,17 @@ def chain(fold: Fold, divisors: Divisors | None = None) -> Chain:
             passes.append(("whole", rank))
         elif all(window is not None for window in windows):
             passes.append(("tiles", count))
-        else:
+        elif all(map(are_full, axes[-count:])):
             passes.append(("bins", count))
-        done = rank - passes[0][1]
+        done = rank - sum(count for _, count in passes)
     passes += [("along", 1)] * done
     return _Planner(fold, axes, divisors).plan(passes)
+
+
+def are_full(axis: Axis) -> bool:
+    """Whether all windows of an axis have cells, side by side."""
+    ranges = axis.ranges()
+    return ranges.step == 1 and bool((ranges.count > 0).all())
 
 
 def _is_whole(axis: Sliding) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,9 +92,7 @@ class Value:
     def _with(self, other: Number) -> Any:
         """The other operand, as an LLVM value of this type."""
         if isinstance(other, Value):
-            if self.lanes and not other.lanes:
-                return self.kernel.splat(other, self.lanes).value
-            return other.value
+            return (self.kernel.splat(other, self.lanes) if self.lanes and not other.lanes else other).value
         return constant(self.type, other)
 
     def _made(self, value: Any) -> Value:
@@ -251,6 +250,10 @@ class Kernel:
         self.parameters.append(name)
         place = self.builder.gep(self._args, [I64(len(self.parameters) - 1)], source_etype=I64)
         return Value(self, self.builder.load(place, typ=I64, name=name))
+
+    def sizes(self, *names: str) -> Any:
+        """The next of the arguments, integers, by their names."""
+        return SimpleNamespace(**{name: self.parameter(name) for name in names})
 
     def array(self, name: str, cell: Cell) -> Pointer:
         """The next of the arguments, the address of cells."""

@@ -53,20 +53,21 @@ class _Along:
         if how.divides == "each":
             self.column_divisors = k.array("column_divisors", working(combine.cell))
         self.first, self.count, self.skipped = (k.array(name, WORD) for name in ("first", "count", "skipped"))
-        for name in ["size", "length", "inner", "step", "bands", "band", "blocks", "block", "whole_begin", "whole_end"]:
-            setattr(self, name, k.parameter(name))
+        self.n = k.sizes(
+            "size", "length", "inner", "step", "bands", "band", "blocks", "block", "whole_begin", "whole_end"
+        )
         k.finish(self._items())
 
     def _items(self) -> Value:
         """Outer indices × bands of windows × blocks of inner cells."""
         k = self.kernel
         with k.loop(k.begin, k.end, carried=[0]) as each:
-            outer, rest = each.index // (self.bands * self.blocks), each.index % (self.bands * self.blocks)
-            begin, left = rest // self.blocks * self.band, rest % self.blocks * self.block
-            end = k.least(begin + self.band, self.length)
-            self.cells = k.least(self.block, self.inner - left)
-            self.source = [x + (outer * self.size * self.inner + left) for x in self.x]
-            self.target = [y + (outer * self.length * self.inner + left) for y in self.y]
+            outer, rest = each.index // (self.n.bands * self.n.blocks), each.index % (self.n.bands * self.n.blocks)
+            begin, left = rest // self.n.blocks * self.n.band, rest % self.n.blocks * self.n.block
+            end = k.least(begin + self.n.band, self.n.length)
+            self.cells = k.least(self.n.block, self.n.inner - left)
+            self.source = [x + (outer * self.n.size * self.n.inner + left) for x in self.x]
+            self.target = [y + (outer * self.n.length * self.n.inner + left) for y in self.y]
             self.left = left
             each.next = [self._windows(begin, end, each.values[0])]
         return each.result[0]
@@ -76,8 +77,8 @@ class _Along:
         k, stack = self.kernel, self.how.stack
         if self.how.window is None:
             return self._one_by_one(begin, end, flags)
-        low = k.most(begin, k.least(self.whole_begin, end))
-        high = k.most(low, k.least(self.whole_end, end))
+        low = k.most(begin, k.least(self.n.whole_begin, end))
+        high = k.most(low, k.least(self.n.whole_end, end))
         whole = high - (high - low) % stack
         flags = self._one_by_one(begin, low, flags)
         with k.loop(low, whole, stack, carried=[flags]) as down:
@@ -88,11 +89,11 @@ class _Along:
         """`some` neighbouring windows, all of whose taps are cells."""
         k, window, lanes = self.kernel, self.how.window, self.how.lanes
         assert window is not None
-        start = k.load(self.first, row) * self.inner
+        start = k.load(self.first, row) * self.n.inner
         offsets = sorted({i * window.stride + t * window.dilation for i in range(some) for t in range(window.taps)})
 
         def body(index: Number, carried: list[Any]) -> list[Any]:
-            lines = {j: self._part(start + j * self.inner + index, lanes) for j in offsets}
+            lines = {j: self._part(start + j * self.n.inner + index, lanes) for j in offsets}
             flag = guard_nan(k, self.combine, carried[0], [lines[j][0] for j in self._seen(offsets, some)])
             for i, part in enumerate(stacked(k, self.combine, lines, window, some, self.how.width)):
                 flag = self._store(part, row + i, index, lanes, flag)
@@ -131,7 +132,7 @@ class _Along:
         k = self.kernel
         with k.loop(0, count, carried=[*self.combine.nothing(k, lanes), flag]) as taps:
             *so_far, flag = taps.values
-            part = self._part((first + taps.index * self.step) * self.inner + index, lanes)
+            part = self._part((first + taps.index * self.n.step) * self.n.inner + index, lanes)
             flag = guard_nan(k, self.combine, flag, [part[0]])
             if self.combine.codes is not None:
                 part = [part[0], self._moved(part[1], taps.index)]
@@ -172,5 +173,5 @@ class _Along:
                 by = by * k.load(self.column_divisors, self.left + index, lanes)
             part = [part[0] / by, *part[1:]]
         for one, target in zip(part, self.target, strict=True):
-            k.store(one, target, row * self.inner + index)
+            k.store(one, target, row * self.n.inner + index)
         return flag

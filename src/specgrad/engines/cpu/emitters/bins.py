@@ -49,22 +49,21 @@ class _Bins:
             self.column_divisors = k.array("column_divisors", working(self.combine.cell))
         names = ("first_row", "row_count", "first_column", "column_count")
         self.first_row, self.row_count, self.first_column, self.column_count = (k.array(n, WORD) for n in names)
-        for name in ["height", "width", "height_out", "width_out"]:
-            setattr(self, name, k.parameter(name))
+        self.n = k.sizes("height", "width", "height_out", "width_out")
         self.lines = [k.room(how.room + how.lanes, cell) for cell in self.combine.cells()] if how.room else []
         k.finish(self._rows())
 
     def _rows(self) -> Value:
         k = self.kernel
         with k.loop(k.begin, k.end, carried=[0]) as each:
-            plane, row = each.index // self.height_out, each.index % self.height_out
+            plane, row = each.index // self.n.height_out, each.index % self.n.height_out
             first, count = k.load(self.first_row, row), k.load(self.row_count, row)
-            source = self.x + (plane * self.height + first) * self.width
+            source = self.x + (plane * self.n.height + first) * self.n.width
             self.row = row
             flags = each.values[0]
             if self.how.room:
                 flags = self._down(source, count, flags)
-            target = [y + each.index * self.width_out for y in self.y]
+            target = [y + each.index * self.n.width_out for y in self.y]
             each.next = [self._bins(source, target, flags)]
         return each.result[0]
 
@@ -77,7 +76,7 @@ class _Bins:
             flag = guard_nan(k, self.combine, carried[0], [cells])
             with k.loop(1, count, carried=[*self.combine.first(k, cells, 0), flag]) as down:
                 *so_far, flag = down.values
-                cells = k.load(source, down.index * self.width + index, lanes)
+                cells = k.load(source, down.index * self.n.width + index, lanes)
                 flag = guard_nan(k, self.combine, flag, [cells])
                 part = self._coded(cells, down.index * self.how.width)
                 down.next = [*self.combine.join(k, so_far, part), flag]
@@ -86,7 +85,7 @@ class _Bins:
                 k.store(one, line, index)
             return [flag]
 
-        result: Value = k.vectors(self.width, lanes, body, [flags])[0]
+        result: Value = k.vectors(self.n.width, lanes, body, [flags])[0]
         return result
 
     def _coded(self, cells: Value, code: Any) -> Part:
@@ -101,7 +100,7 @@ class _Bins:
     def _bins(self, source: Pointer, target: list[Pointer], flags: Value) -> Value:
         """Fold the cells of the line, or of the row itself, into bins."""
         k = self.kernel
-        with k.loop(0, self.width_out, carried=[flags]) as each:
+        with k.loop(0, self.n.width_out, carried=[flags]) as each:
             first, count = k.load(self.first_column, each.index), k.load(self.column_count, each.index)
             part, flag = self._across(source, first, count, each.values[0])
             if self.how.divides != "no":

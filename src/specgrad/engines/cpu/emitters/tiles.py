@@ -59,9 +59,18 @@ class _Tiles:
             self.row_divisors = k.array("row_divisors", working(self.combine.cell))
         if how.divides == "each":
             self.column_divisors = k.array("column_divisors", working(self.combine.cell))
-        names = "height width height_out width_out above before down across tile_rows tile_columns"
-        for name in names.split():
-            setattr(self, name, k.parameter(name))
+        self.n = k.sizes(
+            "height",
+            "width",
+            "height_out",
+            "width_out",
+            "above",
+            "before",
+            "down",
+            "across",
+            "tile_rows",
+            "tile_columns",
+        )
         self._rooms()
         self.flag = self._tile_loop()
         k.finish(self.flag)
@@ -94,17 +103,17 @@ class _Tiles:
 
     def _tile_loop(self) -> Value:
         k, how = self.kernel, self.how
-        tiles = self.down * self.across
+        tiles = self.n.down * self.n.across
         with k.loop(k.begin, k.end, carried=[0]) as each:
             plane, tile = each.index // tiles, each.index % tiles
-            self.top, self.left = tile // self.across * self.tile_rows, tile % self.across * self.tile_columns
-            self.rows_here = k.least(self.tile_rows, self.height_out - self.top)
-            self.columns_here = k.least(self.tile_columns, self.width_out - self.left)
-            self.plane = self.x + plane * self.height * self.width
-            first_cell = plane * self.height_out * self.width_out + self.top * self.width_out + self.left
+            self.top, self.left = tile // self.n.across * self.n.tile_rows, tile % self.n.across * self.n.tile_columns
+            self.rows_here = k.least(self.n.tile_rows, self.n.height_out - self.top)
+            self.columns_here = k.least(self.n.tile_columns, self.n.width_out - self.left)
+            self.plane = self.x + plane * self.n.height * self.n.width
+            first_cell = plane * self.n.height_out * self.n.width_out + self.top * self.n.width_out + self.left
             self.target = [y + first_cell for y in self.y]
-            self.first_row = self.top * how.rows.stride - self.above
-            self.first_column = self.left * how.columns.stride - self.before
+            self.first_row = self.top * how.rows.stride - self.n.above
+            self.first_column = self.left * how.columns.stride - self.n.before
             flags = self._stacks(each.values[0])
             if how.narrow:
                 self._unstage()
@@ -172,9 +181,9 @@ class _Tiles:
         if self.how.copies == "nothing":
             return flags
         with k.loop(begin, end, carried=[flags]) as each:
-            row, copy = self.first_row + each.index, self._copied(each.index - begin)
+            row, copy = self.first_row + each.index, self.copy + (each.index - begin) * self.room_of_row
             if self.how.rows.padded:
-                row = k.most(0, k.least(row, self.height - 1))
+                row = k.most(0, k.least(row, self.n.height - 1))
             each.next = [self._copy_row(row, copy, each.values[0])]
         return each.result[0]
 
@@ -183,7 +192,7 @@ class _Tiles:
         k = self.kernel
         if not self.how.rows.padded:
             return self._across(row, copy, line, flags)
-        is_real = (row >= 0) & (row < self.height)
+        is_real = (row >= 0) & (row < self.n.height)
         with k.loop(0, k.cast(is_real, row.type), carried=[flags]) as once:
             once.next = [self._across(row, copy, line, once.values[0])]
         with k.when(~is_real), k.loop(0, self.columns_here, self.how.lanes) as along:
@@ -229,7 +238,7 @@ class _Tiles:
 
     def _source(self, row: Value, copy: Pointer | None, flags: Value) -> tuple[Any, Value]:
         """Where the cells of a row lie from the first window's first tap on, and flags: also as blocks, if windows have many taps."""
-        source = self.plane + (row * self.width + self.first_column), copy
+        source = self.plane + (row * self.n.width + self.first_column), copy
         if self.block > 1:
             flags = self._fold_blocks(source, flags)
         return source, flags
@@ -238,7 +247,7 @@ class _Tiles:
         """Of the cells that the tile reads of a row: where the real ones begin and end, and where all do."""
         k, columns = self.kernel, self.how.columns
         span = (self.columns_here - 1) * columns.stride + columns.extent
-        return k.most(0, 0 - self.first_column), k.least(span, self.width - self.first_column), span
+        return k.most(0, 0 - self.first_column), k.least(span, self.n.width - self.first_column), span
 
     def _cells_at(self, source: Any, index: Number, count: int) -> Pointer:
         """Where `count` cells lie from `index` on: in the array, or in the copy if some are padding."""
@@ -255,7 +264,7 @@ class _Tiles:
         """Copy the cells of a row that the tile reads, or those at its ends, and padding beside them."""
         k, how, lanes = self.kernel, self.how, self.how.row_lanes
         begin, end, span = self._real_cells()
-        cells, real = self.plane + (row * self.width + self.first_column), end - begin
+        cells, real = self.plane + (row * self.n.width + self.first_column), end - begin
         nothing = k.number(working(self.combine.cell), self.combine.identity, how.lanes)
         if how.columns.padded:
             with k.loop(0, begin, how.lanes) as left:
@@ -280,15 +289,15 @@ class _Tiles:
 
     # a vector of windows
 
-    def _windows(self, source: Pointer, column: Number, flag: Value) -> tuple[Part, Value]:
+    def _windows(self, source: Any, column: Number, flag: Value) -> tuple[Part, Value]:
         """The parts of one row of cells of a vector of windows, from `column` on."""
         k, columns, lanes = self.kernel, self.how.columns, self.how.lanes
         if self.block > 1:
             parts = []
-            for start, taps in split(columns.taps, self.block, self.combine.overlaps):
+            for start, size in split(columns.taps, self.block, self.combine.overlaps):
                 at = start * columns.dilation
                 rooms = self.blocks
-                if taps == 1:
+                if size == 1:
                     rooms = [self._cells_at(source, column * columns.stride, self.vector_span)]
                 parts.append(([self._strided(room, column, at) for room in rooms], start))
             return fold_parts(k, self.combine, parts)[0], flag
@@ -321,9 +330,9 @@ class _Tiles:
             return None
         base = self.first_column + column * columns.stride + tap * columns.dilation
         at = k.splat(k.integer(base), self.how.lanes) + k.iota(self.how.lanes, step=columns.stride)
-        return (at >= 0) & (at < self.width)
+        return (at >= 0) & (at < self.n.width)
 
-    def _fold_blocks(self, source: Pointer, flags: Value) -> Value:
+    def _fold_blocks(self, source: Any, flags: Value) -> Value:
         """Fold `block` neighbouring taps, from every cell on, into scratch."""
         k, how, lanes = self.kernel, self.how, self.how.lanes
         span = (self.columns_here - 1) * how.columns.stride + how.columns.extent
@@ -337,13 +346,13 @@ class _Tiles:
                 flag = self._guard(flag, [taps[0], taps[-1]])
                 self._prefetch(source, index, lanes)
             parts = []
-            for t, cells in enumerate(taps):
+            for t, tap in enumerate(taps):
                 real = None
                 if self.combine.masks and how.columns.padded:
                     base = self.first_column + index + t * how.columns.dilation
                     at = k.splat(k.integer(base), lanes) + k.iota(lanes)
-                    real = (at >= 0) & (at < self.width)
-                parts.append(self.combine.first(k, cells, t, real))
+                    real = (at >= 0) & (at < self.n.width)
+                parts.append(self.combine.first(k, tap, t, real))
             for one, room in zip(tree(k, self.combine, parts), self.blocks, strict=True):
                 k.store(one, room, index)
             return [flag]
@@ -369,7 +378,7 @@ class _Tiles:
             part = [part[0] / self._divisors(row, column), *part[1:]]
         if self.combine.codes is not None and not self.combine.masks and self._is_padded():
             flag = flag | k.cast(any_lane(k, part[0].equals(self.combine.identity)), flag.type, False)
-        targets, pitch = (self.stage, self.columns_here) if how.narrow else (self.target, self.width_out)
+        targets, pitch = (self.stage, self.columns_here) if how.narrow else (self.target, self.n.width_out)
         for one, target in zip(part, targets, strict=True):
             k.store(one, target, row * pitch + column)
         return flag

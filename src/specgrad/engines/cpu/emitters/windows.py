@@ -110,11 +110,6 @@ def stacked(k: Kernel, combine: Sum, lines: dict[int, Part], rows: Window, some:
         ]
     begin, end = (some - 1) * rows.stride, rows.taps
     core = fold_parts(k, combine, [(lines[j], j) for j in range(begin, end)], width)
-    made = []
-    for i in range(some):
-        before = [(lines[j], j) for j in range(i * rows.stride, begin)]
-        behind = [(lines[j], j) for j in range(end, i * rows.stride + rows.taps)]
-        made.append((before, behind))
     suffixes: dict[int, tuple[Part, int]] = {begin: core}
     for j in range(begin - 1, -1, -1):
         later, start = suffixes[j + 1]

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from ..codegen.builder import CELLS, WORD, Cell, Kernel, Value
 from ..codegen.combine import working
 
-OFFSETS = CELLS["int32"]
-
 
 @dataclass(frozen=True)
 class Winners:
@@ -23,8 +21,13 @@ class Winners:
     lanes: int
     empty: bool
     """Whether some windows have no winner: their code is all ones."""
-    wide: int = 0
-    """Cells of a plane of half floats, which are added up in float32 before they are rounded; 0 for other cells."""
+    places: Cell = CELLS["int32"]
+    """The type of the tables of places."""
+
+    @property
+    def widens(self) -> bool:
+        """Whether cotangents are added up in scratch and rounded at the end: those of half floats."""
+        return self.what == "scatter" and working(self.cell) is not self.cell
 
 
 def emit(how: Winners, vector: int) -> Kernel:
@@ -34,9 +37,9 @@ def emit(how: Winners, vector: int) -> Kernel:
     codes = k.array("codes", how.codes)
     source = k.array("source", how.cell)
     target = k.array("target", WORD if how.what == "index" else how.cell)
-    base, offset = k.array("base", OFFSETS), k.array("offset", OFFSETS)
+    base, offset = k.array("base", how.places), k.array("offset", how.places)
     windows, cells, inner = (k.parameter(name) for name in ("windows", "cells", "inner"))
-    sums = k.room(how.wide, working(how.cell)) if how.wide else None
+    sums = k.room(0, working(how.cell)) if how.widens else None  # a plane, behind all other scratch
     with k.loop(k.begin, k.end) as plane:
         first, start = plane.index * windows * inner, plane.index * cells * inner
         here = sums if sums is not None else target + start

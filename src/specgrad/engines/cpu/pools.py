@@ -1,0 +1,339 @@
+"""Maxima and averages of NumPy arrays: the chains of kernels of an operator on one layout, and what runs them.
+
+A maximum keeps one code per window, the number of the tap that won. Kernels are right where there is no NaN and where no padding can be
+taken for a cell; they say so where there is, and then others run that look out for both.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...geometry import Adaptive, Axis, Ranges, Shape, Sliding, strides
+from ...memory import room
+from ...remembering import cached_property
+from .codegen.builder import CELLS, Cell
+from .codegen.combine import code_cell
+from .codegen.thread_pool import Call, address
+from .emitters import winners
+from .operands import Layout, cell_of, cells_in, delivered, layout_for, result_in
+from .schedule import VECTOR, Chain, Divisors, Fold, Step, chain, compiled, even, grain, nominal
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Reversed:
+    """An axis read backwards: its windows are the cells of `axis`, and each reads the windows that read it."""
+
+    axis: Sliding
+
+    @property
+    def size(self) -> int:
+        return self.axis.length
+
+    @property
+    def length(self) -> int:
+        return self.axis.size
+
+    def ranges(self) -> Ranges:
+        """The runs of windows that read each cell."""
+        return self.axis.readers(np.arange(self.axis.size))
+
+
+def reversed_axis(axis: Axis) -> Any:
+    """The axis whose sums are the adjoint of this one's."""
+    axis = even(axis)
+    if isinstance(axis, Adaptive):
+        return Adaptive(axis.length, axis.size)
+    if axis.stride > 1:
+        return Reversed(axis)
+    before = axis.extent - 1 - axis.before
+    after = axis.size - 1 + axis.extent - axis.length - before
+    return Sliding(axis.length, axis.kernel, 1, before, after, axis.dilation)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """One operator on arrays of one shape, layout and dtype."""
+
+    op: Any
+    layout: Layout
+    cell: Cell
+    dtype: np.dtype[Any]
+    axes: tuple[Axis, ...]
+    shape: Shape
+    """Of the result, as the operator gives it."""
+    given: Shape
+    """Of the operand."""
+
+    @cached_property
+    def lengths(self) -> Shape:
+        """The shape of the result, in the order of the layout."""
+        return self.layout.of_output(self.axes)
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to compute."""
+        return 0 in self.lengths or 0 in self.layout.shape
+
+    @cached_property
+    def codes(self) -> Cell:
+        """The cells in which codes lie."""
+        return code_cell(self.taps)
+
+    @cached_property
+    def taps(self) -> int:
+        """How many codes there are."""
+        return math.prod(nominal(even(axis)) for axis in self.axes)
+
+    @cached_property
+    def none(self) -> int:
+        """The code of a window without a cell."""
+        return (1 << 8 * self.codes.size) - 1
+
+    @cached_property
+    def blanks(self) -> list[tuple[Any, ...]]:
+        """Where in the result windows have no real cell."""
+        counts = [axis.ranges().count for axis in self.axes]
+        return [
+            (slice(None),) * (self.layout.outer + place) + (np.flatnonzero(count <= 0),)
+            for place, count in enumerate(counts)
+            if (count <= 0).any()
+        ]
+
+    def blank(self, array: Array, number: int) -> None:
+        """Write a number where windows have no real cell."""
+        for where in self.blanks:
+            array[where] = number
+
+    @cached_property
+    def _chains(self) -> dict[Any, Chain]:
+        return {}
+
+    def fold(self, what: str, exact: bool = False) -> Chain:
+        """The kernels of "max", "argmax", or the "average" and its adjoint "spread"."""
+        found = self._chains.get((what, exact))
+        if found is None:
+            axes, divisors = self.axes, None
+            if what in ("average", "spread"):
+                divisors = self.divisors
+                if what == "spread":
+                    axes = tuple(map(reversed_axis, axes))
+                    divisors = divisors if divisors.columns is None else None
+                what_is = "sum"
+            else:
+                what_is = what
+            found = chain(Fold(what_is, exact, axes, self.layout.planes, self.layout.inner, self.cell), divisors)
+            self._chains[what, exact] = found
+        return found
+
+    @cached_property
+    def divisors(self) -> Divisors:
+        """What sums are divided by."""
+        op, dtype = self.op, np.dtype("float32" if self.cell.size == 2 else self.cell.name)
+        override = getattr(op, "divisor_override", None)
+        real = getattr(op, "count_include_pad", True) is False
+        counts = [np.maximum(r.count if real else r.existing, 1) for r in (axis.ranges() for axis in self.axes)]
+        if override is not None:
+            counts = [np.ones_like(count) for count in counts]
+        times = 1 if override is None else override
+        if all((count == count[:1]).all() for count in counts):
+            return Divisors(np.array([math.prod(int(c[0]) for c in counts) * times], dtype), None)
+        columns = functools.reduce(np.multiply.outer, counts[1:], np.ones(1, np.int64)).reshape(-1)
+        if len(counts) == 1:  # lines are the rows of one plane
+            return Divisors(np.full(self.layout.planes, times, dtype), counts[0].astype(dtype))
+        return Divisors((counts[0] * times).astype(dtype), np.repeat(columns, self.layout.inner).astype(dtype))
+
+    @cached_property
+    def window_divisors(self) -> Array:
+        """What the sum of each window is divided by, to be broadcast over the result in the order of the layout."""
+        rows, columns = self.divisors
+        lengths = self.lengths[self.layout.outer :]
+        if columns is None:
+            return rows
+        first = rows[: len(columns)] * 0 + rows[0] if len(self.axes) == 1 else rows
+        table = columns * rows[0] if len(self.axes) == 1 else np.multiply.outer(first, columns)
+        return (
+            table.reshape(lengths[: len(self.axes)] + (1,) * (len(lengths) - len(self.axes)))
+            if len(self.axes) == 1
+            else table.reshape(lengths)
+        )
+
+    def places(self, step: Sequence[int]) -> tuple[Array, Array]:
+        """Where the winners of a plane lie, for these strides of its axes: a base by window, and an offset by code."""
+        base = offset = np.zeros(1, np.int64)
+        for axis, by in zip(map(even, self.axes), step, strict=True):
+            ranges = axis.ranges()
+            base = np.add.outer(base, ranges.start * by).reshape(-1)
+            offset = np.add.outer(offset, np.arange(nominal(axis)) * (ranges.step * by)).reshape(-1)
+        kind = np.int32 if math.prod(axis.size for axis in self.axes) < 1 << 30 else np.int64
+        return base.astype(kind), offset.astype(kind)
+
+    def winners(self, what: str) -> Step:
+        """The kernel that scatters cotangents to winners, gathers their tangents, or writes their indices."""
+        found = self._steps.get(what)
+        if found is None:
+            sizes = tuple(axis.size for axis in self.axes)
+            order = list(range(len(sizes)))
+            if what == "index" and self.op.positions(self.given):  # in the operator's order of axes
+                order = [self.op.positions(self.given).index(p) for p in self.layout.spatial]
+            own = [sizes[order.index(place)] for place in range(len(sizes))]
+            step = [strides(tuple(own))[place] for place in order]
+            base, offset = self.places(step)
+            lanes = VECTOR // max(self.cell.size, 4)
+            how = winners.Winners(what, self.cell, self.codes, lanes, bool(self.blanks), CELLS[base.dtype.name])
+            cells = math.prod(sizes)
+            numbers = {
+                "windows": len(base),
+                "cells": cells,
+                "inner": self.layout.inner,
+                "base": address(base),
+                "offset": address(offset),
+            }
+            made = compiled(winners.emit, how)
+            scratch = made.scratch + (4 * cells * self.layout.inner if how.widens else 0)
+            call = Call(
+                made, numbers, self.layout.planes, grain(self.layout.planes, cells * self.layout.inner), scratch
+            )
+            found = self._steps[what] = Step(call, ("codes", "source", "target"), f"{what} by code", (base, offset))
+        return found
+
+    @cached_property
+    def _steps(self) -> dict[str, Step]:
+        return {}
+
+
+@functools.lru_cache(maxsize=512)
+def pool_of(op: Any, layout: Layout, dtype: np.dtype[Any], given: Shape) -> Pool:
+    """An operator on arrays that are taken so."""
+    positions, cell = op.positions(given), cell_of(dtype)
+    assert cell is not None
+    axes = dict(zip(positions, op.spatial(tuple(given[p] for p in positions)), strict=True))
+    found = tuple(axes[p] for p in layout.spatial)
+    if not found:  # rank 0 is rank 1 over one cell
+        found = (Sliding(1, 1),)
+        layout = Layout((*layout.order, len(given)), layout.outer, (*layout.shape[: layout.outer], 1), (len(given),))
+    return Pool(op, layout, cell, dtype, found, op.output_shape(given), given)
+
+
+def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
+    """An operator on an array, and the array's cells as kernels take them."""
+    dtype = x.dtype if x.dtype.isnative else x.dtype.newbyteorder("=")
+    layout = layout_for(x, op.positions(x.shape), any_order)
+    pool = pool_of(op, layout, dtype, x.shape)
+    return pool, cells_in(layout, x, dtype)
+
+
+class Kept:
+    """What a maximum keeps: the pool that found winners, and their codes in the order of its layout."""
+
+    __slots__ = ("codes", "pool")
+
+    def __init__(self, pool: Pool, codes: Array) -> None:
+        self.pool, self.codes = pool, codes
+
+
+def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
+    """The maximum alone."""
+    pool, cells = seen(op, x)
+    memory, y = _result(pool, out)
+    if not pool.is_empty:
+        if pool.fold("max")(x=cells, y=memory):
+            pool.fold("max", True)(x=cells, y=memory)
+        pool.blank(memory, 0)
+    return delivered(op.name, y, out, pool.shape, pool.dtype)
+
+
+def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
+    """The maximum, and the codes of winners."""
+    pool, cells = seen(op, x)
+    memory, y = _result(pool, out)
+    codes = room(pool.lengths, np.dtype(pool.codes.name))
+    if not pool.is_empty:
+        if pool.fold("argmax")(x=cells, y=memory, codes=codes):
+            pool.fold("argmax", True)(x=cells, y=memory, codes=codes)
+        pool.blank(memory, 0)
+        pool.blank(codes, pool.none)
+    return delivered(op.name, y, out, pool.shape, pool.dtype), Kept(pool, codes)
+
+
+def _result(pool: Pool, out: Array | None) -> tuple[Array, Array]:
+    return result_in(pool.layout, pool.lengths, pool.shape, pool.dtype, out)
+
+
+def indices(kept: Kept) -> Array:
+    """The index of each winner in its plane."""
+    pool = kept.pool
+    memory, found = result_in(pool.layout, pool.lengths, pool.shape, np.dtype(np.int64), None)
+    if not pool.is_empty:
+        pool.winners("index").call(address(kept.codes), 0, address(memory))
+    return found
+
+
+def push_maximum(kept: Kept, dx: Array, out: Array | None = None) -> Array:
+    """dy: the tangent of each winner."""
+    pool = kept.pool
+    memory, dy = _result(pool, out)
+    if not pool.is_empty:
+        cells = cells_in(pool.layout, as_given(pool, dx), pool.dtype)
+        pool.winners("gather").call(address(kept.codes), address(cells), address(memory))
+    return delivered(pool.op.name, dy, out, pool.shape, pool.dtype)
+
+
+def pull_maximum(kept: Kept, gy: Array, out: Array | None = None) -> Array:
+    """gx: at each cell the cotangents of the windows that it won."""
+    pool = kept.pool
+    memory, gx = _cotangent(pool, out)
+    if pool.is_empty:
+        memory[...] = 0
+    else:
+        arriving = as_output(pool, gy)
+        pool.winners("scatter").call(address(kept.codes), address(arriving), address(memory))
+    return delivered(pool.op.name, gx, out, pool.given, pool.dtype)
+
+
+def as_given(pool: Pool, array: Array) -> Array:
+    """An array of the operand's shape, with the axis of one cell that rank 0 has."""
+    return array if array.ndim == len(pool.layout.order) else array.reshape((*array.shape, 1))
+
+
+def as_output(pool: Pool, array: Array) -> Array:
+    """The cells of an array of the result's shape, in the order of the layout."""
+    lengths = tuple(pool.lengths[p] for p in pool.layout.back)
+    return cells_in(pool.layout, array.reshape(lengths), pool.dtype)
+
+
+def _cotangent(pool: Pool, out: Array | None) -> tuple[Array, Array]:
+    """Memory for a cotangent of the operand, and the array that it makes up."""
+    return result_in(pool.layout, pool.layout.shape, pool.given, pool.dtype, out)
+
+
+def average(op: Any, x: Array, out: Array | None = None) -> Array:
+    """The average."""
+    pool, cells = seen(op, x, any_order=True)
+    memory, y = _result(pool, out)
+    if not pool.is_empty:
+        pool.fold("average")(x=cells, y=memory)
+    return delivered(op.name, y, out, pool.shape, pool.dtype)
+
+
+def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
+    """gx: at each cell the shares of the windows that read it."""
+    memory, gx = _cotangent(pool, out)
+    if pool.is_empty:
+        memory[...] = 0
+    else:
+        arriving = as_output(pool, gy)
+        if pool.divisors.columns is not None:
+            shares = room(arriving.shape, arriving.dtype)
+            np.divide(arriving, pool.window_divisors, out=shares, casting="unsafe")
+            arriving = shares
+        pool.fold("spread")(x=arriving, y=memory)
+    return delivered(pool.op.name, gx, out, pool.given, pool.dtype)
