@@ -1,0 +1,292 @@
+"""What the floating-point cells of an interpreted kernel are: IEEE floats, exact rationals, or whatever has this interface.
+
+A comparison gives a bool, or an object of the domain that stands for an undecided one (and has & | ^ with bools and its like);
+the interpreter hands a selection or a branch on such an object to :meth:`Domain.select` or :meth:`Domain.decide`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Collection
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .allocations import UNDEFINED, Fault, Undecided
+from .builder import F16, F32, F64
+
+Comparison = Callable[[Any, Any], Any]
+
+
+def _apart(a: Any, b: Any) -> bool:
+    return bool(a < b) or bool(a > b)
+
+
+COMPARISONS: dict[str, Comparison] = {
+    "oeq": lambda a, b: bool(a == b),
+    "ogt": lambda a, b: bool(a > b),
+    "oge": lambda a, b: bool(a >= b),
+    "olt": lambda a, b: bool(a < b),
+    "ole": lambda a, b: bool(a <= b),
+    "one": _apart,
+    "ord": lambda a, b: bool(a == a) and bool(b == b),
+    "ueq": lambda a, b: not _apart(a, b),
+    "ugt": lambda a, b: not a <= b,
+    "uge": lambda a, b: not a < b,
+    "ult": lambda a, b: not a >= b,
+    "ule": lambda a, b: not a > b,
+    "une": lambda a, b: bool(a != b),
+    "uno": lambda a, b: bool(a != a) or bool(b != b),
+}
+"""LLVM's comparisons of numbers whose Python operators are the ordered ones: o… is false and u… is true where one is NaN."""
+
+
+class Domain:
+    """Numbers with Python's operators. Their type of an LLVM kernel (half, float, double) may matter or not."""
+
+    add: Any = staticmethod(operator.add)
+    sub: Any = staticmethod(operator.sub)
+    mul: Any = staticmethod(operator.mul)
+    div: Any = staticmethod(operator.truediv)
+    neg: Any = staticmethod(operator.neg)
+    fabs: Any = staticmethod(abs)
+
+    def constant(self, number: Any, kind: Any) -> Any:
+        """A number of the kernel or of an operand, as a number of this domain."""
+        raise NotImplementedError
+
+    def cast(self, value: Any, kind: Any) -> Any:
+        """A number in another floating-point type."""
+        return value
+
+    def integer(self, number: int, kind: Any) -> Any:
+        """A (signed) integer as a floating-point number."""
+        return self.constant(number, kind)
+
+    def truncated(self, value: Any) -> int:
+        """The integer next to a number, towards zero."""
+        return int(value)
+
+    def bits(self, value: Any, kind: Any) -> int:
+        """The bits of a number of this type."""
+        raise Undecided(f"the bits of {value!r} are needed")
+
+    def from_bits(self, bits: int, kind: Any) -> Any:
+        """The number of this type that has these bits."""
+        raise Undecided(f"a number is made of the bits {bits:#x}")
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """a b + c, rounded once."""
+        return self.add(self.mul(a, b), c)
+
+    def comparison(self, predicate: str) -> Comparison:
+        """The function that compares two numbers, by the name of LLVM's predicate."""
+        return COMPARISONS[predicate]
+
+    def select(self, condition: Any, one: Any, other: Any) -> Any:
+        """`one` where an undecided comparison holds, else `other`: floating-point numbers, integers or bools."""
+        raise Undecided(f"a selection on {condition!r}")
+
+    def decide(self, condition: Any) -> bool:
+        """Which way a branch on an undecided comparison goes."""
+        raise Undecided(f"a branch on {condition!r}")
+
+    def maximum(self, a: Any, b: Any) -> Any:
+        """The greater number; NaN where one is NaN; 0 is above -0."""
+        return a if a >= b else b
+
+    def minimum(self, a: Any, b: Any) -> Any:
+        """The lesser number; NaN where one is NaN; -0 is below 0."""
+        return a if a <= b else b
+
+    def maxnum(self, a: Any, b: Any) -> Any:
+        """The greater number, or the one that is not NaN; of two zeros either."""
+        return self.maximum(a, b)
+
+    def minnum(self, a: Any, b: Any) -> Any:
+        """The lesser number, or the one that is not NaN; of two zeros either."""
+        return self.minimum(a, b)
+
+    def under(self, flags: Collection[str], function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of numbers as it is under fast-math flags; over the reals they change nothing."""
+        return function
+
+
+class Infinity:
+    """Above (sign 1) or below (sign -1) every int and Fraction; a sum or product that has no value is a fault."""
+
+    __slots__ = ("sign",)
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+
+    def __repr__(self) -> str:
+        return "infinity" if self.sign > 0 else "-infinity"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Infinity) and other.sign == self.sign
+
+    def __hash__(self) -> int:
+        return self.sign
+
+    def __lt__(self, other: Any) -> bool:
+        return self.sign < 0 and self != other
+
+    def __gt__(self, other: Any) -> bool:
+        return self.sign > 0 and self != other
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __neg__(self) -> Infinity:
+        return Infinity(-self.sign)
+
+    def __abs__(self) -> Infinity:
+        return Infinity(1)
+
+    def __add__(self, other: Any) -> Any:
+        if other == -self:
+            raise Fault(f"{self} and {other} have no sum")
+        return self
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Infinity:
+        if other == 0:
+            raise Fault(f"{self} and {other} have no product")
+        return self if other > 0 else -self
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+class Rationals(Domain):
+    """Exact numbers: ints, Fractions and the two infinities. There is no NaN, no rounding and no sign of zero."""
+
+    maximum: Any = staticmethod(max)
+    minimum: Any = staticmethod(min)
+    ORDERS = {
+        "eq": operator.eq,
+        "ne": operator.ne,
+        "gt": operator.gt,
+        "ge": operator.ge,
+        "lt": operator.lt,
+        "le": operator.le,
+    }
+
+    def constant(self, number: Any, kind: Any) -> Any:
+        if isinstance(number, int | Fraction | Infinity):
+            return number
+        number = float(number)
+        if number != number:
+            return UNDEFINED
+        if math.isinf(number):
+            return Infinity(1 if number > 0 else -1)
+        return int(number) if number.is_integer() else Fraction(number)
+
+    def comparison(self, predicate: str) -> Comparison:
+        return self.ORDERS.get(predicate[1:]) or super().comparison(predicate)
+
+    def truncated(self, value: Any) -> int:
+        if isinstance(value, Infinity):
+            raise Fault(f"an integer is made of {value}")
+        return int(value)
+
+    def div(self, a: Any, b: Any) -> Any:
+        if b == 0 or (isinstance(a, Infinity) and isinstance(b, Infinity)):
+            raise Fault(f"{a} and {b} have no quotient")
+        return 0 if isinstance(b, Infinity) else a * Fraction(1, b)
+
+
+class Floats(Domain):
+    """IEEE numbers as NumPy's scalars, each operation rounded in its type: what the machine computes, bit for bit.
+
+    Left open by LLVM, and so different here and there: the bits of a NaN that is computed, the sign of zero of maxnum and minnum.
+    """
+
+    TYPES = {F16: np.float16, F32: np.float32, F64: np.float64}
+    WORDS = {F16: np.uint16, F32: np.uint32, F64: np.uint64}
+
+    def constant(self, number: Any, kind: Any) -> Any:
+        return self.TYPES[kind](number)
+
+    def cast(self, value: Any, kind: Any) -> Any:
+        return self.TYPES[kind](value)
+
+    def integer(self, number: int, kind: Any) -> Any:
+        return (np.int64(number) if number < 1 << 63 else np.uint64(number)).astype(self.TYPES[kind])
+
+    def truncated(self, value: Any) -> int:
+        if not np.isfinite(value):
+            raise Fault(f"an integer is made of {value}")
+        return int(value)
+
+    def bits(self, value: Any, kind: Any) -> int:
+        return int(value.view(self.WORDS[kind]))
+
+    def from_bits(self, bits: int, kind: Any) -> Any:
+        made: Any = np.array(bits, self.WORDS[kind]).view(self.TYPES[kind])[()]
+        return made
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        if type(a) is np.float64:
+            return _fma(a, b, c)
+        product, other = float(a) * float(b), float(c)  # the product is exact
+        total = product + other
+        back = total - product
+        return type(a)(_to_odd(total, (product - (total - back)) + (other - back)))
+
+    def maximum(self, a: Any, b: Any) -> Any:
+        if a != a or b != b:
+            return a + b
+        if a == b:
+            return b if math.copysign(1, a) < 0 else a
+        return a if a > b else b
+
+    def minimum(self, a: Any, b: Any) -> Any:
+        return -self.maximum(-a, -b)
+
+    def maxnum(self, a: Any, b: Any) -> Any:
+        return b if a != a else a if b != b else self.maximum(a, b)
+
+    def minnum(self, a: Any, b: Any) -> Any:
+        return b if a != a else a if b != b else self.minimum(a, b)
+
+    def under(self, flags: Collection[str], function: Callable[..., Any]) -> Callable[..., Any]:
+        finite, numbers = not {"fast", "ninf"}.isdisjoint(flags), not {"fast", "nnan"}.isdisjoint(flags)
+        if not (finite or numbers):
+            return function
+
+        def checked(*given: Any) -> Any:
+            made = function(*given)
+            for one in (*given, made):
+                if (finite and np.isinf(one)) or (numbers and one != one):
+                    return UNDEFINED
+            return made
+
+        return checked
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
+        return a * b + c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    try:
+        return np.float64(float(exact)) if exact else a * b + c
+    except OverflowError:
+        return np.float64(math.inf if exact > 0 else -math.inf)
+
+
+def _to_odd(near: float, error: float) -> float:
+    """near + error (half a digit at most), rounded to odd: rounding that to half the digits rounds the exact number once."""
+    if not error or error != error or int(np.float64(near).view(np.uint64)) & 1:
+        return near
+    return math.nextafter(near, math.copysign(math.inf, error))

@@ -1,0 +1,259 @@
+"""Kernels run without machine code: instruction by instruction, over any domain of numbers, with every load and store checked.
+
+    program = Program(kernel, Rationals())
+    memory = Memory(program.domain)
+    x, y = memory.array("x", F32, cells), memory.allocate("y", 4 * count)
+    task = program(memory, [x.address, y.address, count], begin, end)
+
+Sizes, indices and addresses are integers as LLVM has them; floating-point cells are numbers of the domain. Each instruction of a
+kernel is decoded once, into a Python function. What the kernel must not do raises a :class:`Fault`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from .allocations import UNDEFINED, Access, Fault, Memory, Task, access, is_float
+from .builder import I1, I64, Kernel
+from .domains import Domain
+from .instructions import Function, element, is_vector, meaning, name_of, operands_of, signed, width
+
+Registers = list[Any]
+"""The values of a running function: the memory, what is returned, the arguments, constants and results."""
+
+MEMORY, RETURNED, ARGUMENTS = range(3)
+
+Step = Callable[[Registers], Any]
+"""One instruction at work. The last of a block gives the block to go to, or None at the end."""
+
+BLOCKS = 10_000_000
+"""How many blocks a task may run through."""
+
+
+class Program:
+    """A kernel, decoded for one domain."""
+
+    def __init__(self, kernel: Kernel, domain: Domain) -> None:
+        self.kernel, self.domain = kernel, domain
+        self.task = _Function(kernel.function, domain, {})
+
+    def __call__(self, memory: Memory, args: Sequence[int], begin: int, end: int, scratch: int = 0) -> Task:
+        """Run task(args, begin, end, scratch) with uninitialised scratch: as many bytes as the kernel says, or more."""
+        memory.begin()
+        words = memory.array("args", I64, args)
+        own = memory.allocate("scratch", max(scratch, self.kernel.scratch))
+        try:
+            with np.errstate(all="ignore"):
+                flags = self.task(memory, [words.address, begin, end, own.address])
+        finally:
+            memory.release()
+            memory.release()
+        return memory.record(signed(64)(flags))
+
+
+class _Block:
+    """Steps, and the instruction of each."""
+
+    def __init__(self, block: Any) -> None:
+        self.block = block
+        self.steps: list[Step] = []
+        self.instructions = [one for one in block.instructions if not isinstance(one, ir.PhiInstr)]
+
+
+class _Function:
+    """A function of a kernel's module: its registers, with the constants in them, and its blocks."""
+
+    def __init__(self, function: Any, domain: Domain, functions: dict[str, _Function]) -> None:
+        functions[function.name] = self
+        self.function, self.domain, self.functions = function, domain, functions
+        self.template: Registers = [None] * ARGUMENTS
+        self.places: dict[int, int] = {}
+        for argument in function.args:
+            self._place(argument)
+        self.blocks = {id(block): _Block(block) for block in function.blocks}
+        for block in self.blocks.values():
+            block.steps = [self._decoded(instruction) for instruction in block.instructions]
+
+    def __call__(self, memory: Memory, arguments: Sequence[Any]) -> Any:
+        registers = self.template.copy()
+        registers[MEMORY] = memory
+        registers[ARGUMENTS : ARGUMENTS + len(arguments)] = arguments
+        block = self.blocks[id(self.function.entry_basic_block)]
+        try:
+            for _ in range(BLOCKS):
+                for step in block.steps:
+                    following = step(registers)
+                if following is None:
+                    return registers[RETURNED]
+                block = following
+            step = block.steps[0]
+            raise Fault(f"no end after {BLOCKS} blocks")
+        except Fault as fault:
+            fault.where += self._where(block, step, registers)
+            raise
+
+    def _where(self, block: _Block, step: Step, registers: Registers) -> str:
+        """An instruction in words, with the indices of the loops that it is in."""
+        instruction = block.instructions[block.steps.index(step)]
+        heads = _loops(self.function, block.block)
+        turns = "".join(f", {head.name} {registers[self._place(head.instructions[0])]}" for head in heads)
+        return f"\n  in {self.function.name}, block {block.block.name}{turns}: {str(instruction).strip()}"
+
+    def _place(self, value: Any) -> int:
+        """The register of an argument, a constant or a result."""
+        if id(value) not in self.places:
+            self.places[id(value)] = len(self.template)
+            self.template.append(_constant(value, self.domain) if isinstance(value, ir.Constant) else None)
+        return self.places[id(value)]
+
+    def _decoded(self, instruction: Any) -> Step:
+        function, name = meaning(instruction, self.domain), name_of(instruction)
+        if function is not None:
+            return self._computed(function, instruction)
+        if name in ("load", "store", "br", "ret") or name.startswith("llvm.masked."):
+            decoder: Callable[[Any], Step] = getattr(self, "_" + name.split(".", 1)[-1].replace(".", "_"))
+            return decoder(instruction)
+        if instruction.opname == "call" and instruction.callee.blocks:
+            return self._called(instruction)
+        raise NotImplementedError(f"the interpreter does not know: {str(instruction).strip()}")
+
+    def _computed(self, function: Function, instruction: Any) -> Step:
+        target, places = self._place(instruction), [self._place(one) for one in operands_of(instruction)]
+        if len(places) != 2:
+            return lambda r: r.__setitem__(target, function(*[r[place] for place in places]))
+        one, two = places
+
+        def step(r: Registers) -> None:
+            r[target] = function(r[one], r[two])
+
+        return step
+
+    def _called(self, instruction: Any) -> Step:
+        """A function of the same module."""
+        callee = instruction.callee
+        function = self.functions.get(callee.name) or _Function(callee, self.domain, self.functions)
+        target, places = self._place(instruction), [self._place(one) for one in instruction.args]
+        return lambda r: r.__setitem__(target, function(r[MEMORY], [r[place] for place in places]))
+
+    # memory
+
+    def _load(self, instruction: Any) -> Step:
+        target, pointer = self._place(instruction), self._place(instruction.operands[0])
+        touched = access(instruction.type, instruction.align)
+
+        def step(r: Registers) -> None:
+            r[target] = r[MEMORY].load(r[pointer], touched)
+
+        return step
+
+    def _store(self, instruction: Any) -> Step:
+        given, pointer = (self._place(one) for one in instruction.operands)
+        touched = access(instruction.operands[0].type, instruction.align)
+        return lambda r: r[MEMORY].store(r[pointer], touched, r[given])
+
+    def _masked_load(self, instruction: Any) -> Step:
+        target, touched = self._place(instruction), _lane_access(instruction, instruction.type, 0)
+        pointer, *_, mask, other = (self._place(one) for one in instruction.args)
+
+        def step(r: Registers) -> None:
+            memory, lanes = r[MEMORY], enumerate(zip(r[mask], r[other], strict=True))
+            r[target] = [
+                memory.load(r[pointer] + i * touched.size, touched) if self._truth(where) else beside
+                for i, (where, beside) in lanes
+            ]
+
+        return step
+
+    def _masked_store(self, instruction: Any) -> Step:
+        touched = _lane_access(instruction, instruction.args[0].type, 1)
+        given, pointer, *_, mask = (self._place(one) for one in instruction.args)
+
+        def step(r: Registers) -> None:
+            for i, (number, where) in enumerate(zip(r[given], r[mask], strict=True)):
+                if self._truth(where):
+                    r[MEMORY].store(r[pointer] + i * touched.size, touched, number)
+
+        return step
+
+    # control
+
+    def _truth(self, condition: Any) -> bool:
+        if condition is UNDEFINED:
+            raise Fault("a branch on an undefined value")
+        return condition if condition is True or condition is False else self.domain.decide(condition)
+
+    def _br(self, instruction: Any) -> Step:
+        *condition, _ = instruction.operands
+        if not condition:
+            return self._edge(instruction.parent, instruction.operands[0])
+        test = self._place(condition[0])
+        yes, no = (self._edge(instruction.parent, block) for block in instruction.operands[1:])
+        return lambda r: yes(r) if self._truth(r[test]) else no(r)
+
+    def _edge(self, source: Any, target: Any) -> Step:
+        """Go from one block to another, whose phis become what they are on this way, all at once."""
+        block, phis = self.blocks[id(target)], _phis(target)
+        moves = [(self._place(phi), self._place(v)) for phi in phis for v, before in phi.incomings if before is source]
+
+        def step(r: Registers) -> _Block:
+            for to, value in [(to, r[place]) for to, place in moves]:
+                r[to] = value
+            return block
+
+        return step
+
+    def _ret(self, instruction: Any) -> Step:
+        if instruction.return_value is None:
+            return lambda r: None
+        place = self._place(instruction.return_value)
+        return lambda r: r.__setitem__(RETURNED, r[place])
+
+
+def _constant(value: Any, domain: Domain) -> Any:
+    """A constant as a number of the domain, an integer, or a list of them."""
+    kind, number = value.type, value.constant
+    if is_vector(kind):
+        lanes = number if isinstance(number, list | tuple) else [ir.Constant(kind.element, number)] * kind.count
+        return [_constant(lane, domain) for lane in lanes]
+    if number is ir.Undefined:
+        return UNDEFINED
+    number = 0 if number is None else number
+    if is_float(kind):
+        return domain.constant(number, kind)
+    return bool(number) if element(kind) == I1 else number & (1 << width(kind)) - 1
+
+
+def _lane_access(call: Any, kind: Any, pointer: int) -> Access:
+    """One lane of a masked load or store, which say their alignment as an operand or as an attribute of the pointer."""
+    align = call.args[pointer + 1].constant if len(call.args) == 4 else None
+    lane = access(kind.element)
+    if align is not None and align > lane.size:
+        raise NotImplementedError("masked loads and stores that are aligned to more than a cell")
+    return access(kind.element, align)
+
+
+def _phis(block: Any) -> list[Any]:
+    return [one for one in block.instructions if isinstance(one, ir.PhiInstr)]
+
+
+def _loops(function: Any, block: Any) -> Iterator[Any]:
+    """The heads of the loops that a block is in, from the outermost: its successors lead back to them."""
+    order = {id(one): i for i, one in enumerate(function.blocks)}
+    before: dict[int, list[Any]] = {}
+    for one in function.blocks:
+        for target in one.terminator.operands:
+            before.setdefault(id(target), []).append(one)
+    for head in function.blocks:
+        latches = [one for one in before.get(id(head), ()) if order[id(one)] >= order[id(head)]]
+        members, found = {id(head)}, latches if _phis(head) else []
+        while found:
+            one = found.pop()
+            if id(one) not in members:
+                members.add(id(one))
+                found.extend(before.get(id(one), ()))
+        if len(members) > 1 and id(block) in members:
+            yield head

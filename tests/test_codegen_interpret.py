@@ -1,0 +1,231 @@
+"""The interpreter of generated kernels: equal to machine code bit for bit, exact over rationals, and open to other domains."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from codegen_cases import FLOAT, Draw, both_ways, greater, interpreted, numbers, total, windows
+from llvmlite import ir
+
+from specgrad.engines.cpu.codegen.allocations import Fault, Undecided
+from specgrad.engines.cpu.codegen.builder import ADDRESS, CELLS, F32, I1, I32, Kernel, Value, constant
+from specgrad.engines.cpu.codegen.domains import Domain, Floats, Infinity, Rationals
+from specgrad.engines.cpu.codegen.instructions import FLOATS, ORDERS, REDUCTIONS, name_of
+
+SEEDS = range(5)
+LANES = [0, 2, 4, 8, 16]
+
+
+# equal to machine code
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_instructions_are_as_machine_code_bit_for_bit(seed, lanes):
+    drawn = Draw(np.random.default_rng([seed, lanes]), lanes)
+    machine, checked = both_ways(drawn.kernel, drawn.cells, drawn.arrays(5), {}, 5, grain=2)
+    assert machine == checked
+
+
+def test_random_kernels_have_every_instruction():
+    kernels = [Draw(np.random.default_rng([seed, lanes]), lanes).kernel for seed in SEEDS for lanes in LANES]
+    every = [one for kernel in kernels for block in kernel.function.blocks for one in block.instructions]
+    met = {name_of(one) for one in every} | {f"{one.opname} {one.op}" for one in every if hasattr(one, "op")}
+    expected = {f"llvm.vector.reduce.{name}" for name in REDUCTIONS if name not in ("fmax", "fmin")} | set(FLOATS)
+    expected |= {
+        "icmp eq",
+        "icmp ne",
+        *(f"icmp {s}{order}" for s in "su" for order in ORDERS if order not in ("eq", "ne")),
+    }
+    expected |= {f"fcmp {s}{order}" for s in "ou" for order in ORDERS} | {"fcmp ord", "fcmp uno"}
+    expected |= {
+        "trunc",
+        "zext",
+        "sext",
+        "fpext",
+        "fptrunc",
+        "fptosi",
+        "fptoui",
+        "sitofp",
+        "uitofp",
+        "bitcast",
+        "select",
+    }
+    expected |= {"add", "sub", "mul", "udiv", "urem", "sdiv", "srem", "and", "or", "xor", "shl", "lshr", "ashr"}
+    expected |= {
+        f"llvm.{n}" for n in ("smax", "smin", "umax", "umin", "uadd.sat", "usub.sat", "abs", "ctpop", "ctlz", "cttz")
+    }
+    assert expected <= met
+
+
+@pytest.mark.parametrize("combine", [greater, total])
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int64"])
+def test_loops_over_vectors_are_as_machine_code(name, combine):
+    cell, random = CELLS[name], np.random.default_rng(1)
+    arrays = {"x": numbers(random, cell, 3 * 13), "y": numbers(random, cell, 3 * 11)}
+    machine, checked = both_ways(windows(combine, cell=cell), dict.fromkeys("xy", cell), arrays, {"n": 11}, 3, grain=2)
+    assert machine == checked
+
+
+def masked(lanes=8):
+    """The first n cells of a vector, through a masked load, a function of the module and a masked store."""
+    k = Kernel("masked")
+    x, y, n = k.array("x", FLOAT), k.array("y", FLOAT), k.parameter("n")
+    vector, mask_type = ir.VectorType(F32, lanes), ir.VectorType(I1, lanes)
+    double = ir.Function(k.module, ir.FunctionType(vector, [vector]), "add")
+    double.linkage = "internal"
+    inner = ir.IRBuilder(double.append_basic_block("entry"))
+    inner.ret(inner.fadd(double.args[0], double.args[0]))
+    load = ir.Function(
+        k.module, ir.FunctionType(vector, [ADDRESS, I32, mask_type, vector]), f"llvm.masked.load.v{lanes}f32.p0"
+    )
+    store = ir.Function(
+        k.module, ir.FunctionType(ir.VoidType(), [vector, ADDRESS, I32, mask_type]), f"llvm.masked.store.v{lanes}f32.p0"
+    )
+    mask = (k.iota(lanes) < k.splat(n, lanes)).value
+    got = k.builder.call(load, [x.address, I32(4), mask, constant(vector, -1.0)])
+    k.builder.call(store, [k.builder.call(double, [got]), y.address, I32(4), mask])
+    return k.finish()
+
+
+def test_masked_accesses_and_functions_of_the_module_are_as_machine_code():
+    arrays = {"x": np.arange(5, dtype="f4"), "y": np.full(5, 7, "f4")}
+    for n in (0, 3, 5):
+        machine, checked = both_ways(masked(), dict.fromkeys("xy", FLOAT), arrays, {"n": n}, 1)
+        assert machine == checked
+    given = {name: (F32, list(array), True) for name, array in arrays.items()}
+    with pytest.raises(Fault, match=r"load of 4 bytes at byte 20 of x \(20 bytes\): out of bounds"):
+        interpreted(masked(), Floats(), given, {"n": 6}, 1)
+
+
+def test_fused_products_are_rounded_once():
+    k = Kernel("fma")
+    for cell in (CELLS["float32"], CELLS["float64"]):
+        a, b, c, y = (k.array(f"{word}{cell.size}", cell) for word in "abcy")
+        with k.loop(k.begin, k.end) as each:
+            numbers = [k.load(one, each.index) for one in (a, b, c)]
+            k.store(k.call("llvm.fma.{}", numbers[0].type, *numbers), y, each.index)
+    k.finish()
+    random, count = np.random.default_rng(3), 1000
+    arrays, cells = {}, {}
+    for cell in (CELLS["float32"], CELLS["float64"]):
+        a, b = (random.integers(1, 1 << 24, count) * np.exp2(random.integers(-40, 40, count)) for _ in range(2))
+        c = -a * b * (1 + np.exp2(random.integers(-50, -20, count)) * random.integers(-2, 3, count))  # much cancels
+        a[:2], b[:2], c[:2] = (
+            97,
+            172961 / 2**24,
+            [2.0**-80, -(2.0**-80)],
+        )  # 1 + 2**-24 +- 2**-80: beside a tie of float32
+        drawn = dict(zip("abcy", (a, b, c, np.zeros(count)), strict=True))
+        arrays |= {f"{word}{cell.size}": array.astype(cell.name) for word, array in drawn.items()}
+        cells |= {f"{word}{cell.size}": cell for word in "abcy"}
+    machine, checked = both_ways(k, cells, arrays, {}, count)
+    assert machine == checked
+
+
+def test_integers_are_rounded_once():
+    k = Kernel("rounded")
+    x, y, z = k.array("x", CELLS["int64"]), k.array("y", FLOAT), k.array("z", FLOAT)
+    with k.loop(k.begin, k.end) as each:
+        one = k.load(x, each.index)
+        k.store(k.cast(one, F32), y, each.index)
+        k.store(k.cast(Value(k, one.value, signed=False), F32), z, each.index)
+    beside = [2**60 + 2**36 + 1, 2**60 + 3 * 2**36 - 1, -(2**60) - 2**36 - 1, 3, -1, -(2**63)]  # beside ties of float32
+    arrays = {"x": np.array(beside), "y": np.zeros(6, "f4"), "z": np.zeros(6, "f4")}
+    machine, checked = both_ways(
+        k.finish(), dict(zip("xyz", (CELLS["int64"], FLOAT, FLOAT), strict=True)), arrays, {}, 6
+    )
+    assert machine == checked
+
+
+def test_carried_values_change_all_at_once_and_indices_have_a_sign():
+    k = Kernel("swapped")
+    x, y = k.array("x", FLOAT), k.array("y", FLOAT)
+    behind = k.builder.gep((x + 1).address, [I32(-1)], source_etype=F32)
+    with k.loop(0, k.end, carried=[Value(k, k.builder.load(behind, typ=F32)), k.load(x, 1)]) as each:
+        each.next = each.values[::-1]
+    k.store(each.result[0] - 2.0 * each.result[1], y)
+    k.finish()
+    for turns in (2, 3):
+        arrays = {"x": np.array([5.0, 7.0], "f4"), "y": np.zeros(1, "f4")}
+        machine, checked = both_ways(k, dict.fromkeys("xy", FLOAT), arrays, {}, turns)
+        assert machine == checked
+
+
+# over other numbers
+
+
+def test_sums_and_maxima_over_rationals_are_exact():
+    random = np.random.default_rng(0)
+    x = [
+        Fraction(int(n), int(d)) for n, d in zip(random.integers(-99, 99, 26), random.integers(1, 99, 26), strict=True)
+    ]
+    for combine, fold in ((total, sum), (greater, max)):
+        made, _ = interpreted(
+            windows(combine), Rationals(), {"x": (F32, x, False), "y": (F32, 88, True)}, {"n": 11}, 2, 1
+        )
+        assert made["y"].cells(F32) == [fold(x[13 * r + i : 13 * r + i + 3]) for r in range(2) for i in range(11)]
+
+
+def test_infinities_over_rationals_are_exact():
+    up, down = Infinity(1), Infinity(-1)
+    third = Fraction(1, 3)
+    assert max([down, third, -5]) == third
+    assert min([third, up, 10**400]) == third
+    assert down < third < up
+    assert not up < up
+    assert up <= up
+    assert up + third == third + up == up - third == up
+    assert third - up == down == -up == up * -2
+    assert Rationals().div(third, up) == 0
+    assert Rationals().div(down, -2) == up
+    for undefined in (
+        lambda: up + down,
+        lambda: up - up,
+        lambda: up * 0,
+        lambda: 0 * down,
+        lambda: Rationals().div(up, up),
+    ):
+        with pytest.raises(Fault, match="have no"):
+            undefined()
+
+
+def from_identity(identity=-np.inf):
+    """The greatest of n cells, from an identity on."""
+    k = Kernel("identity")
+    x, y, n = k.array("x", FLOAT), k.array("y", FLOAT), k.parameter("n")
+    with k.loop(0, n, carried=[k.number(FLOAT, identity)]) as each:
+        one = k.load(x, each.index)
+        each.next = [k.call("llvm.maximum.{}", one.type, each.values[0], one)]
+    k.store(each.result[0], y)
+    return k.finish()
+
+
+def test_infinity_is_the_identity_of_a_maximum_over_rationals():
+    for cells, expected in (([Fraction(-7, 2), -4], Fraction(-7, 2)), ([], Infinity(-1))):
+        arrays = {"x": (F32, cells, False), "y": (F32, 4, True)}
+        made, _ = interpreted(from_identity(), Rationals(), arrays, {"n": len(cells)}, 1)
+        assert made["y"].cells(F32) == [expected]
+
+
+class Leaders(Domain):
+    """Cells as sets of names, of which the greatest is meant; which of two sets is greater is undecided."""
+
+    def constant(self, number, kind):
+        return number
+
+    def comparison(self, predicate):
+        return lambda a, b: (predicate, a, b)
+
+    def select(self, condition, one, other):
+        assert condition == ("ogt", one, other)
+        return one | other
+
+
+def test_a_domain_may_leave_comparisons_open():
+    arrays = {"x": (F32, [frozenset([i]) for i in range(13)], False), "y": (F32, 44, True)}
+    made, _ = interpreted(windows(greater), Leaders(), arrays, {"n": 11}, 1)
+    assert made["y"].cells(F32) == [frozenset(range(i, i + 3)) for i in range(11)]
+    without = type("Without", (Leaders,), {"select": Domain.select})()
+    with pytest.raises(Undecided, match=r"a selection on \('ogt'"):
+        interpreted(windows(greater), without, arrays, {"n": 11}, 1)
