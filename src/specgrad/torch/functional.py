@@ -2,17 +2,16 @@
 
 A call that these engines do not take, or that torch refuses, goes to torch's own function, which then answers or raises its own error:
 integers, tensors of other layouts, classes or devices, inputs below `SMALL` elements, where calling from Python costs more than pooling,
-dilated windows that could miss the input altogether, and means of whole planes that lie together and want no gradient; and what is
-recorded to be run without us, by torch.jit, torch.fx and exports to ONNX. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
+and means of whole planes that lie together and want no gradient; and what is recorded to be run without us, by torch.jit, torch.fx and
+exports to ONNX. Calls that torch is known to answer wrongly (`defects`) do not. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its customary name
@@ -32,9 +31,11 @@ from ..functional import (
 )
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
+from .defects import is_wrong
 from .direct import is_plain, run
 from .kernels import BFLOAT16, last_axes
 from .operators import FAMILIES, FIELDS, HALVES, decoded
+from .parsing import Asked, Ints, asking, bins, each, sliding
 
 SMALL = 1 << 17
 """Elements of an input below which aten is called, and twice as many where a gradient is wanted: two calls from Python instead of one.
@@ -45,96 +46,19 @@ DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines
 """Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
 CLASSES = (Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
 
-Ints = int | Sequence[int]
 
-
-def _takes(x: Any, rank: int) -> bool:
-    """Whether an input is one for our engines: plain float cells, batched or not, and many of them."""
-    if (
-        type(x) not in CLASSES
-        or x.layout is not torch.strided
-        or x.dtype not in FLOATS
-        or x.device.type not in DEVICES
-        or x.ndim not in (rank + 1, rank + 2)
-    ):
+def _takes(function: str, x: Any, rank: int, padding: Any = 0, dilation: Any = 1, indices: bool = False) -> bool:
+    """Whether an input is one for our engines: plain float cells, batched or not, and many of them, or known to be torch's to spoil."""
+    if type(x) not in CLASSES or x.layout is not torch.strided or x.ndim not in (rank + 1, rank + 2):
         return False
     if torch.compiler.is_compiling():  # lengths may be symbols there, which a comparison would fix
-        return not torch.onnx.is_in_onnx_export()
+        return x.dtype in FLOATS and x.device.type in DEVICES and not torch.onnx.is_in_onnx_export()
     if torch._C._get_tracing_state() is not None:
         return False
-    return bool(x.numel() >= max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1))
-
-
-def _each(value: Any, rank: int) -> list[int] | None:
-    """One integer per axis, written as torch lets one write them; None if they are not."""
-    if isinstance(value, int | torch.SymInt):
-        return None if isinstance(value, bool) else [value] * rank  # type: ignore[list-item]
-    if not isinstance(value, tuple | list) or not all(isinstance(v, int | torch.SymInt) for v in value):
-        return None
-    return list(value) * rank if len(value) == 1 else list(value) if len(value) == rank else None
-
-
-class _Asked(NamedTuple):
-    """An operator of ours that a call asks for: its parameters as they travel, and the operator itself if it was asked for before."""
-
-    kind: Any
-    parameters: list[Any]
-    op: Any = None
-
-
-def _asking(kind: Any, words: Callable[..., dict[str, Any] | None]) -> Callable[..., _Asked | None]:
-    """What is asked for by arguments in torch's words; None if that is torch's to answer. Numbers, None and sequences of these are remembered."""
-
-    def made(*arguments: Any) -> _Asked | None:
-        found = words(*arguments)
-        return None if found is None else _Asked(kind, [found[field] for field in FIELDS[kind]])
-
-    @functools.lru_cache(maxsize=1024, typed=True)
-    def known(*arguments: Any) -> _Asked | None:
-        found = made(*arguments)
-        try:
-            return None if found is None else found._replace(op=decoded(kind, found.parameters))
-        except SpecgradError:
-            return None
-
-    def asked(*arguments: Any) -> _Asked | None:
-        if torch.compiler.is_compiling():
-            return made(*arguments)
-        key = []
-        for value in arguments:
-            if isinstance(value, tuple | list):
-                value = tuple(value)
-                if any(type(part) not in (int, type(None)) for part in value):
-                    return made(*arguments)
-            elif type(value) not in (int, bool, type(None)):
-                return made(*arguments)
-            key.append(value)
-        return known(*key)
-
-    return asked
-
-
-def _sliding(
-    lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any, dilation: Any
-) -> dict[str, Any] | None:
-    """Kernel, stride, padding as pairs and dilation, if torch would take them and no window can miss the input."""
-    rank = len(lengths)
-    kernel = _each(kernel_size, rank)
-    pads, holes = _each(padding, rank), _each(dilation, rank)
-    steps = kernel if stride is None or (isinstance(stride, tuple | list) and not stride) else _each(stride, rank)
-    if kernel is None or steps is None or pads is None or holes is None:
-        return None
-    for n, k, s, p, d in zip(lengths, kernel, steps, pads, holes, strict=True):
-        if k < 1 or s < 1 or d < 1 or p < 0 or 2 * p > k or (d > 1 and n < d):
-            return None
-    doubled = [p for p in pads for _ in range(2)]
-    return {
-        "kernel_size": kernel,
-        "stride": steps,
-        "padding": doubled,
-        "dilation": holes,
-        "axes": list(range(-rank, 0)),
-    }
+    least = max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1)
+    if x.numel() >= least and x.dtype in FLOATS and x.device.type in DEVICES:
+        return True
+    return is_wrong(function, x, rank, padding, dilation, indices) and x.numel() > 0 and x.dtype is not torch.bool
 
 
 def _widened(x: Tensor, rank: int) -> Tensor:
@@ -143,7 +67,7 @@ def _widened(x: Tensor, rank: int) -> Tensor:
     return x.float() if casts else x
 
 
-def _answered(asked: _Asked, x: Tensor, return_indices: bool, torchs: Callable[[], Any]) -> Any:
+def _answered(asked: Asked, x: Tensor, return_indices: bool, torchs: Callable[[], Any]) -> Any:
     """What our operator gives; what it refuses is torch's to answer or to refuse."""
     try:
         return _found(asked, x, return_indices)
@@ -151,7 +75,28 @@ def _answered(asked: _Asked, x: Tensor, return_indices: bool, torchs: Callable[[
         return torchs()
 
 
-def _found(asked: _Asked, x: Tensor, return_indices: bool) -> Any:
+def _found(asked: Asked, x: Tensor, return_indices: bool) -> Any:
+    found = _run(asked, x, return_indices)
+    if not asked.misses:
+        return found
+    value, *places = found if return_indices else (found,)
+    value = _lowered(asked, value, x.shape)
+    return (value, *places) if return_indices else value
+
+
+def _lowered(asked: Asked, value: Tensor, shape: Sequence[int]) -> Tensor:
+    """A maximum with torch's value, the lowest number of the dtype, for windows without a real cell."""
+    words = dict(zip(FIELDS[asked.kind], asked.parameters, strict=True))
+    lowest = -math.inf if value.is_floating_point() else torch.iinfo(value.dtype).min
+    for i, axis in enumerate(words["axes"]):
+        start = torch.arange(value.shape[axis], device=value.device) * words["stride"][i] - words["padding"][2 * i]
+        cells = start[:, None] + torch.arange(words["kernel_size"][i], device=value.device) * words["dilation"][i]
+        real = ((cells >= 0) & (cells < shape[axis])).any(1)
+        value = torch.where(real.reshape(-1, *(1,) * (-axis - 1)), value, lowest)
+    return value
+
+
+def _run(asked: Asked, x: Tensor, return_indices: bool) -> Any:
     if is_plain(x):
         return run(asked.op or decoded(asked.kind, asked.parameters), x, return_indices)
     made, last = FAMILIES[asked.kind], last_axes(x)
@@ -162,13 +107,14 @@ def _found(asked: _Asked, x: Tensor, return_indices: bool) -> Any:
 
 
 def _maximum(rank: int) -> Callable[..., Any]:
-    torchs = getattr(F, f"max_pool{rank}d")
+    name = f"max_pool{rank}d"
+    torchs = getattr(F, name)
 
     def words(lengths: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any) -> Any:
-        sliding = _sliding(lengths, kernel, stride, padding, dilation)
-        return None if sliding is None else {**sliding, "ceil_mode": bool(ceil_mode), "ties": "first"}
+        found = sliding(lengths, kernel, stride, padding, dilation)
+        return None if found is None else {**found, "ceil_mode": bool(ceil_mode), "ties": "first"}
 
-    asked = _asking(MaxPool, words)
+    asked = asking(MaxPool, words)
 
     def function(
         input: Tensor,
@@ -184,27 +130,28 @@ def _maximum(rank: int) -> Callable[..., Any]:
                 input, kernel_size, stride, padding, dilation, ceil_mode=ceil_mode, return_indices=return_indices
             )
 
-        if not _takes(input, rank):
+        if not _takes(name, input, rank, padding, dilation, return_indices):
             return theirs()
         found = asked(input.shape[-rank:], kernel_size, stride, padding, dilation, ceil_mode)
         return theirs() if found is None else _answered(found, _widened(input, rank), return_indices, theirs)
 
-    return _named(function, f"max_pool{rank}d")
+    return _named(function, name)
 
 
 def _average(rank: int) -> Callable[..., Any]:
-    torchs = getattr(F, f"avg_pool{rank}d")
+    name = f"avg_pool{rank}d"
+    torchs = getattr(F, name)
 
     def words(lengths: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: Any, counted: Any, divisor: Any) -> Any:
-        sliding = _sliding(lengths, kernel, stride, padding, 1)
-        if sliding is None or (divisor is not None and (not isinstance(divisor, int) or divisor == 0)):
+        found = sliding(lengths, kernel, stride, padding, 1)
+        if found is None or (divisor is not None and (not isinstance(divisor, int) or divisor == 0)):
             return None
-        if rank == 3 and any(n < k for n, k in zip(lengths, sliding["kernel_size"], strict=True)):
+        if rank == 3 and any(n < k for n, k in zip(lengths, found["kernel_size"], strict=True)):
             return None  # torch refuses it, of this rank only
         options = {"ceil_mode": bool(ceil_mode), "count_include_pad": bool(counted), "divisor_override": divisor}
-        return {**sliding, **options}
+        return {**found, **options}
 
-    asked = _asking(AvgPool, words)
+    asked = asking(AvgPool, words)
 
     def run(
         input: Tensor,
@@ -219,7 +166,7 @@ def _average(rank: int) -> Callable[..., Any]:
             steps = kernel_size if stride is None else stride
             return torchs(input, kernel_size, steps, padding, ceil_mode, count_include_pad, *divisor)
 
-        if not _takes(input, rank):
+        if not _takes(name, input, rank, padding):
             return theirs()
         options = ceil_mode, count_include_pad, divisor[0] if divisor else None
         found = asked(input.shape[-rank:], kernel_size, stride, padding, *options)
@@ -246,17 +193,7 @@ def _average(rank: int) -> Callable[..., Any]:
     ) -> Any:
         return run(input, kernel_size, stride, padding, ceil_mode, count_include_pad, (divisor_override,))
 
-    return _named(in_one_axis if rank == 1 else function, f"avg_pool{rank}d")
-
-
-def _bins(sizes: Sequence[int], output_size: Any) -> list[int] | None:
-    """The lengths of an adaptive output, if torch would take them."""
-    rank = len(sizes)
-    lengths = output_size if isinstance(output_size, tuple | list) else [output_size] * rank
-    if len(lengths) != rank or (rank == 1 and lengths[0] is None):
-        return None
-    wanted = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
-    return wanted if all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted) else None
+    return _named(in_one_axis if rank == 1 else function, name)
 
 
 def _is_only_read(x: Any, rank: int) -> bool:
@@ -278,14 +215,10 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
     wholes = (1, (1,) * rank, [1] * rank)
     aten = torchs if maximum or rank == 1 else getattr(torch._C._nn, name)  # where the function of F ends
 
-    def words(sizes: Any, output_size: Any) -> Any:
-        lengths = _bins(sizes, output_size)
-        return None if lengths is None else {"output_size": lengths, "ties": "first", "axes": list(range(-rank, 0))}
-
-    asked = _asking(kind, words)
+    asked = asking(kind, bins)
 
     def run(input: Tensor, output_size: Any, return_indices: bool, theirs: Callable[[], Any]) -> Any:
-        if not _takes(input, rank) or (found := asked(input.shape[-rank:], output_size)) is None:
+        if not _takes(name, input, rank) or (found := asked(input.shape[-rank:], output_size)) is None:
             return theirs()
         return _answered(found, _widened(input, rank), return_indices, theirs)
 
@@ -309,10 +242,10 @@ def _power(rank: int) -> Callable[..., Any]:
     def function(
         input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
     ) -> Any:
-        kernel = _each(kernel_size, rank)
+        kernel = each(kernel_size, rank)
         sequence = isinstance(kernel_size, tuple | list)
         usual = isinstance(norm_type, int | float) and (not sequence or len(kernel_size) == rank > 1)  # type: ignore[arg-type]
-        if not _takes(input, rank) or kernel is None or not usual:
+        if not _takes(name, input, rank) or kernel is None or not usual:
             return torchs(input, norm_type, kernel_size, stride, ceil_mode)
         if norm_type == math.inf:
             return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
@@ -340,7 +273,7 @@ def _unpool(rank: int) -> Callable[..., Any]:
         usual = type(input) in CLASSES and input.layout is torch.strided and input.ndim in (rank + 1, rank + 2)
         named = isinstance(indices, Tensor) and indices.dtype is torch.int64 and indices.shape == input.shape
         if usual and named and input.numel() > 0:
-            wanted = [_each(v, rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
+            wanted = [each(v, rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
             try:
                 lengths = F._unpool_output_size(input, *wanted, output_size)[-rank:]  # type: ignore[attr-defined]
                 flat = input.new_zeros((*input.shape[:-rank], math.prod(lengths)))

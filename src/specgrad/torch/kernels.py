@@ -35,14 +35,34 @@ NUMPY = {torch.float32, torch.float64, torch.float16, torch.uint8, torch.int8, t
 
 
 def last_axes(x: Tensor) -> int:
-    """The number of axes of a tensor whose channels are stored last, and 0 for any other and for one that vmap maps over."""
-    if x.ndim not in (4, 5) or x.is_contiguous():
+    """The number of axes of a tensor whose results have their channels stored last, and 0 for any other and inside a transform's vmap."""
+    if x.ndim not in (4, 5):
+        return 0
+    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is None:
+        return x.ndim if suggests_channels_last(x.shape, x.stride()) else 0
+    if x.is_contiguous():
         return 0
     form = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
     try:
         return x.ndim if x.is_contiguous(memory_format=form) else 0
     except RuntimeError:  # torch does not say inside vmap, where the mapped axis comes first in any case
         return 0
+
+
+@functools.lru_cache(maxsize=1024)
+def suggests_channels_last(shape: Shape, steps: Shape) -> bool:
+    """Whether results of an operand of this shape and these strides, a view or not, are channels_last: torch's `suggest_memory_format`.
+
+    Strides must not fall from the channels over the last, the other spatial axes and the batch; of what both layouts fit, the usual one is taken.
+    """
+    if len(shape) not in (4, 5) or 0 in shape or steps[1] == 0:
+        return False
+    least = 0
+    for axis in (1, *range(len(shape) - 1, 1, -1), 0):
+        if steps[axis] < least or (axis == 0 and least == steps[1]):
+            return False
+        least = steps[axis] * shape[axis]
+    return True
 
 
 def layout(shape: Shape, channels_last: int) -> torch.memory_format:

@@ -1,0 +1,110 @@
+"""Torch's arguments as operators of ours: what a call of `torch.nn.functional`'s pooling asks for, in the order in which parameters travel.
+
+None stands for whatever is torch's to answer or to refuse in its own words: arguments that are not integers, padding beyond half the
+kernel, lengths that torch does not take.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ..errors import SpecgradError
+from .operators import FIELDS, decoded
+
+Ints = int | Sequence[int]
+Words = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """An operator of ours that a call asks for: its parameters as they travel, and the operator itself if it was asked for before."""
+
+    kind: Any
+    parameters: list[Any]
+    misses: bool = False
+    """Whether some windows have no real cell, of which torch's value is the lowest number."""
+    op: Any = None
+
+
+def asking(kind: Any, words: Callable[..., Words | None]) -> Callable[..., Asked | None]:
+    """What is asked for by arguments in torch's words; None if that is torch's to answer. Numbers, None and sequences of these are cached."""
+
+    def made(*arguments: Any) -> Asked | None:
+        found = words(*arguments)
+        if found is None:
+            return None
+        return Asked(kind, [found[field] for field in FIELDS[kind]], found.get("misses", False))
+
+    @functools.lru_cache(maxsize=1024, typed=True)
+    def known(*arguments: Any) -> Asked | None:
+        found = made(*arguments)
+        try:
+            return None if found is None else found._replace(op=decoded(kind, found.parameters))
+        except SpecgradError:
+            return None
+
+    def asked(*arguments: Any) -> Asked | None:
+        if torch.compiler.is_compiling():
+            return made(*arguments)
+        key = []
+        for value in arguments:
+            if isinstance(value, tuple | list):
+                value = tuple(value)
+                if any(type(part) not in (int, type(None)) for part in value):
+                    return made(*arguments)
+            elif type(value) not in (int, bool, type(None)):
+                return made(*arguments)
+            key.append(value)
+        return known(*key)
+
+    return asked
+
+
+def each(value: Any, rank: int) -> list[int] | None:
+    """One integer per axis, written as torch lets one write them; None if they are not."""
+    if isinstance(value, int | torch.SymInt):
+        return None if isinstance(value, bool) else [value] * rank  # type: ignore[list-item]
+    if not isinstance(value, tuple | list) or not all(isinstance(v, int | torch.SymInt) for v in value):
+        return None
+    return list(value) * rank if len(value) == 1 else list(value) if len(value) == rank else None
+
+
+def misses(lengths: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:
+    """Whether a window may have no real cell: it starts before the input, and its next tap lies beyond."""
+    return any(d > n and p > 0 for n, p, d in zip(lengths, padding, dilation, strict=True))
+
+
+def sliding(lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> Words | None:
+    """Kernel, stride, padding as pairs and dilation, if torch would take them."""
+    rank = len(lengths)
+    kernel = each(kernel_size, rank)
+    pads, holes = each(padding, rank), each(dilation, rank)
+    steps = kernel if stride is None or (isinstance(stride, tuple | list) and not stride) else each(stride, rank)
+    if kernel is None or steps is None or pads is None or holes is None:
+        return None
+    for k, s, p, d in zip(kernel, steps, pads, holes, strict=True):
+        if k < 1 or s < 1 or d < 1 or p < 0 or 2 * p > k:
+            return None
+    return {
+        "kernel_size": kernel,
+        "stride": steps,
+        "padding": [p for p in pads for _ in range(2)],
+        "dilation": holes,
+        "axes": list(range(-rank, 0)),
+        "misses": misses(lengths, pads, holes),
+    }
+
+
+def bins(sizes: Sequence[int], output_size: Any) -> Words | None:
+    """The lengths of an adaptive output, if torch would take them."""
+    rank = len(sizes)
+    lengths = output_size if isinstance(output_size, tuple | list) else [output_size] * rank
+    if len(lengths) != rank or (rank == 1 and lengths[0] is None):
+        return None
+    wanted = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
+    if not all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted):
+        return None
+    return {"output_size": wanted, "ties": "first", "axes": list(range(-rank, 0))}

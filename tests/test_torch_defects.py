@@ -1,0 +1,143 @@
+"""Torch's known defects: each is as it is listed, wherever there is such a device, and never reached through specgrad.torch.
+
+On a machine with a CUDA device and without pytest: python tests/test_torch_defects.py
+"""
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+import specgrad as sg
+from specgrad import dispatch
+from specgrad.torch import defects, functional
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+HERE = [d for d in defects.LISTED if d.device in DEVICES and d in defects.listed(d.example[0], d.device)]
+
+
+def operator(name, kernel, stride=None, padding=0, dilation=1):
+    rank, kind = int(name[-2]), sg.MaxPool if name.startswith("max") else sg.AvgPool
+    return kind((kernel,) * rank, stride=stride, padding=padding, dilation=dilation)
+
+
+def answers(function, x, arguments, maximum, device):
+    """The indices, if there are any, and the gradient of the sum of 1, 2, 3, … times the results."""
+    leaf = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device).copy_(x).requires_grad_()
+    words = {"return_indices": True} if maximum else {}
+    value, *places = function(leaf, *arguments, **words) if maximum else (function(leaf, *arguments),)
+    ramp = torch.arange(1.0, value.numel() + 1, dtype=x.dtype, device=device).reshape(value.shape)
+    (pulled,) = torch.autograd.grad(value, leaf, ramp)
+    return [*(p.cpu() for p in places), pulled.cpu()]
+
+
+def expected(name, x, arguments):
+    """The same of the specification."""
+    op = operator(name, *arguments)
+    with sg.engine("reference"):
+        value = op(x.numpy())
+        ramp = torch.arange(1.0, value.size + 1, dtype=x.dtype).reshape(value.shape).numpy()
+        places = [dispatch.with_indices(op, (x.numpy(),))[1]] if name.startswith("max") else []
+        return [*map(torch.from_numpy, places), torch.from_numpy(op.vjp((x.numpy(),), ramp)[0])]
+
+
+def agree(got, wanted):
+    return all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
+
+
+def show(index):
+    """Whether torch answers the example of a defect wrongly; run in a process of its own, since it may end the device."""
+    defect = HERE[index]
+    name, make, arguments = defect.example
+    x = make()
+    got = answers(getattr(F, name), x, arguments, name.startswith("max"), defect.device)
+    return not agree(got, expected(name, x, arguments))
+
+
+def shown(index):
+    done = subprocess.run([sys.executable, __file__, str(index)], capture_output=True, text=True)
+    return done.returncode == 1 or "misaligned address" in done.stderr, done.stderr
+
+
+def never_reached(defect):
+    """Our function answers the example rightly, small as it is: torch's, for which it is listed, would not."""
+    name, make, arguments = defect.example
+    x = make()
+    assert x.numel() < functional.SMALL
+    assert defects.is_wrong(
+        name, x.to(defect.device, copy=True).requires_grad_(), int(name[-2]), *arguments[2:4], indices=True
+    )
+    got = answers(getattr(functional, name), x, arguments, name.startswith("max"), defect.device)
+    assert agree(got, expected(name, x, arguments)), (defect.title, got, expected(name, x, arguments))
+
+
+def test_each_defect_is_as_it_is_listed():
+    for index, defect in enumerate(HERE):
+        wrong, words = shown(index)
+        assert wrong, (defect.title, words)
+
+
+def test_no_defect_is_reached():
+    for defect in HERE:
+        never_reached(defect)
+
+
+def test_sound_neighbours_stay_torchs(monkeypatch):
+    """What no entry affects is torch's as before: the entries are no wider than their conditions say."""
+    asked = []
+    monkeypatch.setattr(functional, "_found", lambda *arguments: asked.append(arguments) or arguments[1])
+    x = torch.randn(2, 3, 6, 6)
+    last = x.to(memory_format=torch.channels_last)
+    volume = torch.randn(1, 2, 4, 4, 4)
+    last_3d = volume.to(memory_format=torch.channels_last_3d)
+    for call in (
+        functools.partial(functional.max_pool2d, x, 2, 1, 1, 2),
+        functools.partial(functional.max_pool2d, last.requires_grad_(), 3, 2, 1, return_indices=True),
+        functools.partial(functional.max_pool2d, x, 1, 1, 0, 9),
+        functools.partial(functional.max_pool3d, volume.requires_grad_(), 2),
+        functools.partial(functional.max_pool3d, last_3d.detach(), 2),
+        functools.partial(functional.avg_pool2d, last, 3, 2, 1),
+    ):
+        call()
+    assert not asked
+    functional.max_pool3d(last_3d, 2, return_indices=True)
+    functional.max_pool3d(last_3d[:, :, ::2], 1, return_indices=True)
+    torch.vmap(lambda t: functional.max_pool3d(t, 2, return_indices=True))(volume.detach())
+    assert len(asked) == 3
+
+
+def test_a_window_without_a_cell_has_torchs_value_no_winner_and_no_gradient():
+    """The call whose index lay outside the plane and whose backward wrote out of bounds; and its integers."""
+    x = torch.randn(2, 2, 2, 5, requires_grad=True)
+    value, places = functional.max_pool2d(x, (2, 1), padding=(1, 0), dilation=3, return_indices=True)
+    theirs = F.max_pool2d(x.detach(), (2, 1), padding=(1, 0), dilation=3)
+    assert torch.equal(value, theirs)
+    empty = theirs.isneginf()
+    assert empty.any()
+    assert (places[empty] == -1).all()
+    assert (places[~empty] >= 0).all()
+    (gx,) = torch.autograd.grad(value[~empty].sum() + 100 * value[empty].clamp(min=0).sum(), x)
+    assert gx.sum() == (~empty).sum()
+    for dtype in (torch.int64, torch.uint8):
+        whole = torch.ones(1, 2, 2, 3, dtype=dtype)
+        got, at = functional.max_pool2d(whole, 2, 1, 1, 3, return_indices=True)
+        assert torch.equal(got, F.max_pool2d(whole, 2, 1, 1, 3))
+        assert at.min() == -1
+        assert at.max() < 6
+
+
+def test_the_page_lists_every_defect():
+    page = (Path(__file__).parent.parent / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    for defect in defects.LISTED:
+        assert defect.title in page
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(show(int(sys.argv[1])))
+    for check in (test_each_defect_is_as_it_is_listed, test_no_defect_is_reached):
+        check()
+    print(len(HERE), "defects as listed, none reached:", [d.title for d in HERE])
