@@ -1,31 +1,40 @@
-"""What runs generated kernels: object code, and parallel_for over the threads."""
+"""What runs generated kernels: object code, and calls on the thread pools."""
 
 from __future__ import annotations
 
+import os
+import struct
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import specgrad as sg
-from specgrad.engines.cpu.codegen import object_code, thread_pool
-from specgrad.engines.cpu.codegen.builder import CELLS, Kernel
-from specgrad.engines.cpu.codegen.thread_pool import Call, address
+from specgrad import threads
+from specgrad.engines.cpu.codegen import native_pool, object_code, thread_pool
+from specgrad.engines.cpu.codegen.builder import CELLS, I64, Kernel, Value
+from specgrad.engines.cpu.codegen.thread_pool import Call, NativePool, SimplePool, address
 
-INT, FLOAT = CELLS["int64"], CELLS["float32"]
+INT = CELLS["int64"]
+LINUX = sys.platform == "linux"
+POOLS = [pytest.param(NativePool, marks=pytest.mark.skipif(not LINUX, reason="no native pool here")), SimplePool]
 
 
 def tally():
-    """counts[i] += 1 for every item, by way of scratch; flags: those that `flags` names per item."""
+    """counts[i] += 1, by way of scratch that is read again after a pause; who[i] = the scratch; flags[i] are joined."""
     k = Kernel("tally")
-    counts, size, flags = k.array("counts", INT), k.parameter("size"), k.array("flags", INT)
+    counts, pause, flags, who = k.array("counts", INT), k.parameter("pause"), k.array("flags", INT), k.array("who", INT)
     room = k.room(64, INT)
     with k.loop(k.begin, k.end, carried=[0]) as each:
-        k.store(k.load(counts, each.index), room, each.index % 64)
-        with k.loop(0, size) as pause:
-            k.store(k.load(room, pause.index % 64), room, pause.index % 64)
-        k.store(k.load(room, each.index % 64) + 1, counts, each.index)
+        k.store(k.load(counts, each.index), room, 63)
+        with k.loop(0, pause) as turn:
+            k.store(k.load(room, turn.index % 64) + 1 - 1, room, (turn.index + 7) % 63)
+        k.store(k.load(room, 63) + 1, counts, each.index)
+        k.store(Value(k, k.builder.ptrtoint(room.address, I64)), who, each.index)
         each.next = [each.values[0] | k.load(flags, each.index)]
     return k.finish(each.result[0])
 
@@ -35,25 +44,93 @@ def compiled():
     return object_code.compile(tally())
 
 
-def run(compiled, items, grain=1, flags=(), pause=0):
-    counts, marks = np.zeros(items, np.int64), np.zeros(items, np.int64)
+@pytest.fixture(params=POOLS)
+def pool(request, monkeypatch):
+    made = request.param()
+    monkeypatch.setattr(thread_pool, "_pool", made)
+    yield made
+    made.stop()
+
+
+def run(compiled, items, grain=1, flags=(), pause=0, count=3):
+    """The flags of a call and how many threads took part in it."""
+    counts, marks, who = np.zeros((3, items), np.int64)
     for place, flag in flags:
         marks[place] = flag
-    said = Call(compiled, {"size": pause}, items, grain)(address(counts), address(marks))
-    assert counts.tolist() == [1] * items
-    return said
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_every_item_is_handled_once_and_flags_are_joined(compiled, count):
+    marks.flags.writeable = False
     with sg.num_threads(count):
+        said = Call(compiled, {"pause": pause}, items, grain).on(counts, marks, who)
+    assert counts.tolist() == [1] * items
+    assert not (who % 64).any()
+    return said, len(set(who.tolist()))
+
+
+def test_every_item_is_handled_once_and_flags_are_joined(compiled, pool):
+    for count in (1, 2, 3, 8):
         for items in (0, 1, 2, 3, 11, 64, 201):
-            for grain in (1, 2, 7, 300):
-                assert run(compiled, items, grain) == 0
-        assert run(compiled, 201, 4, [(0, 1), (77, 2), (200, 8)]) == 11
+            for grain in (0, 1, 2, 7, 300):
+                assert run(compiled, items, grain, count=count)[0] == 0
+        for _ in range(4):  # every other one backwards
+            assert run(compiled, 201, 1, [(0, 1), (77, 2), (200, 8)], count=count)[0] == 11
 
 
-def test_addresses_are_those_of_the_arrays_and_read_only_ones_stay_so():
+def test_others_take_part_each_with_scratch_of_its_own(compiled, pool):
+    assert any(run(compiled, 40, pause=5000)[1] > 1 for _ in range(400))
+    assert all(run(compiled, 40, pause=500)[1] <= 3 for _ in range(100))
+    assert run(compiled, 40, pause=100, count=1)[1] == 1
+    assert run(compiled, 40, 40, pause=100)[1] == 1
+
+
+def test_workers_that_sleep_are_woken(compiled, pool):
+    def later():
+        time.sleep(0.01)  # longer than they spin
+        return run(compiled, 40, pause=5000)[1]
+
+    assert any(later() > 1 for _ in range(100))
+
+
+def test_calls_overlap_in_many_threads(compiled, pool):
+    """One call at a time has the workers; however many call at once, each gets what is its own."""
+
+    def call(_):
+        return [run(compiled, 50, 3, [(7, 4)], pause=20)[0] for _ in range(50)]
+
+    with ThreadPoolExecutor(6) as callers:
+        assert all(found == [4] * 50 for found in callers.map(call, range(12)))
+
+
+def test_a_pool_that_is_stopped_leaves_its_callers_alone(compiled, pool):
+    run(compiled, 40, pause=100)
+    pool.stop()
+    if isinstance(pool, NativePool):
+        assert len(pool.workers) == 2
+        assert not any(worker.is_alive() for worker in pool.workers)
+        assert run(compiled, 40, pause=100)[1] == 1
+    assert run(compiled, 40)[0] == 0
+
+
+def test_where_the_system_gives_no_threads_the_caller_works_alone(compiled, pool, monkeypatch):
+    def none(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "_helpers", 0)
+    monkeypatch.setattr(threading.Thread, "start", none)
+    assert run(compiled, 40, pause=100)[1] == 1
+
+
+def test_where_a_function_of_the_system_is_missing_the_pool_is_the_simple_one(compiled, monkeypatch):
+    class NoSemaphores:
+        sem_wait = sched_yield = sched_getcpu = None
+
+    thread_pool._library.cache_clear()
+    monkeypatch.setattr(thread_pool, "_system", NoSemaphores())
+    monkeypatch.setattr(thread_pool, "_pool", None)
+    assert run(compiled, 40, 3, [(5, 2)])[0] == 2
+    assert isinstance(thread_pool._pool, SimplePool)
+    thread_pool._library.cache_clear()
+
+
+def test_addresses_are_those_of_the_arrays_and_read_only_ones_stay_so(compiled):
     for array in (np.zeros(3), np.zeros((4, 5), "f4")[1:, ::2], np.zeros((), "u1"), np.zeros((0, 3))):
         assert address(array) == array.ctypes.data
         array.flags.writeable = False
@@ -61,27 +138,92 @@ def test_addresses_are_those_of_the_arrays_and_read_only_ones_stay_so():
         assert not array.flags.writeable
 
 
-def test_calls_overlap_in_many_threads(compiled):
-    def call(_):
-        return [run(compiled, 50, 3, [(7, 4)], pause=20) for _ in range(50)]
-
-    with sg.num_threads(3), ThreadPoolExecutor(6) as callers:
-        assert all(found == [4] * 50 for found in callers.map(call, range(12)))
+def test_a_call_takes_addresses_too(compiled):
+    counts, flags, who = np.zeros((3, 5), np.int64)
+    assert Call(compiled, {"pause": 0}, 5, 1)(address(counts), address(flags), address(who)) == 0
+    assert counts.tolist() == [1] * 5
 
 
-def test_scratch_is_aligned_and_of_one_thread_alone():
-    first, second = thread_pool._take(100), thread_pool._take(1 << 22)
-    assert first.address % 64 == second.address % 64 == 0
-    assert not np.may_share_memory(first.owner, second.owner)
-    thread_pool._give(second)
-    assert second not in thread_pool._spare
-    thread_pool._give(first)
-    assert thread_pool._take(100) is first
+def test_an_address_too_few_or_too_many_is_an_error(compiled):
+    for count in (0, 2, 4):
+        with pytest.raises(struct.error):
+            Call(compiled, {"pause": 0}, 1, 1)(*[0] * count)
 
 
-def test_an_address_that_is_missing_is_an_error(compiled):
-    with pytest.raises(ValueError, match="zip"):
-        Call(compiled, {"size": 0}, 1, 1)(0)
+def script(text, *words, **environment):
+    """What a fresh process prints that runs this, with `run` and `compiled` at hand."""
+    head = "import sys, os, time, signal, threading\nfrom test_cpu_runtime import *\ncompiled = object_code.compile(tally())\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", head + text, *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_starts_a_pool_of_its_own():
+    """Also while other threads call and compile."""
+    printed = script("""
+run(compiled, 40, pause=5000)
+going = True
+def call():
+    while going:
+        run(compiled, 40, pause=50)
+def make():
+    while going:
+        object_code.compile(tally())
+others = [threading.Thread(target=work) for work in (call, make, call)]
+for other in others: other.start()
+ended = []
+for _ in range(6):
+    time.sleep(0.01)
+    child = os.fork()
+    if not child:
+        shared = any(run(compiled, 40, pause=5000)[1] > 1 for _ in range(1000))
+        run(object_code.compile(tally()), 20)
+        os._exit(0 if shared else 1)
+    ended.append(os.waitpid(child, 0)[1])
+print(ended)
+going = False
+for other in others: other.join()
+""")
+    assert printed == f"{[0] * 6}\n"
+
+
+@pytest.mark.skipif(not LINUX, reason="timers of POSIX")
+def test_interrupts_and_calls_from_signal_handlers_leave_everything_working():
+    printed = script("""
+def handle(signal, frame):
+    assert run(compiled, 40, 1, [(3, 16)], pause=10)[0] == 16
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handle)
+interrupted = 0
+for i in range(200):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-5 + i * 1e-5)
+        while True: run(compiled, 60, 1, pause=50)
+    except KeyboardInterrupt:
+        interrupted += 1
+print(interrupted, run(compiled, 60, 1, [(5, 1)])[0])
+""")
+    assert printed == "200 1\n"
+
+
+def test_the_interpreter_ends_while_workers_wait_and_threads_call():
+    assert (
+        script("""
+def call():
+    while True: run(compiled, 60, 1, pause=100)
+for _ in range(3): threading.Thread(target=call, daemon=True).start()
+time.sleep(0.2)
+print("end")
+""")
+        == "end\n"
+    )
 
 
 TARGETS = [
@@ -97,6 +239,9 @@ TARGETS = [
 def test_object_code_for_other_machines(target):
     code = object_code.object_code(tally(), *target)
     assert code[:4] == (b"\xcf\xfa\xed\xfe" if "apple" in target[1] else b"\x7fELF")
+    machine = target[0].partition("-")[0].replace("arm64", "aarch64")
+    for workers in (False, True):
+        assert object_code.translate(native_pool.emit(machine, workers), object_code.Target(*target))
 
 
 def test_what_llvm_refuses_is_an_error_of_ours():
@@ -115,14 +260,5 @@ def test_a_missing_symbol_is_an_error_of_ours():
 
 
 def test_kernels_are_compiled_in_many_threads_at_once():
-    found = []
-
-    def make():
-        found.append(run(object_code.compile(tally()), 20, 2))
-
-    makers = [threading.Thread(target=make) for _ in range(6)]
-    for maker in makers:
-        maker.start()
-    for maker in makers:
-        maker.join()
-    assert found == [0] * 6
+    with ThreadPoolExecutor(6) as makers:
+        assert list(makers.map(lambda _: run(object_code.compile(tally()), 20, 2)[0], range(12))) == [0] * 12

@@ -16,7 +16,7 @@ BYTE = np.dtype(np.uint8)
 @pytest.fixture(autouse=True)
 def nothing_spare():
     gc.collect()
-    memory._spare.clear()
+    sg.clear_memory_cache()
 
 
 def test_large_arrays_begin_with_a_cache_line():
@@ -40,11 +40,56 @@ def test_memory_is_used_again_only_when_the_last_view_has_gone():
     assert memory.empty((1 << 18,), BYTE).ctypes.data == place
 
 
-def test_what_is_kept_is_bounded():
-    arrays = [memory.empty((memory.KEPT // 8,), BYTE) for _ in range(12)]
-    huge = memory.empty((memory.KEPT,), BYTE)
-    del arrays, huge
-    assert sum(size for size, *_ in memory._spare) <= memory.KEPT
+def kept():
+    return sum(one.size for one in (*memory._spare, *memory._scratch))
+
+
+def leave_much():
+    """Let go of results and scratch of many sizes, in all four times what may be kept."""
+    most = sg.get_memory_cache()
+    arrays = [memory.empty((max(most // 16, 1 << 20),), BYTE) for _ in range(48)]
+    scratch = [memory.take_scratch(size) for size in (100, most // 64, most // 32, most // 32 + 1) for _ in range(8)]
+    arrays.append(memory.empty((most + 1,), BYTE))
+    del arrays
+    for one in scratch:
+        memory.keep_scratch(one)
+
+
+def test_what_is_kept_is_bounded_as_the_caller_says():
+    assert sg.get_memory_cache() == 64 << 20
+    leave_much()
+    assert (64 << 20) // 2 < kept() <= 64 << 20
+    try:
+        for most in (8 << 20, 1 << 20, 0):
+            sg.set_memory_cache(most)
+            assert kept() == 0
+            leave_much()
+            assert kept() <= most
+        with pytest.raises(sg.ArgumentError, match="set_memory_cache: n=-1: must be at least 0"):
+            sg.set_memory_cache(-1)
+        assert sg.get_memory_cache() == 0
+    finally:
+        sg.set_memory_cache(64 << 20)
+
+
+def test_what_is_kept_can_be_freed():
+    result = memory.empty((1 << 20,), BYTE)
+    result[...] = 7
+    leave_much()
+    sg.clear_memory_cache()
+    assert kept() == 0
+    assert (result == 7).all()
+
+
+def test_scratch_is_aligned_and_of_one_call_alone():
+    first, second = memory.take_scratch(100), memory.take_scratch(100)
+    assert first.address % 64 == second.address % 64 == 0
+    assert not np.may_share_memory(first.owner, second.owner)
+    memory.keep_scratch(first)
+    assert memory.take_scratch(first.size) is first
+    memory.keep_scratch(first)
+    larger = memory.take_scratch(first.size + 1)
+    assert larger.size > first.size
 
 
 def test_results_that_live_share_no_memory_whatever_the_threads():

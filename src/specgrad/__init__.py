@@ -28,6 +28,7 @@ from .functional import (
     sum,
 )
 from .graph import Graph, Program, trace
+from .memory import clear_memory_cache, get_memory_cache, set_memory_cache
 from .ops import (
     OPERATORS,
     AdaptiveAvgPool,
@@ -133,6 +134,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "clear_memory_cache",
     "conv",
     "conv1d",
     "conv2d",
@@ -144,6 +146,7 @@ __all__ = [
     "cross_entropy",
     "detach",
     "engine",
+    "get_memory_cache",
     "get_num_threads",
     "global_avg_pool",
     "global_avg_pool1d",
@@ -169,6 +172,7 @@ __all__ = [
     "relu",
     "reshape",
     "scale",
+    "set_memory_cache",
     "set_num_threads",
     "smooth_max_pool",
     "smooth_max_pool1d",

@@ -1,8 +1,9 @@
 """Memory of results, and of what an engine takes beside its operands: used before where that is possible, since new memory is slow.
 
-Results that nobody holds any more leave their memory to the next ones, up to `KEPT` bytes in all. A compiled program lends more. It runs the
-same steps over and over, and each asks for the same arrays in the same order: a `Reserve` remembers what a step asked for, so that from its
-second run on nothing is allocated. Arrays of a reserve must not outlive the run of its program.
+Results that nobody holds any more leave their memory to the next ones, and calls leave their scratch. All that is kept so is at most
+`get_memory_cache()` bytes, 64 MiB at first; a quarter of it may be scratch. A compiled program lends more. It runs the same steps over
+and over, and each asks for the same arrays in the same order: a `Reserve` remembers what a step asked for, so that from its second run
+on nothing is allocated. Arrays of a reserve must not outlive the run of its program.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import collections
 import math
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from . import arguments
 
 Array = npt.NDArray[Any]
 
 LINE = 64  # bytes of a cache line
 LARGE = 1 << 16  # bytes from which it matters where an array begins, and whether its memory was used before
-KEPT = 1 << 28  # bytes of memory that is kept for the next arrays
 
 
 class _Here(threading.local):
@@ -28,10 +30,38 @@ class _Here(threading.local):
     reserve: Reserve | None = None
 
 
+class Memory(NamedTuple):
+    """Bytes from a cache line on, and what holds them."""
+
+    size: int
+    address: int
+    owner: Array
+
+
 _here = _Here()
-_spare: collections.deque[tuple[int, int, Array]] = collections.deque(
-    maxlen=16
-)  # sizes, addresses, and what holds them
+_most = [1 << 26]  # bytes that are kept, in a list that outlives this module
+_spare: collections.deque[Memory] = collections.deque(maxlen=16)
+_scratch: collections.deque[Memory] = collections.deque(maxlen=8)
+
+
+def get_memory_cache() -> int:
+    """How many bytes of memory are kept at most, for results and scratch of later calls."""
+    return _most[0]
+
+
+def set_memory_cache(n: int) -> None:
+    """Keep at most `n` bytes of memory for results and scratch of later calls, and free what is kept now; 0 keeps none.
+
+    Kept memory makes calls faster: the system clears every page of new memory, which can take as long as a pooling does.
+    """
+    _most[0] = arguments.integer("set_memory_cache", "n", n, 0, most=arguments.LONGEST)
+    clear_memory_cache()
+
+
+def clear_memory_cache() -> None:
+    """Free all memory that is kept for later calls. Results that are in use, and what compiled programs hold, stay."""
+    _spare.clear()
+    _scratch.clear()
 
 
 class Block:
@@ -40,33 +70,57 @@ class Block:
 
     __slots__ = ("__array_interface__", "memory")
 
-    def __init__(self, memory: tuple[int, int, Array], size: int) -> None:
+    def __init__(self, memory: Memory, size: int) -> None:
         self.memory = memory
-        self.__array_interface__ = {"data": (self.memory[1], False), "shape": (size,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {"data": (memory.address, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
-    def __del__(self, spare: Any = _spare, most: int = KEPT) -> None:  # what it needs when the module is gone already
-        if self.memory[0] <= most // 2:
+    def __del__(
+        self, spare: Any = _spare, most: list[int] = _most
+    ) -> None:  # what it needs when the module is gone already
+        bound = most[0] // 4 * 3
+        if self.memory[0] <= bound // 2:
             spare.append(self.memory)
             try:  # by places: other threads, and blocks that go while this one does, may change it meanwhile
-                while sum(spare[place][0] for place in range(len(spare))) > most:
+                while sum(spare[place][0] for place in range(len(spare))) > bound:
                     spare.popleft()
             except IndexError:
                 pass
 
 
-def _taken(size: int) -> tuple[int, int, Array]:
+def _new(size: int) -> Memory:
+    owner = np.empty(size + LINE, np.uint8)
+    start: int = owner.ctypes.data
+    return Memory(size, start + -start % LINE, owner)
+
+
+def _taken(size: int) -> Memory:
     """Spare memory that is large enough and not twice so, or new, from a cache line on."""
     for _ in range(len(_spare)):
         try:
             memory = _spare.pop()
         except IndexError:  # another thread was quicker
             break
-        if size <= memory[0] <= 2 * size:
+        if size <= memory.size <= 2 * size:
             return memory
         _spare.appendleft(memory)
-    fresh = np.empty(size + LINE, np.uint8)
-    start: int = fresh.ctypes.data
-    return size, start + -start % LINE, fresh
+    return _new(size)
+
+
+def take_scratch(size: int) -> Memory:
+    """Memory for one call, until it is given to `keep_scratch`; bytes are anything."""
+    try:
+        memory = _scratch.pop()
+        if memory.size >= size:
+            return memory
+    except IndexError:
+        pass
+    return _new(max(size, LARGE))
+
+
+def keep_scratch(memory: Memory) -> None:
+    """Keep the scratch of a call that has ended for the next one, if it is not much."""
+    if memory.size <= _most[0] // 32:
+        _scratch.append(memory)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

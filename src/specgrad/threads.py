@@ -10,12 +10,15 @@ from __future__ import annotations
 import collections
 import contextlib
 import contextvars
+import functools
 import logging  # noqa: F401  before our hooks: see _wait
+import math
 import os
 import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import arguments
@@ -34,21 +37,52 @@ loading = threading.RLock()
 _held: list[Any] = []
 
 
+def _quota(groups: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float:
+    """How many processors the control groups of this process, and those above them, give it time for; inf without a quota.
+
+    A line of `groups` reads number:controllers:path; version 2 has no controllers there. Inside a container the path may be the host's,
+    of which only the root exists.
+    """
+    found = [math.inf]
+    try:
+        lines = [line.split(":", 2) for line in groups.read_text().splitlines() if line.count(":") >= 2]
+    except OSError:
+        lines = []
+    for _, controllers, path in lines:
+        if not controllers or "cpu" in controllers.split(","):
+            parts = [] if ".." in path else path.strip("/").split("/")
+            for root in (mount / controllers, mount / "cpu" if controllers else mount / "unified"):
+                found += [_quota_of(root.joinpath(*parts[:depth])) for depth in range(len(parts) + 1)]
+    return min(found)
+
+
+def _quota_of(group: Path) -> float:
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((group / name).read_text() for name in names).split()
+            if int(quota) > 0:
+                return int(quota) / int(period)
+        except (OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
+            continue
+    return math.inf
+
+
+@functools.cache
 def _available() -> int:
+    """The processors that this process may run on, or as many as its control groups give it time for, if that is less."""
     if word := os.environ.get(VARIABLE):
         return arguments.integer(VARIABLE, "value", int(word) if word.strip().isdigit() else word, 1)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "process_cpu_count"):
+        count = os.process_cpu_count() or 1
+    else:
+        count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(count, _quota())))
 
 
 def get_num_threads() -> int:
-    """How many threads an operator called here may use."""
-    global _everywhere
-    here = _here.get()
-    if here is not None:
-        return here
-    if _everywhere is None:
-        _everywhere = _available()
-    return _everywhere
+    """How many threads an operator called here may use: at first the processors that this process may run on, fewer where a quota
+    of its control group (a container's CPU limit) or the variable SPECGRAD_NUM_THREADS says so."""
+    return _here.get() or _everywhere or _available()
 
 
 def set_num_threads(n: int) -> None:
@@ -188,6 +222,7 @@ def _forget() -> None:
     global _calls, _helpers, _lock
     _go_on()
     _calls, _helpers, _lock = queue.SimpleQueue(), 0, threading.Lock()
+    _available.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -10,6 +10,7 @@ import ctypes
 import functools
 import itertools
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from llvmlite import binding
@@ -26,6 +27,9 @@ MODEL = (
 )  # LLVM's newer linker puts all of an object side by side; on Windows it does not link all
 
 _names = itertools.count()
+_unused: list[Any] = []
+"""Code that nobody runs any more. LLVM frees it under a lock of its own, which no thread may hold while another one forks: so
+that is done by whoever loads the next kernel."""
 
 
 class CodegenError(RuntimeError):
@@ -43,12 +47,17 @@ class Target(NamedTuple):
 class Compiled:
     """A kernel in machine code, which lives as long as this object does."""
 
-    __slots__ = ("_library", "parameters", "scratch", "task")
+    __slots__ = ("_library", "address", "parameters", "scratch", "task")
 
     def __init__(self, code: bytes, parameters: tuple[str, ...], scratch: int) -> None:
         self.parameters, self.scratch = parameters, scratch
-        self._library = _load(code)
-        self.task = TASK(self._library["task"])
+        self._library = load(code, ("task",))
+        self.address: int = self._library["task"]
+        self.task = TASK(self.address)
+
+    def __del__(self, unused: Any = _unused) -> None:
+        if library := getattr(self, "_library", None):
+            unused.append(library)
 
 
 def compile(kernel: Kernel) -> Compiled:
@@ -66,18 +75,22 @@ def translate(text: str, target: Target) -> bytes:
     """An object file of an LLVM module in its written form."""
     with threads.loading:
         try:
-            machine = _machine(target)
-            module = binding.parse_assembly(text, binding.create_context())
-            module.triple, module.data_layout = machine.triple, str(machine.target_data)
-            module.verify()
-            options = binding.create_pipeline_tuning_options(speed_level=2)
-            options.loop_vectorization = options.slp_vectorization = False
-            passes = binding.create_pass_builder(machine, options)
-            passes.getModulePassManager().run(module, passes)
-            code: bytes = machine.emit_object(module)
+            return _translate(text, target)
         except RuntimeError as problem:
             raise CodegenError(f"LLVM cannot compile a kernel for {target.cpu}: {problem}") from problem
-        return code
+
+
+def _translate(text: str, target: Target) -> bytes:
+    machine = _machine(target)
+    module = binding.parse_assembly(text, binding.create_context())
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = False
+    passes = binding.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 @functools.cache
@@ -104,11 +117,17 @@ def _linker() -> Any:
     return binding.create_lljit_compiler(_machine(host()), use_jit_link=not WINDOWS, suppress_errors=True)
 
 
-def _load(code: bytes) -> Any:
-    """Link an object file into this process; what it exports, by name."""
+def load(code: bytes, names: tuple[str, ...], symbols: Mapping[str, int] = {}) -> Any:
+    """Link an object file into this process; the addresses of what it defines, by name, while the result lives. `symbols` are
+    addresses of functions that it calls; others are looked for in the process."""
     with threads.loading:
+        _unused.clear()
+        library = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
+            library.export_symbol(name)
+        for name, address in symbols.items():
+            library.import_symbol(name, address)
         try:
-            library = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol("task")
             return library.link(_linker(), f"kernel{next(_names)}")
         except RuntimeError as problem:
             raise CodegenError(f"LLVM cannot load a kernel: {problem}") from problem

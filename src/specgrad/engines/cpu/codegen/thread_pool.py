@@ -1,113 +1,204 @@
 """parallel_for: a compiled task over all items, in chunks, on the threads that `specgrad.get_num_threads` allows.
 
-Each thread has scratch of its own, from a cache line on. A call with one chunk, or on one thread, runs where it is called.
+On Linux the threads wait in machine code (`native_pool`); elsewhere, or where a function of the system is missing, threads of Python's
+call the task, which releases the interpreter's lock. Each thread has scratch of its own, from a cache line on. A call of one chunk, or on
+one thread, runs where it is called. A forked child starts a pool of its own.
 """
 
 from __future__ import annotations
 
-import collections
+import atexit
 import ctypes
 import functools
+import itertools
 import operator
+import os
+import platform
 import struct
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .... import threads
-from ....memory import LINE
-from .object_code import Compiled
+from ....memory import LINE, Memory, keep_scratch, take_scratch
+from . import native_pool, object_code
+from .native_pool import DONE, GRAIN, ITEMS, MEMBERS, SCRATCH, SIZE, STOP, STRIDE, WAKE, WORDS
+from .object_code import CodegenError, Compiled
 
 Array = npt.NDArray[Any]
 
-LEAST, MOST = (
-    1 << 16,
-    1 << 20,
-)  # bytes of scratch: the least that is allocated, and the most that is kept for the next call
+MOST = 256  # threads
 
-_DATA = object.__basicsize__  # where an array object holds the address of its cells, by NumPy's binary interface
+DATA = object.__basicsize__
+"""How many bytes into an array object the address of its cells stands, by NumPy's binary interface."""
+
+NONE = Memory(0, 0, np.empty(0, np.uint8))
+
 _word = ctypes.c_size_t.from_address
+_system: Any = (
+    ctypes.CDLL(None) if sys.platform == "linux" else None
+)  # once: a forked child must not wait for the loader
 
 
 def address(array: Array) -> int:
     """Where the cells of an array begin. The array may be read-only; the caller keeps it alive."""
-    return _word(id(array) + _DATA).value
+    return _word(id(array) + DATA).value
 
 
-class Scratch(NamedTuple):
-    """Memory for one thread."""
+class SimplePool:
+    """Threads of Python's, by `specgrad.threads`."""
 
-    address: int
-    size: int
-    owner: Array
+    address = 0
+
+    def __init__(self) -> None:
+        library = _library(workers=False)
+        self.alone = _function(library["parallel_for"], ctypes.c_char_p)
+        self._part = _function(library["part"], ctypes.c_char_p, *[ctypes.c_int64] * 3)
+
+    def parallel_for(self, block: bytes) -> int:
+        """Run a call of several members; its flags."""
+        words = struct.unpack_from(f"={WORDS}q", block)
+        items, grain, stride, members, scratch = (words[place] for place in (ITEMS, GRAIN, STRIDE, MEMBERS, SCRATCH))
+        starts, turns, flags = iter(range(0, items, grain)), itertools.count(), [0]
+
+        def work() -> None:
+            own = scratch + next(turns) * stride
+            flags.extend(self._part(block, begin, min(begin + grain, items), own) for begin in starts)
+
+        threads.share(work, members)
+        return functools.reduce(operator.or_, flags)
+
+    def hire(self, workers: int) -> None:
+        """Nothing: `specgrad.threads` does."""
+
+    def stop(self) -> None:
+        """Nothing: the threads are not only its own."""
 
 
-_spare: collections.deque[Scratch] = collections.deque(maxlen=32)
+class NativePool:
+    """Worker threads that wait in machine code."""
+
+    def __init__(self) -> None:
+        library = _library(workers=True)
+        self.parallel_for = self.alone = _function(library["parallel_for"], ctypes.c_char_p)
+        self._serve = _function(library["serve"], ctypes.c_void_p)
+        memory = np.zeros(SIZE + LINE // 8, np.int64)
+        self._state = memory[-memory.ctypes.data % LINE // 8 :][:SIZE]
+        self.address = address(self._state)
+        self.workers: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        for place in (WAKE, DONE):
+            _system.sem_init(self._semaphore(place), 0, 0)
+
+    def _semaphore(self, place: int) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.address + 8 * place)
+
+    def hire(self, workers: int) -> None:
+        """Let there be so many workers, unless the pool was stopped or the system gives no more threads."""
+        if workers <= len(self.workers):
+            return
+        with self._lock:
+            while len(self.workers) < workers and not self._state[STOP]:
+                name = f"specgrad-worker-{len(self.workers)}"
+                one = threading.Thread(target=self._serve, args=(self.address,), daemon=True, name=name)
+                try:
+                    one.start()
+                except RuntimeError:
+                    return
+                self.workers.append(one)
+
+    def stop(self) -> None:
+        """Let the workers end before their code does; whoever calls then runs alone."""
+        with self._lock:
+            self._state[STOP] = 1
+            for _ in self.workers:
+                _system.sem_post(self._semaphore(WAKE))
+            for one in self.workers:
+                one.join(timeout=1)
 
 
-def _take(size: int) -> Scratch:
-    """Scratch that no other thread uses; `_give` it back."""
-    try:
-        found = _spare.pop()
-    except IndexError:
-        pass
-    else:
-        if found.size >= size:
-            return found
-    size = max(size, LEAST)
-    owner = np.empty(size + LINE, np.uint8)
-    start = address(owner)
-    return Scratch(start + -start % LINE, size, owner)
+Pool = NativePool | SimplePool
+_pool: Pool | None = None
 
 
-def _give(scratch: Scratch) -> None:
-    if scratch.size <= MOST:
-        _spare.append(scratch)
+def _function(code: int, *kinds: Any) -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(code)
 
 
-def parallel_for(compiled: Compiled, args: bytes, items: int, grain: int, scratch: int = 0) -> int:
-    """Run a task on all items, `grain` of them at a time; the flags that its parts return, joined by "or".
+@functools.cache
+def _library(workers: bool) -> Any:
+    """The code of the pool; CodegenError where functions that its workers need are missing."""
+    needs = native_pool.SYSTEM if workers else {}
+    if missing := [name for name in needs if not hasattr(_system, name)]:
+        raise CodegenError(f"the system has no {', '.join(missing)}")
+    symbols = {name: ctypes.cast(getattr(_system, name), ctypes.c_void_p).value or 0 for name in needs}
+    code = object_code.translate(native_pool.emit(platform.machine(), workers), object_code.host())
+    return object_code.load(code, ("part", "parallel_for", *["serve"] * workers), symbols)
 
-    `args` holds the 64-bit integers that the kernel asks for; `scratch` is how many bytes of it a thread needs, if that is more
-    than the kernel says itself.
-    """
-    size, task = max(compiled.scratch, scratch), compiled.task
-    members = 1 if items <= grain else min(threads.get_num_threads(), -(-items // grain))
-    if members == 1:
-        own = _take(size)
-        flags: int = task(args, 0, items, own.address)
-        _give(own)
-        return flags
-    starts, found = iter(range(0, items, grain)), [0]
 
-    def work() -> None:
-        own = _take(size)
-        found.extend(task(args, begin, min(begin + grain, items), own.address) for begin in starts)
-        _give(own)
-
-    threads.share(work, members)
-    return functools.reduce(operator.or_, found)
+def _start() -> Pool:
+    global _pool
+    with threads.loading:
+        if _pool is None:
+            try:
+                _pool = NativePool()
+            except CodegenError:
+                _pool = SimplePool()
+        return _pool
 
 
 class Call:
-    """A compiled kernel with its sizes: ``call(*addresses)`` runs it on all threads. Calls may overlap, in any threads.
+    """A task over all items, in chunks of `grain`: ``call(*addresses)`` or ``call.on(*arrays)`` runs it, on all threads.
 
-    Parameters of the kernel that `sizes` does not name are addresses, in the kernel's order.
+    Parameters of the kernel that `sizes` does not name are addresses, in the kernel's order. `scratch` is how many bytes of it a
+    thread needs, if that is more than the kernel says. Calls may overlap, in any threads and in signal handlers.
     """
 
-    __slots__ = ("_pack", "_places", "_template", "compiled", "grain", "items", "scratch")
+    __slots__ = ("_chunks", "_head", "_keeps", "_pack", "_scratch", "_tail")
 
     def __init__(self, compiled: Compiled, sizes: Mapping[str, int], items: int, grain: int, scratch: int = 0) -> None:
-        self.compiled, self.items, self.grain, self.scratch = compiled, items, grain, scratch
-        self._template = [sizes.get(name, 0) for name in compiled.parameters]
-        self._places = [place for place, name in enumerate(compiled.parameters) if name not in sizes]
-        self._pack = struct.Struct(f"={len(self._template)}q").pack
+        grain = max(grain, items >> 30, 1)  # chunks are counted in 32 bits
+        self._keeps, self._chunks = compiled, -(-items // grain)
+        self._scratch = max(compiled.scratch, scratch + -scratch % LINE)
+        names = compiled.parameters
+        mask = [name not in sizes for name in names]
+        head = compiled.address, items, grain, self._scratch, sum(bit << i for i, bit in enumerate(mask)), len(names)
+        self._head = struct.pack("=7q", *head, sum(mask))
+        self._pack = struct.Struct(f"={4 + sum(mask)}q").pack
+        self._tail = struct.pack(f"={len(names) - sum(mask)}q", *(sizes[name] for name in names if name in sizes))
 
     def __call__(self, *addresses: int) -> int:
-        """Run it with these addresses (see `address`); its flags."""
-        args = self._template.copy()
-        for place, number in zip(self._places, addresses, strict=True):
-            args[place] = number
-        return parallel_for(self.compiled, self._pack(*args), self.items, self.grain, self.scratch)
+        """Run the task with these addresses; its flags, joined by "or"."""
+        return self._run(0, addresses)
+
+    def on(self, *arrays: Array) -> int:
+        """Run the task with the addresses of these arrays, which may be read-only; its flags, joined by "or"."""
+        return self._run(DATA, map(id, arrays))
+
+    def _run(self, data: int, words: Iterable[int]) -> int:
+        pool, members = _pool or _start(), 1
+        run = pool.alone
+        if self._chunks > 1 and (members := min(threads.get_num_threads(), self._chunks, MOST)) > 1:
+            pool.hire(members - 1)
+            run = pool.parallel_for
+        memory = take_scratch(members * self._scratch) if self._scratch else NONE
+        flags: int = run(self._head + self._pack(data, members, pool.address, memory.address, *words) + self._tail)
+        if self._scratch:
+            keep_scratch(memory)
+        return flags
+
+
+def _renew() -> None:
+    """Threads do not survive a fork: the child starts its own."""
+    global _pool
+    if _pool is not None:
+        _pool = type(_pool)()
+
+
+atexit.register(lambda: _pool and _pool.stop())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
