@@ -75,7 +75,7 @@ def test_every_item_is_handled_once_and_flags_are_joined(compiled, pool):
 
 
 def test_others_take_part_each_with_scratch_of_its_own(compiled, pool):
-    assert any(run(compiled, 40, pause=5000)[1] > 1 for _ in range(400))
+    assert any(run(compiled, 40, pause=100_000)[1] > 1 for _ in range(400))
     assert all(run(compiled, 40, pause=500)[1] <= 3 for _ in range(100))
     assert run(compiled, 40, pause=100, count=1)[1] == 1
     assert run(compiled, 40, 40, pause=100)[1] == 1
@@ -84,7 +84,7 @@ def test_others_take_part_each_with_scratch_of_its_own(compiled, pool):
 def test_workers_that_sleep_are_woken(compiled, pool):
     def later():
         time.sleep(0.01)  # longer than they spin
-        return run(compiled, 40, pause=5000)[1]
+        return run(compiled, 40, pause=100_000)[1]
 
     assert any(later() > 1 for _ in range(100))
 
@@ -168,7 +168,7 @@ def script(text, *words, **environment):
 def test_a_forked_child_starts_a_pool_of_its_own():
     """Also while other threads call and compile."""
     printed = script("""
-run(compiled, 40, pause=5000)
+run(compiled, 40, pause=100_000)
 going = True
 def call():
     while going:
@@ -183,7 +183,7 @@ for _ in range(6):
     time.sleep(0.01)
     child = os.fork()
     if not child:
-        shared = any(run(compiled, 40, pause=5000)[1] > 1 for _ in range(1000))
+        shared = any(run(compiled, 40, pause=100_000)[1] > 1 for _ in range(1000))
         run(object_code.compile(tally()), 20)
         os._exit(0 if shared else 1)
     ended.append(os.waitpid(child, 0)[1])
