@@ -155,33 +155,63 @@ def conv(op, operands, tangents, gy):
     return values, pushed, pulled
 
 
+def same(u):
+    return u
+
+
+def larger(op, number, p, q):
+    """Which is larger, or smaller by the class of op; equal cells share the slope, unless the first takes it."""
+    if p == q:
+        halved = {0: lambda u: u / number(2), 1: lambda u: u / number(2)}
+        return p, halved if op.ties == "split" else {0: same}
+    first = p > q if type(op).__name__ == "Larger" else p < q
+    return (p, {0: same}) if first else (q, {1: same})
+
+
+def powered(op, number, p):
+    n = op.exponent
+    if n in (0, 1):
+        return (p, {0: same}) if n else (number(1), {})
+    slope = number(n) * np.power(p, number(n - 1)) if number is np.float32 else n * p ** (n - 1)
+    return np.power(p, number(n)) if number is np.float32 else p**n, {0: lambda u: u * slope}
+
+
+POINTWISE = {
+    "Relu": lambda op, number, p: (p, {0: same}) if p > 0 else (number(0), {}),
+    "Abs": lambda op, number, p: (p, {0: same}) if p > 0 else (-p, {0: lambda u: -u}) if p < 0 else (number(0), {}),
+    "Add": lambda op, number, p, q: (p + q, {0: same, 1: same}),
+    "Sub": lambda op, number, p, q: (p - q, {0: same, 1: lambda u: -u}),
+    "Mul": lambda op, number, p, q: (p * q, {0: lambda u: u * q, 1: lambda u: u * p}),
+    "Div": lambda op, number, p, q: (p / q, {0: lambda u: u / q, 1: lambda u: u * -(p / q) / q}),
+    "Power": powered,
+    "Larger": larger,
+    "Smaller": larger,
+    "Compare": lambda op, number, p, q: (number(eval(f"p {op.relation} q", {"p": p, "q": q})), {}),
+    "Where": lambda op, number, c, p, q: (p, {1: same}) if c != 0 else (q, {2: same}),
+}
+"""(op, the type of numbers, one cell of each operand) -> the value, and per operand how the slope scales a number."""
+
+
 def network_rows(op, operands):
     """Every output in order: its value, and its row [(operand, position, how the slope scales a number), …]."""
     x, y = operands[0], operands[-1]
     one = type(x.reshape(-1)[0])(1) if x.size else 1
     kind = type(op).__name__
-    if kind in ("Relu", "Scale", "Reshape", "Detach"):
-        factor = type(one)(getattr(op, "factor", 1))
-        for place in np.ndindex(*x.shape):
-            if kind == "Relu":
-                passes = x[place] > 0
-                yield (x[place] if passes else one * 0), [(0, place, lambda u: u)] if passes else []
-            elif kind == "Scale":
-                yield x[place] * factor, [(0, place, lambda u: u * factor)]
-            else:
-                yield x[place], [(0, place, lambda u: u)] if kind == "Reshape" else []
-    elif kind in ("Add", "Sub", "Mul"):
-        shape = np.broadcast_shapes(x.shape, y.shape)
+    if kind in POINTWISE:
+        shape = np.broadcast_shapes(*(a.shape for a in operands))
         for out in np.ndindex(*shape):
             at = [
                 tuple(0 if a.shape[i] == 1 else out[len(shape) - a.ndim + i] for i in range(a.ndim)) for a in operands
             ]
-            p, q = x[at[0]], y[at[1]]
-            yield {
-                "Add": (p + q, [(0, at[0], lambda u: u), (1, at[1], lambda u: u)]),
-                "Sub": (p - q, [(0, at[0], lambda u: u), (1, at[1], lambda u: -u)]),
-                "Mul": (p * q, [(0, at[0], lambda u, q=q: u * q), (1, at[1], lambda u, p=p: u * p)]),
-            }[kind]
+            value, slopes = POINTWISE[kind](op, type(one), *(a[place] for a, place in zip(operands, at, strict=True)))
+            yield value, [(slot, at[slot], slope) for slot, slope in slopes.items()]
+    elif kind in ("Scale", "Reshape", "Detach"):
+        factor = type(one)(getattr(op, "factor", 1))
+        for place in np.ndindex(*x.shape):
+            if kind == "Scale":
+                yield x[place] * factor, [(0, place, lambda u: u * factor)]
+            else:
+                yield x[place], [(0, place, lambda u: u)] if kind == "Reshape" else []
     elif kind in ("Sum", "Mean"):
         axes = range(x.ndim) if op.axis is None else [p % x.ndim for p in op.axis]
         for out in np.ndindex(*(1 if i in axes else n for i, n in enumerate(x.shape))):
@@ -219,4 +249,5 @@ def network(op, operands, tangents, gy):
             tangent = tangent + slope(tangents[slot][place])
             pulled[slot][place] = pulled[slot][place] + slope(g)
         pushed.append(tangent)
-    return values, pushed, [None] if type(op).__name__ == "Detach" else pulled
+    reached = [slot.differentiable for slot in op.slots]
+    return values, pushed, [p if r else None for p, r in zip(pulled, reached, strict=True)]

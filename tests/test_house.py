@@ -30,7 +30,7 @@ LAYERS = [
     {"derive"},
     {"ops"},
     {"engines", "autograd", "graph"},
-    {"functional"},
+    {"functional", "array_functions"},
     {"ranked"},
     {"torch"},
     {"conformance", "bench"},
@@ -97,8 +97,9 @@ def test_every_public_name_is_documented():
 def test_all_lists_the_public_names():
     functions = {
         name
-        for name, thing in vars(specgrad.functional).items()
-        if getattr(thing, "__module__", "") == "specgrad.functional" and name[0] != "_"
+        for module in (specgrad.functional, specgrad.array_functions)
+        for name, thing in vars(module).items()
+        if getattr(thing, "__module__", "") == module.__name__ and name[0] != "_"
     }
     operators = {kind.__name__ for kind in specgrad.OPERATORS}
     assert set(dir(specgrad)) == {*specgrad.__all__, "__version__"}

@@ -98,7 +98,7 @@ MESSAGES = [
     (lambda: sg.MaxPool((2,), ties="split").vjp((np.array([1, 1]),), np.array([1])), ScalarError, "max_pool: ties='split': integers do not divide; cast first, e.g. x.astype(np.float64)"),
     (lambda: sg.max_pool(np.array([flint.arb(1)]), (1,), return_indices=True), ScalarError, "max_pool: x=object array of shape (1,): the winner is not decided over such scalars; leave return_indices out"),
     (lambda: sg.smooth_max_pool(np.array([flint.fmpq(1)]), (1,), beta=1), ScalarError, "smooth_max_pool: x=object array of shape (1,): fmpq has no exp and no log; use float, Decimal, mpmath.mpf or flint.arb elements instead"),
-    (lambda: sg.smooth_max_pool(np.array([z3.Real("a")]), (1,), beta=1), ScalarError, "smooth_max_pool: x=object array of shape (1,): z3 has no exp and no log over the reals; use flint.arb elements for enclosures instead"),
+    (lambda: sg.smooth_max_pool(np.array([z3.Real("a")]), (1,), beta=1), ScalarError, "smooth_max_pool: x=object array of shape (1,): over the reals z3 has no exp and no log; use flint.arb elements for enclosures instead"),
     (lambda: sg.smooth_max_pool(np.ones(2, np.float32), (1,), beta=1e39), ArgumentError, "smooth_max_pool: beta=1e+39: is 0 or infinite in the input's precision; use a wider float type, or another beta"),
     (lambda: sg.smooth_max_pool(np.ones(2), (1,), beta=Fraction(1, 10**400)), ArgumentError, "smooth_max_pool: beta=Fraction(1, 10000000000000000000000000...00000000000000000000000000000000000000): is 0 or infinite in the input's precision; use a wider float type, or another beta"),
     (lambda: sg.max_pool(np.array([sympy.I]), (1,)), ScalarError, "max_pool: x=object array of shape (1,): I is not a real expression; leave I, nan and zoo out"),

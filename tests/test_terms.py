@@ -99,6 +99,13 @@ def test_dual_witness_equals_the_row_over_terms_and_expressions(kind):
         "Add": (specgrad.Add(), [(2, 1), (2,)]),
         "Sub": (specgrad.Sub(), [(2, 1), (2,)]),
         "Mul": (specgrad.Mul(), [(2, 1), (2,)]),
+        "Div": (specgrad.Div(), [(2,), (2,)]),
+        "Power": (specgrad.Power(3), [(2,)]),
+        "Abs": (specgrad.Abs(), [(3,)]),
+        "Larger": (specgrad.Larger(), [(2, 1), (2,)]),
+        "Smaller": (specgrad.Smaller(), [(2, 1), (2,)]),
+        "Compare": (specgrad.Compare(">="), [(2, 1), (2,)]),
+        "Where": (specgrad.Where(), [(2,), (2,), (2,)]),
         "Scale": (specgrad.Scale(Fraction(1, 3)), [(3,)]),
         "Reshape": (specgrad.Reshape((2, 2)), [(4,)]),
         "Detach": (specgrad.Detach(), [(3,)]),
@@ -110,7 +117,8 @@ def test_dual_witness_equals_the_row_over_terms_and_expressions(kind):
     _, pushed = op.jvp(operands, tangents)
     witness = op(*map(Dual, operands, tangents)).tangent
     cells = [cell for operand in operands for cell in operand.flat]
-    assert proved(z3.And(*(a == b for a, b in zip(pushed.flat, witness.flat, strict=True))), z3.Distinct(*cells))
+    given = z3.Distinct(*cells), *(cell != 0 for cell in operands[-1].flat)
+    assert proved(z3.And(*(a == b for a, b in zip(pushed.flat, witness.flat, strict=True))), *given)
     symbols = [
         np.array([sympy.Symbol(str(c), real=True) for c in a.flat]).reshape(a.shape) for a in (*operands, *tangents)
     ]

@@ -131,11 +131,11 @@ def flag(name: str, argument: str, value: Any) -> bool:
     return bool(value)
 
 
-def function(name: str, value: Any) -> None:
+def function(name: str, value: Any, argument: str = "f") -> None:
     """Refuse what cannot be called."""
     if not callable(value):
         rule, remedy = f"must be a function{_got(value)}", "give the function itself, not its result"
-        raise refusal(ArgumentError, name, "f", value, rule, remedy)
+        raise refusal(ArgumentError, name, argument, value, rule, remedy)
 
 
 def real(value: Any) -> int | float | Fraction | None:
@@ -166,12 +166,14 @@ def _got(value: Any) -> str:
     return "" if isinstance(value, numbers.Number) else f", got {type(value).__name__}"
 
 
-def factor(name: str, value: Any) -> int | float | Fraction:
+def factor(
+    name: str, value: Any, argument: str = "factor", remedy: str = "write a number, or multiply by an array with mul"
+) -> int | float | Fraction:
     """`factor`: any finite real number, kept exactly."""
     exact = real(value)
     if exact is None:
-        rule, remedy = f"must be a finite real number{_got(value)}", "write a number, or multiply by an array with mul"
-        raise refusal(ArgumentError, name, "factor", value, rule, remedy)
+        rule = f"must be a finite real number{_got(value)}"
+        raise refusal(ArgumentError, name, argument, value, rule, remedy)
     return exact
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .scalars import as_operand, find_family
+from .scalars import as_operand, find_family, is_tensor
 from .scalars.dual import Dual
 
 SYMBOLS: dict[str, Any] = {}
@@ -46,14 +46,43 @@ class Arithmetic:
 
 
 def combine(symbol: str, a: Any, b: Any) -> Any:
-    """a symbol b; a Python number among them becomes the other's scalar, as a NumPy array's dtype would decide."""
-    op = SYMBOLS[symbol]
-    x, y = (slot.name for slot in op.slots)
-    if is_number(b):
-        b = like(a, b, (), op.name, x, y)
-    elif is_number(a):
-        a = like(b, a, (), op.name, y, x)
-    return op(a, b)
+    """a symbol b."""
+    return applied(SYMBOLS[symbol], a, b)
+
+
+def applied(op: Any, *operands: Any) -> Any:
+    """op(*operands); a Python number among them takes on the scalar of the others, as a NumPy array's dtype would decide."""
+    known = next((place for place, x in enumerate(operands) if not is_number(x)), 0)
+    names = [slot.name for slot in op.slots]
+    return op(
+        *(
+            like(operands[known], x, (), op.name, names[known], name) if is_number(x) and place != known else x
+            for place, (name, x) in enumerate(zip(names, operands, strict=True))
+        )
+    )
+
+
+def is_open(constant: Any) -> bool:
+    """Whether a constant takes on the scalar of what it meets: a Python number, or an array of booleans, which are 1 and 0."""
+    return is_number(constant) or getattr(constant, "dtype", None) == np.bool_
+
+
+def settled(operand: Any, constant: Any, shape: tuple[int, ...] = ()) -> Any:
+    """A constant in the scalar of an operand: a number fills the shape, a mask is 1 and 0, floats are converted."""
+    if is_number(constant):
+        return like(operand, constant, shape)
+    return indicator(operand, constant) if is_open(constant) else lifted(operand, constant)
+
+
+def indicator(operand: Any, mask: Any) -> Any:
+    """1 where a mask of booleans holds, else 0, in the scalar of an operand (an array, a Dual, or a Var)."""
+    if hasattr(operand, "__specgrad__"):
+        return operand.indicator(mask)
+    array = as_operand("constant", "operand", operand)
+    if is_tensor(mask):
+        return mask.to(array.dtype)
+    S = find_family("constant", ["operand"], [array])
+    return S.leave(S.constant(np.asarray(mask).astype(np.int64).reshape(-1)), np.shape(mask))
 
 
 def total(a: Any, b: Any) -> Any:

@@ -1,7 +1,8 @@
-"""The operators as functions: each builds the frozen operator and applies it.
+"""The sliding-window operators as functions: each builds the frozen operator and applies it.
 
 A function takes an array (NumPy floats, integers where the operator allows, objects of any scalar), a Dual, or a Var, and returns
-its like. All parameters mean what the operator's own docstring says; `out` is an array to write the value into.
+its like. All parameters mean what the operator's own docstring says; `out` is an array to write the value into. Functions of cells,
+shapes and losses are in `array_functions`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any, TypeVar
 
 from . import arguments, dispatch
 from .arguments import Ints, Padding
-from .arithmetic import combine
 from .operator import shape_of
 from .ops import (
     AdaptiveAvgPool,
@@ -21,20 +21,11 @@ from .ops import (
     AvgPool,
     Conv,
     ConvTranspose,
-    CrossEntropy,
-    Detach,
     GlobalAvgPool,
     GlobalMaxPool,
     Linear,
-    LogSoftmax,
     MaxPool,
-    Mean,
-    MseLoss,
-    Relu,
-    Reshape,
-    Scale,
     SmoothMaxPool,
-    Sum,
 )
 from .ops.pool import Maximum
 
@@ -241,66 +232,6 @@ def conv_transpose(
 def linear(x: Array, weight: Array, bias: Array | None = None, *, out: Array | None = None) -> Any:
     """bias[o] + Σ_i x[..., i]·weight[o, i], for weight (out, in). See `Linear`."""
     return Linear()(x, weight, bias, out=out)
-
-
-def relu(x: Array) -> Any:
-    """max(x, 0), with slope 0 at 0. See `Relu`."""
-    return Relu()(x)
-
-
-def add(x: Array, y: Array) -> Any:
-    """x + y, broadcast as NumPy does; a Python number takes on the other's scalar. See `Add`."""
-    return combine("+", x, y)
-
-
-def sub(x: Array, y: Array) -> Any:
-    """x - y, broadcast as NumPy does; a Python number takes on the other's scalar. See `Sub`."""
-    return combine("-", x, y)
-
-
-def mul(x: Array, y: Array) -> Any:
-    """x * y cell by cell, broadcast as NumPy does; a Python number takes on the other's scalar. See `Mul`."""
-    return combine("*", x, y)
-
-
-def scale(x: Array, factor: int | float | Fraction) -> Any:
-    """factor * x, for a number that is part of the operator. See `Scale`."""
-    return Scale(factor)(x)
-
-
-def reshape(x: Array, shape: Ints) -> Any:
-    """The same cells in the same order under another shape; one length may be -1. See `Reshape`."""
-    return Reshape(shape)(x)  # type: ignore[arg-type]
-
-
-def sum(x: Array, axis: Ints | None = None, *, keepdims: bool = False) -> Any:
-    """Σ x over all axes, or over `axis`. See `Sum`."""
-    return Sum(axis, keepdims=keepdims)(x)
-
-
-def mean(x: Array, axis: Ints | None = None, *, keepdims: bool = False) -> Any:
-    """Σ x / count over all axes, or over `axis`. See `Mean`."""
-    return Mean(axis, keepdims=keepdims)(x)
-
-
-def log_softmax(x: Array) -> Any:
-    """x - log Σ exp(x) over the last axis. See `LogSoftmax`."""
-    return LogSoftmax()(x)
-
-
-def detach(x: Array) -> Any:
-    """x, declared constant: no derivative passes. See `Detach`."""
-    return Detach()(x)
-
-
-def mse_loss(prediction: Array, target: Array) -> Any:
-    """Mean over all cells of (prediction - target)². See `MseLoss`."""
-    return MseLoss()(prediction, target)
-
-
-def cross_entropy(logits: Array, integer_labels: Array) -> Any:
-    """Mean over the batch of log Σ exp(logits) - logits[label], for logits (*batch, classes). See `CrossEntropy`."""
-    return CrossEntropy()(logits, integer_labels)
 
 
 def _kernel(name: str, weight: Any) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from .arithmetic import Arithmetic, like
+from .arithmetic import Arithmetic, indicator, like
 from .dispatch import is_var
 from .errors import ArgumentError, refusal
 from .operator import shape_of
@@ -42,6 +42,10 @@ class Var(Arithmetic):
         """A constant of this shape, in the scalar of this Var."""
         raise NotImplementedError
 
+    def indicator(self, mask: Any) -> Any:
+        """A mask of booleans as the constant 1 or 0, in the scalar of this Var."""
+        raise NotImplementedError
+
     def __bool__(self) -> bool:
         raise refusal(
             ArgumentError, "Var", "name", self.name, "a recorded value has no truth value", "compare its value"
@@ -66,6 +70,9 @@ class Valued(Var):
 
     def filled(self, number: Any, shape: tuple[int, ...]) -> Any:
         return like(self.value, number, shape)
+
+    def indicator(self, mask: Any) -> Any:
+        return indicator(self.value, mask)
 
     def __repr__(self) -> str:
         return f"Var({self.name!r}, {self.value!r})"

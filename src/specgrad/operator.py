@@ -50,13 +50,13 @@ class Slot(NamedTuple):
 class Entry(NamedTuple):
     """One entry of a row, for all output cells of a window at once.
 
-    The slope in cell `place` of operand `slot` is times/over (1 where they are None) where `present`, and absent elsewhere: an
-    absent slope is selected away, never multiplied.
+    The slope in cell `place` of operand `slot` is times/over (1 where they are None) where `present` (None: everywhere), and absent
+    elsewhere: an absent slope is selected away, never multiplied.
     """
 
     slot: int
     place: Any
-    present: Mask
+    present: Mask | None
     times: Cells | None = None
     over: Cells | None = None
 
@@ -66,7 +66,7 @@ class Entry(NamedTuple):
             cells = cells * self.times
         if self.over is not None:
             cells = S.divide(cells, self.over)
-        return S.where(self.present, cells, S.constant(0))
+        return cells if self.present is None else S.where(self.present, cells, S.constant(0))
 
 
 class Tap:
@@ -82,7 +82,7 @@ class Tap:
         """The operand's cells under this tap (any real cell where the tap is padding)."""
         return self.window.scalars.take(self.window.operands[slot], self.place[slot])
 
-    def entry(self, slot: int, present: Mask, times: Cells | None = None, over: Cells | None = None) -> Entry:
+    def entry(self, slot: int, present: Mask | None, times: Cells | None = None, over: Cells | None = None) -> Entry:
         """An entry of the row at the cell that this tap reads."""
         return Entry(slot, self.place[slot], present, times, over)
 

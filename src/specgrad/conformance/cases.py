@@ -20,29 +20,46 @@ from hypothesis.extra import numpy as hnp
 from ..geometry import Sliding
 from ..operator import Operator
 from ..ops import (
+    Abs,
     AdaptiveAvgPool,
     AdaptiveMaxPool,
     Add,
     AvgPool,
+    Compare,
     Conv,
     ConvTranspose,
     CrossEntropy,
     Detach,
+    Div,
+    Erf,
+    Exp,
+    Gelu,
     GlobalAvgPool,
     GlobalMaxPool,
+    Larger,
     Linear,
+    Log,
     LogSoftmax,
     MaxPool,
     Mean,
     MseLoss,
     Mul,
+    Power,
     Relu,
     Reshape,
     Scale,
+    Sigmoid,
+    Silu,
+    Smaller,
     SmoothMaxPool,
+    Softplus,
+    Sqrt,
     Sub,
     Sum,
+    Tanh,
+    Where,
 )
+from ..ops.pointwise import RELATIONS
 
 Arrays = tuple[np.ndarray[Any, Any], ...]
 
@@ -153,10 +170,28 @@ def planes(draw: st.DrawFn, sizes: Sequence[int], batch: int = 2) -> tuple[tuple
     return tuple(placed), tuple(order[len(shape) - len(sizes) :])
 
 
+Domain = Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]
+
+
+def anything(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return x
+
+
+def nonzero(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(np.where(x == 0, 5, x))
+
+
+def positive(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(np.abs(x) + 1)
+
+
 @st.composite
-def case_of(draw: st.DrawFn, op: Operator, shapes: Sequence[tuple[int, ...]]) -> Case:
-    """Operands, tangents and a cotangent for an operator."""
-    operands = tuple(integers(draw, shape) for shape in shapes)
+def case_of(
+    draw: st.DrawFn, op: Operator, shapes: Sequence[tuple[int, ...]], domains: Sequence[Domain] = (anything,)
+) -> Case:
+    """Operands, tangents and a cotangent for an operator; the last domain is that of all further operands too."""
+    known = (*domains, *[domains[-1]] * len(shapes))
+    operands = tuple(domain(integers(draw, shape)) for shape, domain in zip(shapes, known, strict=False))
     tangents = tuple(integers(draw, shape) for shape in shapes)
     return Case(op, operands, tangents, integers(draw, op.output_shape(*shapes)))
 
@@ -241,17 +276,17 @@ SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
 
 
 @st.composite
-def pointwise(draw: st.DrawFn, op: st.SearchStrategy[Operator]) -> Case:
+def pointwise(draw: st.DrawFn, op: st.SearchStrategy[Operator], domain: Domain = anything) -> Case:
     """One operand of any shape."""
-    return draw(case_of(draw(op), [draw(SHAPES)]))
+    return draw(case_of(draw(op), [draw(SHAPES)], (domain,)))
 
 
 @st.composite
-def broadcast(draw: st.DrawFn, op: Operator) -> Case:
-    """Two operands that broadcast together."""
-    shape = draw(SHAPES)
-    shapes = [tuple(draw(st.sampled_from([n, 1])) for n in shape[draw(st.integers(0, len(shape))) :]) for _ in range(2)]
-    return draw(case_of(op, shapes))
+def broadcast(draw: st.DrawFn, some: st.SearchStrategy[Operator], domains: Sequence[Domain] = (anything,)) -> Case:
+    """Operands that broadcast together."""
+    op, shape = draw(some), draw(SHAPES)
+    shapes = [tuple(draw(st.sampled_from([n, 1])) for n in shape[draw(st.integers(0, len(shape))) :]) for _ in op.slots]
+    return draw(case_of(op, shapes, domains))
 
 
 @st.composite
@@ -322,10 +357,14 @@ STRATEGIES: dict[type[Operator], st.SearchStrategy[Case]] = {
     Conv: convolutions(),
     ConvTranspose: transposed_convolutions(),
     Linear: linear_maps(),
-    Relu: pointwise(st.just(Relu())),
-    Add: broadcast(Add()),
-    Sub: broadcast(Sub()),
-    Mul: broadcast(Mul()),
+    **{kind: pointwise(st.just(kind())) for kind in (Relu, Exp, Tanh, Sigmoid, Softplus, Silu, Erf, Abs)},
+    **{kind: pointwise(st.just(kind()), positive) for kind in (Log, Sqrt)},
+    Gelu: pointwise(st.sampled_from([Gelu(), Gelu(approximate="tanh")])),
+    **{kind: broadcast(st.just(kind())) for kind in (Add, Sub, Mul, Where)},
+    Div: broadcast(st.just(Div()), (anything, nonzero)),
+    **{kind: broadcast(st.sampled_from([kind(ties="split"), kind(ties="first")])) for kind in (Larger, Smaller)},
+    Compare: broadcast(st.sampled_from([Compare(relation) for relation in RELATIONS])),
+    Power: pointwise(st.sampled_from([Power(n) for n in (0, 1, 2, 3, -1, -2)]), nonzero),
     Scale: pointwise(st.sampled_from([Scale(0), Scale(-3), Scale(0.5), Scale(Fraction(1, 3))])),
     Reshape: reshapes(),
     Detach: pointwise(st.just(Detach())),

@@ -80,7 +80,11 @@ def without_ties(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]
     """Operands whose cells all differ, for operators that treat tied cells in another way than a selected branch."""
     if getattr(op, "ties", "first") == "first":
         return operands
-    return tuple(x * x.size + np.arange(x.size).reshape(x.shape) for x in operands)
+    starts = np.cumsum([0, *(x.size for x in operands)])
+    return tuple(
+        x * starts[-1] + np.arange(start, start + x.size).reshape(x.shape)
+        for x, start in zip(operands, starts, strict=False)
+    )
 
 
 def same(one: Array, other: Array) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments, dispatch, tree
-from ..arithmetic import is_number, lifted, like
+from ..arithmetic import is_number, settled
 from ..derive import Absent
 from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_words
 from ..levels import Level, Var
@@ -38,6 +38,9 @@ class GraphVar(Var):
 
     def filled(self, number: Any, shape: Shape) -> Any:
         return self.level.constant(number, shape)
+
+    def indicator(self, mask: Any) -> Any:
+        return self.level.constant(mask)
 
     def __repr__(self) -> str:
         return f"Var({self.name!r}, shape={self.shape})"
@@ -312,8 +315,7 @@ def interpret(graph: Graph, given: Sequence[Any]) -> list[Any]:
         if node.is_input:
             values.append(next(rest))
         elif node.op is None:
-            constant = node.constant
-            values.append(like(example, constant, node.shape) if is_number(constant) else lifted(example, constant))
+            values.append(settled(example, node.constant, node.shape))
         else:
             values.append(dispatch.forward(node.op, tuple(values[place] for place in node.operands)))
     return [values[place] for place in graph.outputs]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch
-from ..arithmetic import is_number, like
+from ..arithmetic import is_open, settled
 from ..derive import Absent
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
 from ..memory import Reserve, empty
@@ -98,10 +98,10 @@ class Program:
 
     def _constant(self, node: Node) -> Any:
         """A constant in the program's dtype; over objects, whose scalar is not known yet, a number stays a number."""
-        if node.place in self._indices or (self.dtype == object and is_number(node.constant)):
+        if node.place in self._indices or (self.dtype == object and is_open(node.constant)):
             return node.constant
-        if is_number(node.constant):
-            return like(np.zeros((), self.dtype), node.constant, node.shape)
+        if is_open(node.constant):
+            return settled(np.zeros((), self.dtype), node.constant, node.shape)
         if self.dtype == object:
             return node.constant
         if not isinstance(node.constant, np.ndarray) or not np.can_cast(node.constant.dtype, self.dtype, "same_kind"):
@@ -136,8 +136,8 @@ class Program:
             values[node.place] = x
         for place, constant in self._constants.items():
             values[place] = constant
-            if self.dtype == object and is_number(constant):
-                values[place] = like(self._example(given), constant, self.graph.nodes[place].shape)
+            if self.dtype == object and is_open(constant):
+                values[place] = settled(self._example(given), constant, self.graph.nodes[place].shape)
         written = set()
         for place, result in zip(self.graph.outputs, results, strict=True):
             if place in self._outputs and place not in written:

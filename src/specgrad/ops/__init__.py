@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from .. import derive  # noqa: F401 - enters the rules by which all operators are differentiated again
 from ..operator import Operator
+from .activation import Erf, Exp, Gelu, Log, Relu, Sigmoid, Silu, Softplus, Sqrt, Tanh
 from .conv import Conv, ConvTranspose, Linear
 from .loss import CrossEntropy, MseLoss
-from .pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
+from .pointwise import Abs, Add, Compare, Div, Larger, Mul, Power, Scale, Smaller, Sub, Where
 from .pool import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
@@ -17,6 +18,7 @@ from .pool import (
     SmoothMaxPool,
 )
 from .reduce import LogSoftmax, Mean, Sum
+from .shape import Detach, Reshape
 
 OPERATORS: tuple[type[Operator], ...] = (
     MaxPool,
@@ -30,10 +32,26 @@ OPERATORS: tuple[type[Operator], ...] = (
     ConvTranspose,
     Linear,
     Relu,
+    Exp,
+    Log,
+    Sqrt,
+    Tanh,
+    Sigmoid,
+    Softplus,
+    Silu,
+    Gelu,
+    Erf,
     Add,
     Sub,
     Mul,
+    Div,
     Scale,
+    Power,
+    Abs,
+    Larger,
+    Smaller,
+    Compare,
+    Where,
     Reshape,
     Detach,
     Sum,
@@ -45,26 +63,42 @@ OPERATORS: tuple[type[Operator], ...] = (
 
 __all__ = [
     "OPERATORS",
+    "Abs",
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
     "Add",
     "AvgPool",
+    "Compare",
     "Conv",
     "ConvTranspose",
     "CrossEntropy",
     "Detach",
+    "Div",
+    "Erf",
+    "Exp",
+    "Gelu",
     "GlobalAvgPool",
     "GlobalMaxPool",
+    "Larger",
     "Linear",
+    "Log",
     "LogSoftmax",
     "MaxPool",
     "Mean",
     "MseLoss",
     "Mul",
+    "Power",
     "Relu",
     "Reshape",
     "Scale",
+    "Sigmoid",
+    "Silu",
+    "Smaller",
     "SmoothMaxPool",
+    "Softplus",
+    "Sqrt",
     "Sub",
     "Sum",
+    "Tanh",
+    "Where",
 ]

@@ -1,16 +1,16 @@
-"""Operators that read one cell of each operand per output cell: arithmetic, relu, and changes of shape.
+"""Operators of one cell of each operand per output cell: arithmetic, comparison and selection, and functions of your own.
 
-Operands broadcast as NumPy's do, and cotangents are summed back because the row names the operand's own cell: nothing here, nor in
-any layer above, sums over a broadcast axis by a rule of its own.
+Each is a function of cells and its slopes, written once over any scalar. Operands broadcast as NumPy's do, and cotangents are summed
+back because the row names the operand's own cell: nothing here, nor in any layer above, sums over a broadcast axis by a rule of its own.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,21 @@ from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, broadcast_geometry
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..remembering import remembered
-from ..scalars.base import Cells, Family
+from ..scalars.base import Cells, Family, Mask
+
+PAIR = (Slot("x"), Slot("y"))
+
+
+class Slope(NamedTuple):
+    """The slope in an operand: times/over (1 where they are None) where `present` (None: everywhere), and absent elsewhere."""
+
+    times: Cells | None = None
+    over: Cells | None = None
+    present: Mask | None = None
+
+    def apply(self, S: Family, cells: Cells) -> Cells:
+        """slope * cells."""
+        return Entry(0, None, self.present, self.times, self.over).apply(S, cells)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,46 +45,48 @@ class Pointwise(Operator):
     keeps: ClassVar = False
     pointwise: ClassVar = True
 
+    function: ClassVar[Callable[..., Cells]]
+    """(S, *cells) -> the output cells, in array functions of the family S."""
+    slopes: ClassVar[Callable[..., tuple[Slope | Cells | None, ...]]]
+    """(S, *cells) -> one slope per operand: a :class:`Slope`, the cells to multiply by, or None where there is none."""
+
     def output_shape(self, *shapes: Shape) -> Shape:
         shapes = checked_shapes(self, shapes)
-        try:
-            return np.broadcast_shapes(*shapes)
-        except ValueError:
-            rule = f"does not broadcast with {self.slots[0].name} of shape {shapes[0]}"
-            remedy = "make each pair of lengths, counted from the last axis, equal or 1"
-            raise refusal(ShapeError, self.name, self.slots[1].name, shape_words(shapes[1]), rule, remedy) from None
+        for place in range(1, len(shapes)):
+            try:
+                np.broadcast_shapes(*shapes[: place + 1])
+            except ValueError:
+                before = " and ".join(
+                    f"{s.name} of shape {n}" for s, n in zip(self.slots[:place], shapes, strict=False)
+                )
+                remedy = "make each pair of lengths, counted from the last axis, equal or 1"
+                raise refusal(
+                    ShapeError,
+                    self.name,
+                    self.slots[place].name,
+                    shape_words(shapes[place]),
+                    f"does not broadcast with {before}",
+                    remedy,
+                ) from None
+        return np.broadcast_shapes(*shapes)
 
     @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         return broadcast_geometry(self.output_shape(*shapes), shapes)
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Relu(Pointwise):
-    """max(x, 0), with slope 1 where x > 0 and 0 elsewhere, at 0 too.
-
-    Domain: ordered scalars. NaN passes, with slope 1 as in PyTorch; -0.0 gives 0.
-
-    >>> import numpy as np
-    >>> Relu()(np.array([-1.0, 2.0]))
-    array([0., 2.])
-    """
-
-    name: ClassVar = "relu"
-    needs: ClassVar = ("real",)
-    curvature: ClassVar = "steps"
-
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         (tap,) = window
-        return S.where(self._passes(S, tap.cells(0)), tap.cells(0), S.constant(0)), None
+        return self.function(S, *map(tap.cells, range(len(window.operands)))), None
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
         (tap,) = window
-        yield tap.entry(0, self._passes(S, tap.cells(0)))
+        for slot, slope in enumerate(self.slopes_of(S, *map(tap.cells, range(len(window.operands))))):
+            if slope is not None:
+                yield tap.entry(slot, slope.present, slope.times, slope.over)
 
-    @staticmethod
-    def _passes(S: Family, cells: Cells) -> Any:
-        return S.either(S.gt(cells, S.constant(0)), S.is_nan(cells))
+    def slopes_of(self, S: Family, *cells: Cells) -> tuple[Slope | None, ...]:
+        """`slopes` in its one normal form."""
+        return tuple(s if s is None or isinstance(s, Slope) else Slope(s) for s in self.slopes(S, *cells))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,17 +101,14 @@ class Add(Pointwise):
     """
 
     name: ClassVar = "add"
-    slots: ClassVar = (Slot("x"), Slot("y"))
+    slots: ClassVar = PAIR
     curvature: ClassVar = "none"
 
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        (tap,) = window
-        return tap.cells(0) + tap.cells(1), None
+    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
+        return x + y
 
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        (tap,) = window
-        yield tap.entry(0, window.everywhere)
-        yield tap.entry(1, window.everywhere)
+    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
+        return Slope(), Slope()
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         return cotangent if shapes[slot] == cotangent.shape else NotImplemented
@@ -113,17 +126,14 @@ class Sub(Pointwise):
     """
 
     name: ClassVar = "sub"
-    slots: ClassVar = (Slot("x"), Slot("y"))
+    slots: ClassVar = PAIR
     curvature: ClassVar = "none"
 
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        (tap,) = window
-        return tap.cells(0) - tap.cells(1), None
+    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
+        return x - y
 
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        (tap,) = window
-        yield tap.entry(0, window.everywhere)
-        yield tap.entry(1, window.everywhere, times=S.constant(-1))
+    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
+        return Slope(), S.constant(-1)
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         if shapes[slot] != cotangent.shape:
@@ -143,18 +153,37 @@ class Mul(Pointwise):
     """
 
     name: ClassVar = "mul"
-    slots: ClassVar = (Slot("x"), Slot("y"))
+    slots: ClassVar = PAIR
     curvature: ClassVar = "products"
     factors: ClassVar = (0, 1)
 
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        (tap,) = window
-        return tap.cells(0) * tap.cells(1), None
+    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
+        return x * y
 
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        (tap,) = window
-        yield tap.entry(0, window.everywhere, times=tap.cells(1))
-        yield tap.entry(1, window.everywhere, times=tap.cells(0))
+    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
+        return y, x
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Div(Pointwise):
+    """x / y cell by cell, broadcast as NumPy does; slopes 1/y and -(x/y)/y.
+
+    Domain: scalars that divide. Floats divided by 0 give an infinity or NaN; exact scalars, which have none, are refused.
+
+    >>> import numpy as np
+    >>> Div().vjp((np.array([1.0, 2.0]), np.array(4.0)), np.array([16.0, 16.0]))
+    (array([4., 4.]), array(-3.))
+    """
+
+    name: ClassVar = "div"
+    slots: ClassVar = PAIR
+    needs: ClassVar = ("division",)
+
+    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
+        return S.divide(x, y)
+
+    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
+        return Slope(over=y), Slope(-S.divide(x, y), over=y)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,97 +207,241 @@ class Scale(Pointwise):
         if self.factor != int(self.factor):
             self._set(needs=("division",))
 
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        (tap,) = window
-        return tap.cells(0) * S.number(self.name, "factor", self.factor), None
+    def function(self, S: Family, x: Cells) -> Cells:
+        return x * S.number(self.name, "factor", self.factor)
 
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        (tap,) = window
-        yield tap.entry(0, window.everywhere, times=S.number(self.name, "factor", self.factor))
+    def slopes(self, S: Family, x: Cells) -> Any:
+        return (S.number(self.name, "factor", self.factor),)
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         return self(cotangent)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Same(Pointwise):
-    """The operand's cells as they are."""
+class Power(Pointwise):
+    """x to the power of a finite real exponent that is part of the operator; the slope is exponent * x^(exponent - 1).
 
-    alias: ClassVar = True
-
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        (tap,) = window
-        return tap.cells(0), None
-
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        (tap,) = window
-        yield tap.entry(0, window.everywhere)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Reshape(Same):
-    """The same cells in the same row-major order under another shape; one length may be -1.
-
-    Domain: anything.
+    Domain: any ring for whole exponents from 0 up (0^0 is 1), scalars that divide for negative ones, scalars with exp for others.
+    Floats give NaN where the power of a negative number is not real.
 
     >>> import numpy as np
-    >>> Reshape((2, -1))(np.arange(4.0))
-    array([[0., 1.],
-           [2., 3.]])
+    >>> Power(3).vjp((np.array([1.0, 2.0]),), np.array([1.0, 1.0]))
+    (array([ 3., 12.]),)
     """
 
-    name: ClassVar = "reshape"
-    curvature: ClassVar = "none"
-    keeps: ClassVar = False
-    pointwise: ClassVar = True
-    alias: ClassVar = True
+    name: ClassVar = "power"
 
-    shape: Sequence[int]
+    exponent: int | float | Fraction
 
     def __post_init__(self) -> None:
-        self._set(shape=arguments.shape(self.name, self.shape))
+        exponent = arguments.factor(self.name, self.exponent, "exponent", "write a number; of arrays, exp(y * log(x))")
+        if exponent == int(exponent):
+            exponent = int(exponent)
+            self._set(exponent=exponent, needs=("division",) if exponent < 0 else ())
+        else:
+            self._set(exponent=exponent, needs=("real", "division", "exp", "root"))
 
-    def output_shape(self, *shapes: Shape) -> Shape:
-        shapes = checked_shapes(self, shapes)
-        cells, known = math.prod(shapes[0]), math.prod(n for n in self.shape if n != -1)
-        open_axis = -1 in self.shape
-        if (not open_axis and known != cells) or (open_axis and (known == 0 or cells % known)):
-            rule, remedy = f"has not the {cells} cells of x of shape {shapes[0]}", "keep the number of cells"
-            raise refusal(ArgumentError, self.name, "shape", self.shape, rule, remedy)
-        return tuple(cells // known if n == -1 else n for n in self.shape)
+    def function(self, S: Family, x: Cells) -> Cells:
+        return S.power(x, self.exponent)
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
-    def geometry(self, *shapes: Shape) -> Geometry:
-        self.output_shape(*shapes)
-        flat = (math.prod(shapes[0]),)
-        return broadcast_geometry(flat, (flat,))
-
-    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
-        return Reshape(shapes[0])(cotangent)
+    def slopes(self, S: Family, x: Cells) -> Any:
+        if self.exponent in (0, 1):
+            return (Slope() if self.exponent else None,)
+        return (S.number(self.name, "exponent", self.exponent) * S.power(x, self.exponent - 1),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Detach(Same):
-    """x, declared constant: its slot is not differentiable, so no derivative passes.
+class Abs(Pointwise):
+    """|x|, with slope -1, 0 or 1, the sign of x.
 
-    Domain: anything.
+    Domain: ordered scalars.
 
     >>> import numpy as np
-    >>> Detach().vjp((np.array([1.0, 2.0]),), np.array([1.0, 1.0]))
-    (None,)
+    >>> Abs().vjp((np.array([-3.0, 0.0, 2.0]),), np.ones(3))
+    (array([-1.,  0.,  1.]),)
     """
 
-    name: ClassVar = "detach"
-    slots: ClassVar = (Slot("x", differentiable=False),)
+    name: ClassVar = "abs"
+    needs: ClassVar = ("real",)
+    curvature: ClassVar = "steps"
+
+    def function(self, S: Family, x: Cells) -> Cells:
+        zero = S.constant(0)
+        return S.where(S.gt(x, zero), x, S.where(S.eq(x, zero), zero, -x))
+
+    def slopes(self, S: Family, x: Cells) -> Any:
+        zero = S.constant(0)
+        sign = S.where(S.gt(x, zero), S.constant(1), S.where(S.gt(zero, x), S.constant(-1), x))  # NaN stays NaN
+        return (Slope(sign, present=S.negate(S.eq(x, zero))),)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Larger(Pointwise):
+    """The larger of x and y, cell by cell, broadcast as NumPy does.
+
+    Ties: "split" (default, as PyTorch and JAX do) gives each of two equal cells slope 1/2, "first" gives x slope 1. The value has
+    the bits of x then. Domain: ordered scalars; NaN wins, the last over the first; -0.0 and 0.0 tie.
+
+    >>> import numpy as np
+    >>> Larger().vjp((np.array([1.0, 5.0, 3.0]), np.array(3.0)), np.ones(3))
+    (array([0. , 1. , 0.5]), array(1.5))
+    """
+
+    name: ClassVar = "maximum"
+    slots: ClassVar = PAIR
+    needs: ClassVar = ("real",)
+    curvature: ClassVar = "steps"
+
+    _: KW_ONLY
+    ties: str = "split"
+
+    def __post_init__(self) -> None:
+        self._set(ties=arguments.choice(self.name, "ties", self.ties, ("split", "first")))
+
+    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
+        return S.where(self._second(S, x, y), y, x)
+
+    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
+        second = self._second(S, x, y)
+        first = S.negate(second)
+        if self.ties == "first":
+            return Slope(present=first), Slope(present=second)
+        S.require(self.name, "ties", self.ties, ("division",))
+        tied = S.eq(x, y)
+        sharers = S.where(tied, S.constant(2), S.constant(1))
+        return Slope(over=sharers, present=first), Slope(over=sharers, present=S.either(second, tied))
+
+    def _second(self, S: Family, x: Cells, y: Cells) -> Mask:
+        """Whether y is chosen."""
+        return S.either(S.gt(y, x), S.is_nan(y))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Smaller(Larger):
+    """The smaller of x and y, cell by cell, broadcast as NumPy does.
+
+    Ties: "split" (default) or "first", as :class:`Larger` says. Domain: ordered scalars; NaN wins.
+
+    >>> import numpy as np
+    >>> Smaller()(np.array([1.0, 5.0, np.nan]), np.array(3.0))
+    array([ 1.,  3., nan])
+    """
+
+    name: ClassVar = "minimum"
+
+    def _second(self, S: Family, x: Cells, y: Cells) -> Mask:
+        return S.either(S.gt(x, y), S.is_nan(y))
+
+
+RELATIONS = (">", ">=", "<", "<=", "==", "!=")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Compare(Pointwise):
+    """1 where x stands in the relation to y, else 0, in the scalar of the operands; no derivative passes.
+
+    Domain: ordered scalars. Where an enclosure does not decide, the result is the hull of 0 and 1. Only != holds of NaN.
+
+    >>> import numpy as np
+    >>> Compare(">")(np.array([1.0, 2.0, 3.0]), np.array(2.0))
+    array([0., 0., 1.])
+    """
+
+    name: ClassVar = "compare"
+    slots: ClassVar = tuple(slot._replace(differentiable=False) for slot in PAIR)
+    needs: ClassVar = ("real",)
     curvature: ClassVar = "none"
-    alias: ClassVar = True
 
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        (tap,) = window
-        return S.still(tap.cells(0)), None
+    relation: str
 
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        return iter(())
+    def __post_init__(self) -> None:
+        self._set(relation=arguments.choice(self.name, "relation", self.relation, RELATIONS))
+
+    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
+        if self.relation in ("==", "!="):
+            holds = S.eq(x, y)
+        else:
+            holds = S.gt(x, y) if ">" in self.relation else S.gt(y, x)
+            holds = S.either(holds, S.eq(x, y)) if "=" in self.relation else holds
+        holds = S.negate(holds) if self.relation == "!=" else holds
+        return S.where(holds, S.constant(1), S.constant(0))
+
+    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
+        return None, None
 
 
-SYMBOLS.update({"+": Add(), "-": Sub(), "*": Mul()})
+@dataclass(frozen=True, eq=False, repr=False)
+class Where(Pointwise):
+    """x where the condition is not 0, else y, broadcast as NumPy does; the cell that is not chosen is never touched.
+
+    Domain: scalars that can be compared. Where an enclosure does not decide, the hull of both.
+
+    >>> import numpy as np
+    >>> Where().vjp((np.array([1.0, 0.0]), np.array(5.0), np.array(7.0)), np.array([10.0, 20.0]))
+    (None, array(10.), array(20.))
+    """
+
+    name: ClassVar = "where"
+    slots: ClassVar = (Slot("condition", differentiable=False), *PAIR)
+    curvature: ClassVar = "steps"
+
+    def function(self, S: Family, condition: Cells, x: Cells, y: Cells) -> Cells:
+        return S.where(S.eq(condition, S.constant(0)), y, x)
+
+    def slopes(self, S: Family, condition: Cells, x: Cells, y: Cells) -> Any:
+        unmet = S.eq(condition, S.constant(0))
+        return None, Slope(present=S.negate(unmet)), Slope(present=unmet)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Own(Pointwise):
+    """A pointwise operator that `pointwise` made."""
+
+    called: str
+    formula: Callable[..., Cells]
+    slope: Callable[..., Any]
+    required: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        words = list(inspect.signature(self.formula).parameters)[1:]
+        self._set(name=self.called, needs=tuple(self.required), slots=tuple(map(Slot, words)))
+
+    def function(self, S: Family, *cells: Cells) -> Cells:
+        return self.formula(S, *cells)
+
+    def slopes(self, S: Family, *cells: Cells) -> Any:
+        found = self.slope(S, *cells)
+        return found if isinstance(found, tuple) and not isinstance(found, Slope) else (found,)
+
+    def __repr__(self) -> str:
+        return f"pointwise({self.called!r}, …)"
+
+
+def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any], needs: Sequence[str] = ()) -> Own:
+    """An operator of your own: value(S, x, …) of cells, and slope(S, x, …), one for each of several operands.
+
+    Both are written in + - * of the cells, whole numbers, and the functions of the family S (`constant` for other numbers, `divide`,
+    `gt`, `where`, `exp`, `log`, `sqrt`, `tanh`, …), so they run over every scalar; `needs` names what is wanted of it beyond + - *:
+    "real" (an order), "division", "exp". The slope is what derivatives use, whatever the value's own would be.
+
+    >>> import numpy as np
+    >>> cube = pointwise("cube", lambda S, x: x * x * x, lambda S, x: 3 * x * x)
+    >>> cube.jvp((np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
+    (array([1., 8.]), array([ 3., 12.]))
+    """
+    if not isinstance(name, str) or not name:
+        raise refusal(ArgumentError, "pointwise", "name", name, "is not a word", "write a string")
+    for argument, given in (("value", value), ("slope", slope)):
+        arguments.function("pointwise", given, argument)
+    known = ("real", "division", "exp", "root", "erf")
+    wanted = (needs,) if isinstance(needs, str) else tuple(needs)
+    for need in wanted:
+        arguments.choice("pointwise", "needs", need, known)
+    if len(inspect.signature(value).parameters) < 2:
+        rule, remedy = "must take the family of scalars and an operand at least", "write lambda S, x: …"
+        raise refusal(ArgumentError, "pointwise", "value", value, rule, remedy)
+    return Own(name, value, slope, wanted)
+
+
+SYMBOLS.update({"+": Add(), "-": Sub(), "*": Mul(), "/": Div()})
+SYMBOLS.update({relation: Compare(relation) for relation in RELATIONS})

@@ -51,7 +51,7 @@ class Family:
     """Plain NumPy arrays, computed as NumPy does; other families override what differs for them."""
 
     lacks: Mapping[str, tuple[str, str]] = {}
-    """Capabilities ("real", "division", "exp") that this scalar does not have: why not, and the remedy."""
+    """Capabilities ("real", "division", "exp", "root", "erf") that this scalar does not have: why not, and the remedy."""
 
     decides = True
     """Whether comparisons are plain booleans."""
@@ -159,6 +159,26 @@ class Family:
     def log(self, a: Cells) -> Cells:
         return np.log(a)
 
+    def sqrt(self, a: Cells) -> Cells:
+        return np.sqrt(a)
+
+    def tanh(self, a: Cells) -> Cells:
+        return np.tanh(a)
+
+    def erf(self, a: Cells) -> Cells:
+        return np.asarray(each(math.erf, a)).astype(np.asarray(a).dtype)
+
+    def pi(self) -> Cells:
+        return self.constant(math.pi)
+
+    def logaddexp(self, a: Cells, b: Cells) -> Cells:
+        """log(exp(a) + exp(b)), without overflow."""
+        return np.logaddexp(a, b)
+
+    def power(self, a: Cells, exponent: Number) -> Cells:
+        """a to the power of a number that is no cell."""
+        return np.power(a, self.constant(exponent))
+
     def still(self, a: Cells) -> Cells:
         """a without the derivatives it carries."""
         return a
@@ -217,6 +237,25 @@ class Elements(Family):
     def log(self, a: Cells) -> Cells:
         return each(self.log_of, a)
 
+    def sqrt(self, a: Cells) -> Cells:
+        return each(self.sqrt_of, a)
+
+    def tanh(self, a: Cells) -> Cells:
+        return each(self.tanh_of, a)
+
+    def erf(self, a: Cells) -> Cells:
+        return each(self.erf_of, a)
+
+    def logaddexp(self, a: Cells, b: Cells) -> Cells:
+        shift = self.pivot(self.where(self.gt(b, a), b, a))
+        return shift + self.log(self.exp(a - shift) + self.exp(b - shift))
+
+    def power(self, a: Cells, exponent: Number) -> Cells:
+        whole = int(exponent) == exponent
+        if exponent == 0:
+            return each(lambda p: self.lift(1), a)
+        return each(lambda p: p ** int(exponent) if whole else self.root_of(p, self.lift(exponent)), a)
+
     def pivot(self, a: Cells) -> Cells:
         return each(self.pivot_of, a)
 
@@ -225,6 +264,19 @@ class Elements(Family):
 
     def log_of(self, a: Any) -> Any:
         return a.log()
+
+    def sqrt_of(self, a: Any) -> Any:
+        return a.sqrt()
+
+    def tanh_of(self, a: Any) -> Any:
+        return a.tanh()
+
+    def erf_of(self, a: Any) -> Any:
+        return a.erf()
+
+    def root_of(self, a: Any, exponent: Any) -> Any:
+        """a to a power that is not whole."""
+        return a**exponent
 
     def pivot_of(self, a: Any) -> Any:
         return a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import Elements, Family
 from .floats import ObjectFloats
-from .fraction import NO_EXP
+from .fraction import algebraic
 
 
 class Integers(Elements):
@@ -12,7 +12,7 @@ class Integers(Elements):
 
     lacks = {
         "division": ("integers do not divide", "use Fraction elements instead: x * Fraction(1)"),
-        "exp": ("integers have no exp and no log", NO_EXP),
+        **algebraic("integers have"),
     }
 
 

@@ -239,6 +239,36 @@ class DualFamily(Family):
         value = self.inner.log(_primal(a))
         return Dual(value, self.inner.divide(a.tangent, a.primal)) if isinstance(a, Dual) else value
 
+    def sqrt(self, a: Cells) -> Cells:
+        value = self.inner.sqrt(_primal(a))
+        return Dual(value, self.inner.divide(a.tangent, 2 * value)) if isinstance(a, Dual) else value
+
+    def tanh(self, a: Cells) -> Cells:
+        value = self.inner.tanh(_primal(a))
+        return Dual(value, (1 - value * value) * a.tangent) if isinstance(a, Dual) else value
+
+    def erf(self, a: Cells) -> Cells:
+        value = self.inner.erf(_primal(a))
+        if not isinstance(a, Dual):
+            return value
+        slope = self.inner.divide(2 * self.inner.exp(-(a.primal * a.primal)), self.inner.sqrt(self.inner.pi()))
+        return Dual(value, slope * a.tangent)
+
+    def pi(self) -> Cells:
+        return self.inner.pi()
+
+    def logaddexp(self, a: Cells, b: Cells) -> Cells:
+        value = self.inner.logaddexp(_primal(a), _primal(b))
+        moved = [self.inner.exp(x.primal - value) * x.tangent for x in (a, b) if isinstance(x, Dual)]
+        return Dual(value, sum(moved[1:], moved[0])) if moved else value
+
+    def power(self, a: Cells, exponent: Number) -> Cells:
+        value = self.inner.power(_primal(a), exponent)
+        if not isinstance(a, Dual):
+            return value
+        slope = self.inner.constant(exponent) * self.inner.power(a.primal, exponent - 1) if exponent else 0 * value
+        return Dual(value, slope * a.tangent)
+
     def still(self, a: Cells) -> Cells:
         return self.inner.still(_primal(a))
 

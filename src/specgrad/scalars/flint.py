@@ -11,13 +11,13 @@ from typing import Any
 from flint import arb, fmpq
 
 from .base import Elements, Family, Undecided, quotient
-from .fraction import NO_EXP
+from .fraction import algebraic
 
 
 class Rationals(Elements):
     """fmpq: exact, and much faster than Fraction on long numbers."""
 
-    lacks = {"exp": ("fmpq has no exp and no log", NO_EXP)}
+    lacks = algebraic("fmpq has")
 
     def lift(self, number: Any) -> Any:
         if isinstance(number, float | Fraction):
@@ -49,6 +49,9 @@ class Balls(Undecided):
 
     def where_of(self, mask: None, a: Any, b: Any) -> Any:
         return a.union(b)
+
+    def pi(self) -> Any:
+        return self.constant(arb.pi())
 
     def pivot_of(self, a: Any) -> Any:  # a shift with a radius would widen every exponential
         return a.mid() if a.is_finite() else arb(0)

@@ -17,6 +17,7 @@ from .base import Cells, Family, Mask, Number, alike, is_tensor, quotient, unlik
 _ORDER = ("complex numbers have no order", "pool the real and imaginary parts apart")
 LACKS = {
     "f": {},
+    "g": {"erf": ("long doubles have no erf", "cast first, e.g. x.astype(np.float64), or use mpmath.mpf elements")},
     "i": {"division": ("integers do not divide", "cast first, e.g. x.astype(np.float64)")},
     "c": {"real": _ORDER},
 }
@@ -41,7 +42,9 @@ class Numbers(Family):
         self.dtype = dtype
         half = dtype.itemsize == 2 and dtype.kind in "fV"
         self.computed = np.dtype(np.float32) if half else dtype
-        self.lacks = LACKS["i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "f"]
+        self.lacks = LACKS[
+            "i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "g" if dtype.char == "g" else "f"
+        ]
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
         return admitted(self.dtype, name, argument, array).astype(self.computed).reshape(-1)

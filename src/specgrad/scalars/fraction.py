@@ -10,10 +10,15 @@ from .base import Elements, Family
 NO_EXP = "use float, Decimal, mpmath.mpf or flint.arb elements instead"
 
 
+def algebraic(kind: str, remedy: str = NO_EXP) -> dict[str, tuple[str, str]]:
+    """What scalars lack that have + - * and perhaps / only."""
+    return {"exp": (f"{kind} no exp and no log", remedy), "root": (f"{kind} no roots", remedy)}
+
+
 class Fractions(Elements):
     """Fraction: every sum, product and quotient is exact; there is no exponential."""
 
-    lacks = {"exp": ("Fraction has no exp and no log", NO_EXP)}
+    lacks = algebraic("Fraction has")
 
     def lift(self, number: Any) -> Fraction:  # a Fraction of NumPy integers would wrap round
         exact = number if type(number) is Fraction else Fraction(number)

@@ -25,7 +25,22 @@ class MpFloats(Elements):
         return mpmath.exp(a)
 
     def log_of(self, a: Any) -> Any:
-        return mpmath.log(a)
+        return mpmath.log(a) if a > 0 else -mpmath.inf if a == 0 else mpmath.nan  # mpmath's would be complex
+
+    def sqrt_of(self, a: Any) -> Any:
+        return self.root_of(a, 0.5)
+
+    def tanh_of(self, a: Any) -> Any:
+        return mpmath.tanh(a)
+
+    def erf_of(self, a: Any) -> Any:
+        return mpmath.erf(a)
+
+    def pi(self) -> Any:
+        return self.constant(+mpmath.pi)
+
+    def root_of(self, a: Any, exponent: Any) -> Any:
+        return a**exponent if a >= 0 else mpmath.nan
 
     def pivot_of(self, a: Any) -> Any:
         return a if mpmath.isfinite(a) else mpmath.mpf(0)

@@ -51,6 +51,18 @@ class Expressions(Undecided):
     def log_of(self, a: Any) -> Any:
         return sympy.log(a)
 
+    def sqrt_of(self, a: Any) -> Any:
+        return sympy.sqrt(a)
+
+    def tanh_of(self, a: Any) -> Any:
+        return sympy.tanh(a)
+
+    def erf_of(self, a: Any) -> Any:
+        return sympy.erf(a)
+
+    def pi(self) -> Any:
+        return self.constant(sympy.pi)
+
     def pivot_of(self, a: Any) -> Any:  # no overflow to avoid, and the formula reads better
         return sympy.Integer(0)
 

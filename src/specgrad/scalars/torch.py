@@ -114,6 +114,21 @@ class Tensors(Family):
     def log(self, a: Cells) -> Cells:
         return torch.log(a)
 
+    def sqrt(self, a: Cells) -> Cells:
+        return torch.sqrt(a)
+
+    def tanh(self, a: Cells) -> Cells:
+        return torch.tanh(a)
+
+    def erf(self, a: Cells) -> Cells:
+        return torch.erf(a)
+
+    def logaddexp(self, a: Cells, b: Cells) -> Cells:
+        return torch.logaddexp(a, b)
+
+    def power(self, a: Cells, exponent: Number) -> Cells:
+        return torch.pow(a, self.constant(exponent))
+
     def still(self, a: Cells) -> Cells:
         return a.detach()
 

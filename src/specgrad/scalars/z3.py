@@ -8,12 +8,13 @@ from typing import Any
 import z3
 
 from .base import Family, Undecided
+from .fraction import algebraic
 
 
 class Terms(Undecided):
     """z3 real arithmetic: comparisons are formulas, selections are If-terms."""
 
-    lacks = {"exp": ("z3 has no exp and no log over the reals", "use flint.arb elements for enclosures instead")}
+    lacks = algebraic("over the reals z3 has", "use flint.arb elements for enclosures instead")
 
     def lift(self, number: Any) -> Any:
         if isinstance(number, z3.ArithRef):

@@ -3,29 +3,52 @@
 The functions are those of `specgrad` itself, which take tensors too; `specgrad.torch.functional` has torch.nn.functional's names.
 """
 
-from ..functional import (
-    adaptive_avg_pool,
-    adaptive_max_pool,
+from ..array_functions import (
+    abs,
     add,
-    avg_pool,
-    conv,
-    conv_transpose,
     cross_entropy,
     detach,
-    global_avg_pool,
-    global_max_pool,
-    linear,
+    div,
+    equal,
+    erf,
+    exp,
+    gelu,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    log,
     log_softmax,
-    max_pool,
+    maximum,
     mean,
+    minimum,
     mse_loss,
     mul,
+    not_equal,
+    power,
     relu,
     reshape,
     scale,
-    smooth_max_pool,
+    sigmoid,
+    silu,
+    softplus,
+    sqrt,
     sub,
     sum,
+    tanh,
+    where,
+)
+from ..functional import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    conv,
+    conv_transpose,
+    global_avg_pool,
+    global_max_pool,
+    linear,
+    max_pool,
+    smooth_max_pool,
 )
 from . import apply as _apply  # noqa: F401 - torch.compile reads calls by it, also in a process that has made none
 from . import functional, modules
@@ -56,10 +79,13 @@ from .modules import (
 )
 
 __all__ = [
-    "Acceleration", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "AvgPoolNd", "GlobalAvgPool", "GlobalMaxPool", "LPPool1d",
-    "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxPoolNd", "SmoothMaxPool1d", "SmoothMaxPool2d",
-    "SmoothMaxPool3d", "accelerate", "adaptive_avg_pool", "adaptive_max_pool", "add", "avg_pool", "conv",
-    "conv_transpose", "cross_entropy", "detach", "functional", "global_avg_pool", "global_max_pool", "linear", "log_softmax",
-    "max_pool", "mean", "modules", "mse_loss", "mul", "relu", "reshape", "scale", "smooth_max_pool", "sub", "sum",
+    "Acceleration", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "AvgPoolNd", "GlobalAvgPool",
+    "GlobalMaxPool", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxPoolNd",
+    "SmoothMaxPool1d", "SmoothMaxPool2d", "SmoothMaxPool3d", "abs", "accelerate", "adaptive_avg_pool",
+    "adaptive_max_pool", "add", "avg_pool", "conv", "conv_transpose", "cross_entropy", "detach", "div", "equal", "erf",
+    "exp", "functional", "gelu", "global_avg_pool", "global_max_pool", "greater", "greater_equal", "less", "less_equal",
+    "linear", "log", "log_softmax", "max_pool", "maximum", "mean", "minimum", "modules", "mse_loss", "mul", "not_equal",
+    "power", "relu", "reshape", "scale", "sigmoid", "silu", "smooth_max_pool", "softplus", "sqrt", "sub", "sum", "tanh",
+    "where",
 ]  # fmt: skip

@@ -14,9 +14,12 @@ import numpy.typing as npt
 
 from ...dispatch import check_out
 from ...memory import empty, room
+from ...ops import OPERATORS
+from ...ops.activation import Relu
 from ...ops.loss import CrossEntropy, MseLoss
-from ...ops.pointwise import Add, Detach, Mul, Relu, Reshape, Scale, Sub
+from ...ops.pointwise import Add, Mul, Own, Pointwise, Scale, Sub
 from ...ops.reduce import LogSoftmax, Mean, Sum
+from ...ops.shape import Detach, Reshape
 from ...scalars import as_indices
 from ...scalars.floats import Numbers
 from .. import reference
@@ -154,6 +157,18 @@ class Rule:
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
         """Write the cotangent; the target may be the memory of the cotangent that arrives, or of an operand."""
         target[...] = _summed(self.pull(op, xs, kept, slot, g), target.shape)
+
+
+class _Pointwise(Rule):
+    """A pointwise operator by its own function and slopes, over whole arrays instead of cells at their places."""
+
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        out[...] = op.function(Numbers(out.dtype), *xs)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        S = Numbers(xs[0].dtype)
+        slope = op.slopes_of(S, *xs)[slot]
+        return np.zeros_like(dx) if slope is None else slope.apply(S, dx)
 
 
 class _Relu(Rule):
@@ -298,6 +313,7 @@ class _MseLoss(Rule):
 
 
 RULES: dict[type, Rule] = {
+    **{kind: _Pointwise() for kind in (*OPERATORS, Own) if issubclass(kind, Pointwise)},
     Relu: _Relu(),
     Add: _Add(),
     Sub: _Sub(),
