@@ -7,6 +7,7 @@ that a value takes bounded extra memory whatever the kernel; a derivative holds 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import write
-from ..errors import ScalarError, refusal
+from ..errors import ScalarError, refusal, shape_words
 from ..geometry import Geometry
 from ..operator import Operator, Window
 from ..scalars import as_indices, as_operand, find_family
@@ -53,6 +54,17 @@ class Setting:
         """The scalars in which operands and these tangents or cotangents can be computed together."""
         return deepened(self.scalars, max(map(depth, directions)))
 
+    @contextlib.contextmanager
+    def computing(self, scalars: Family) -> Iterator[None]:
+        """The scalars' own context; a division by 0 of scalars that have no infinity is refused."""
+        with scalars.computing():
+            try:
+                yield
+            except ZeroDivisionError:
+                rule, remedy = "divides by 0, which such scalars do not have", "keep 0 out, or use floats"
+                shape = shape_words(self.shapes[-1])
+                raise refusal(ScalarError, self.op.name, self.names[-1], shape, rule, remedy) from None
+
     def windows(self, scalars: Family) -> Iterator[Window]:
         """All output cells, block after block."""
         outputs, step = self.geometry.outputs, max(1, BLOCK // max(1, self.geometry.taps))
@@ -68,7 +80,7 @@ def refuses(op: Operator, operands: tuple[Any, ...]) -> str | None:
 def keep(op: Operator, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     setting = Setting(op, operands)
     S = setting.scalars
-    with S.computing():
+    with setting.computing(S):
         blocks = [op.value(S, window) for window in setting.windows(S)]
         value = S.leave(S.join([cells for cells, _ in blocks]), setting.shape)
     return write(op.name, value, out), (setting, [kept for _, kept in blocks])
@@ -85,7 +97,7 @@ def recall(op: Operator, operands: tuple[Any, ...]) -> Any:
 def forward(op: Operator, operands: tuple[Any, ...], out: Any = None) -> Any:
     setting = Setting(op, operands)
     S = setting.scalars
-    with S.computing():
+    with setting.computing(S):
         value = S.leave(S.join([op.value(S, window)[0] for window in setting.windows(S)]), setting.shape)
     return write(op.name, value, out)
 
@@ -101,7 +113,7 @@ def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
         t if t is None else S.enter(op.name, f"tangent of {n}", t) for n, t in zip(setting.names, given, strict=True)
     ]
     total = []
-    with S.computing():
+    with setting.computing(S):
         for window, kept_block in zip(setting.windows(S), blocks, strict=True):
             tangent = S.zeros(window.size)
             for entry in op.row(S, window, kept_block):
@@ -127,7 +139,7 @@ def pull(
     reached = [s for s in range(len(operands)) if op.slots[s].differentiable and wanted[s]]
     pulled = {s: S.zeros(math.prod(setting.shapes[s])) for s in reached}
     start = 0
-    with S.computing():
+    with setting.computing(S):
         for window, kept_block in zip(setting.windows(S), blocks, strict=True):
             arriving = S.take(cells, np.arange(start, start + window.size))
             start += window.size

@@ -145,14 +145,6 @@ class Erf(Pointwise):
         return (Slope(2 * S.exp(-(x * x)), over=S.sqrt(S.pi())),)
 
 
-def logistic(S: Family, x: Cells) -> Cells:
-    """1 / (1 + exp(-x)), with exponents shifted to 0 or below."""
-    zero = S.constant(0)
-    shift = S.pivot(S.where(S.gt(x, zero), x, zero))
-    raised = S.exp(x - shift)
-    return S.divide(raised, raised + S.exp(-shift))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Sigmoid(Pointwise):
     """σ(x) = 1 / (1 + exp(-x)), with slope σ(x) σ(-x).
@@ -168,10 +160,10 @@ class Sigmoid(Pointwise):
     needs: ClassVar = TRANSCENDENTAL
 
     def function(self, S: Family, x: Cells) -> Cells:
-        return logistic(S, x)
+        return S.logistic(x)
 
     def slopes(self, S: Family, x: Cells) -> Any:
-        return (logistic(S, x) * logistic(S, -x),)
+        return (S.logistic(x) * S.logistic(-x),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,7 +184,7 @@ class Softplus(Pointwise):
         return S.logaddexp(x, S.constant(0))
 
     def slopes(self, S: Family, x: Cells) -> Any:
-        return (logistic(S, x),)
+        return (S.logistic(x),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,10 +202,10 @@ class Silu(Pointwise):
     needs: ClassVar = TRANSCENDENTAL
 
     def function(self, S: Family, x: Cells) -> Cells:
-        return x * logistic(S, x)
+        return x * S.logistic(x)
 
     def slopes(self, S: Family, x: Cells) -> Any:
-        return (logistic(S, x) * (1 + x * logistic(S, -x)),)
+        return (S.logistic(x) * (1 + x * S.logistic(-x)),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

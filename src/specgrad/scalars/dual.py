@@ -257,6 +257,10 @@ class DualFamily(Family):
     def pi(self) -> Cells:
         return self.inner.pi()
 
+    def logistic(self, a: Cells) -> Cells:
+        value = self.inner.logistic(_primal(a))
+        return Dual(value, value * self.inner.logistic(-a.primal) * a.tangent) if isinstance(a, Dual) else value
+
     def logaddexp(self, a: Cells, b: Cells) -> Cells:
         value = self.inner.logaddexp(_primal(a), _primal(b))
         moved = [self.inner.exp(x.primal - value) * x.tangent for x in (a, b) if isinstance(x, Dual)]

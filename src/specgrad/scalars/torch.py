@@ -123,6 +123,9 @@ class Tensors(Family):
     def erf(self, a: Cells) -> Cells:
         return torch.erf(a)
 
+    def logistic(self, a: Cells) -> Cells:
+        return torch.sigmoid(a)
+
     def logaddexp(self, a: Cells, b: Cells) -> Cells:
         return torch.logaddexp(a, b)
 

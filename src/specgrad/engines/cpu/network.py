@@ -313,7 +313,8 @@ class _MseLoss(Rule):
 
 
 RULES: dict[type, Rule] = {
-    **{kind: _Pointwise() for kind in (*OPERATORS, Own) if issubclass(kind, Pointwise)},
+    **{kind: _Pointwise() for kind in OPERATORS if issubclass(kind, Pointwise)},
+    Own: _Pointwise(),
     Relu: _Relu(),
     Add: _Add(),
     Sub: _Sub(),
