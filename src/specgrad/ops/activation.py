@@ -174,7 +174,7 @@ class Softplus(Pointwise):
 
     >>> import numpy as np
     >>> Softplus()(np.array([-1000.0, 0.0, 1000.0])).round(6)
-    array([0.000000e+00, 6.931470e-01, 1.000000e+03])
+    array([0.00000e+00, 6.93147e-01, 1.00000e+03])
     """
 
     name: ClassVar = "softplus"
