@@ -30,8 +30,8 @@ RULES: dict[str, Any] = {}
 
 ARRAYS = frozenset({np.ndarray})
 
-STATEMENT = ("value", "row", "geometry", "output_shape")
-"""The methods by which a class states its operator."""
+STATEMENT = ("value", "row", "geometry", "output_shape", "function", "slopes", "move")
+"""The methods by which a class states its operator; the last three are those of pointwise and of shape operators."""
 
 HINTS = ("curvature", "factors", "keeps", "pointwise", "alias", "adjoint", "bend", "bend_back")
 """What a class says about its statement so that less has to be computed. Without a hint every answer is the same."""
@@ -297,8 +297,9 @@ class Operator(ABC):
 
 def _overrides(cls: type, giver: type, method: str) -> bool:
     """Whether a class has another method than the class that gave a hint about it."""
-    stated = getattr(giver, method)
-    return getattr(cls, method) is not stated and not getattr(stated, "__isabstractmethod__", False)
+    stated = getattr(giver, method, None)
+    abstract = stated is None or getattr(stated, "__isabstractmethod__", False)
+    return not abstract and getattr(cls, method) is not stated
 
 
 def _check_class(cls: type[Operator]) -> None:

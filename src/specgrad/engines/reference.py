@@ -19,7 +19,7 @@ from ..errors import ScalarError, refusal, shape_words
 from ..geometry import Geometry
 from ..operator import Operator, Window
 from ..scalars import as_indices, as_operand, find_family
-from ..scalars.base import Family
+from ..scalars.base import DivisionByZero, Family
 from ..scalars.dual import deepened, depth
 
 TAKES = "every operator, over NumPy arrays of every number type, objects of every scalar, and Duals of these"
@@ -60,7 +60,7 @@ class Setting:
         with scalars.computing():
             try:
                 yield
-            except ZeroDivisionError:
+            except DivisionByZero:
                 rule, remedy = "divides by 0, which such scalars do not have", "keep 0 out, or use floats"
                 shape = shape_words(self.shapes[-1])
                 raise refusal(ScalarError, self.op.name, self.names[-1], shape, rule, remedy) from None

@@ -47,6 +47,9 @@ class Reshape(Same):
 
     name: ClassVar = "reshape"
     curvature: ClassVar = "none"
+    keeps: ClassVar = False
+    pointwise: ClassVar = True
+    alias: ClassVar = True
 
     shape: Sequence[int]
 
@@ -86,6 +89,7 @@ class Detach(Same):
     name: ClassVar = "detach"
     slots: ClassVar = (Slot("x", differentiable=False),)
     curvature: ClassVar = "none"
+    alias: ClassVar = True
 
     def function(self, S: Family, x: Cells) -> Cells:
         return S.still(x)

@@ -47,6 +47,10 @@ def unheld(name: str, argument: str, number: Number) -> SpecgradError:
     return refusal(ScalarError, name, argument, number, rule, "cast the array first, e.g. x.astype(float)")
 
 
+class DivisionByZero(ArithmeticError):
+    """A quotient that exact scalars, which have no infinity, do not have; whoever evaluates an operator names it."""
+
+
 class Family:
     """Plain NumPy arrays, computed as NumPy does; other families override what differs for them."""
 
@@ -237,6 +241,12 @@ class Elements(Family):
         """A number as this scalar; one that is this scalar already stays as it is."""
         return number if isinstance(number, self.kind) else self.kind(number)
 
+    def divide(self, a: Cells, b: Cells) -> Cells:
+        try:
+            return a / b
+        except ZeroDivisionError:
+            raise DivisionByZero from None
+
     def exp(self, a: Cells) -> Cells:
         return each(self.exp_of, a)
 
@@ -257,10 +267,12 @@ class Elements(Family):
         return shift + self.log(self.exp(a - shift) + self.exp(b - shift))
 
     def power(self, a: Cells, exponent: Number) -> Cells:
-        whole = int(exponent) == exponent
         if exponent == 0:
             return each(lambda p: self.lift(1), a)
-        return each(lambda p: p ** int(exponent) if whole else self.root_of(p, self.lift(exponent)), a)
+        if int(exponent) != exponent:
+            return each(lambda p: self.root_of(p, self.lift(exponent)), a)
+        raised = each(lambda p: p ** abs(int(exponent)), a)
+        return raised if exponent > 0 else self.divide(self.constant(1), raised)
 
     def pivot(self, a: Cells) -> Cells:
         return each(self.pivot_of, a)
