@@ -36,8 +36,9 @@ from .array_functions import (
     where,
 )
 from .autograd import Tape, grad, jvp, value_and_grad, vjp
+from .bounds import Bounds, bounds
 from .dispatch import engine, list_engines
-from .errors import ArgumentError, ScalarError, ShapeError, SlowPathWarning, SpecgradError
+from .errors import ArgumentError, ModelError, ScalarError, ShapeError, SlowPathWarning, SpecgradError
 from .functional import (
     adaptive_avg_pool,
     adaptive_max_pool,
@@ -136,6 +137,7 @@ __all__ = [
     "Add",
     "ArgumentError",
     "AvgPool",
+    "Bounds",
     "Compare",
     "Conv",
     "ConvTranspose",
@@ -155,6 +157,7 @@ __all__ = [
     "LogSoftmax",
     "MaxPool",
     "Mean",
+    "ModelError",
     "MseLoss",
     "Mul",
     "Power",
@@ -191,6 +194,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "bounds",
     "clear_memory_cache",
     "conv",
     "conv1d",

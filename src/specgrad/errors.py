@@ -30,6 +30,10 @@ class ScalarError(SpecgradError):
     """The elements of an operand cannot do what the operator needs (an order, a division, an exponential)."""
 
 
+class ModelError(SpecgradError):
+    """A model file is malformed, or holds what specgrad does not read; the message names the place."""
+
+
 class SlowPathWarning(UserWarning):
     """A large float array fell to the reference engine; the message says why and what to do."""
 

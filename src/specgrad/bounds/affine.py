@@ -1,0 +1,196 @@
+"""Affine forms of an operator's output in its operands: sparse rows and a constant, read from the operator's own row.
+
+Every number here is a float64, and every sum of them comes with a bound of what its rounding may have cost: γ(n) = n u / (1 - n u) times
+the sum of the absolute values, for n roundings in any order. A bound is always rounded away from what it encloses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from ..operator import Operator, Window
+from ..scalars import find_family
+
+Floats = npt.NDArray[np.float64]
+UNIT = 2.0**-53
+TINY = 2.0**-1000  # above what underflow loses in any sum that fits in memory
+ROOM = 1 + 2.0**-30  # above the relative error of a sum of absolute values, of up to 2**22 terms
+
+
+def gamma(count: Any, unit: float = UNIT) -> Any:
+    """The relative error of `count` roundings, from above."""
+    return count * unit / (1 - count * unit) * ROOM
+
+
+def below(x: Floats, slack: Any = 0.0) -> Floats:
+    """x - slack, rounded down."""
+    moved: Floats = np.nextafter(x - slack, -np.inf)
+    return moved
+
+
+def above(x: Floats, slack: Any = 0.0) -> Floats:
+    """x + slack, rounded up."""
+    moved: Floats = np.nextafter(x + slack, np.inf)
+    return moved
+
+
+class Box(NamedTuple):
+    """All arrays between `lower` and `upper`, cell by cell."""
+
+    lower: Floats
+    upper: Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.lower.shape
+
+    @property
+    def magnitude(self) -> Floats:
+        """The largest absolute value of each cell."""
+        return np.maximum(np.abs(self.lower), np.abs(self.upper))
+
+    @property
+    def is_point(self) -> bool:
+        return bool(np.array_equal(self.lower, self.upper))
+
+    def widened(self, slack: Any) -> Box:
+        """The box with `slack` on either side, rounded outward; the same box where the slack is 0."""
+        if not np.any(slack):
+            return self
+        keep = np.broadcast_to(np.equal(slack, 0), self.shape)
+        return Box(
+            np.where(keep, self.lower, below(self.lower, slack)), np.where(keep, self.upper, above(self.upper, slack))
+        )
+
+    def reshaped(self, shape: tuple[int, ...]) -> Box:
+        """The same cells under another shape."""
+        return Box(self.lower.reshape(shape), self.upper.reshape(shape))
+
+    def within(self, other: Box) -> Box:
+        """The cells that both boxes hold."""
+        return Box(np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper))
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """rows·x + constant, with one sparse matrix (outputs, cells) per operand that it reads."""
+
+    rows: dict[int, Any]
+    constant: Floats
+
+    @cached_property
+    def roundings(self) -> npt.NDArray[np.int64]:
+        """How many roundings a sum of each row takes, in any order: none where one cell is passed on as it is."""
+        terms = np.zeros(self.constant.size, np.int64)
+        scaled = np.zeros(self.constant.size, np.bool_)
+        for matrix in self.rows.values():
+            counts = np.diff(matrix.indptr)
+            terms += counts
+            foreign = np.abs(matrix.data) != 1
+            if foreign.any():
+                scaled[np.repeat(np.arange(counts.size), counts)[foreign]] = True
+        terms += self.constant != 0
+        steps = np.maximum(terms - 1, 0) + scaled
+        return np.where(steps > 0, steps + 1, 0)
+
+    @cached_property
+    def readers(self) -> int:
+        """How many roundings a sum of any column takes, at most."""
+        most = 0
+        for matrix in self.rows.values():
+            counts = np.bincount(matrix.indices, minlength=1).max(initial=0)
+            exact = counts <= 1 and bool(np.all(np.abs(matrix.data) == 1))
+            most = max(most, 0 if exact else int(counts) + 2)
+        return most
+
+    def spread(self, magnitudes: Sequence[Floats]) -> Floats:
+        """Σ|terms| of every row, for operands of these magnitudes, from above; without the constant."""
+        total = np.zeros(self.constant.size)
+        for slot, matrix in self.rows.items():
+            total += abs(matrix) @ magnitudes[slot].reshape(-1)
+        return total * ROOM
+
+    def image(self, boxes: Sequence[Box]) -> Box:
+        """What the form may be on these boxes, rounded outward."""
+        lower, upper = self.constant.copy(), self.constant.copy()
+        for slot, matrix in self.rows.items():
+            low, high = boxes[slot].lower.reshape(-1), boxes[slot].upper.reshape(-1)
+            positive, negative = matrix.maximum(0), matrix.minimum(0)
+            lower += positive @ low + negative @ high
+            upper += positive @ high + negative @ low
+        size = self.spread([box.magnitude for box in boxes]) + np.abs(self.constant)
+        slack = np.where(self.roundings > 0, gamma(self.roundings) * size + TINY, 0.0)
+        return Box(lower, upper).widened(slack)
+
+    def shifted(self, by: Floats) -> Affine:
+        """The form with another constant, `by` more; the caller rounds."""
+        return Affine(self.rows, self.constant + by)
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """An operator between two affine forms: below(x) ≤ y ≤ above(x) for all operands in their boxes."""
+
+    below: Affine
+    above: Affine
+
+    @property
+    def is_linear(self) -> bool:
+        return self.below is self.above
+
+
+class Relaxed(NamedTuple):
+    """An operator on boxes: between which forms it lies, its image, and how many units of precision a float value of it may be off.
+
+    A value in floats of unit u lies within u·roundings of the exact one, per output: 0 where values are only moved.
+    """
+
+    relaxation: Relaxation
+    image: Box
+    roundings: Any = 0.0
+
+
+def diagonal(slopes: Floats) -> Any:
+    """The rows of an operator that reads the cell at its own place."""
+    n = slopes.size
+    return sparse.csr_array((slopes.reshape(-1), np.arange(n), np.arange(n + 1)), shape=(n, n))
+
+
+def matrix(entries: Iterable[tuple[Any, Any, Any]], outputs: int, cells: int) -> Any:
+    """A sparse matrix of (output, cell, slope) entries; zero slopes are left out."""
+    columns = [tuple(np.broadcast_arrays(*entry)) for entry in entries]
+    if not columns:
+        return sparse.csr_array((outputs, cells))
+    out, place, slope = (np.concatenate([entry[i].reshape(-1) for entry in columns]) for i in range(3))
+    held = slope != 0
+    return sparse.csr_array((slope[held], (out[held], place[held])), shape=(outputs, cells))
+
+
+def own_rows(op: Operator, operands: Sequence[Any], slots: Iterable[int]) -> dict[int, Any]:
+    """The operator's own row at these operands, as one matrix per wanted slot: its Jacobian there, rounded to nearest."""
+    shapes = [tuple(np.shape(x)) for x in operands]
+    numbers = [(slot.name, x) for slot, x in zip(op.slots, operands, strict=False) if not slot.integer]
+    S = find_family(op.name, [name for name, _ in numbers], [x for _, x in numbers])
+    geometry = op.geometry(*shapes)
+    cells = [
+        np.asarray(x).reshape(-1) if slot.integer else S.enter(op.name, slot.name, x)
+        for slot, x in zip(op.slots, operands, strict=False)
+    ]
+    window = Window(S, geometry.block(0, geometry.outputs), cells)
+    outputs = np.arange(geometry.outputs)
+    entries: dict[int, list[Any]] = {slot: [] for slot in slots}
+    with S.computing():
+        kept = op.value(S, window)[1] if op.keeps else None
+        for entry in op.row(S, window, kept):
+            if entry.slot in entries:
+                slope = entry.apply(S, np.ones(geometry.outputs))
+                entries[entry.slot].append((outputs, entry.place, slope))
+    return {slot: matrix(found, geometry.outputs, math.prod(shapes[slot])) for slot, found in entries.items()}

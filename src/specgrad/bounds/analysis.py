@@ -1,0 +1,219 @@
+"""Bounds through a graph: boxes forwards, affine forms backwards.
+
+Forwards every value gets a box, from the boxes of its operands. Backwards a row of numbers A at a value becomes rows at its operands: where
+A is positive its lower bound takes the form below, where A is negative the form above. At the inputs an affine form of them is left,
+which bounds A·value from below on the whole box. Values that a nonlinear operator reads are bounded backwards first (`refine`).
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..arithmetic import is_number
+from ..errors import ArgumentError, refusal
+from ..graph.ir import Graph, Node
+from . import linear
+from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
+from .boxes import outward
+from .relax import relax
+
+DENSE = 0.2  # of its cells: from there on a sparse row costs more than a dense one
+CHUNK = 2**23  # cells of a dense matrix at a time
+UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
+
+
+_known: weakref.WeakKeyDictionary[Graph, dict[int, Affine]] = weakref.WeakKeyDictionary()
+"""The affine forms of a graph's linear operators, which no box changes; nodes are never changed, only added."""
+
+
+class Form(NamedTuple):
+    """lower bounds of rows of a value: rows·inputs + constant, the constant rounded down; one matrix per input."""
+
+    rows: dict[int, Any]
+    constant: Floats
+    lower: Floats
+
+
+class Analysis:
+    """One graph on one box: the boxes of all values, and the relaxations of all operators.
+
+    With a `unit`, every value may also be off by what computing it in floats of that unit may cost.
+    """
+
+    def __init__(self, graph: Graph, boxes: Sequence[Box], *, refine: bool = True, unit: float = 0.0) -> None:
+        self.graph, self.unit = graph, unit
+        self.boxes: list[Box] = []
+        self.relaxations: dict[int, Relaxation] = {}
+        self.varying: list[bool] = []
+        self._known = _known.setdefault(graph, {})
+        self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
+        read = self._read_by_curves() if refine else set()
+        given = iter(boxes)
+        for node in graph.nodes:
+            self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
+            self.boxes.append(next(given) if node.is_input else self._forward(node))
+            if node.place in read and node.op is not None:
+                self._refine(node)
+
+    def _read_by_curves(self) -> set[int]:
+        """The values that an operator reads which is not linear."""
+        found: set[int] = set()
+        varying: list[bool] = []
+        for node in self.graph.nodes:
+            varying.append(node.is_input or any(varying[p] for p in node.operands))
+            if node.op is not None and not linear.is_linear(node.op, [varying[p] for p in node.operands]):
+                found.update(p for p in node.operands if varying[p])
+        return found
+
+    def _forward(self, node: Node) -> Box:
+        if node.op is None:
+            return constant_box(node)
+        boxes = [self.boxes[p] for p in node.operands]
+        varying = [self.varying[p] for p in node.operands]
+        if linear.is_linear(node.op, varying) and node.place not in self._known:
+            self._known[node.place] = linear.linear(node.op, boxes, varying)
+        relaxation, reached, roundings = relax(node.op, boxes, varying, self._known.get(node.place))
+        if self.unit and np.any(roundings):
+            lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes))
+            slack = np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
+            low, high = relaxation.below, relaxation.above
+            relaxation = Relaxation(
+                Affine(low.rows, below(low.constant, slack)), Affine(high.rows, above(high.constant, slack))
+            )
+            reached = reached.reshaped((-1,)).widened(slack)
+        self.relaxations[node.place] = relaxation
+        return reached.reshaped(node.shape)
+
+    def _refine(self, node: Node) -> None:
+        """Bound the cells of a value backwards, those that are not decided by their box."""
+        box = self.boxes[node.place]
+        if self._is_exact(node):
+            return
+        low, high = box.lower.reshape(-1).copy(), box.upper.reshape(-1).copy()
+        places = np.flatnonzero((low < high) & self._matters(node))
+        step = max(1, CHUNK // (2 * self._largest(node.place)))
+        for start in range(0, places.size, step):
+            part = places[start : start + step]
+            ones = sparse.csr_array((np.ones(part.size), part, np.arange(part.size + 1)), shape=(part.size, low.size))
+            both = self.lower(node.place, sparse.vstack([ones, -ones]).tocsr()).lower
+            low[part] = np.maximum(low[part], both[: part.size])
+            high[part] = np.minimum(high[part], -both[part.size :])
+        self.boxes[node.place] = Box(low, high).reshaped(node.shape)
+
+    def _largest(self, place: int) -> int:
+        """The cells of the largest value that varies, up to this one."""
+        return max(math.prod(n.shape) for n in self.graph.nodes[: place + 1] if self.varying[n.place])
+
+    def _is_exact(self, node: Node) -> bool:
+        """Whether the box is already that of one affine form of the inputs."""
+        relaxation = self.relaxations[node.place]
+        return relaxation.is_linear and all(self.graph.nodes[p].op is None for p in node.operands)
+
+    def _matters(self, node: Node) -> Any:
+        """The cells whose bounds could change a relaxation: all, but for those that only relu reads and that have a sign."""
+        readers = [n for n in self.graph.nodes if node.place in n.operands]
+        if all(n.op is not None and n.op.name == "relu" for n in readers):
+            box = self.boxes[node.place]
+            return ((box.lower < 0) & (box.upper > 0)).reshape(-1)
+        return True
+
+    def lower(self, start: int, rows: Any) -> Form:
+        """Affine forms of the inputs below rows·value, for the rows of a matrix (rows, cells of the value)."""
+        count = rows.shape[0]
+        constant, error = np.zeros(count), np.zeros(count)
+        waiting: dict[int, Any] = {start: rows}
+        reached: dict[int, Any] = {}
+        for node in reversed(self.graph.nodes[: start + 1]):
+            A = waiting.pop(node.place, None)
+            if A is None:
+                continue
+            if node.is_input:
+                reached[node.place] = A
+            elif node.op is None or not self.varying[node.place]:
+                constant, error = self._concrete(A, self.boxes[node.place], constant, error)
+            else:
+                found, constant, error = self._through(node, A, constant, error)
+                for place, part in found.items():
+                    if place in waiting:
+                        part = waiting[place] + part
+                        error = error + UNIT * ROOM * (abs(part) @ self.boxes[place].magnitude.reshape(-1))
+                    waiting[place] = part
+        form = below(constant, error * ROOM + gamma(len(self.graph.nodes) + 2) * np.abs(constant))
+        total, slack = form, np.zeros(count)
+        for place, A in reached.items():
+            total, slack = self._concrete(A, self.boxes[place], total, slack)
+        slack = slack + gamma(len(reached) + 2) * np.abs(total)
+        return Form(reached, form, below(total, slack * ROOM))
+
+    @staticmethod
+    def _concrete(A: Any, box: Box, constant: Floats, error: Floats) -> tuple[Floats, Floats]:
+        """constant + the least of A·x on a box, and the error so far."""
+        positive, negative = split(A)
+        added = positive @ box.lower.reshape(-1) + negative @ box.upper.reshape(-1)
+        cost = gamma(box.lower.size + 2) * (abs(A) @ box.magnitude.reshape(-1)) + TINY
+        return constant + added, error + cost
+
+    def _through(self, node: Node, A: Any, constant: Floats, error: Floats) -> tuple[dict[int, Any], Floats, Floats]:
+        """Rows at an operator's value as rows at its operands."""
+        relaxation = self.relaxations[node.place]
+        spread, size, readers = self._size(node)
+        pulled: dict[int, Any] = {}
+        if relaxation.is_linear:
+            parts = [(A, relaxation.below)]
+        else:
+            parts = list(zip(split(A), (relaxation.below, relaxation.above), strict=True))
+        for rows, form in parts:
+            for slot, matrix in form.rows.items():
+                place, part = node.operands[slot], packed(rows @ matrix)
+                pulled[place] = pulled[place] + part if place in pulled else part
+            if form.constant.any():
+                constant = constant + rows @ form.constant
+        magnitude = abs(A)
+        if readers:
+            error = error + gamma(readers + 2) * (magnitude @ spread)
+        if size.any():
+            error = error + gamma(A.shape[1] + 2) * (magnitude @ size)
+        return pulled, constant, error + TINY
+
+    def _size(self, node: Node) -> tuple[Floats, Floats, int]:
+        """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that a column takes."""
+        if node.place not in self._sizes:
+            relaxation = self.relaxations[node.place]
+            magnitudes = [self.boxes[p].magnitude for p in node.operands]
+            forms = [relaxation.below] if relaxation.is_linear else [relaxation.below, relaxation.above]
+            spread = np.maximum.reduce([form.spread(magnitudes) for form in forms])
+            size = np.maximum.reduce([np.abs(form.constant) for form in forms])
+            readers = sum(form.readers + len(form.rows) for form in forms) if any(form.readers for form in forms) else 0
+            readers += len(forms) - 1
+            self._sizes[node.place] = spread, size, readers
+        return self._sizes[node.place]
+
+
+def split(A: Any) -> tuple[Any, Any]:
+    """The positive and the negative part of a matrix."""
+    if sparse.issparse(A):
+        return A.maximum(0).tocsr(), A.minimum(0).tocsr()
+    return np.maximum(A, 0), np.minimum(A, 0)
+
+
+def packed(A: Any) -> Any:
+    """A matrix in the form that costs less: dense where many cells are not zero."""
+    if sparse.issparse(A):
+        return A.toarray() if A.nnz > DENSE * math.prod(A.shape) else A.tocsr()
+    return np.asarray(A)
+
+
+def constant_box(node: Node) -> Box:
+    """A constant, which may hold numbers that no float64 is."""
+    value = np.full(node.shape, node.constant, object) if is_number(node.constant) else node.constant
+    box = Box(*(outward("bounds", node.name, value, side) for side in (-math.inf, math.inf)))
+    if not np.isfinite(box.magnitude).all():
+        rule, remedy = "is not finite everywhere", "bound a graph with finite constants"
+        raise refusal(ArgumentError, "bounds", "constant", node.name, rule, remedy)
+    return box

@@ -1,0 +1,70 @@
+"""The methods behind `bounds`, with what they share: arguments, the property's rows, and the shape of the answer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..errors import ArgumentError, refusal
+from ..graph.ir import Graph
+from . import Bounds, LinearForm
+from .affine import Affine, Box
+from .analysis import Analysis, Form
+from .boxes import given_boxes, one_output, rows_of
+from .zonotope import Zonotopes
+
+UNITS = {"real": 0.0, "float32": 2.0**-24, "float64": 2.0**-53}
+
+
+def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
+    """Bounds by a method."""
+    output = one_output("bounds", graph)
+    boxes = given_boxes("bounds", graph, box)
+    shape = graph.nodes[output].shape
+    cells = math.prod(shape)
+    rows = None if of is None else rows_of("bounds", of, cells)
+    if method == "zonotope":
+        if covers != "real":
+            rule, remedy = "is offered by crown and ibp", 'write method="crown"'
+            raise refusal(ArgumentError, "bounds", "covers", covers, rule, remedy)
+        return _of_zonotope(Zonotopes(graph, boxes), output, rows, shape)
+    analysis = Analysis(graph, boxes, refine=method == "crown", unit=UNITS[covers])
+    if method == "ibp":
+        reached = analysis.boxes[output] if rows is None else combined(rows, analysis.boxes[output])
+        return Bounds(*reached)
+    matrix = sparse.csr_array(np.eye(cells) if rows is None else rows)
+    low, high = analysis.lower(output, matrix), analysis.lower(output, -matrix)
+    shape = shape if rows is None else (len(rows),)
+    reached = Box(low.lower, -high.lower).reshaped(shape)
+    if rows is None:
+        reached = reached.within(analysis.boxes[output])
+    return Bounds(*reached, _form(graph, low, 1), _form(graph, high, -1))
+
+
+def combined(rows: Any, box: Box) -> Box:
+    """rows·y for y in a box."""
+    return Affine({0: sparse.csr_array(rows)}, np.zeros(len(rows))).image([box])
+
+
+def _form(graph: Graph, form: Form, sign: int) -> LinearForm:
+    """A form as arrays of the inputs' shapes; sign -1 turns a form below -y into one above y."""
+    found = []
+    for node in graph.inputs:
+        rows = form.rows.get(node.place)
+        dense = np.zeros((form.constant.size, math.prod(node.shape)))
+        if rows is not None:
+            dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
+        found.append(sign * dense.reshape(-1, *node.shape))
+    return LinearForm(tuple(found), sign * form.constant)
+
+
+def _of_zonotope(found: Zonotopes, output: int, rows: Any, shape: tuple[int, ...]) -> Bounds:
+    if rows is None:
+        return Bounds(*found.boxes[output])
+    form = Affine({0: sparse.csr_array(rows)}, np.zeros(len(rows)))
+    nothing = found.of_ends(np.zeros(len(rows)), np.zeros(len(rows)))
+    value = found.mapped(form, [found.values[output]], [found.boxes[output]], nothing)
+    return Bounds(*value.box((len(rows),)).within(combined(rows, found.boxes[output])))

@@ -1,0 +1,68 @@
+"""Operators that are linear in what varies: their relaxation is their own row, and nothing is lost.
+
+An operator without curvature is linear in all its operands. One that is multilinear (convolution, products) is linear in one factor where
+the other is a constant; where that constant is only known within an interval, the interval's share is added as slack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..operator import Operator
+from .affine import TINY, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
+
+
+def is_linear(op: Operator, varying: Sequence[bool]) -> bool:
+    """Whether the output is an affine function of the operands that vary, all others being constants."""
+    if op.curvature == "none":
+        return True
+    return op.curvature == "products" and sum(varying[slot] for slot in op.factors if slot < len(varying)) <= 1
+
+
+def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affine:
+    """The affine form of a linear operator in the operands that vary; constants are taken at their middle."""
+    moving = list(varying)
+    if not any(moving):
+        moving[0] = True  # a constant is a box of one point
+    shapes = [box.shape for box in boxes]
+    middle = [np.zeros(s) if m else 0.5 * (b.lower + b.upper) for b, m, s in zip(boxes, moving, shapes, strict=True)]
+    slots = [slot for slot, moves in enumerate(moving) if moves]
+    rows = own_rows(op, middle, slots)
+    return Affine(rows, np.asarray(op(*middle), np.float64).reshape(-1))
+
+
+def constant_slack(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Any:
+    """What a factor that is only known within an interval may add or take, per output; 0 where all are points."""
+    slack: Any = 0.0
+    if op.curvature != "products":
+        return slack
+    for slot in op.factors:
+        if varying[slot] or boxes[slot].is_point:
+            continue
+        lower, upper = boxes[slot]
+        middle = 0.5 * (lower + upper)
+        radius = above(np.maximum(upper - middle, middle - lower), TINY)
+        matrix = own_rows(op, [box.magnitude for box in boxes], [slot])[slot]
+        slack = slack + abs(matrix) @ radius.reshape(-1) * (1 + gamma(matrix.shape[1] + 2))
+    return slack
+
+
+def with_slack(form: Affine, slack: Any) -> Relaxation:
+    """The form, with `slack` on either side, rounded outward."""
+    if not np.any(slack):
+        return Relaxation(form, form)
+    lower: Floats = below(form.constant, slack)
+    upper: Floats = above(form.constant, slack)
+    return Relaxation(Affine(form.rows, lower), Affine(form.rows, upper))
+
+
+def roundings(form: Affine, magnitudes: Sequence[Floats]) -> Floats:
+    """How many units a float computation of the form may be off, in any order of summation, per output; see `Relaxed`.
+
+    γ(n) = n u / (1 - n u) is at most 1.07 n u where n u ≤ 2**-4; a constant may be rounded to that float first.
+    """
+    size = form.spread(magnitudes) + np.abs(form.constant)
+    return np.where(form.roundings > 0, 1.07 * (form.roundings + 1) * size, 0.0)

@@ -1,0 +1,209 @@
+"""Bounds: no input breaks them; unsound relaxations are caught; what is refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from bounded_networks import Network
+
+import specgrad as sg
+from specgrad import ArgumentError, ScalarError, ShapeError
+from specgrad.bounds import curves, linear, maximum
+from specgrad.bounds.affine import Affine, Box, Relaxation
+
+NETWORKS, SAMPLES = 304, 3300  # a million inputs
+
+
+def exactly(x):
+    return np.array([*map(Fraction, np.ravel(x).tolist()), None], object)[:-1].reshape(np.shape(x))
+
+
+def outside(form, x, y, sign):
+    """Whether an affine form is not on its side of the values y at inputs x, by more than evaluating it in floats may cost."""
+    rows, inputs = form.coefficients[0].reshape(len(form.constant), -1), x.reshape(len(x), -1)
+    cost = (inputs.shape[1] + 3) * 2.0**-53 * 1.01 * (np.abs(inputs) @ np.abs(rows.T) + np.abs(form.constant))
+    return (sign * (inputs @ rows.T + form.constant - y.reshape(len(x), -1)) > cost + 1e-300).any()
+
+
+def broken(network, samples=SAMPLES):
+    """The methods whose bounds an input of this network breaks: in floats within what floats may cost, in rationals exactly."""
+    x = network.samples(samples)
+    values, found = network(x), set()
+    for method in ("crown", "ibp"):
+        held = sg.bounds(network, (network.lower, network.upper), method=method, covers="float64")
+        if not ((held.lower <= values) & (values <= held.upper)).all():
+            found.add(method)
+        if held.below is not None and (outside(held.below, x, values, 1) or outside(held.above, x, values, -1)):
+            found.add("forms")
+    if network.exact:
+        corners = exactly(network.samples(4))
+        exact = sg.trace(network, corners.shape).forward(corners)
+        for method in ("crown", "ibp", "zonotope"):
+            held = sg.bounds(network, (network.lower, network.upper), method=method)
+            if not ((exactly(held.lower) <= exact) & (exact <= exactly(held.upper))).all():
+                found.add(method)
+    return found
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_no_input_breaks_a_bound(part):
+    for seed in range(part, NETWORKS, 8):
+        assert not broken(Network(seed)), seed
+
+
+def padding_is_zero(patch):
+    """As in another library: padding takes part in a maximum, as a cell of value 0."""
+    sound = maximum.relax
+
+    def relaxed(taps, boxes):
+        relaxation, image = sound(taps, boxes)
+        padded = ~taps.real.all(axis=0)
+        return relaxation, Box(np.where(padded, np.maximum(image.lower, 0), image.lower), image.upper)
+
+    patch.setattr(maximum, "relax", relaxed)
+
+
+def average_counts_padding(patch):
+    """As in another library: count_include_pad=False is bounded as True."""
+    sound = linear.linear
+
+    def wrong(op, boxes, varying):
+        if getattr(op, "count_include_pad", True) is False:
+            op = sg.AvgPool(
+                op.kernel_size, stride=op.stride, padding=op.padding, dilation=op.dilation, ceil_mode=op.ceil_mode
+            )
+        return sound(op, boxes, varying)
+
+    patch.setattr(linear, "linear", wrong)
+
+
+def slope_of_the_wrong_tap(patch):
+    """The chord of a maximum is given to the first tap instead of that with the greatest upper bound."""
+    patch.setattr(maximum, "chord", lambda low, high, rest: (np.ones(low.shape), np.zeros(low.shape)))
+
+
+def relu_without_constant(patch):
+    sound = curves.relu
+
+    def lines(box, alpha=None):
+        low, high = sound(box, alpha)
+        return curves.Lines(low, curves.Line(high.slope, 0 * high.constant))
+
+    patch.setattr(curves, "relu", lines)
+
+
+def bias_is_forgotten(patch):
+    sound = linear.linear
+    patch.setattr(linear, "linear", lambda *given: Affine(sound(*given).rows, 0 * sound(*given).constant))
+
+
+def forms_are_swapped(patch):
+    sound = maximum.relax
+
+    def relaxed(taps, boxes):
+        relaxation, image = sound(taps, boxes)
+        return Relaxation(relaxation.above, relaxation.below), image
+
+    patch.setattr(maximum, "relax", relaxed)
+
+
+FAULTS = [
+    padding_is_zero,
+    average_counts_padding,
+    slope_of_the_wrong_tap,
+    relu_without_constant,
+    bias_is_forgotten,
+    forms_are_swapped,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_unsound_relaxations_are_caught(fault, monkeypatch):
+    fault(monkeypatch)
+    assert any(broken(Network(seed), 200) for seed in range(60))
+
+
+def test_both_faults_of_another_library():
+    """Padded maxima and averages that do not count padding, on the inputs that show its faults."""
+    x = np.array([[-1.0, -2.0], [-3.0, -4.0]])
+    found = sg.bounds(lambda x: sg.max_pool(x, (2, 2), stride=2, padding=1), (x - 0.1, x + 0.1))
+    assert (found.lower <= x).all()
+    assert np.allclose(found.upper, x + 0.1, rtol=1e-15)
+    found = sg.bounds(lambda x: sg.avg_pool(x, (2, 2), padding=1, count_include_pad=False), (x, x))
+    assert np.array_equal(found.lower, x)
+
+
+def test_single_operators_are_as_close_as_can_be():
+    box = np.array([-1.0, 2.0, -3.0]), np.array([1.0, 3.0, -2.0])
+    for method in ("crown", "ibp"):
+        found = sg.bounds(sg.relu, box, method=method)
+        assert np.allclose([found.lower, found.upper], [[0, 2, 0], [1, 3, 0]], atol=1e-15)
+    found = sg.bounds(lambda x: sg.sub(x, x), box)  # what two branches share is seen
+    assert np.allclose([found.lower, found.upper], 0, atol=1e-15)
+    found = sg.bounds(lambda x: x * x, (np.array([1.0]), np.array([2.0])))
+    assert np.allclose([found.lower, found.upper], [[1], [4]], atol=1e-14)
+
+
+def test_rows_are_closer_than_cells():
+    weight = np.array([[1.0, 1.0], [1.0, -1.0]])
+    box = -np.ones(2), np.ones(2)
+    network = lambda x: sg.linear(sg.relu(x), weight)  # noqa: E731
+    cells, rows = sg.bounds(network, box), sg.bounds(network, box, of=[[1, 1]])
+    assert rows.upper[0] < cells.upper.sum()
+    assert rows.lower[0] > cells.lower.sum()
+
+
+def test_several_inputs():
+    found = sg.bounds(lambda x, y: x * y, ((np.array(-1.0), np.array(2.0)), (np.array(1.0), np.array(3.0))))
+    assert np.allclose([found.lower, found.upper], [-3, 3], atol=1e-14)
+
+
+def test_float32_costs_little_and_covers_every_order():
+    """1/3 and its like are sums whose float32 value depends on the order; the slack is a small part of the margin."""
+    random = np.random.default_rng(0)
+    weight = random.normal(size=(1, 200)).astype(np.float32)
+    x = random.normal(size=200).astype(np.float32)
+    found = sg.bounds(lambda x: sg.linear(x, weight), (x, x), covers="float32")
+    products = weight[0] * x
+    orders = [float(np.add.reduce(random.permutation(products))) for _ in range(50)]
+    assert len(set(orders)) > 1
+    assert found.lower <= min(orders)
+    assert max(orders) <= found.upper
+    assert found.upper - found.lower < 1e-2
+    real = sg.bounds(lambda x: sg.linear(x, weight), (x, x))
+    exact = sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(weight[0], x, strict=True))
+    assert Fraction(real.lower.item()) <= exact <= Fraction(real.upper.item())
+
+
+@pytest.mark.parametrize(
+    ("box", "options", "kind", "text"),
+    [
+        (([0.0], [1.0]), {"method": "lp"}, ArgumentError, "method='lp'"),
+        (([0.0], [1.0]), {"covers": "float16"}, ArgumentError, "covers='float16'"),
+        (([0.0],), {}, ArgumentError, "must be a pair"),
+        (([2.0], [1.0]), {}, ArgumentError, "lies below `lower` at"),
+        (([0.0], [np.inf]), {}, ArgumentError, "must be finite"),
+        (([0.0], [np.nan]), {}, ArgumentError, "must be finite"),
+        (([0.0], ["a"]), {}, ScalarError, "must be real numbers"),
+        (([0.0], [1.0, 2.0]), {}, ShapeError, "must have shape"),
+        (([0.0], [1.0]), {"of": [[1.0, 2.0]]}, ShapeError, "with 1 columns"),
+        (([0.0], [1.0]), {"of": [[np.nan]]}, ArgumentError, "must be finite"),
+        ((([0.0], [0.0]), ([1.0], [1.0])), {}, ShapeError, "has 1 inputs"),
+    ],
+)
+def test_refusals(box, options, kind, text):
+    graph = sg.trace(sg.relu, (1,))
+    with pytest.raises(kind, match=r"^bounds: ") as error:
+        sg.bounds(graph, tuple(np.array(b) if isinstance(b, list) else tuple(map(np.array, b)) for b in box), **options)
+    assert text in str(error.value)
+
+
+def test_boxes_of_rationals_are_rounded_outward():
+    third = Fraction(1, 3)
+    found = sg.bounds(lambda x: x, (np.array([third]), np.array([third])))
+    assert Fraction(found.lower[0]) < third < Fraction(found.upper[0])
+
+
+def test_operators_without_a_relaxation_say_so():
+    with pytest.raises(ArgumentError, match="operator='cross_entropy': has no relaxation"):
+        sg.bounds(lambda x: sg.cross_entropy(x, np.array([1])), (np.zeros((1, 3)), np.ones((1, 3))))
