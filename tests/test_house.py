@@ -32,7 +32,8 @@ LAYERS = [
     {"engines", "autograd", "graph"},
     {"functional", "array_functions"},
     {"ranked"},
-    {"torch"},
+    {"torch", "onnx"},
+    {"bounds"},
     {"conformance", "bench"},
     {"cli"},
     {"__main__"},
@@ -53,6 +54,8 @@ HEAVY = [
     "mpmath",
     "ml_dtypes",
     "matplotlib",
+    "scipy",
+    "onnx",
 ]
 
 

@@ -1,0 +1,90 @@
+"""Every operator that is read, held to the tests that ONNX ships for backends; what is refused there is listed with its reason."""
+
+import functools
+import importlib
+import re
+import warnings
+
+import numpy as np
+import pytest
+from onnx import TensorProto, numpy_helper
+from onnx.backend.test.case import node as suite
+
+import specgrad.onnx
+from specgrad import SpecgradError
+from specgrad.onnx.table import TABLE
+
+MODULES = [
+    *("add", "averagepool", "cast", "castlike", "constant", "conv", "convtranspose", "dropout", "flatten"),
+    *("globalaveragepool", "globalmaxpool", "identity", "maxpool", "mul", "relu", "reshape", "shape", "size"),
+    *("squeeze", "sub", "sum", "unsqueeze"),
+]
+"""The files of the suite that test operators which are read."""
+
+REFUSED = {  # what a test's name holds -> what its refusal says
+    "8E[345]|8E8M0|4E2|INT[24](_|$)": "not floats|is not a type that is read",
+    "(DOUBLE_to_FLOAT(16)?|FLOAT_to_B?FLOAT16)(_expanded)?$": "would round a value of the graph|of several float types",
+    "castlike_(FLOAT16|BFLOAT16|FLOAT)_to_(DOUBLE|FLOAT)$": "is of several float types",
+    "relu_expanded": "operator='Max': is not read",
+    "training_dropout": "drops cells at random",
+    "test_dropout_default_mask|maxpool_with_argmax": "output='z': is computed by no node",
+    "identity_(sequence|opt)": "is not a tensor",
+}
+
+
+@functools.cache
+def cases(module):
+    """The cases of one file of the suite, which makes them while it is imported."""
+    before = len(suite._NodeTestCases)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module(f"{suite.__name__}.{module}")
+    return suite._NodeTestCases[before:]
+
+
+def load(case, inputs):
+    """The graph of a case, and the arrays to run it on; integers and bools are known, and what must be known."""
+    names = [proto.name for proto in case.model.graph.input]
+    arrays = [numpy_helper.to_array(x) if isinstance(x, TensorProto) else x for x in inputs]
+    given = dict(zip(names, arrays, strict=False))
+    known = {name: array for name, array in given.items() if getattr(array, "dtype", np.dtype(float)).kind in "iub"}
+    try:
+        graph = specgrad.onnx.load(case.model, constants=known)
+    except SpecgradError as error:
+        if "must be known" not in str(error):
+            raise
+        known = {name: array for name, array in given.items() if name != names[0]}
+        graph = specgrad.onnx.load(case.model, constants=known)
+    return graph, [array for name, array in given.items() if name not in known]
+
+
+def run(case):
+    """Compare a case's results, within the tolerance that the suite states; its refusal, if it is refused."""
+    for inputs, outputs in case.data_sets:
+        try:
+            graph, arrays = load(case, inputs)
+        except SpecgradError as error:
+            return str(error)
+        results = graph.forward(*arrays)
+        for result, expected in zip(results if len(outputs) > 1 else [results], outputs, strict=True):
+            wanted = numpy_helper.to_array(expected) if isinstance(expected, TensorProto) else np.asarray(expected)
+            assert np.shape(result) == wanted.shape, case.name
+            np.testing.assert_allclose(
+                np.asarray(result, float), wanted.astype(float), case.rtol, case.atol, err_msg=case.name
+            )
+    return None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_backend_cases(module):
+    assert cases(module)
+    for case in cases(module):
+        refused = run(case)
+        reasons = [reason for name, reason in REFUSED.items() if re.search(name, case.name)]
+        assert bool(refused) == bool(reasons), (case.name, refused)
+        assert all(re.search(reason, refused) for reason in reasons), (case.name, refused)
+
+
+def test_every_operator_that_is_read_is_tested():
+    tested = {node.op_type for module in MODULES for case in cases(module) for node in case.model.graph.node}
+    assert set(TABLE) - tested == set()
