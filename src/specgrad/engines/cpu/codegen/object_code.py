@@ -1,7 +1,10 @@
-"""Object code of a kernel: its LLVM module, optimised and translated by llvmlite, loaded into this process.
+"""Object code of kernels: for which machine it is, and how it gets into this process.
 
-Kernels are vectors and loops already, so the loop and SLP vectorizers are off. Code is linked by LLVM's ORC, which reports a
-missing symbol as an error where the older MCJIT ends the process.
+Code is made for one of few targets (`TARGETS`), all of which the tests compile every kernel for: the best of them that this machine
+can run. So no process meets instructions that LLVM cannot select. With a version of LLVM or a machine that is not
+among those, another process translates, whose end is a `CodegenError` here.
+
+Code is linked by LLVM's ORC, which reports a missing symbol; its older linker ends the process.
 """
 
 from __future__ import annotations
@@ -9,22 +12,38 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import llvmlite
 from llvmlite import binding
 
 from .... import threads
+from . import translate
 from .builder import Kernel
+from .translate import WINDOWS, Target
 
 TASK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 """The type of every task: arguments, begin, end, scratch -> flags."""
 
-WINDOWS = os.name == "nt"
-MODEL = (
-    "jitdefault" if WINDOWS else "small"
-)  # LLVM's newer linker puts all of an object side by side; on Windows it does not link all
+VERSIONS = ("0.50",)
+"""Versions of llvmlite that the tests ran with."""
+
+V3 = frozenset(("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"))
+V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+TARGETS = {
+    "x86_64": {"x86-64-v4": V4, "x86-64-v3": V3, "x86-64": frozenset[str]()},
+    "aarch64": {"neoverse-n1": frozenset(("lse",)), "generic": frozenset[str]()},
+    "arm64": {"apple-m1": frozenset[str]()},
+}
+"""Processors that code is made for, by machine, and the features that they need."""
+
+NEOVERSE = ("neoverse-", "ampere1", "grace", "cobalt-100")
+"""Processors with all features of neoverse-n1, by how their names begin; features that LLVM finds do not tell."""
 
 _names = itertools.count()
 _unused: list[Any] = []
@@ -34,14 +53,6 @@ that is done by whoever loads the next kernel."""
 
 class CodegenError(RuntimeError):
     """A kernel cannot be compiled for this machine; callers run the specification instead."""
-
-
-class Target(NamedTuple):
-    """A machine to translate for, in LLVM's words."""
-
-    triple: str
-    cpu: str
-    features: str
 
 
 class Compiled:
@@ -65,56 +76,60 @@ def compile(kernel: Kernel) -> Compiled:
     return Compiled(object_code(kernel, *host()), tuple(kernel.parameters), kernel.scratch)
 
 
-def object_code(kernel: Kernel, triple: str, cpu: str, features: str) -> bytes:
+def object_code(kernel: Kernel, triple: str, cpu: str, features: str = "") -> bytes:
     """An object file of a finished kernel for any machine that LLVM knows; nothing is loaded."""
     kernel.function.attributes.add("nounwind")
-    return translate(str(kernel.module), Target(triple, cpu, features))
+    return code_of(str(kernel.module), Target(triple, cpu, features))
 
 
-def translate(text: str, target: Target) -> bytes:
-    """An object file of an LLVM module in its written form."""
-    with threads.loading:
-        try:
-            return _translate(text, target)
-        except RuntimeError as problem:
-            raise CodegenError(f"LLVM cannot compile a kernel for {target.cpu}: {problem}") from problem
+def code_of(text: str, target: Target) -> bytes:
+    """An object file of a module in LLVM's language."""
+    try:
+        if not is_tested(target):
+            return _translate_apart(text, target)
+        with threads.loading:
+            return translate.translate(text, target)
+    except (RuntimeError, OSError) as problem:
+        raise CodegenError(f"LLVM cannot compile a kernel for {target.cpu or target.triple}: {problem}") from problem
 
 
-def _translate(text: str, target: Target) -> bytes:
-    machine = _machine(target)
-    module = binding.parse_assembly(text, binding.create_context())
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    module.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False
-    passes = binding.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
-    code: bytes = machine.emit_object(module)
-    return code
+def is_tested(target: Target) -> bool:
+    """Whether the tests compile for this target, with this version of llvmlite."""
+    known = TARGETS.get(target.triple.partition("-")[0], {})
+    return target.cpu in known and not target.features and llvmlite.__version__.startswith(VERSIONS)
+
+
+def _translate_apart(text: str, target: Target) -> bytes:
+    """Translate in another process, which LLVM may end."""
+    done = subprocess.run(
+        [sys.executable, translate.__file__],
+        input=json.dumps([target, text]).encode(),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        timeout=600,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200])
+    return done.stdout
 
 
 @functools.cache
 def host() -> Target:
-    """The machine that this process runs on."""
-    features = binding.get_host_cpu_features().flatten()
-    return Target(binding.get_process_triple(), binding.get_host_cpu_name(), features)
-
-
-@functools.cache
-def _machine(target: Target) -> Any:
-    if target == host():
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-    else:
-        binding.initialize_all_targets()
-        binding.initialize_all_asmprinters()
-    made = binding.Target.from_triple(target.triple)
-    return made.create_target_machine(target.cpu, target.features, opt=2, reloc="pic", codemodel=MODEL, jit=True)
+    """The best target that this machine can run."""
+    triple, cpu = binding.get_process_triple(), binding.get_host_cpu_name()
+    found = {name for name, is_there in binding.get_host_cpu_features().items() if is_there}
+    machine = triple.partition("-")[0]
+    if machine == "aarch64" and not cpu.startswith(NEOVERSE):
+        found.clear()
+    for known, needs in TARGETS.get(machine, {}).items():
+        if needs <= found:
+            return Target(triple, known)
+    return Target(triple, cpu, binding.get_host_cpu_features().flatten())
 
 
 @functools.cache
 def _linker() -> Any:
-    return binding.create_lljit_compiler(_machine(host()), use_jit_link=not WINDOWS, suppress_errors=True)
+    return binding.create_lljit_compiler(translate.machine_of(host()), use_jit_link=not WINDOWS, suppress_errors=True)
 
 
 def load(code: bytes, names: tuple[str, ...], symbols: Mapping[str, int] = {}) -> Any:

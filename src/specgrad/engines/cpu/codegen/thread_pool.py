@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from .... import threads
 from ....memory import LINE, Memory, keep_scratch, take_scratch
-from . import native_pool, object_code
+from . import code_cache, native_pool, object_code
 from .native_pool import DONE, GRAIN, ITEMS, MEMBERS, SCRATCH, SIZE, STOP, STRIDE, WAKE, WORDS
 from .object_code import CodegenError, Compiled
 
@@ -136,7 +136,12 @@ def _library(workers: bool) -> Any:
     if missing := [name for name in needs if not hasattr(_system, name)]:
         raise CodegenError(f"the system has no {', '.join(missing)}")
     symbols = {name: ctypes.cast(getattr(_system, name), ctypes.c_void_p).value or 0 for name in needs}
-    code = object_code.translate(native_pool.emit(platform.machine(), workers), object_code.host())
+    machine = platform.machine()
+
+    def make() -> tuple[None, bytes]:
+        return None, object_code.code_of(native_pool.emit(machine, workers), object_code.host())
+
+    _, code = code_cache.fetch((native_pool.emit, machine, workers), make)
     return object_code.load(code, ("part", "parallel_for", *["serve"] * workers), symbols)
 
 

@@ -1,0 +1,65 @@
+"""From LLVM's language to an object file. Also a program: a target and a module come in, an object file goes out.
+
+Some faults of LLVM end the process ("Cannot select"). As a program, that process is not the caller's.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from typing import Any, NamedTuple
+
+from llvmlite import binding
+
+WINDOWS = os.name == "nt"
+MODEL = (
+    "jitdefault" if WINDOWS else "small"
+)  # LLVM's newer linker puts an object in one place; it does not link all of Windows'
+
+
+class Target(NamedTuple):
+    """A machine to translate for, in LLVM's words."""
+
+    triple: str
+    cpu: str
+    features: str = ""
+
+
+@functools.cache
+def machine_of(target: Target) -> Any:
+    """LLVM's machine for a target."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    if target.triple != binding.get_process_triple():
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    made = binding.Target.from_triple(target.triple)
+    return made.create_target_machine(target.cpu, target.features, opt=2, reloc="pic", codemodel=MODEL, jit=True)
+
+
+def translate(text: str, target: Target) -> bytes:
+    """The object file of a module; RuntimeError if LLVM refuses it.
+
+    Kernels are emitted as vectors and unrolled where that pays. LLVM's vectorizers and its unroller only make them slower, and all
+    but its simplification of functions makes compilation longer.
+    """
+    machine = machine_of(target)
+    module = binding.parse_assembly(text, binding.create_context())
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=1)
+    options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
+    builder = binding.create_pass_builder(machine, options)
+    passes = builder.getFunctionPassManager()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+if __name__ == "__main__":
+    words, module_text = json.load(sys.stdin)
+    sys.stdout.buffer.write(translate(module_text, Target(*words)))

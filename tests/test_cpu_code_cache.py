@@ -1,0 +1,265 @@
+"""Compiled kernels on disk: loaded without being emitted, never when anything about them is not as it should be."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from specgrad.engines.cpu.codegen import code_cache, object_code
+from specgrad.engines.cpu.codegen.builder import CELLS, Kernel
+from specgrad.engines.cpu.codegen.thread_pool import Call
+
+INT = CELLS["int64"]
+
+
+def constant(number):
+    """y[i] = number."""
+    k = Kernel("constant")
+    y = k.array("y", INT)
+    k.room(number, INT)
+    with k.loop(k.begin, k.end) as each:
+        k.store(k.integer(number), y, each.index)
+    return k.finish()
+
+
+class Emitted:
+    """How often kernels were emitted."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, number=5, key=None):
+        """What a kernel writes that comes from the cache."""
+
+        def emit():
+            self.count += 1
+            return constant(number)
+
+        found, y = code_cache.cached((constant, number) if key is None else key, emit), np.zeros(3, np.int64)
+        assert found.scratch == -(-number * 8 // 64) * 64
+        Call(found, {}, 3, 3).on(y)
+        return y.tolist()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "home"))
+    monkeypatch.setattr(code_cache, "_folders", [])
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def emitted(home):
+    return Emitted()
+
+
+def files(home):
+    return sorted((home / "code").iterdir())
+
+
+def test_a_kernel_is_emitted_once(emitted, home):
+    for _ in range(3):
+        assert emitted(5) == [5] * 3
+        assert emitted(6) == [6] * 3
+    assert emitted.count == 2
+    assert len(files(home)) == 2
+    if os.name == "posix":
+        assert stat.S_IMODE((home / "code").stat().st_mode) == 0o700
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files(home)} == {0o600}
+
+
+def test_another_process_finds_it(emitted, home):
+    emitted(7)
+    code = (
+        "from test_cpu_code_cache import *\n"
+        "kernel = code_cache.cached((constant, 7), lambda: print('emitted'))\n"
+        "print(kernel.parameters)"
+    )
+    path = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.stdout == "('y',)\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: b"",
+        lambda data: data[:20],
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+        lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:],
+        lambda data: b"\x80\x04" + data,
+        lambda data: bytes(len(data)),
+    ],
+)
+def test_a_file_that_is_not_as_it_was_written_is_replaced(emitted, home, spoil):
+    emitted()
+    (file,) = files(home)
+    good = file.read_bytes()
+    file.write_bytes(spoil(good))
+    assert emitted() == [5] * 3
+    assert emitted.count == 2
+    assert file.read_bytes() == good
+    assert emitted() == [5] * 3
+    assert emitted.count == 2
+
+
+def test_code_of_another_kernel_under_this_name_is_replaced(emitted, home):
+    emitted(5)
+    (five,) = files(home)
+    emitted(6)
+    (six,) = set(files(home)) - {five}
+    five.write_bytes(six.read_bytes())
+    assert emitted(5) == [5] * 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_file_that_others_may_write_is_replaced(emitted, home):
+    emitted()
+    (file,) = files(home)
+    file.chmod(0o622)
+    assert emitted() == [5] * 3
+    assert emitted.count == 2
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
+def test_a_folder_that_others_may_write_is_refused_in_words(emitted, home, mode):
+    (home / "code").mkdir(parents=True)
+    (home / "code").chmod(mode)
+    with pytest.warns(RuntimeWarning, match=r"is not this user's alone.* set SPECGRAD_CACHE_DIR"):
+        assert emitted() == [5] * 3
+    assert emitted() == [5] * 3  # said once
+    assert files(home) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_only_files_of_this_user_and_of_the_system_are_trusted(tmp_path, monkeypatch):
+    words = list(tmp_path.stat())
+    for uid, trusted in ((0, True), (1234, True), (1235, False)):
+        monkeypatch.setattr(os, "geteuid", lambda: 1234)
+        words[stat.ST_MODE], words[stat.ST_UID] = 0o40755, uid
+        assert code_cache._is_trusted(os.stat_result(words)) == trusted
+
+
+def test_where_no_folder_can_be_made_kernels_are_compiled_every_time(emitted, home):
+    home.write_text("a file")
+    with pytest.warns(RuntimeWarning, match="cannot be made"):
+        assert emitted() == [5] * 3
+    assert emitted() == [5] * 3
+    assert emitted.count == 2
+
+
+def test_a_disk_without_space_is_said_once_and_leaves_nothing_behind(emitted, home, monkeypatch):
+    def full(*words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.warns(RuntimeWarning, match="cannot be written .No space left"):
+        assert emitted() == [5] * 3
+    assert emitted() == [5] * 3
+    assert files(home) == []
+
+
+def test_the_warning_may_be_an_error_and_the_next_call_works(emitted, home):
+    home.write_text("a file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning):
+            emitted()
+        assert emitted() == [5] * 3
+
+
+def test_the_oldest_files_go_when_there_are_too_many(emitted, home, monkeypatch):
+    monkeypatch.setattr(code_cache, "OFTEN", 1)
+    emitted(1)
+    size = files(home)[0].stat().st_size
+    monkeypatch.setattr(code_cache, "MOST", 4 * size + size // 2)
+    for number in range(2, 10):
+        emitted(number)
+        for age, file in enumerate(sorted(files(home), key=lambda one: one.stat().st_mtime)):
+            os.utime(file, (1e9 + 10 * number + age, 1e9 + 10 * number + age))
+    assert len(files(home)) == 4
+    before = emitted.count
+    for number in (9, 8, 7, 6):
+        emitted(number)
+    assert emitted.count == before
+
+
+def test_other_sources_versions_and_machines_have_other_code(emitted, home, monkeypatch):
+    emitted()
+    for change in (
+        lambda: monkeypatch.setattr(code_cache, "_sources", lambda: "changed"),
+        lambda: monkeypatch.setattr(code_cache.llvmlite, "__version__", "0.50.99"),
+        lambda: monkeypatch.setattr(
+            code_cache, "host", lambda: object_code.Target(object_code.host().triple, "x86-64")
+        ),
+    ):
+        if object_code.host().triple.startswith("x86_64"):
+            change()
+            before = emitted.count
+            emitted()
+            assert emitted.count == before + 1
+
+
+def test_many_threads_write_and_read_at_once(emitted, home):
+    with ThreadPoolExecutor(8) as callers:
+        assert list(callers.map(lambda i: emitted(1 + i % 3), range(40))) == [[1 + i % 3] * 3 for i in range(40)]
+    assert len(files(home)) == 3
+
+
+class Pair(NamedTuple):
+    one: int
+    two: int
+
+
+@dataclass(frozen=True)
+class Data:
+    one: int
+    two: int = 2
+
+
+class Plain:
+    def __init__(self, one):
+        self.one = one
+
+
+def test_keys_that_differ_are_spelled_differently_and_alike_ones_alike():
+    keys = [
+        1,
+        1.0,
+        True,
+        "1",
+        None,
+        (1,),
+        (1, 2),
+        ((1, 2),),
+        Pair(1, 2),
+        Data(1),
+        Data(2),
+        Plain(1),
+        Plain("1"),
+        Pair,
+        Data,
+    ]
+    keys += [constant, np.float32(1), np.dtype("f4"), *CELLS.values(), INT.stored, float("inf"), -0.0, 0.0, [1]]
+    assert len({repr(code_cache.spelled(key)) for key in keys}) == len(keys)
+    assert code_cache.spelled((Plain(1), Data(1))) == code_cache.spelled((Plain(1), Data(1, 2)))
+
+
+@pytest.mark.parametrize("key", [lambda: 1, object(), len, Emitted(), {1: 2}])
+def test_a_key_that_cannot_be_spelled_is_a_mistake(key):
+    with pytest.raises(TypeError, match="code_cache"):
+        code_cache.spelled(key)
