@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +18,18 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import specgrad
-from specgrad import AvgPool, Conv, GlobalMaxPool, MaxPool
+from specgrad import AvgPool, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import NotOffered, page, pytest_cases, runner
 from specgrad.conformance import report as reports
 from specgrad.conformance.answers import Answers
+from specgrad.conformance.cells import Cell
+from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.html import as_html
+from specgrad.conformance.interrupts import Interrupts, held
 from specgrad.conformance.subject import BadSubject, load
 from specgrad.conformance.telling import WINDOWED, directed, row, telling
-from specgrad.conformance.trial import Trial
-from specgrad.conformance.words import pasteable
+from specgrad.conformance.trial import Here, Trial
 from specgrad.ops import OPERATORS
 
 FAULTY = Path(__file__).parent / "faulty"
@@ -47,14 +51,14 @@ def test_a_right_subject_exits_0_and_a_wrong_one_1():
 
 
 def test_a_narrow_terminal_shows_all_claims_and_who_was_not_checked():
-    cells = [runner.Cell("specgrad reference", "AdaptiveMaxPool", claim, cases=1) for claim in runner.ALL_CLAIMS]
+    cells = [Cell("specgrad reference", "AdaptiveMaxPool", claim, asked=1, cases=1) for claim in CLAIMS]
     missing = {"one, two": "x is not installed", "three": "x is not installed", "four": "is slow"}
     report = reports.Report(cells, [], {}, "specgrad check", 0, missing=missing)
     console = Console(file=io.StringIO(), width=80)
     reports.matrix(report, console)
     reports.closing(report, console)
     printed = console.file.getvalue()
-    assert all(reports.SHORT.get(claim, claim) in printed for claim in runner.ALL_CLAIMS)
+    assert all(claim.head in printed for claim in CLAIMS.values())
     assert printed.count("✓") == len(cells) + 1
     assert reports.LEGEND in printed
     assert "not checked: one, two, three: x is not installed\nnot checked: four: is slow\n" in printed
@@ -113,38 +117,12 @@ def test_every_windowed_operator_has_telling_cases_of_ranks_and_all_aspects():
     assert ranks == {0, 1, 2, 3, 4}
 
 
-def broken(name, kind, claim, seconds=0.0):
-    session = runner.Session(runner.Effort(0, 0, seconds), claims=(claim,))
-    return session.one(load(f"{FAULTY}/{name}.py:subject"), kind, 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "claim"),
-    [
-        ("last_winner", MaxPool, "ties"),
-        ("gradient_to_padding", AvgPool, "padding"),
-        ("vjp_not_the_transpose", AvgPool, "adjoint"),
-        ("flipped_kernel", Conv, "value"),
-        ("wrong_at_infinity", MaxPool, "infinity"),
-        ("modifies_its_input", GlobalMaxPool, "unmodified"),
-        ("float_output_sizes", MaxPool, "shape"),
-    ],
-)
-def test_a_counterexample_can_be_pasted_into_python(name, kind, claim):
-    (cell,) = broken(name, kind, claim)
-    place, narrow = f"{FAULTY}/{name}.py:subject", Console(file=io.StringIO(), width=40)
-    reports.told(reports.Report([cell], [], {}, "", 0), narrow, {cell.subject: place})
-    for difference in cell.differences:
-        code = pasteable(difference, place)
-        assert f"\n{code}\n" in narrow.file.getvalue()
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), np.errstate(all="ignore"):
-            exec(code, {})
-        assert len(printed.getvalue().splitlines()) >= 1
-        expected = re.search(r"# expected: (.*)", code)
-        got = re.search(r"# got: (.*)", code)
-        if expected and got:
-            assert expected.group(1) != got.group(1)
+def test_what_a_report_shows_can_be_pasted_whatever_the_width():
+    subject = Here(load(f"{FAULTY}/last_winner.py:subject"), f"{FAULTY}/last_winner.py:subject")
+    cells = runner.Session(runner.QUICK, claims=("ties",)).one(subject, MaxPool, 0)
+    narrow = Console(file=io.StringIO(), width=40)
+    reports.told(reports.Report(cells, [], {}, "", 0), narrow)
+    assert all(f"\n{found.python}\n" in narrow.file.getvalue() for found in cells[0].differences)
 
 
 def test_json_holds_everything_and_is_valid(tmp_path):
@@ -181,7 +159,7 @@ def hostile_report():
 
 
 def test_html_is_one_escaped_file_without_network(tmp_path):
-    page = as_html(hostile_report(), {})
+    page = as_html(hostile_report())
     for raw in ("<script", "<img", "<b>raised", "http:", "https:"):
         assert raw not in page.replace("http://www.w3.org/2000/svg", "")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -201,7 +179,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 @pytest.mark.parametrize("width", [1280, 390])
 def test_html_fits_desktop_and_phone(tmp_path, width):
     """In a real browser the page is no wider than the window, and has drawn its SVGs."""
-    page = as_html(hostile_report(), {})
+    page = as_html(hostile_report())
     measure = "<script>onload=()=>{const d=document.documentElement;document.title=[d.scrollWidth,innerWidth,[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().width>40).length,document.querySelectorAll('details[open]').length].join(' ')}</script>"
     place = tmp_path / "page.html"
     place.write_text(page.replace("</body>", measure + "</body>"), encoding="utf-8")
@@ -279,6 +257,38 @@ def test_load_says_what_is_wrong(tmp_path):
 def test_importing_conformance_is_light():
     code = "import sys, specgrad.conformance; print([m for m in ('hypothesis','rich','typer','torch','jax') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_an_interrupt_that_is_swallowed_ends_the_check_at_the_next_case():
+    class Swallowing:
+        name, calls = "swallowing", 0
+
+        def forward(self, op, inputs):
+            self.calls += 1
+            with contextlib.suppress(BaseException):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+            return op(*inputs)
+
+    subject = Swallowing()
+    with Interrupts() as interrupts:
+        session = runner.Session(runner.QUICK, claims=("value",), pulse=interrupts.pulse)
+        with interrupts.raised():
+            session.run([subject], [MaxPool])
+        assert (subject.calls, interrupts.noted, session.cells) == (1, True, [])
+        os.kill(os.getpid(), signal.SIGINT)  # while the report is printed: noted, and not raised
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_an_interrupt_while_a_process_is_started_arrives_afterwards():
+    with Interrupts() as interrupts:
+        with interrupts.raised():
+            with held():
+                os.kill(os.getpid(), signal.SIGINT)
+                assert not interrupts.noted
+            raise AssertionError("not interrupted")
+        assert interrupts.noted
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")

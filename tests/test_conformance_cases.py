@@ -11,10 +11,10 @@ from specgrad import AvgPool, GlobalMaxPool, MaxPool
 from specgrad.conformance import NotOffered, beyond, exact, runner, subjects
 from specgrad.conformance.answers import Answers
 from specgrad.conformance.brief import MISTAKES, PARTS, TIED, brief
+from specgrad.conformance.cells import difference
 from specgrad.conformance.subject import load
 from specgrad.conformance.telling import NUMERIC, WINDOWED, telling
 from specgrad.conformance.trial import Refused, Trial
-from specgrad.conformance.words import drawn, pasteable
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 EVERY = runner.Effort(0, 0, 0.0)
@@ -103,10 +103,10 @@ def test_bfloat16_is_drawn_judged_and_pasted():
     (cell,) = runner.Session(runner.QUICK, claims=("value",)).one(Wrong(), AvgPool, 0)
     (difference,) = cell.differences
     assert difference.title == "bfloat16"
-    code = pasteable(difference, "specgrad reference")
+    code = difference.python.replace("# subject: the one that is checked", "subject = Wrong()")
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(code, {})
-    assert printed.getvalue()
+        exec(code, {"Wrong": Wrong})
+    assert len(printed.getvalue().splitlines()) == 4
 
 
 def test_a_subject_that_has_never_heard_of_bfloat16_does_not_offer_it():
@@ -146,9 +146,9 @@ def test_indices_that_overflow_are_found_beyond_the_limit_and_only_there():
     assert beyond.far(Far(2**23), 2**22).holds
     outcome = beyond.far(Far(2**22), 2**22)
     assert outcome.words == f"the window at cell {2**22} of {2**22 + beyond.ROW} is 0, not 7"
-    difference = runner.Difference(beyond.TITLE, beyond.placeholder(), outcome)
-    assert "named('far')" in pasteable(difference, "far")
-    assert drawn(difference) is None
+    told = difference(beyond.TITLE, beyond.placeholder(), "value", outcome, Far())
+    assert "subject.forward(op, (x,))" in told.python
+    assert told.picture is None
 
 
 def test_the_far_case_is_left_out_with_a_word_where_memory_is_short(monkeypatch):
@@ -158,7 +158,7 @@ def test_the_far_case_is_left_out_with_a_word_where_memory_is_short(monkeypatch)
     assert cell.status == "holds"
     assert session.skipped == {beyond.TITLE: "left out: 8 GiB of free memory are needed"}
     monkeypatch.setattr(beyond, "free", lambda: beyond.NEEDED)
-    monkeypatch.setattr(beyond, "problem", lambda limit, made=beyond.problem: made(2**22))
+    monkeypatch.setattr(beyond.far, "__defaults__", (2**22,))
     session.skipped.clear()
     (again,) = session.one(Far(), MaxPool, 0)
     assert (again.cases, session.skipped) == (cell.cases + 1, {})

@@ -6,17 +6,18 @@ after a crash, and when this process has done its own part, a new one takes the 
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import queue
-import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from . import subjects
-from .runner import Cell, Plan
+from .cells import Cell
+from .interrupts import held
+from .report import Report
+from .runner import Plan
 
 
 def serve(connection: Any, plan: Plan) -> None:
@@ -81,7 +82,7 @@ class Beside:
         ours, theirs = context.Pipe()
         worker = Worker(context.Process(target=serve, args=(theirs, self.plan), daemon=True), ours)
         self._workers.append(worker)
-        with _uninterrupted():
+        with held():
             worker.process.start()
         theirs.close()
         # a pipe holds little: whoever does not read what is sent stops the sender
@@ -139,8 +140,8 @@ class Beside:
         while self._workers:
             yield self._take(), self.total
 
-    def stop(self) -> list[Cell]:
-        """End the processes, and return all cells that they sent."""
+    def stop(self) -> None:
+        """End the processes."""
         with self._handing:
             self._homes.clear()
         while self._workers and not self._messages.empty():
@@ -148,17 +149,11 @@ class Beside:
         for worker in self._workers:
             worker.process.terminate()
             worker.process.join(5)
-        return self.cells
 
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ignore interruptions for a moment: a process that is started now inherits it, and leaves them to this one for good."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    def report(self, report: Report) -> None:
+        """Enter what was found."""
+        report.cells += self.cells
+        report.judged += self.judged
+        report.broken += self.broken
+        report.versions |= self.versions
+        report.missing |= self.missing

@@ -7,7 +7,6 @@ touched, and the answer is known without a run of the specification. It says not
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ import numpy as np
 from ..ops import MaxPool
 from .cases import Case
 from .judge import Outcome
-from .subject import NotOffered, words_of
-from .trial import Refused
+from .trial import Reply, answered, handle
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +26,7 @@ TITLE = "more than 2^31 elements"
 OP = MaxPool((1, 2), stride=(1, ROW))
 
 PYTHON = """import numpy as np
-from specgrad import *
+from specgrad import MaxPool
 {finding}
 x = np.zeros((1, 1, 4097, 2**20), np.int8)[:, :, 2048:]  # what lies before takes the reads of indices that overflow
 x[..., 0, 1], x[..., -1, 1] = 5, 7
@@ -37,13 +35,12 @@ y = subject.forward(op, (x,))
 print(y.shape, y[0, 0, 0], y[0, 0, -1])  # expected: (1, 1, 2049, 1) [5] [7]"""
 
 
-def problem(limit: int = LIMIT) -> tuple[Array, Array]:
-    """The input and its answer; before the input lies as much memory again, where indices that overflow read 0 and do not crash."""
+def problem(limit: int) -> Array:
+    """The input; before it lies as much memory again, where indices that overflow read 0 and do not crash."""
     rows = limit // ROW
     x = np.zeros((1, 1, 2 * rows + 1, ROW), np.int8)[:, :, rows:]
-    expected = np.zeros((1, 1, rows + 1, 1), np.int8)
-    x[..., 0, 1], x[..., -1, 1] = expected[..., 0, 0], expected[..., -1, 0] = 5, 7
-    return x, expected
+    x[..., 0, 1], x[..., -1, 1] = 5, 7
+    return x
 
 
 def free() -> int:
@@ -54,27 +51,26 @@ def free() -> int:
         return 0
 
 
+def asked(subject: Any, limit: int) -> Reply:
+    """What a subject makes of the input; nothing of it is copied."""
+    return answered(subject, "forward", OP, ((problem(limit),),))
+
+
 def far(subject: Any, limit: int = LIMIT) -> Outcome:
-    """Whether the far windows are answered; raises NotOffered or Refused as the subject does, MemoryError where there is none."""
-    x, expected = problem(limit)
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            got = np.asarray(subject.forward(OP, (x,)))
-    except (NotOffered, MemoryError):
-        raise
-    except NotImplementedError as error:
-        raise NotOffered(words_of(error)) from error
-    except Exception as error:
-        raise Refused("forward", f"{type(error).__name__}: {words_of(error)[:200]}") from error
+    """Whether the far windows are answered; raises NotOffered or Refused as the subject does."""
+    got: Any = handle(subject).run(asked, limit).given("forward")
+    rows = limit // ROW
+    expected = np.zeros((1, 1, rows + 1, 1), np.int8)
+    expected[..., 0, 0], expected[..., -1, 0] = 5, 7
+    size = (rows + 1) * ROW
     if got.shape != expected.shape:
-        words = f"the value of {x.size} cells has shape {got.shape}, not {expected.shape}"
+        words = f"the value of {size} cells has shape {got.shape}, not {expected.shape}"
         return Outcome(np.inf, words=words, part="beyond", expected=expected.shape, got=got.shape)
     wrong = np.flatnonzero(got != expected)
     if not wrong.size:
         return Outcome()
     at = int(wrong[0])
-    words = f"the window at cell {at * ROW} of {x.size} is {got.flat[at]}, not {expected.flat[at]}"
+    words = f"the window at cell {at * ROW} of {size} is {got.flat[at]}, not {expected.flat[at]}"
     return Outcome(np.inf, words=words, part="beyond", expected=expected, got=got)
 
 

@@ -60,6 +60,8 @@ PARTS = (
         "infinity stays in its row",
     ),
     *("NaN stays in what it writes", "infinity stays in what it writes"),
+    *("NaN in every place of a window of rank 2", "infinity in every place of a window of rank 2"),
+    *("NaN under a padded kernel of 3, stride 2", "NaN in the midst of a plane", "infinity in the midst of a plane"),
     *("rank 2, keepdims=True", "rank 1, keepdims=False", "depthwise", "groups", "output_padding", "without batch"),
     *("a batch", "no batch, no bias"),
 )

@@ -1,8 +1,9 @@
 """Claims, one function each.
 
 The first three are about an operator of the specification itself, over exact scalars: None where the claim holds, else what differs,
-in words. The others, listed in `CLAIMS`, are about a subject on a case: they return an Outcome, or None where the case says nothing
-about the claim. A case about NaN, infinity, ties or padding is judged under that name, all others under value, JVP and VJP.
+in words. The others, listed in `CLAIMS`, are about a subject on a case that asks them: they return an Outcome, or None where a result
+cannot be compared because its shape is wrong, which is the shape claim's to say. A case about NaN, infinity, ties or padding is judged
+under that name, all others under value, JVP and VJP.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..operator import Operator
 from ..scalars.dual import Dual
 from . import bounds
-from .answers import Answer
+from .answers import Answer, Answers
 from .cases import Case
 from .judge import Outcome, compare, number, same_bits, worst
 from .published import Fixed
@@ -105,14 +106,14 @@ def _alike(a: Any, b: Any) -> bool:
 
 def shape(trial: Trial) -> Outcome | None:
     """The output has the shape of the formula; tangents have the output's, cotangents the inputs' shapes."""
-    outcomes = [_shaped("the value", trial.forward(), trial.answers.value.near.shape)]
+    outcomes = [_shaped("value", trial.forward(), trial.answers.value.near.shape)]
     if not trial.answers.whole:
         with_jvp, with_vjp = _offered(trial.jvp), _offered(trial.vjp)
         if with_jvp is not None:
-            outcomes.append(_shaped("the JVP", with_jvp, trial.answers.value.near.shape))
+            outcomes.append(_shaped("JVP", with_jvp, trial.answers.value.near.shape))
         for name, x, pulled in zip(_names(trial), trial.case.operands, with_vjp or (), strict=False):
             if pulled is not None:
-                outcomes.append(_shaped(f"the VJP of {name}", pulled, x.shape))
+                outcomes.append(_shaped(f"VJP of {name}", pulled, x.shape))
     return worst(outcomes)
 
 
@@ -120,53 +121,55 @@ def dtype(trial: Trial) -> Outcome | None:
     """Results keep the input's dtype."""
     wanted = trial.case.operands[0].dtype
     got = np.asarray(trial.forward()).dtype
-    if got != wanted:
-        return Outcome(
-            words=f"the value is {got}, the input {wanted}", part="value", expected=str(wanted), got=str(got)
-        )
-    return Outcome()
+    words = None if got == wanted else f"the value is {got}, the input {wanted}"
+    return Outcome(words=words, part="dtype of the value", expected=str(wanted), got=str(got))
 
 
 def value(trial: Trial) -> Outcome | None:
     """The value is the specification's, within the derived bound; a maximum, bit for bit."""
-    return _value(trial) if not trial.answers.aspect else None
+    return compare("value", trial.forward(), trial.answers.value, trial.answers.dtype)
 
 
 def jvp(trial: Trial) -> Outcome | None:
     """The output's tangent is Σ slope·dx."""
-    return _jvp(trial) if not trial.answers.aspect and not trial.answers.whole else None
+    return compare("JVP", trial.jvp(), trial.answers.jvp, trial.answers.dtype)
 
 
 def vjp(trial: Trial) -> Outcome | None:
     """Every input's cotangent is Σ slope·g over the outputs that read it."""
-    return _vjp(trial) if not trial.answers.aspect and not trial.answers.whole else None
+    return _each("VJP of", trial, trial.vjp(), trial.answers.vjp)
 
 
-def padding(trial: Trial) -> list[Outcome] | None:
-    """Padding takes the part that the operator gives it: value and derivatives where a window reaches over the edge."""
-    return _all_parts(trial) if trial.answers.aspect == "padding" else None
+def second(trial: Trial) -> Outcome | None:
+    """The derivative of the VJP along the tangents: 0 for maxima and averages, bilinear for convolutions, β-terms for smooth maxima."""
+    moved = trial.second()
+    shaped = [
+        _shaped(f"second derivative in {n}", m, x.shape)
+        for n, m, x in zip(_names(trial), moved, trial.case.operands, strict=False)
+        if m is not None
+    ]
+    wrong = [outcome for outcome in shaped if not outcome.holds]  # no other claim asks for second derivatives
+    return wrong[0] if wrong else _each("second derivative in", trial, moved, trial.answers.second)
 
 
-def ties(trial: Trial) -> list[Outcome] | None:
-    """Where maximal cells tie, the slope goes to the first, to all or in shares, as `ties` says."""
-    return _all_parts(trial) if trial.answers.aspect == "ties" else None
-
-
-def nan(trial: Trial) -> list[Outcome] | None:
-    """NaN wins a maximum, the last one taking the slope; sums pass it to the outputs that read it, and to no others."""
-    return _all_parts(trial) if trial.answers.aspect == "NaN" else None
-
-
-def infinity(trial: Trial) -> list[Outcome] | None:
-    """-inf and inf are ordinary values; an infinite tangent or weight stays out of what does not read it."""
-    return _all_parts(trial) if trial.answers.aspect == "infinity" else None
+def parts(trial: Trial) -> list[Outcome] | None:
+    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite, the value only)."""
+    outcomes = [value(trial)]
+    smooth = "exp" in trial.case.op.needs
+    if not trial.answers.whole and not (trial.answers.special and smooth):
+        for method in (jvp, vjp):
+            try:
+                outcomes.append(method(trial))
+            except NotOffered:
+                continue
+            except Refused as error:
+                outcomes.append(refusal(error))
+    return [o for o in outcomes if o is not None] or None
 
 
 def transpose(trial: Trial) -> Outcome | None:
     """⟨JVP(dx), g⟩ = ⟨dx, VJP(g)⟩ of the subject's own derivatives, within the sum of their bounds."""
     case, answers = trial.case, trial.answers
-    if answers.whole:
-        return None
     pushed, pulled = trial.jvp(), trial.vjp()
     results = [np.asarray(pushed), *map(np.asarray, pulled)]
     if not all(np.isfinite(r.astype(float)).all() for r in (*results, *case.tangents, case.cotangent)):
@@ -193,14 +196,8 @@ def _adjoints(trial: Trial, results: list[Array]) -> Outcome:
 
 
 def witness(trial: Trial) -> Outcome | None:
-    """The derivative is that of the value: what Dual numbers find in the value alone, without any rule for slopes."""
+    """The subject's derivative is what Dual numbers find in the value alone, without any rule for slopes."""
     answers = trial.answers
-    if (
-        answers.whole
-        or answers.special
-        or (answers.aspect == "ties" and getattr(trial.case.op, "ties", "first") != "first")
-    ):
-        return None
     pushed = _offered(trial.jvp)
     if pushed is not None:
         return compare("JVP", pushed, answers.witness, answers.dtype)
@@ -216,58 +213,78 @@ def witness(trial: Trial) -> Outcome | None:
     return _equal("⟨dy of the Dual witness, g⟩", inner(answers.witness.exact, arriving), "⟨dx, VJP(g)⟩", right, allowed)
 
 
-def second(trial: Trial) -> Outcome | None:
-    """The derivative of the VJP along the tangents: 0 for maxima and averages, bilinear for convolutions, β-terms for smooth maxima."""
-    if trial.answers.whole or trial.answers.special:
-        return None
-    moved = trial.second()
-    return _each("second derivative in", trial, moved, trial.answers.second)
-
-
 def unmodified(trial: Trial) -> Outcome | None:
     """No call writes into its inputs, tangents or cotangents."""
     trial.forward()
     for method in (trial.jvp, trial.vjp):
         _offered(method)
     if trial.modified:
-        return Outcome(words=f"{trial.modified[0]} writes into its arguments", part=trial.modified[0])
+        return Outcome(words=f"{trial.modified[0]} writes into its arguments", part=f"arguments of {trial.modified[0]}")
     return Outcome()
 
 
 def deterministic(trial: Trial) -> Outcome | None:
     """Equal calls give equal bits."""
-    first, again = trial.forward(), trial.again("forward")
-    if not same_bits(first, again):
-        return Outcome(
-            words="the same call gave two values", part="value", expected=np.asarray(first), got=np.asarray(again)
-        )
+    results = [("value", trial.forward(), trial.again("forward"))]
     pulled = None if trial.answers.whole else _offered(trial.vjp)
     if pulled is not None:
-        once_more = trial.again("vjp", trial.case.cotangent)
-        for name, one, other in zip(_names(trial), pulled, once_more, strict=False):
-            if not same_bits(one, other):
-                words = f"the same call gave two VJPs of {name}"
-                return Outcome(words=words, part=f"VJP of {name}", expected=np.asarray(one), got=np.asarray(other))
+        names = (f"VJP of {name}" for name in _names(trial))
+        results += zip(names, pulled, trial.again("vjp", trial.case.cotangent), strict=False)
+    for part, once, again in results:
+        if not same_bits(once, again):
+            words = f"the same call gave two results: {part}"
+            return Outcome(words=words, part=part, expected=np.asarray(once), got=np.asarray(again))
     return Outcome()
 
 
-CLAIMS: dict[str, Callable[[Trial], Outcome | list[Outcome] | None]] = {
-    "shape": shape,
-    "dtype": dtype,
-    "value": value,
-    "jvp": jvp,
-    "vjp": vjp,
-    "adjoint": transpose,
-    "witness": witness,
-    "second": second,
-    "padding": padding,
-    "ties": ties,
-    "nan": nan,
-    "infinity": infinity,
-    "unmodified": unmodified,
-    "deterministic": deterministic,
+class Claim(NamedTuple):
+    """A claim about a subject: in words, as the head of a column, how a case is judged, and which cases ask it."""
+
+    words: str
+    head: str
+    judge: Callable[[Trial], Outcome | list[Outcome] | None] | None = None
+    """None: the claim brings cases of its own."""
+    asked: Callable[[Answers], bool] = lambda answers: True
+    conduct: bool = False
+    """Whether a refusal is told under other claims, which wanted the result."""
+
+
+def _about(aspect: str, derivative: bool = False) -> Callable[[Answers], bool]:
+    return lambda answers: answers.aspect == aspect and not (derivative and answers.whole)
+
+
+def _asks_witness(answers: Answers) -> bool:
+    tied = answers.aspect == "ties" and getattr(answers.case.op, "ties", "first") != "first"
+    return not (answers.whole or answers.special or tied)
+
+
+CLAIMS: dict[str, Claim] = {
+    "shape": Claim("the shape formula", "shape", shape, conduct=True),
+    "dtype": Claim("the input's dtype is kept", "dtype", dtype, conduct=True),
+    "value": Claim("the value", "value", value, _about("")),
+    "jvp": Claim("the JVP", "jvp", jvp, _about("", derivative=True)),
+    "vjp": Claim("the VJP", "vjp", vjp, _about("", derivative=True)),
+    "adjoint": Claim("JVP and VJP are adjoint", "adj", transpose, lambda answers: not answers.whole, conduct=True),
+    "witness": Claim(
+        "the derivative is that of the value (Dual witness)", "dual", witness, _asks_witness, conduct=True
+    ),
+    "second": Claim("second order", "2nd", second, lambda answers: not (answers.whole or answers.special)),
+    "padding": Claim("the part that padding takes", "pad", parts, _about("padding")),
+    "ties": Claim("tied maxima", "ties", parts, _about("ties")),
+    "nan": Claim("NaN", "nan", parts, _about("NaN")),
+    "infinity": Claim("infinities", "inf", parts, _about("infinity")),
+    "unmodified": Claim("inputs are not modified", "keep", unmodified, conduct=True),
+    "deterministic": Claim("equal calls give equal bits", "det", deterministic, conduct=True),
+    "fixed": Claim("the published answers", "fixed"),
+    "refuses": Claim("what does not fit is refused", "ref"),
 }
-"""The claims about a subject on a case. Two more are about lists of their own: `fixed` (published answers) and `refuses`."""
+
+
+def claim_called(name: str) -> str:
+    """The name of a claim; raises ValueError with those there are."""
+    if name not in CLAIMS:
+        raise ValueError(f"{name}: choose from " + ", ".join(CLAIMS))
+    return name
 
 
 def _names(trial: Trial) -> list[str]:
@@ -282,22 +299,10 @@ def _offered(method: Callable[[], Any]) -> Any:
         return None
 
 
-def _shaped(what: str, got: Any, wanted: tuple[int, ...]) -> Outcome:
+def _shaped(part: str, got: Any, wanted: tuple[int, ...]) -> Outcome:
     shape = np.shape(got)
-    words = None if shape == wanted else f"{what} has shape {shape}, not {wanted}"
-    return Outcome(words=words, part="shape", expected=wanted, got=shape)
-
-
-def _value(trial: Trial) -> Outcome | None:
-    return compare("value", trial.forward(), trial.answers.value, trial.answers.dtype)
-
-
-def _jvp(trial: Trial) -> Outcome | None:
-    return compare("JVP", trial.jvp(), trial.answers.jvp, trial.answers.dtype)
-
-
-def _vjp(trial: Trial) -> Outcome | None:
-    return _each("VJP of", trial, trial.vjp(), trial.answers.vjp)
+    words = None if shape == wanted else f"the {part} has shape {shape}, not {wanted}"
+    return Outcome(words=words, part=f"shape of the {part}", expected=wanted, got=shape)
 
 
 def _each(part: str, trial: Trial, got: tuple[Any, ...], answers: list[Answer]) -> Outcome | None:
@@ -307,24 +312,6 @@ def _each(part: str, trial: Trial, got: tuple[Any, ...], answers: list[Answer]) 
         outcomes.append(compare(f"{part} {name}", given, answer, trial.answers.dtype))
     judged = [o for o in outcomes if o is not None]
     return worst(judged) if len(judged) == len(outcomes) else None
-
-
-def _all_parts(trial: Trial) -> list[Outcome] | None:
-    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite, the value only).
-
-    None where all have a wrong shape, which is the shape claim's to say.
-    """
-    outcomes = [_value(trial)]
-    smooth = "exp" in trial.case.op.needs
-    if not trial.answers.whole and not (trial.answers.special and smooth):
-        for method in (_jvp, _vjp):
-            try:
-                outcomes.append(method(trial))
-            except NotOffered:
-                continue
-            except Refused as error:
-                outcomes.append(refusal(error))
-    return [o for o in outcomes if o is not None] or None
 
 
 def refusal(error: Refused) -> Outcome:
@@ -338,4 +325,4 @@ def _equal(left_words: str, left: Any, right_words: str, right: Any, allowed: An
     if share <= 1:
         return Outcome(share)
     words = f"{left_words} = {number(left)} but {right_words} = {number(right)}"
-    return Outcome(share, words=words, part="inner product", expected=left_words, got=right_words)
+    return Outcome(share, words=words, part="inner products", expected=left_words, got=right_words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
@@ -19,8 +20,12 @@ from . import exact, readings, runner, subjects
 from . import report as reports
 from . import suites as outside
 from .beside import Beside
+from .claims import CLAIMS, claim_called
+from .html import write_html
+from .interrupts import Interrupts
 from .subject import BadSubject, load
 from .telling import WINDOWED, operator_called
+from .trial import Here
 
 INTERRUPTED = 130
 
@@ -35,9 +40,7 @@ def check(
     operator: Annotated[
         list[str] | None, typer.Option(help="Only this operator, e.g. MaxPool or max_pool; may be given several times.")
     ] = None,
-    claim: Annotated[
-        list[str] | None, typer.Option(help="Only this claim: " + ", ".join(runner.ALL_CLAIMS) + ".")
-    ] = None,
+    claim: Annotated[list[str] | None, typer.Option(help="Only this claim: " + ", ".join(CLAIMS) + ".")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Some ten seconds: fewer cases, no search.")] = False,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="A long search, and an array of more than 2^31 elements.")
@@ -55,44 +58,48 @@ def check(
     Exit status: 0 when our own (or the named) subjects hold, 1 when one differs or refuses a legal case, 2 on misuse.
     """
     console = Console()
-    try:
-        if quick and thorough:
-            raise Misuse("--quick and --thorough exclude each other")
-        kinds = _distinct(_kind(name) for name in operator or []) or list(WINDOWED)
-        claims = _distinct(_claim(name) for name in claim or []) or list(runner.ALL_CLAIMS)
-        for path in (json, html):
-            writable(path)
-        chosen, names = _named(subject or [])
-    except (Misuse, BadSubject) as error:
-        raise _misused(str(error)) from None
-    effort = runner.QUICK if quick else runner.THOROUGH if thorough else runner.USUAL
-    begun = time.monotonic()
-    plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
-    found = reports.Report([], [s.name for s in chosen], {}, shlex.join(["specgrad", *sys.argv[1:]]), seed)
-    beside = None
-    if not subject:
-        beside = Beside(plan, peers)
-        chosen, found.missing = subjects.found(home for home, one in subjects.OURS.items() if not one.needs)
-        found.judged = [exact.NAME, *(s.name for s in chosen)]
-    found.versions = reports.versions(chosen)
-    exactly = [] if subject else _exact_kinds(operator)
-    _run(found, console, chosen, plan, beside, exactly)
-    found.seconds = time.monotonic() - begun
-    if suites and not found.interrupted:
-        _outside(found, console)
-    reports.matrix(found, console)
-    reports.told(found, console, names)
-    reports.closing(found, console)
-    try:
-        if json is not None:
-            reports.write_json(found, json, names)
-        if html is not None:
-            from .html import write_html
-
-            write_html(found, html, names)
-    except OSError as error:
-        raise _misused(f"the report is not written: {error}") from None
-    if found.interrupted:
+    with Interrupts() as interrupts:
+        try:
+            if quick and thorough:
+                raise Misuse("--quick and --thorough exclude each other")
+            kinds = _distinct(_kind(name) for name in operator or []) or list(WINDOWED)
+            claims = _distinct(_claim(name) for name in claim or []) or list(CLAIMS)
+            for path in (json, html):
+                writable(path)
+            chosen: list[Any] = []
+            with interrupts.raised():
+                chosen = _named(subject or [])
+        except (Misuse, BadSubject) as error:
+            raise _misused(str(error)) from None
+        effort = runner.QUICK if quick else runner.THOROUGH if thorough else runner.USUAL
+        plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
+        found = reports.Report([], [s.name for s in chosen], {}, shlex.join(["specgrad", *sys.argv[1:]]), seed)
+        begun = time.monotonic()
+        beside = None if subject else Beside(plan, peers)
+        with interrupts.raised():
+            if not subject:
+                chosen, found.missing = subjects.found(home for home, one in subjects.OURS.items() if not one.needs)
+                found.judged = [exact.NAME, *(s.name for s in chosen)]
+            found.versions = reports.versions(chosen)
+            exactly = [] if subject else _exact_kinds(operator)
+            _run(found, console, chosen, plan, beside, exactly, interrupts)
+            if suites:
+                _outside(found, console)
+        if beside is not None:
+            beside.stop()
+            beside.report(found)
+        found.seconds, found.interrupted = time.monotonic() - begun, interrupts.noted
+        reports.matrix(found, console)
+        reports.told(found, console)
+        reports.closing(found, console)
+        try:
+            if json is not None:
+                reports.write_json(found, json)
+            if html is not None:
+                write_html(found, html)
+        except OSError as error:
+            raise _misused(f"the report is not written: {error}") from None
+    if interrupts.noted:
         raise typer.Exit(INTERRUPTED)
     if subject and not any(cell.cases or cell.status for cell in found.cells if cell.status != "not offered"):
         raise _misused(f"nothing was tried: {', '.join(found.judged)} offers nothing of what was asked")
@@ -112,9 +119,6 @@ def _outside(found: reports.Report, console: Console) -> None:
                 found.suites.append(outside.run(home))
         except ModuleNotFoundError as error:
             found.missing[name] = f"{error.name} is not installed"
-        except KeyboardInterrupt:
-            found.interrupted = True
-            return
 
 
 class Misuse(Exception):
@@ -134,7 +138,7 @@ def _exact_kinds(names: list[str] | None) -> list[Any]:
 
 def _claim(name: str) -> str:
     try:
-        return runner.claim_called(name)
+        return claim_called(name)
     except ValueError as error:
         raise Misuse(f"--claim {error}") from None
 
@@ -154,24 +158,23 @@ def writable(path: Path | None) -> None:
         raise Misuse(f"{path} cannot be written")
 
 
-def _named(given: list[str]) -> tuple[list[Any], dict[str, str]]:
-    """The subjects that were asked for, and how each was written."""
-    chosen: list[Any] = []
-    names: dict[str, str] = {}
+def _named(given: list[str]) -> list[Here]:
+    """The subjects that were asked for."""
+    chosen: dict[str, Here] = {}
     for place in given:
         found = load(place) if ":" in place else subjects.named(place)
         if found is None:
             raise Misuse(f"{place!r}: {subjects.absent(place)}")
-        unknown = set(getattr(found, "conventions", ())) - set(readings.NAMES)
+        subject = Here(found, place)
+        unknown = set(subject.conventions) - set(readings.NAMES)
         if unknown:
             raise Misuse(
                 f"{place!r}: {', '.join(sorted(unknown))} is no convention; choose from {', '.join(readings.NAMES)}"
             )
-        if found.name in names:
-            raise Misuse(f"two subjects are called {found.name!r}")
-        chosen.append(found)
-        names[found.name] = place
-    return chosen, names
+        if subject.name in chosen:
+            raise Misuse(f"two subjects are called {subject.name!r}")
+        chosen[subject.name] = subject
+    return list(chosen.values())
 
 
 def _run(
@@ -181,6 +184,7 @@ def _run(
     plan: runner.Plan,
     beside: Beside | None,
     exactly: list[Any],
+    interrupts: Interrupts,
 ) -> None:
     """Run with a progress bar, and a process beside; what was found stands when interrupted."""
     columns = (
@@ -193,26 +197,18 @@ def _run(
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         own = bar.add_task("checking", total=len(chosen) * len(kinds))
         others = bar.add_task("beside", total=None, visible=beside is not None)
+        progress = functools.partial(bar.update, own, advance=1)
         session = runner.Session(
-            plan.effort, plan.seed, plan.claims, lambda words: bar.update(own, description=words, advance=1)
+            plan.effort, plan.seed, plan.claims, lambda words: progress(description=words), interrupts.pulse
         )
-        session.cells = report.cells
-        try:
-            for cell in exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly):
-                session.cells.append(cell)
-            session.run(chosen, kinds)
-            if beside is not None:
-                if plan.effort.examples:  # a quick run is over before another process is under way
-                    beside.help()
-                for words, total in beside.wait():
-                    bar.update(others, description=words or None, advance=bool(words), total=total)
-        except KeyboardInterrupt:
-            report.interrupted = True
-        finally:
-            report.missing.update(session.skipped)
-            if beside is not None:
-                report.cells += beside.stop()
-                report.judged += beside.judged
-                report.broken += beside.broken
-                report.versions.update(beside.versions)
-                report.missing.update(beside.missing)
+        session.cells, session.skipped = report.cells, report.missing
+        for cell in exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly):
+            report.cells.append(cell)
+            interrupts.pulse()
+        session.run(chosen, kinds)
+        if beside is not None:
+            if plan.effort.examples:  # a quick run is over before another process is under way
+                beside.help()
+            for words, total in beside.wait():
+                interrupts.pulse()
+                bar.update(others, description=words or None, advance=bool(words), total=total)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-
-import numpy as np
 
 from .. import dispatch
 from ..operator import Operator
 from ..ops import OPERATORS
 from . import claims, refusals
 from .cases import STRATEGIES, Case
+from .cells import Cell, Difference
 from .judge import Outcome
-from .runner import Cell, Difference
 from .search import drawn, search
+from .words import array_words, imports
 
 NAME = "specgrad exact"
 
@@ -43,12 +43,12 @@ def cells(
 def _fixed(kind: type[Operator]) -> Cell:
     cell = Cell(NAME, kind.__name__, "fixed")
     for answer in refusals.fixed_of(kind):
-        cell.cases += 1
+        cell.asked += 1
         with dispatch.engine("reference"):  # the specification, not the engine that a call would find
             words = claims.fixed_answer(answer)
-        if words is not None:
-            case = Case(answer.op, answer.operands, (), np.asarray(answer.value, float))
-            cell.differences.append(Difference("a published answer", case, Outcome(words=words, part="exact")))
+        for broken in cell.tried([Outcome(words=words, part="exact")]):
+            case = refusals.fixed_case(answer)
+            cell.differences.append(Difference("a published answer", case, broken, pasteable(case, "fixed")))
     return cell
 
 
@@ -58,18 +58,55 @@ def _tried(
     """The claim on cases that were drawn for all claims together; where it breaks, a search of its own shrinks the case."""
     cell = Cell(NAME, kind.__name__, name)
     for case in cases:
-        cell.cases += 1
-        words = _broken(kind, claim, case)
-        if words:
-            smaller = _shrunk(kind, claim, len(cases), start) or (case, words)
-            cell.differences.append(Difference("found by search", smaller[0], Outcome(words=smaller[1], part="exact")))
+        cell.asked += 1
+        if cell.tried([Outcome(words=_broken(kind, claim, case), part="exact")]):
+            found, words = _shrunk(kind, claim, len(cases), start) or (case, _broken(kind, claim, case))
+            outcome, code = Outcome(words=words, part="exact"), pasteable(found, name)
+            cell.differences.append(Difference("found by search", found, outcome, code))
             break
     return cell
 
 
+def _scalar(kind: type[Operator]) -> type:
+    """The exact scalars of an operator."""
+    return Decimal if "exp" in kind.needs else Fraction
+
+
+SHOWN = {
+    "fixed": ["print(op(*inputs))", "print(op.vjp(inputs, cotangent))"],
+    "witness": [
+        "moving = [x if slot.integer else Dual(x, t) for x, t, slot in zip(inputs, tangents, op.slots)]",
+        "print(op.jvp(inputs, tangents)[1])",
+        "print(op(*moving).tangent)  # expected to be the same: what Dual numbers find in the value",
+    ],
+    "adjoint": [
+        "print(np.sum(op.jvp(inputs, tangents)[1] * cotangent))  # ⟨JVP(dx), g⟩",
+        "pulled = zip(tangents, op.vjp(inputs, cotangent))",
+        "print(sum(np.sum(t * p) for t, p in pulled if t is not None and p is not None))  # ⟨dx, VJP(g)⟩: the same",
+    ],
+}
+"""What a counterexample prints: two things that should be equal, or what is to be compared with the published answer."""
+
+
+def pasteable(case: Case, claim: str, making: str | None = None) -> str:
+    """Python that shows how the specification of an operator breaks a claim about it; `making` is how the operator is made."""
+    if claim == "witness":
+        case = replace(case, operands=claims.without_ties(case.op, case.operands))
+    exact = "({})" if claim == "fixed" else "exact({})"  # a published answer may be infinite
+    forms = ["{}" if slot.integer else exact for slot in case.op.slots]
+    inputs = [form.format(array_words(x)) for x, form in zip(case.operands, forms, strict=False)]
+    tangents = ["None" if f == "{}" else f.format(array_words(t)) for t, f in zip(case.tangents, forms, strict=False)]
+    scalar = _scalar(type(case.op))
+    lines = [*imports(case, "Dual", "engine"), f"from {scalar.__module__} import {scalar.__name__}"]
+    lines += [f"exact = np.vectorize({scalar.__name__}, otypes=[object])"]
+    lines += [f"op = {making or repr(case.op)}", f"inputs = ({', '.join(inputs)},)"]
+    lines += [f"tangents = ({', '.join(tangents)},)", f"cotangent = {exact.format(array_words(case.cotangent))}"]
+    return "\n".join([*lines, 'with engine("reference"):', *(f"    {line}" for line in SHOWN[claim])])
+
+
 def _broken(kind: type[Operator], claim: Callable[..., str | None], case: Case) -> str | None:
     try:
-        return claim(case, Decimal if "exp" in kind.needs else Fraction)
+        return claim(case, _scalar(kind))
     except Exception as error:  # whatever a claim meets is a finding
         return f"{case!r}: {type(error).__name__}: {error}"
 

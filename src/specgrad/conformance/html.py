@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from .report import LEGEND, SHORT, SYMBOLS, Report
-from .runner import ALL_CLAIMS, Cell, Difference
+from .cells import Cell, Difference
+from .claims import CLAIMS
+from .judge import measured
+from .report import LEGEND, SYMBOLS, Report
 from .svg import as_svg
-from .words import CLAIM_WORDS, likeness, pasteable, picture_of
 
 STYLE = """
 :root{color-scheme:light dark}
@@ -31,13 +31,13 @@ dd{margin:0}
 """
 
 
-def write_html(report: Report, path: Path, names: dict[str, str]) -> None:
-    path.write_text(as_html(report, names), encoding="utf-8")
+def write_html(report: Report, path: Path) -> None:
+    path.write_text(as_html(report), encoding="utf-8")
 
 
-def as_html(report: Report, names: dict[str, str]) -> str:
+def as_html(report: Report) -> str:
     """The whole page."""
-    claims = [c for c in ALL_CLAIMS if any(cell.claim == c for cell in report.cells)]
+    claims = report.claims()
     verdict = "hold" if report.holds else "differ"
     body = [
         f"<h1>specgrad check: {escape(', '.join(report.judged))} {verdict}</h1>",
@@ -53,7 +53,7 @@ def as_html(report: Report, names: dict[str, str]) -> str:
         for difference in (*cell.differences, *cell.refusals, *cell.conventions):
             if id(difference) not in seen:
                 seen.add(id(difference))
-                body.append(_difference(cell, difference, names, difference in cell.conventions))
+                body.append(_difference(cell, difference, difference in cell.conventions))
     if not seen:
         body.append("<p>None.</p>")
     if report.suites:
@@ -78,7 +78,7 @@ def as_html(report: Report, names: dict[str, str]) -> str:
 
 def _matrix(subject: str, cells: list[Cell], claims: list[str], judged: bool) -> str:
     """Operators × claims of one subject."""
-    heads = "".join(f'<th title="{escape(CLAIM_WORDS[c])}">{escape(SHORT.get(c, c))}</th>' for c in claims)
+    heads = "".join(f'<th title="{escape(CLAIMS[c].words)}">{escape(CLAIMS[c].head)}</th>' for c in claims)
     rows = []
     for operator in dict.fromkeys(c.operator for c in cells):
         mine = {c.claim: c for c in cells if c.operator == operator}
@@ -93,32 +93,24 @@ def _symbol(cell: Cell | None) -> str:
     symbol = SYMBOLS[cell.status][0]
     found = (*cell.differences, *cell.refusals, *cell.conventions)
     told = f'<a href="#{_anchor(found[0])}">{symbol}</a>' if found else symbol
-    hint = (
-        cell.not_offered
-        if cell.status == "not offered"
-        else f"{cell.cases} trials, {cell.share:.2f} of the bound, {cell.ulps:.3g} ulp"
-    )
-    return f'<td class="{cell.status.split()[0]}" title="{escape(str(hint))}">{told}</td>'
+    hint = cell.not_offered or "nothing could be compared"
+    if cell.cases:
+        hint = ", ".join([f"{cell.cases} trials", *measured(cell.share, cell.ulps)])
+    return f'<td class="{cell.status.split()[0]}" title="{escape(hint)}">{told}</td>'
 
 
 def _anchor(difference: Difference) -> str:
     return f"d{id(difference)}"
 
 
-def _difference(cell: Cell, difference: Difference, names: dict[str, str], convention: bool) -> str:
+def _difference(cell: Cell, found: Difference, convention: bool) -> str:
     """Drill-down: words, likeness, the counterexample and the drawing."""
-    like = likeness(difference)
-    code = pasteable(difference, names.get(cell.subject, cell.subject))
-    figure = _figure(difference)
-    kind = "another convention" if convention else CLAIM_WORDS[cell.claim]
+    kind = "another convention" if convention else CLAIMS[cell.claim].words
+    figure = f"<figure>{as_svg(found.picture)}</figure>" if found.picture else ""
     return (
-        f'<details id="{_anchor(difference)}"{"" if convention else " open"}>'
-        f"<summary><b>{escape(cell.subject)}</b>, {escape(cell.operator)}, {escape(kind)}: {escape(str(difference.outcome.words))}</summary>"
-        f"<p>Case: {escape(difference.title)}.{' ' + escape(like) + '.' if like else ''}</p>"
-        f"<pre>{escape(code)}</pre>{figure}</details>"
+        f'<details id="{_anchor(found)}"{"" if convention else " open"}>'
+        f"<summary><b>{escape(cell.subject)}</b>, {escape(cell.operator)}, {escape(kind)}: "
+        f"{escape(str(found.outcome.words))}</summary>"
+        f"<p>Case: {escape(found.title)}.{' ' + escape(found.likeness) + '.' if found.likeness else ''}</p>"
+        f"<pre>{escape(found.python)}</pre>{figure}</details>"
     )
-
-
-def _figure(difference: Difference) -> str:
-    found: Any = picture_of(difference)
-    return "" if found is None else f"<figure>{as_svg(found)}</figure>"

@@ -20,13 +20,13 @@ TELLING = 1e6
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of one comparison: the largest share of its bound a cell uses, in ulps too, and what differs, in words."""
+    """What became of one comparison: the largest share of its bound that a cell uses, that cell's ulps, and what differs, in words."""
 
     share: float = 0.0
     ulps: float = 0.0
     words: str | None = None
     part: str = ""
-    """Which result differs: "value", "JVP", "VJP of x" …"""
+    """Which result differs: "value", "JVP", "VJP of x", "second derivative in x", or "refused by" a method."""
     cell: tuple[int, ...] = ()
     """The cell of that result that differs most."""
     expected: Any = None
@@ -38,11 +38,24 @@ class Outcome:
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
-    """The first outcome that differs, or one with the largest share and ulps of all."""
+    """The first outcome that differs, or the one with the largest share of all."""
     for outcome in outcomes:
         if not outcome.holds:
             return outcome
-    return Outcome(max((o.share for o in outcomes), default=0.0), max((o.ulps for o in outcomes), default=0.0))
+    return max(outcomes, key=lambda outcome: outcome.share, default=Outcome())
+
+
+def measured(share: float, ulps: float) -> list[str]:
+    """How far a result lies from the exact one, in the words that every report uses; nothing where it is just wrong.
+
+    Next to 0 an ulp is no measure: sums that cancel are some 2^50 ulps from 0 within their bound.
+    """
+    told = [f"{ulps:.3g} ulp"] if 0 < ulps < TELLING else []
+    if 1 < share < TELLING:
+        told.append(f"{share:.3g} times the bound")
+    elif 0 < share <= 1:
+        told.append(f"{share:.2f} of the bound")
+    return told
 
 
 def compare(part: str, got: Any, answer: Answer, dtype: np.dtype[Any]) -> Outcome | None:
@@ -87,15 +100,13 @@ def _compared(part: str, got: Any, array: Any, answer: Answer, dtype: np.dtype[A
                 ulps[place] = _float(distance / ulp(exact[place], dtype))
     flat = int(np.argmax(share))
     cell = tuple(int(i) for i in np.unravel_index(flat, share.shape))
-    top, most = float(share[cell]), float(ulps.max())
+    top, apart = float(share[cell]), float(ulps[cell])
     if top <= 1:
-        return Outcome(top, most)
+        return Outcome(top, apart)
     where = f" at {list(cell)}" if cell else ""
-    measures = [f"{float(ulps[cell]):.3g} ulp"] if 0 < ulps[cell] < TELLING else []
-    measures += [f"{top:.3g} times the bound"] if top < TELLING else []
-    distance_words = f" ({', '.join(measures)})" if measures else ""
-    words = f"{part}{where} is {number(wide[cell])}, not {number(answer.near[cell])}{distance_words}"
-    return Outcome(top, float(ulps[cell]), words, part, cell, answer.near, array)
+    by = f" ({', '.join(measured(top, apart))})" if measured(top, apart) else ""
+    words = f"{part}{where} is {number(wide[cell])}, not {number(answer.near[cell])}{by}"
+    return Outcome(top, apart, words, part, cell, answer.near, array)
 
 
 def _signs_differ(one: float, other: float) -> bool:

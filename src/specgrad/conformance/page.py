@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .report import LEGEND, SHORT, SYMBOLS
-from .runner import ALL_CLAIMS
+from .claims import CLAIMS
+from .report import LEGEND, SYMBOLS
 
 MARKER = "<!-- from here on written by python -m specgrad.conformance.page -->"
 
@@ -49,9 +49,9 @@ def page(report: dict[str, Any]) -> str:
 
 def matrix(cells: list[dict[str, Any]]) -> list[str]:
     """Subjects and operators × claims; operators that are not offered are left out."""
-    claims = [claim for claim in ALL_CLAIMS if any(cell["claim"] == claim for cell in cells)]
+    claims = [claim for claim in CLAIMS if any(cell["claim"] == claim for cell in cells)]
     lines = [
-        "| subject | operator | " + " | ".join(SHORT.get(c, c) for c in claims) + " |",
+        "| subject | operator | " + " | ".join(CLAIMS[c].head for c in claims) + " |",
         "|---|---|" + ":-:|" * len(claims),
     ]
     for subject, operator in dict.fromkeys((cell["subject"], cell["operator"]) for cell in cells):

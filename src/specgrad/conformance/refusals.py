@@ -59,13 +59,11 @@ def illegal() -> list[Illegal]:
     return made
 
 
-def refuses(subject: Any, one: Illegal) -> Outcome | None:
-    """What does not fit is refused with an error, never answered; None where the subject does not offer the operator."""
+def refuses(subject: Any, one: Illegal) -> Outcome:
+    """What does not fit is refused with an error, never answered; raises NotOffered as the subject does."""
     case = Case(one.op, one.operands, (), np.zeros(0))
     try:
         got = Trial(subject, case, _NoAnswers()).forward()  # type: ignore[arg-type]
-    except NotOffered:
-        return None
     except Refused:
         return Outcome()
     words = f"{one.title}: answered with an array of shape {np.shape(got)} instead of an error"
@@ -76,12 +74,15 @@ class _NoAnswers:
     whole = False
 
 
+def fixed_case(answer: Fixed) -> Case:
+    """A published answer as a case: no tangents to speak of, and the cotangent that is published, or ones."""
+    cotangent = np.ones(np.shape(answer.value)) if answer.cotangent is None else answer.cotangent
+    return Case(answer.op, answer.operands, tuple(np.zeros_like(x) for x in answer.operands), cotangent)
+
+
 def fixed(subject: Any, answer: Fixed) -> Outcome:
     """The value and the cotangents are the published ones; raises NotOffered or Refused as the subject does."""
-    shape = np.shape(answer.value)
-    cotangent = np.ones(shape) if answer.cotangent is None else answer.cotangent
-    case = Case(answer.op, answer.operands, tuple(np.zeros_like(x) for x in answer.operands), cotangent)
-    trial = Trial(subject, case)
+    trial = Trial(subject, fixed_case(answer))
     parts = [("value", trial.forward(), answer.value)]
     if answer.cotangent is not None:
         try:

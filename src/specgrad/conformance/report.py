@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import platform
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,10 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from .runner import ALL_CLAIMS, Cell, Difference
-from .words import CLAIM_WORDS, drawn, likeness, pasteable, sentence
+from .cells import Cell, Difference
+from .claims import CLAIMS
+from .drawing import as_text
+from .judge import TELLING, measured
 
 SYMBOLS = {
     "holds": ("✓", "green"),
@@ -26,19 +29,10 @@ SYMBOLS = {
     "refuses": ("!", "red"),
     "convention": ("≈", "yellow"),
     "not offered": ("–", "dim"),
+    "not tried": ("?", "yellow"),
     "": (" ", ""),
 }
-LEGEND = "✓ holds   ✗ differs   ! refuses a legal case   ≈ another documented convention   – does not offer"
-SHORT = {
-    "adjoint": "adj",
-    "witness": "dual",
-    "second": "2nd",
-    "padding": "pad",
-    "infinity": "inf",
-    "unmodified": "keep",
-    "deterministic": "det",
-    "refuses": "ref",
-}
+LEGEND = "✓ holds  ✗ differs  ! refuses a legal case  ≈ another convention  – not offered  ? not tried"
 
 
 @dataclass
@@ -59,9 +53,13 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether the judged subjects differ nowhere, and were checked to the end."""
-        differ = any(c.status in ("differs", "refuses") for c in self.cells if c.subject in self.judged)
-        return not (differ or self.broken or any(suite.differences for suite in self.suites))
+        """Whether the judged subjects differ nowhere, and were checked to the end: what was not tried does not hold."""
+        amiss = any(c.status in ("differs", "refuses", "not tried") for c in self.cells if c.subject in self.judged)
+        return not (amiss or self.broken or any(suite.differences for suite in self.suites))
+
+    def claims(self) -> list[str]:
+        """The claims that were asked for, in their order."""
+        return [claim for claim in CLAIMS if any(cell.claim == claim for cell in self.cells)]
 
     def subjects(self) -> list[str]:
         return list(dict.fromkeys(cell.subject for cell in self.cells))
@@ -87,12 +85,12 @@ def versions(subjects: Sequence[Any]) -> dict[str, str]:
 
 def matrix(report: Report, console: Console) -> None:
     """Subjects × operators × claims, one symbol each; operators that a subject does not offer are gathered in a line."""
-    claims = [c for c in ALL_CLAIMS if any(cell.claim == c for cell in report.cells)]
+    claims = report.claims()
     table = Table(title="specgrad check", caption=LEGEND, padding=(0, 0), pad_edge=False)
     table.add_column("subject", no_wrap=True)
     table.add_column("operator", no_wrap=True)
     for claim in claims:
-        head = SHORT.get(claim, claim)
+        head = CLAIMS[claim].head
         table.add_column(head, justify="center", min_width=max(4, len(head)))
     gathered = []
     for subject in report.subjects():
@@ -113,50 +111,40 @@ def matrix(report: Report, console: Console) -> None:
         console.print(Text(line, style="dim"))
 
 
-def told(report: Report, console: Console, names: dict[str, str]) -> None:
+def told(report: Report, console: Console) -> None:
     """Each difference in words, with its counterexample and its window; those of the judged subjects first."""
     seen: set[int] = set()
     cells = sorted(report.cells, key=lambda cell: cell.subject not in report.judged)
     for cell in cells:
-        for difference in (*cell.differences, *cell.refusals):
-            if id(difference) in seen:
-                continue
-            seen.add(id(difference))
-            console.print(
-                Text(sentence(cell, difference), style="bold red" if cell.subject in report.judged else "bold")
-            )
-            console.print(Text(f"  case: {difference.title}", style="dim"))
-            like = likeness(difference)
-            if like:
-                console.print(Text(f"  {like}", style="yellow"))
-            code = pasteable(difference, names.get(cell.subject, cell.subject))
-            lines = Syntax("", "python", background_color="default").highlight(code)
-            console.print(lines, soft_wrap=True)  # a line that is broken or indented cannot be pasted
-            window = drawn(difference)
-            if window:
-                console.print(Text("  " + window.replace("\n", "\n  "), style="cyan"), soft_wrap=True)
-            console.print()
-    for cell in cells:
-        for difference in cell.conventions:
-            words = f"{cell.subject}, {cell.operator}: another convention, “{difference.reading}”: {difference.reading_words}"
-            if words not in seen:  # type: ignore[comparison-overlap]
-                seen.add(words)  # type: ignore[arg-type]
-                console.print(Text(words, style="yellow"))
+        for found in (*cell.differences, *cell.refusals):
+            if id(found) not in seen:
+                seen.add(id(found))
+                _told(found, cell.sentence(found), cell.subject in report.judged, console)
+    conventions = dict.fromkeys(
+        f"{cell.subject}, {cell.operator}: another convention, “{found.reading}”: {found.reading_words}"
+        for cell in cells
+        for found in cell.conventions
+    )
+    for words in conventions:
+        console.print(Text(words, style="yellow"))
+
+
+def _told(found: Difference, sentence: str, judged: bool, console: Console) -> None:
+    console.print(Text(sentence, style="bold red" if judged else "bold"))
+    console.print(Text(f"  case: {found.title}", style="dim"))
+    if found.likeness:
+        console.print(Text(f"  {found.likeness}", style="yellow"))
+    lines = Syntax("", "python", background_color="default").highlight(found.python)
+    console.print(lines, soft_wrap=True)  # a line that is broken or indented cannot be pasted
+    if found.picture:
+        console.print(Text("  " + as_text(found.picture).replace("\n", "\n  "), style="cyan"), soft_wrap=True)
+    console.print()
 
 
 def closing(report: Report, console: Console) -> None:
     """One line per judged subject, and the sum."""
     for subject in report.judged:
-        mine = [cell for cell in report.cells if cell.subject == subject]
-        wrong = sum(cell.status in ("differs", "refuses") for cell in mine)
-        share = max((c.share for c in mine), default=0.0)
-        verdict = "holds" if not wrong else f"{wrong} claims broken"
-        tried = sum(cell.cases for cell in mine)
-        words = f"{subject}: {verdict} in {tried} trials; at most {share:.2f} of a bound used"
-        if tried or wrong:
-            console.print(Text(words, style="red" if wrong else "green"))
-        else:
-            console.print(Text(f"{subject}: nothing was tried", style="yellow"))
+        console.print(verdict([cell for cell in report.cells if cell.subject == subject], subject))
     for why in dict.fromkeys(report.missing.values()):
         left_out = (name for name, reason in report.missing.items() if reason == why)
         console.print(Text(f"not checked: {', '.join(left_out)}: {why}", style="dim"))
@@ -168,7 +156,22 @@ def closing(report: Report, console: Console) -> None:
     )
 
 
-def as_json(report: Report, names: dict[str, str]) -> dict[str, Any]:
+def verdict(cells: list[Cell], subject: str) -> Text:
+    """What became of a subject, in a line: only claims that were tried hold."""
+    tried = sum(cell.cases for cell in cells)
+    status = Counter(cell.status for cell in cells)
+    wrong = status["differs"] + status["refuses"]
+    if not tried and not wrong:
+        return Text(f"{subject}: nothing was tried", style="yellow")
+    words = f"{wrong} claim{'s are' if wrong > 1 else ' is'} broken" if wrong else "holds"
+    words = f"{subject}: {words} in {tried} trials of {status['holds'] + status['convention'] + wrong} claims"
+    words += "".join(f", {status[name]} {name}" for name in ("not offered", "not tried") if status[name])
+    worst = max(cells, key=lambda cell: cell.share)
+    used = f"; at most {', '.join(measured(worst.share, 0))}" if measured(worst.share, 0) else ""
+    return Text(words + used, style="red" if wrong else "yellow" if status["not tried"] else "green")
+
+
+def as_json(report: Report) -> dict[str, Any]:
     """The report as plain data."""
     return {
         "command": report.command,
@@ -180,41 +183,37 @@ def as_json(report: Report, names: dict[str, str]) -> dict[str, Any]:
         "interrupted": report.interrupted,
         "missing": report.missing,
         "suites": [suite.as_json() for suite in report.suites],
-        "cells": [cell_json(cell, names) for cell in report.cells],
+        "cells": [cell_json(cell) for cell in report.cells],
     }
 
 
-def cell_json(cell: Cell, names: dict[str, str]) -> dict[str, Any]:
+def cell_json(cell: Cell) -> dict[str, Any]:
     return {
         "subject": cell.subject,
         "operator": cell.operator,
         "claim": cell.claim,
-        "claim_words": CLAIM_WORDS[cell.claim],
+        "claim_words": CLAIMS[cell.claim].words,
         "status": cell.status,
         "cases": cell.cases,
-        "share_of_bound": finite(cell.share),
-        "ulps": finite(cell.ulps),
+        "share_of_bound": cell.share if np.isfinite(cell.share) else None,
+        "ulps": cell.ulps if cell.ulps < TELLING else None,
         "not_offered": cell.not_offered,
-        "differences": [difference_json(cell, d, names) for d in (*cell.differences, *cell.refusals)],
-        "conventions": [difference_json(cell, d, names) for d in cell.conventions],
+        "differences": [difference_json(found) for found in (*cell.differences, *cell.refusals)],
+        "conventions": [difference_json(found) for found in cell.conventions],
     }
 
 
-def difference_json(cell: Cell, difference: Difference, names: dict[str, str]) -> dict[str, Any]:
+def difference_json(found: Difference) -> dict[str, Any]:
     return {
-        "words": difference.outcome.words,
-        "part": difference.outcome.part,
-        "case": difference.title,
-        "operator": repr(difference.case.op),
-        "looks_like": difference.reading,
-        "python": pasteable(difference, names.get(cell.subject, cell.subject)),
-        "window": drawn(difference),
+        "words": found.outcome.words,
+        "part": found.outcome.part,
+        "case": found.title,
+        "operator": repr(found.case.op),
+        "looks_like": found.reading,
+        "python": found.python,
+        "window": found.picture and as_text(found.picture),
     }
 
 
-def finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
-
-
-def write_json(report: Report, path: Path, names: dict[str, str]) -> None:
-    path.write_text(json.dumps(as_json(report, names), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+def write_json(report: Report, path: Path) -> None:
+    path.write_text(json.dumps(as_json(report), indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,15 +1,17 @@
 """Running claims: every subject × operator × claim over the telling cases and a search, into a report of cells.
 
-Cases and their exact answers are made once and shared by all subjects. A difference is grouped with its like (the same part of the
-result, the same reading), and one of each group is shrunk.
+Cases and their exact answers are made once and shared by all subjects. A case that a subject does not offer is tried in other forms
+(`forms`) until one is offered. A difference is grouped with its like (the same part of the result, the same reading), and one of each
+group is shrunk.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from . import beyond, refusals
 from .answers import Answers
 from .brief import brief
 from .cases import LONG, STRATEGIES, Case, bfloat16
+from .cells import Cell, Difference, difference
 from .claims import CLAIMS, refusal
+from .forms import COMMON, FORMS, Form, restated
 from .judge import Outcome
 from .readings import recognise
 from .search import drawn
@@ -30,18 +34,11 @@ from .subject import NotOffered
 from .telling import NUMERIC, WINDOWED, Telling, telling
 from .trial import Refused, Trial
 
-ALL_CLAIMS = (*CLAIMS, "fixed", "refuses")
 MOST_GROUPS = 6
 Answered = tuple[str, Case, Answers]  # the title of a case, the case, and the right answers to it
 
-ABOUT_CONDUCT = ("shape", "dtype", "adjoint", "witness", "unmodified", "deterministic")
-
-
-def claim_called(name: str) -> str:
-    """The name of a claim; raises ValueError with those there are."""
-    if name not in ALL_CLAIMS:
-        raise ValueError(f"{name}: choose from " + ", ".join(ALL_CLAIMS))
-    return name
+IN_EVERY_FORM = ("NaN", "infinity", "ties")
+"""What a case is about that is tried in every common form which a subject offers."""
 
 
 @dataclass(frozen=True)
@@ -86,53 +83,6 @@ class Plan:
         return [kind for kind in WINDOWED if kind.__name__ in self.operators]
 
 
-@dataclass(frozen=True, eq=False)
-class Difference:
-    """One way in which a subject differs, on the smallest case that was found."""
-
-    title: str
-    case: Case
-    outcome: Outcome
-    reading: str | None = None
-    reading_words: str | None = None
-
-
-@dataclass
-class Cell:
-    """What became of one claim about one operator of one subject."""
-
-    subject: str
-    operator: str
-    claim: str
-    cases: int = 0
-    share: float = 0.0
-    ulps: float = 0.0
-    not_offered: str | None = None
-    differences: list[Difference] = field(default_factory=list)
-    refusals: list[Difference] = field(default_factory=list)
-    conventions: list[Difference] = field(default_factory=list)
-
-    @property
-    def status(self) -> str:
-        """holds, differs, refuses, convention (documented), not offered, or nothing (no case asked)."""
-        if self.differences:
-            return "differs"
-        if self.refusals:
-            return "refuses"
-        if self.conventions:
-            return "convention"
-        return "holds" if self.cases else "not offered" if self.not_offered else ""
-
-
-def told_as(title: str, case: Case, outcome: Outcome) -> Difference:
-    """A difference with the reading that it looks like."""
-    refused = outcome.part.startswith("refused")
-    reading = None if refused else recognise(case, outcome.part, outcome.got, outcome.expected)
-    if reading is None:
-        return Difference(title, case, outcome)
-    return Difference(title, case, outcome, reading.name, reading.words)
-
-
 def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
     """Cases of an operator over floats, the same for the same seed."""
     small, long = STRATEGIES[kind], LONG.get(kind, STRATEGIES[kind])
@@ -170,8 +120,9 @@ class Session:
         self,
         effort: Effort = USUAL,
         start: int = 0,
-        claims: Sequence[str] = ALL_CLAIMS,
+        claims: Sequence[str] = tuple(CLAIMS),
         progress: Callable[[str], None] | None = None,
+        pulse: Callable[[], None] = lambda: None,
     ) -> None:
         self.effort = effort
         self.start = start
@@ -181,9 +132,12 @@ class Session:
         self.skipped: dict[str, str] = {}
         """What was not tried, and why."""
         self._progress = progress or (lambda _: None)
+        self._pulse = pulse
+        """Called before every case: it may raise, and end the check."""
         self._told: dict[type[Operator], list[Answered]] = {}
         self._brief: dict[tuple[type[Operator], bool], list[Answered]] = {}
         self._searched: dict[tuple[type[Operator], int], list[Answered]] = {}
+        self._restated: dict[tuple[int, Form], Answered | None] = {}
         self._refusals: dict[tuple[str, str, str], Difference] = {}
 
     def cases(self, kind: type[Operator], examples: int, slow: bool) -> list[Answered]:
@@ -195,14 +149,32 @@ class Session:
             if (kind, slow) not in self._brief:
                 chosen = {id(case) for _, case in brief([Telling(title, case) for title, case, _ in told], slow)}
                 self._brief[kind, slow] = [one for one in told if id(one[1]) in chosen]
-            return self._brief[kind, slow]
+            return [*self._brief[kind, slow], *self._in_common_forms(self._brief[kind, slow], True)]
         every = self.effort.slow_every if slow else self.effort.every
         if (kind, examples) not in self._searched:
             searched = random_cases(kind, examples, self.start)
             self._searched[kind, examples] = [("found by search", case, Answers(case)) for case in searched]
         common = [one for one in told if one[2].aspect in ("", "padding") and one[0] not in NUMERIC]
         thinned = {id(one) for place, one in enumerate(common) if place % every}
-        return [one for one in told if id(one) not in thinned] + self._searched[kind, examples][:: 1 + 3 * slow]
+        kept = [one for one in told if id(one) not in thinned]
+        return [*kept, *self._in_common_forms(kept, slow), *self._searched[kind, examples][:: 1 + 3 * slow]]
+
+    def _in_common_forms(self, cases: Sequence[Answered], few: bool) -> Iterator[Answered]:
+        """Those that are about NaN, infinities and ties, in all other common forms; where few are wanted, one of each."""
+        aspects: Counter[str] = Counter()
+        for one in cases:
+            aspect = one[2].aspect
+            aspects[aspect] += 1
+            if aspect in IN_EVERY_FORM and not (few and aspects[aspect] > 1):
+                yield from (other for form in COMMON if (other := self._in_form(one, form)))
+
+    def _in_form(self, one: Answered, form: Form) -> Answered | None:
+        title, case, _ = one
+        key = (id(case), form)
+        if key not in self._restated:
+            other = restated(case, form)
+            self._restated[key] = None if other is None else (f"{title} ({form})", other, Answers(other))
+        return self._restated[key]
 
     def run(self, subjects: Sequence[Any], kinds: Sequence[type[Operator]] = WINDOWED) -> None:
         """Every operator of every subject."""
@@ -217,11 +189,12 @@ class Session:
         """All claims about one operator of one subject."""
         cells = {claim: Cell(subject.name, kind.__name__, claim) for claim in self.claims}
         found: dict[str, list[tuple[str, Case, Outcome]]] = {claim: [] for claim in self.claims}
-        for title, case, answers in self.cases(kind, examples, getattr(subject, "slow", False)):
-            trial = Trial(subject, case, answers)
+        forms = list(FORMS)
+        for one in self.cases(kind, examples, getattr(subject, "slow", False)):
+            self._pulse()
+            title, trial = self._offered(subject, one, forms)
             for claim in self.claims:
-                if claim in CLAIMS:
-                    found[claim] += [(title, case, outcome) for outcome in attempt(cells[claim], claim, trial)]
+                found[claim] += [(title, trial.case, outcome) for outcome in attempt(cells[claim], claim, trial)]
         if self.effort.far and kind is MaxPool and "value" in cells:
             self._far(cells["value"], subject)
         for claim, failures in found.items():
@@ -231,6 +204,21 @@ class Session:
         if "refuses" in cells:
             self._refuses(cells["refuses"], subject, kind)
         return list(cells.values())
+
+    def _offered(self, subject: Any, one: Answered, forms: list[Form]) -> tuple[str, Trial]:
+        """The case as it stands, or in the first of the forms that the subject offers, which then is the first to try."""
+        title, case, answers = one
+        asis = Trial(subject, case, answers)
+        if asis.is_offered():
+            return title, asis
+        for form in forms:
+            other = self._in_form(one, form)
+            trial = other and Trial(subject, *other[1:])
+            if trial and trial.is_offered():
+                forms.remove(form)
+                forms.insert(0, form)
+                return f"{title} ({form})", trial
+        return title, asis
 
     def _report(self, cell: Cell, subject: Any, failures: list[tuple[str, Case, Outcome]]) -> None:
         """Group failures by what they look like, and shrink the smallest of each group."""
@@ -248,10 +236,10 @@ class Session:
             documented = name in getattr(subject, "conventions", ())
             if not documented:
                 case, outcome = shrunk(subject, cell.claim, case, outcome, name, self.effort, self.start)
-            difference = told_as(title, case, outcome)
+            told = difference(title, case, cell.claim, outcome, subject)
             if refused:
-                self._refusals[alike] = difference
-            (cell.refusals if refused else cell.conventions if documented else cell.differences).append(difference)
+                self._refusals[alike] = told
+            (cell.refusals if refused else cell.conventions if documented else cell.differences).append(told)
 
     def _far(self, cell: Cell, subject: Any) -> None:
         try:
@@ -264,70 +252,64 @@ class Session:
             self.skipped[beyond.TITLE] = f"left out: {beyond.NEEDED // 2**30} GiB of free memory are needed"
             return
         except Refused as error:
-            cell.refusals.append(Difference(beyond.TITLE, beyond.placeholder(), refusal(error)))
-            return
-        cell.cases += 1
-        if not outcome.holds:
-            cell.differences.append(Difference(beyond.TITLE, beyond.placeholder(), outcome))
+            outcome = refusal(error)
+        cell.asked += 1
+        for broken in cell.tried([outcome]):
+            told = difference(beyond.TITLE, beyond.placeholder(), cell.claim, broken, subject)
+            (cell.refusals if broken.part.startswith("refused") else cell.differences).append(told)
 
     def _fixed(self, cell: Cell, subject: Any, kind: type[Operator]) -> None:
         for answer in refusals.fixed_of(kind):
-            case = Case(answer.op, answer.operands, (), np.asarray(answer.value, float))
+            cell.asked += 1
+            case = refusals.fixed_case(answer)
             try:
                 outcome = refusals.fixed(subject, answer)
             except NotOffered as reason:
-                cell.not_offered = str(reason)
+                cell.decline(reason)
                 continue
             except Refused as error:
-                told = Difference("a published answer", case, refusal(error))
-                alike = (cell.subject, cell.operator, str(look(case, told.outcome)))
-                told = self._refusals.setdefault(alike, told)
+                told = difference("a published answer", case, cell.claim, refusal(error), subject)
+                told = self._refusals.setdefault((cell.subject, cell.operator, str(look(case, told.outcome))), told)
                 if told not in cell.refusals:
                     cell.refusals.append(told)
                 continue
-            cell.cases += 1
-            if not outcome.holds:
-                full = Case(
-                    answer.op,
-                    answer.operands,
-                    tuple(np.zeros_like(x) for x in answer.operands),
-                    np.ones(np.shape(answer.value)),
-                )
-                difference = told_as("a published answer", full, outcome)
-                documented = difference.reading in getattr(subject, "conventions", ())
-                (cell.conventions if documented else cell.differences).append(difference)
+            for broken in cell.tried([outcome]):
+                told = difference("a published answer", case, cell.claim, broken, subject)
+                documented = told.reading in getattr(subject, "conventions", ())
+                (cell.conventions if documented else cell.differences).append(told)
 
     def _refuses(self, cell: Cell, subject: Any, kind: type[Operator]) -> None:
         for one in refusals.illegal():
             if type(one.op) is not kind:
                 continue
-            outcome = refusals.refuses(subject, one)
-            if outcome is None:
-                cell.not_offered = "the operator"
+            cell.asked += 1
+            try:
+                outcome = refusals.refuses(subject, one)
+            except NotOffered as reason:
+                cell.decline(reason)
                 continue
-            cell.cases += 1
-            if not outcome.holds:
-                cell.differences.append(Difference(one.title, Case(one.op, one.operands, (), np.zeros(0)), outcome))
+            case = Case(one.op, one.operands, (), np.zeros(0))
+            for broken in cell.tried([outcome]):
+                cell.differences.append(difference(one.title, case, cell.claim, broken, subject))
 
 
-def attempt(cell: Cell, claim: str, trial: Trial) -> list[Outcome]:
-    """Try one claim on one case and note it in the cell; what does not hold is returned."""
+def attempt(cell: Cell, name: str, trial: Trial) -> list[Outcome]:
+    """Try one claim on one case, where the case asks it, and note it in the cell; what does not hold is returned."""
+    claim = CLAIMS[name]
+    if claim.judge is None or not claim.asked(trial.answers):
+        return []
+    cell.asked += 1
     try:
-        outcome = CLAIMS[claim](trial)
+        outcome = claim.judge(trial)
     except NotOffered as reason:
-        cell.not_offered = cell.not_offered or str(reason)
+        cell.decline(reason)
         return []
     except Refused as error:
         # a legal case that is refused is told where its result was wanted, not under every claim
-        return [] if claim in ABOUT_CONDUCT else [refusal(error)]
+        return [] if claim.conduct else [refusal(error)]
     if outcome is None:
         return []
-    cell.cases += 1
-    every = outcome if isinstance(outcome, list) else [outcome]
-    for one in every:
-        if one.holds:
-            cell.share, cell.ulps = max(cell.share, one.share), max(cell.ulps, one.ulps)
-    return [one for one in every if not one.holds]
+    return cell.tried(outcome if isinstance(outcome, list) else [outcome])
 
 
 def shrunk(

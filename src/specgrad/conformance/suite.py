@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..operator import Operator
-from .runner import ALL_CLAIMS, Effort, Session, claim_called
+from .claims import CLAIMS, claim_called
+from .drawing import as_text
+from .runner import Effort, Session
 from .telling import WINDOWED, operator_called
-from .words import drawn, likeness, pasteable, sentence
 
 
 class Check:
@@ -24,10 +25,10 @@ class Check:
         (cell,) = self.session.one(self.subject, self.kind, self.session.effort.examples)
         broken = [*cell.differences, *cell.refusals]
         if broken:
-            parts = [
-                part for d in broken for part in (sentence(cell, d), likeness(d), pasteable(d, None), drawn(d)) if part
-            ]
-            raise AssertionError("\n".join(parts))
+            told = [(cell.sentence(d), d.likeness, d.python, d.picture and as_text(d.picture)) for d in broken]
+            raise AssertionError("\n".join(part for parts in told for part in parts if part))
+        if cell.status == "not tried":
+            raise AssertionError(f"{self!r} was not tried: no result could be compared")
         if not cell.cases:
             pytest.skip(cell.not_offered or "no case asks this")
 
@@ -41,7 +42,7 @@ def pytest_cases(
     import pytest
 
     kinds = [operator_called(one) for one in (WINDOWED if operators is None else operators)]
-    wanted = [claim_called(one) for one in (ALL_CLAIMS if claims is None else claims)]
+    wanted = [claim_called(one) for one in (CLAIMS if claims is None else claims)]
     session = Session(Effort(examples, examples, 2.0), seed)  # cases and their answers are worked out once for all
     return [
         pytest.param(Check(subject, kind, claim, session), id=f"{kind.__name__}-{claim}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +27,67 @@ class Refused(Exception):
         self.method = method
 
 
+class Reply(NamedTuple):
+    """What became of one call of a subject: arrays or words, nothing that is the subject's own."""
+
+    result: Any = None
+    not_offered: str | None = None
+    refused: str | None = None
+    modified: bool = False
+    """Whether the call wrote into its arguments."""
+
+    def given(self, method: str) -> Any:
+        """The result; raises NotOffered or Refused where there is none."""
+        if self.not_offered is not None:
+            raise NotOffered(self.not_offered)
+        if self.refused is not None:
+            raise Refused(method, self.refused)
+        return self.result
+
+
+class Here:
+    """A subject in this process, and the words that lead to it."""
+
+    def __init__(self, subject: Any, place: str | None = None) -> None:
+        self.subject = subject
+        self.place = place
+        self.name: str = subject.name
+        self.version: str = getattr(subject, "version", "")
+        self.slow: bool = getattr(subject, "slow", False)
+        self.conventions: tuple[str, ...] = tuple(getattr(subject, "conventions", ()))
+
+    def ask(self, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
+        return answer(self.subject, method, op, arguments)
+
+    def run(self, function: Callable[..., Reply], *arguments: Any) -> Reply:
+        """A function of the subject itself, where it is."""
+        return function(self.subject, *arguments)
+
+
+def handle(subject: Any) -> Any:
+    """What a subject is asked through."""
+    return subject if hasattr(subject, "ask") else Here(subject)
+
+
 class Trial:
     """A subject, a case and the right answers; every method of the subject is called once and remembered."""
 
     def __init__(self, subject: Any, case: Case, answers: Answers | None = None) -> None:
-        self.subject = subject
+        self.subject = handle(subject)
         self.case = case
         self.answers = Answers(case) if answers is None else answers
         self.modified: list[str] = []
         self._seen: dict[str, tuple[Any, Exception | None]] = {}
+
+    def is_offered(self) -> bool:
+        """Whether the subject answers or refuses the case, and does not say that it does not offer it."""
+        try:
+            self.forward()
+        except NotOffered:
+            return False
+        except Refused:
+            pass
+        return True
 
     def forward(self) -> Array:
         found: Array = self._once("forward")
@@ -56,7 +110,10 @@ class Trial:
 
     def again(self, method: str, *arguments: Any) -> Any:
         """Call a method once more."""
-        return self._call(method, arguments)
+        reply: Reply = self.subject.ask(method, self.case.op, (self.case.operands, *arguments))
+        if reply.modified:
+            self.modified.append(method)
+        return reply.given(method)
 
     def _differentiable(self) -> None:
         if self.answers.whole:
@@ -65,7 +122,7 @@ class Trial:
     def _once(self, method: str, *arguments: Any) -> Any:
         if method not in self._seen:
             try:
-                self._seen[method] = self._call(method, arguments), None
+                self._seen[method] = self.again(method, *arguments), None
             except (NotOffered, Refused) as refusal:
                 self._seen[method] = None, refusal
         found, error = self._seen[method]
@@ -73,41 +130,61 @@ class Trial:
             raise error
         return found
 
-    def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        function: Callable[..., Any] | None = getattr(self.subject, method, None)
-        if function is None:
-            raise NotOffered(f"no {method}")
-        case = [self.case.operands, *arguments]
-        given = [array for _, array in tree.leaves(case)]
-        shown = tree.map_leaves(np.ndarray.view, case)  # shapes and flags of views are the subject's to change
-        before = [a.copy(order="K") for a in given]
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                result = function(self.case.op, *shown)
-                return self._arrays(method, result) if method in ("vjp", "second") else _array(method, result)
-        except (NotOffered, Refused):
-            raise
-        except NotImplementedError as error:  # Python's own way of saying so
-            raise NotOffered(words_of(error)) from error
-        except (Exception, SystemExit) as error:
-            if self.case.operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16: nobody has to
-                raise NotOffered(self.case.operands[0].dtype.name) from error
-            raise Refused(method, f"{type(error).__name__}: {words_of(error)[:200]}") from error
-        finally:
-            for array, copy in zip(given, before, strict=True):
-                if not same_bits(array, copy):
-                    self.modified.append(method)
-                    array[...] = copy
 
-    def _arrays(self, method: str, result: Any) -> tuple[Any, ...]:
-        """One array per operand, or None where no derivative reaches."""
-        wanted = len(self.case.operands)
-        if not isinstance(result, tuple | list):
-            raise Refused(method, f"{method} returned {type(result).__name__}, not a tuple of {wanted} arrays")
-        if len(result) != wanted:
-            raise Refused(method, f"{method} returned {len(result)} arrays, not {wanted}")
-        return tuple(None if one is None else _array(method, one) for one in result)
+def answer(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
+    """Call a method of a subject with views of the arguments, which are put right again where it writes into them."""
+    given = [array for _, array in tree.leaves(arguments)]
+    shown = tree.map_leaves(np.ndarray.view, arguments)  # shapes and flags of views are the subject's to change
+    before = [a.copy(order="K") for a in given]
+    lent = copy.copy(op)
+    reply = answered(subject, method, lent, shown)
+    modified = _altered(op, lent)
+    for array, kept in zip(given, before, strict=True):
+        if not same_bits(array, kept):
+            modified = True
+            array[...] = kept
+    return reply._replace(modified=modified)
+
+
+def answered(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
+    """Call a method of a subject with these very arguments."""
+    operands = arguments[0]
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            function: Callable[..., Any] | None = getattr(subject, method, None)
+            if function is None:
+                return Reply(not_offered=f"no {method}")
+            result = function(op, *arguments)
+            return Reply(
+                _arrays(method, result, len(operands)) if method in ("vjp", "second") else _array(method, result)
+            )
+    except NotOffered as reason:
+        return Reply(not_offered=words_of(reason))
+    except Refused as error:
+        return Reply(refused=str(error))
+    except NotImplementedError as error:  # Python's own way of saying so
+        return Reply(not_offered=words_of(error))
+    except (Exception, SystemExit) as error:
+        if operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16: nobody has to
+            return Reply(not_offered=str(operands[0].dtype.name))
+        return Reply(refused=f"{type(error).__name__}: {words_of(error)[:200]}")
+
+
+def _altered(op: Any, lent: Any) -> bool:
+    try:
+        return any(getattr(op, f.name) != getattr(lent, f.name) for f in dataclasses.fields(op))
+    except Exception:  # a parameter was deleted, or became something that cannot be compared
+        return True
+
+
+def _arrays(method: str, result: Any, wanted: int) -> tuple[Any, ...]:
+    """One array per operand, or None where no derivative reaches."""
+    if not isinstance(result, tuple | list):
+        raise Refused(method, f"{method} returned {type(result).__name__}, not a tuple of {wanted} arrays")
+    if len(result) != wanted:
+        raise Refused(method, f"{method} returned {len(result)} arrays, not {wanted}")
+    return tuple(None if one is None else _array(method, one) for one in result)
 
 
 def _array(method: str, result: Any) -> Array:

@@ -1,35 +1,35 @@
-"""A difference in words: what was claimed, what is not so, a counterexample to paste, and the window it happens in."""
+"""A difference in words: the counterexample as Python that runs where it is pasted, and the window it happens in."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from . import beyond
-from .drawing import as_text, output_of, picture
-from .runner import Cell, Difference
+from .cases import Case
+from .drawing import Picture, output_of, picture
+from .judge import Outcome
 
 Array = np.ndarray[Any, Any]
 
-CLAIM_WORDS = {
-    "shape": "the shape formula",
-    "dtype": "the input's dtype is kept",
-    "value": "the value",
-    "jvp": "the JVP",
-    "vjp": "the VJP",
-    "adjoint": "JVP and VJP are adjoint",
-    "witness": "the derivative is that of the value (Dual witness)",
-    "second": "second order",
-    "padding": "the part that padding takes",
-    "ties": "tied maxima",
-    "nan": "NaN",
-    "infinity": "infinities",
-    "unmodified": "inputs are not modified",
-    "deterministic": "equal calls give equal bits",
-    "fixed": "the published answers",
-    "refuses": "what does not fit is refused",
+OURS = {
+    "forward": "op(*inputs)",
+    "jvp": "op.jvp(inputs, tangents)[1]",
+    "vjp": "op.vjp(inputs, cotangent)",
+    "second": "[moved.tangent for moved in op.vjp(duals, cotangent)]",
 }
+THEIRS = {
+    "forward": "subject.forward(op, inputs)",
+    "jvp": "subject.jvp(op, inputs, tangents)",
+    "vjp": "subject.vjp(op, inputs, cotangent)",
+    "second": "subject.second(op, inputs, tangents, cotangent)",
+}
+"""How the specification and a subject are asked for a result."""
+DUALS = "duals = tuple(Dual(x, t) for x, t in zip(inputs, tangents))"
+INNER = "inner = lambda a, b: float(np.sum(np.asarray(a, float) * np.asarray(b, float)))"
 
 
 def array_words(array: Array) -> str:
@@ -39,88 +39,110 @@ def array_words(array: Array) -> str:
     return f"np.array({listed}, {kind})" if array.size else f"np.zeros({array.shape}, {kind})"
 
 
-def finding(subject: str | None) -> str:
-    """The Python that gets a subject back by the words it was named with, or a reminder where it was given as an object."""
-    if subject is None:
-        return "# subject: the one that is checked"
-    if ":" in subject:
-        return f"from specgrad.conformance.subject import load; subject = load({subject!r})"
-    return f"from specgrad.conformance.subjects import named; subject = named({subject!r})"
+def finding(subject: Any) -> str:
+    """The Python that gets a subject back: by its place, by the name that it is known by, or by where it is imported from."""
+    from . import subjects
+
+    place = getattr(subject, "place", None) or subject.name
+    if ":" in place:
+        return f"from specgrad.conformance.subject import load; subject = load({place!r})"
+    if any(place.startswith(name) for name in subjects.NAMES):
+        return f"from specgrad.conformance.subjects import named; subject = named({place!r})"
+    home = type(subject).__module__
+    for name, thing in vars(sys.modules[home]).items() if home in sys.modules else ():
+        if thing is subject:
+            return f"from {home} import {name} as subject"
+    return "# subject: the one that is checked"
 
 
-def pasteable(difference: Difference, subject: str | None) -> str:
-    """Python that shows the difference: the specification's answer and the subject's."""
-    case, part = difference.case, difference.outcome.part
-    if part == "exact":
-        return f"# over exact scalars: {case!r}"
-    if difference.title == beyond.TITLE:
+def imports(case: Case, *names: str) -> list[str]:
+    """What the Python of a case needs; not all of specgrad, some of whose names are Python's."""
+    return [
+        *["from fractions import Fraction"] * ("Fraction(" in repr(case.op)),
+        *["import ml_dtypes"] * any(a.dtype.kind == "V" for a in case.operands),
+        "import numpy as np",
+        f"from specgrad import {', '.join([type(case.op).__name__, *names])}",
+    ]
+
+
+def pasteable(case: Case, claim: str, outcome: Outcome, subject: Any) -> str:
+    """Python that shows a difference: the specification's answer and the subject's."""
+    if not case.operands:
         return beyond.PYTHON.format(finding=finding(subject))
+    shown = list(_shown(claim, outcome))
+    code = "\n".join(shown)
     names = [slot.name for slot in case.op.slots[: len(case.operands)]]
-    given = f"({', '.join(names)},)"
-    lines = ["import numpy as np", "from specgrad import *", finding(subject), f"op = {case.op!r}"]
-    if any(a.dtype.kind == "V" for a in case.operands):
-        lines.insert(0, "import ml_dtypes")
-    if "Fraction(" in repr(case.op):
-        lines.insert(0, "from fractions import Fraction")
+    lines = [*imports(case, *["Dual"] * ("duals" in code)), finding(subject), f"op = {case.op!r}"]
     lines += [f"{name} = {array_words(x)}" for name, x in zip(names, case.operands, strict=True)]
-    calls = [("op(*inputs)", "subject.forward(op, inputs)")]
-    lines.append(f"inputs = {given}")
-    part = {"refused by jvp": "JVP", "refused by vjp": "VJP", "refused by second": "second"}.get(part, part)
-    if part in ("JVP", "inner product") or part.startswith("second"):
-        lines += [f"tangents = ({''.join(array_words(t) + ', ' for t in case.tangents)})"]
-        calls = [("op.jvp(inputs, tangents)[1]", "subject.jvp(op, inputs, tangents)")]
-    if part.startswith(("VJP", "second")) or part == "inner product":
+    lines.append(f"inputs = ({', '.join(names)},)")
+    if "tangents" in code or "duals" in code:
+        lines.append(f"tangents = ({''.join(array_words(t) + ', ' for t in case.tangents)})")
+    if "cotangent" in code:
         lines.append(f"cotangent = {array_words(case.cotangent)}")
-        pulled = ("op.vjp(inputs, cotangent)", "subject.vjp(op, inputs, cotangent)")
-        calls = [*calls, pulled] if part == "inner product" else [pulled]
-    if part.startswith("second"):
-        duals = "tuple(Dual(x, t) for x, t in zip(inputs, tangents))"
-        calls = [
-            (f"[p.tangent for p in op.vjp({duals}, cotangent)]", "subject.second(op, inputs, tangents, cotangent)")
-        ]
-    for ours, theirs in calls:
-        if part != "refusal":
-            lines.append(f"print({ours})  # expected" + _shown(difference.outcome.expected, calls))
-        lines.append(f"print({theirs})  # got" + _shown(difference.outcome.got, calls))
-    return "\n".join(lines)
+    return "\n".join([*lines, *([DUALS] if "duals" in code else []), *shown])
 
 
-def _shown(result: Any, calls: list[Any]) -> str:
-    if result is None or isinstance(result, str) or len(calls) > 1:
+def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
+    """The lines that print what is claimed and what is found."""
+    method = _method(outcome.part)
+    ours, theirs = OURS[method], THEIRS[method]
+    if claim == "unmodified":
+        given = {"forward": "[*inputs]", "jvp": "[*inputs, *tangents]", "vjp": "[*inputs, cotangent]"}[method]
+        yield f"given = {given}; before = [a.copy() for a in given]"
+        yield theirs
+        yield "print([a.tobytes() == b.tobytes() for a, b in zip(before, given)])  # expected: True everywhere"
+    elif claim == "deterministic":
+        yield f"print({theirs})  # once{_listed(outcome.expected)}"
+        yield f"print({theirs})  # and again{_listed(outcome.got)}"
+    elif outcome.part == "inner products":
+        yield INNER
+        if claim == "adjoint":
+            yield f"print(inner({THEIRS['jvp']}, cotangent))  # ⟨JVP(dx), g⟩"
+        else:
+            yield "print(inner(op(*duals).tangent, cotangent))  # ⟨dy, g⟩, where dy is what Dual numbers find in the value"
+        yield f"print(sum(inner(t, p) for t, p in zip(tangents, {THEIRS['vjp']})))  # ⟨dx, VJP(g)⟩: expected to be the same"
+    elif claim == "refuses":
+        yield f"print({theirs})  # got{_listed(outcome.got)}, where an error is expected"
+    else:
+        made = {"witness": "op(*duals).tangent"}.get(claim, ours)
+        form = {"shape": "np.shape({})", "dtype": "{}.dtype"}.get(outcome.part.partition(" ")[0], "{}")
+        if (
+            form == "{}"
+            and outcome.got is not None
+            and str(np.asarray(outcome.expected)) == str(np.asarray(outcome.got))
+        ):
+            form = "np.asarray({}).tolist()"  # in all digits
+        if form != "{}" and method in ("vjp", "second"):
+            form = f"[{form.format('p')} for p in {{}}]"
+        yield f"print({form.format(made)})  # expected{_listed(outcome.expected)}"
+        if outcome.part.startswith("refused"):
+            yield f"print({theirs})  # raises {' '.join(str(outcome.words).split())[:120]}"
+        else:
+            yield f"print({form.format(theirs)})  # got{_listed(outcome.got)}"
+
+
+def _method(part: str) -> str:
+    """The method that gives a part of the result, in the words of `Outcome.part`."""
+    words = {"JVP": "jvp", "VJP": "vjp", "second": "second", **{method: method for method in THEIRS}}
+    return next((method for word, method in words.items() if word in part.split()), "forward")
+
+
+def _listed(result: Any) -> str:
+    if result is None or isinstance(result, str):
         return ""
     listed = repr(np.asarray(result).tolist())
     return f": {listed}" if len(listed) < 120 else ""
 
 
-def drawn(difference: Difference) -> str | None:
-    """The window in which it happens, as text."""
-    found = picture_of(difference)
-    return None if found is None else as_text(found)
-
-
-def picture_of(difference: Difference) -> Any:
-    case, outcome = difference.case, difference.outcome
-    if (
-        outcome.part.startswith("refus")
-        or outcome.part in ("shape", "exact")
-        or not case.cotangent.size
-        or not outcome.part
-    ):
+def picture_of(case: Case, outcome: Outcome) -> Picture | None:
+    """The window in which a difference happens, where there is one to draw."""
+    part = outcome.part
+    if part.startswith(("refus", "shape", "dtype", "arguments")) or part in ("exact", "beyond", ""):
         return None
-    output = output_of(case, outcome.part, outcome.cell)
+    output = output_of(case, part, outcome.cell) if case.cotangent.size else None
     if output is None or len(output) != case.cotangent.ndim:
         return None
     try:
         return picture(case, output)
     except (ValueError, IndexError):
         return None
-
-
-def sentence(cell: Cell, difference: Difference) -> str:
-    """One line: who differs, on what, and how."""
-    return f"{cell.subject}, {cell.operator}, {CLAIM_WORDS[cell.claim]}: {difference.outcome.words}"
-
-
-def likeness(difference: Difference) -> str | None:
-    """The convention or known bug that it looks like."""
-    return None if difference.reading is None else f"looks like “{difference.reading}”: {difference.reading_words}"

@@ -22,6 +22,15 @@ def weighted(
     return directed(op, *(a.astype(dtype) for a in operands[: 3 if bias else 2]))
 
 
+def among(kind: Callable[..., Operator]) -> Iterator[Telling]:
+    """NaN and infinity in the midst of a plane, and in the midst of a kernel of 3."""
+    for name, special in (("NaN", NAN), ("infinity", INF)):
+        for place in ("plane", "kernel"):
+            x, weight = thirds((1, 1, 5, 5)), thirds((1, 1, 3, 3)) + np.float32(2)
+            (x if place == "plane" else weight)[..., 1, 1] = special
+            yield Telling(f"{name} in the midst of a {place}", directed(kind((3, 3), stride=2, padding=1), x, weight))
+
+
 def convolutions() -> Iterator[Telling]:
     for title, shape, words in WINDOWS:
         if "axes" in words or len(words["kernel_size"]) not in (0, 1, 2, 3):
@@ -60,6 +69,7 @@ def convolutions() -> Iterator[Telling]:
     )
     for title, dtype in FLOATS.items():
         yield Telling(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype))
+    yield from among(Conv)
     yield Telling("int32", directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32)))
 
 
@@ -98,6 +108,7 @@ def transposed() -> Iterator[Telling]:
     yield Telling("without bias", weighted(op, (1, 2, 3), (2, 2, 2), bias=False))
     for title, dtype in FLOATS.items():
         yield Telling(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype))
+    yield from among(ConvTranspose)
     yield Telling("NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)))
     yield Telling("infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)))
 

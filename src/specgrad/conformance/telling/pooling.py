@@ -19,7 +19,7 @@ from ...ops import (
     SmoothMaxPool,
 )
 from ..cases import Case
-from .windows import CEILED, FLOATS, INF, NAN, WINDOWS, Array, Telling, directed, distinct, row, thirds
+from .windows import CEILED, FLOATS, INF, NAN, WINDOWS, Array, Telling, directed, distinct, everywhere, row, thirds
 
 
 def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[Telling]:
@@ -33,6 +33,26 @@ def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterat
     yield Telling("an array with negative strides", directed(kind((2,), stride=1), fill((2, 6))[:, ::-1]))
     for title, dtype in FLOATS.items():
         yield Telling(title, directed(kind((2, 2), stride=1), fill((1, 1, 3, 3), dtype)))
+    yield from placed(lambda rank: kind((2,) * rank))
+    yield from among(kind)
+
+
+def placed(kind: Callable[[int], Operator]) -> Iterator[Telling]:
+    """NaN and infinities in every place of a plane and of a volume with two cells an axis, which kind(rank) reads as one window."""
+    for rank in (2, 3):
+        for name, special in (("NaN", NAN), ("infinity", INF), ("-inf", -INF)):
+            title = f"{name} in every place of a window of rank {rank}"
+            yield Telling(title, directed(kind(rank), everywhere(special, rank)))
+
+
+def among(kind: Callable[..., Operator]) -> Iterator[Telling]:
+    """NaN and infinity in the midst of a plane, under the kernels that most networks have."""
+    for name, special in (("NaN", NAN), ("infinity", INF)):
+        for stride in (1, 2):
+            plane = thirds((1, 1, 5, 5))
+            plane[..., 2, 2] = special
+            title = f"{name} under a padded kernel of 3, stride {stride}"
+            yield Telling(title, directed(kind((3, 3), stride=stride, padding=1), plane))
 
 
 def maxima(kind: Callable[..., Operator]) -> Iterator[Telling]:
@@ -160,6 +180,7 @@ def adaptive(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Itera
     yield Telling("rank 1 without batch", directed(kind((2,)), fill((5,))))
     for title, dtype in FLOATS.items():
         yield Telling(title, directed(kind((2,)), fill((1, 1, 5), dtype)))
+    yield from placed(lambda rank: kind((1,) * rank))
 
 
 def adaptive_max_pools() -> Iterator[Telling]:
@@ -190,6 +211,7 @@ def whole(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator
     yield Telling("channels last", directed(kind(2, axes=(1, 2)), fill((2, 3, 4, 2))))
     for title, dtype in FLOATS.items():
         yield Telling(title, directed(kind(1), fill((1, 1, 5), dtype)))
+    yield from placed(kind)
 
 
 def global_max_pools() -> Iterator[Telling]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...operator import Operator
-from ..cases import Case, bfloat16
+from ..cases import Case, bfloat16, cotangents
 
 Array = np.ndarray[Any, Any]
 NAN, INF = math.nan, math.inf
@@ -38,8 +38,15 @@ def directed(op: Operator, *operands: Array) -> Case:
     """A case with fixed directions: tangents of both signs, cotangents that are distinct and positive."""
     dtype = operands[0].dtype
     tangents = tuple(np.asarray(np.arange(x.size).reshape(x.shape) * 5 % 11 - 4, dtype) for x in operands)
-    shape = op.output_shape(*(x.shape for x in operands))
-    return Case(op, operands, tangents, np.asarray(1 + np.arange(math.prod(shape)).reshape(shape) % 13, dtype))
+    return Case(op, operands, tangents, cotangents(op, operands))
+
+
+def everywhere(special: float, rank: int, side: int = 2) -> Array:
+    """As many planes as a plane has cells, of thirds; in each plane another cell is the special number."""
+    count = side**rank
+    planes = thirds((count, count))
+    np.fill_diagonal(planes, special)
+    return planes.reshape(count, 1, *[side] * rank)
 
 
 def row(*cells: float, dtype: Any = np.float32) -> Array:

@@ -1,0 +1,94 @@
+"""What a check finds: a cell for each claim about each operator of each subject, with the differences in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .cases import Case
+from .claims import CLAIMS
+from .drawing import Picture
+from .judge import Outcome
+from .readings import recognise
+from .subject import NotOffered
+from .words import pasteable, picture_of
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """One way in which a subject differs, on the smallest case that was found: Python that shows it, and its window."""
+
+    title: str
+    case: Case
+    outcome: Outcome
+    python: str
+    picture: Picture | None = None
+    reading: str | None = None
+    reading_words: str | None = None
+
+    @property
+    def likeness(self) -> str | None:
+        """The convention or known bug that it looks like."""
+        return None if self.reading is None else f"looks like “{self.reading}”: {self.reading_words}"
+
+
+@dataclass
+class Cell:
+    """What became of one claim about one operator of one subject."""
+
+    subject: str
+    operator: str
+    claim: str
+    asked: int = 0
+    """How many cases ask the claim."""
+    cases: int = 0
+    """On how many of them it was tried."""
+    declined: int = 0
+    """On how many of them the subject said that it does not offer what is asked."""
+    share: float = 0.0
+    ulps: float = 0.0
+    not_offered: str | None = None
+    differences: list[Difference] = field(default_factory=list)
+    refusals: list[Difference] = field(default_factory=list)
+    conventions: list[Difference] = field(default_factory=list)
+
+    @property
+    def status(self) -> str:
+        """holds, differs, refuses, convention (documented), not offered, not tried, or nothing (no case asks)."""
+        if self.differences:
+            return "differs"
+        if self.refusals:
+            return "refuses"
+        if self.conventions:
+            return "convention"
+        if self.cases:
+            return "holds"
+        if not self.asked:
+            return ""
+        return "not offered" if self.declined == self.asked else "not tried"
+
+    def tried(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Count a case, and the share of its bound that each result uses, whether or not it holds; what does not hold is returned."""
+        self.cases += 1
+        for outcome in outcomes:
+            if outcome.share > self.share:
+                self.share, self.ulps = outcome.share, outcome.ulps
+        return [outcome for outcome in outcomes if not outcome.holds]
+
+    def decline(self, reason: NotOffered) -> None:
+        """Count a case that the subject does not offer."""
+        self.declined += 1
+        self.not_offered = self.not_offered or str(reason) or "it does not say why"
+
+    def sentence(self, difference: Difference) -> str:
+        """One line: who differs, on what, and how."""
+        return f"{self.subject}, {self.operator}, {CLAIMS[self.claim].words}: {difference.outcome.words}"
+
+
+def difference(title: str, case: Case, claim: str, outcome: Outcome, subject: Any) -> Difference:
+    """A difference with the reading that it looks like."""
+    refused = outcome.part.startswith("refused")
+    reading = None if refused else recognise(case, outcome.part, outcome.got, outcome.expected)
+    made = Difference(title, case, outcome, pasteable(case, claim, outcome, subject), picture_of(case, outcome))
+    return made if reading is None else replace(made, reading=reading.name, reading_words=reading.words)

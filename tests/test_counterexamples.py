@@ -1,0 +1,108 @@
+"""Every counterexample that a check prints runs where it is pasted, and shows the difference that it is about."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faulty.amiss import SUBJECTS
+from test_conformance_faults import FAULTS, FOLDER
+
+from specgrad import AvgPool, Conv, MaxPool, SmoothMaxPool
+from specgrad.conformance import exact, runner
+from specgrad.conformance import report as reports
+from specgrad.conformance.claims import CLAIMS
+from specgrad.conformance.subject import load
+from specgrad.conformance.trial import Here
+
+AMISS = [(name, kind) for name in SUBJECTS for kind in (MaxPool, SmoothMaxPool, Conv)]
+
+
+@pytest.fixture(scope="module")
+def session():
+    return runner.Session(runner.QUICK)
+
+
+def pasted(code):
+    """What the code prints, call by call."""
+    printed = []
+    with np.errstate(all="ignore"), np.printoptions():
+        exec(code, {"print": lambda value: printed.append(str(value))})
+    return printed
+
+
+def show(cells):
+    """Paste every counterexample in these cells, and say how many there were."""
+    count = 0
+    for cell in cells:
+        for found in (*cell.differences, *cell.refusals):
+            count += 1
+            if found.outcome.part.startswith("refused"):
+                with pytest.raises(Exception, match=re.escape(found.outcome.words.partition(": ")[2])):
+                    pasted(found.python)
+                continue
+            printed = pasted(found.python)
+            if cell.claim == "unmodified":
+                assert "False" in printed[0]
+            elif cell.claim == "refuses":
+                assert len(printed) == 1
+            else:
+                assert len(printed) == 2
+                assert cell.claim == "deterministic" or printed[0] != printed[1], found.python
+    return count
+
+
+@pytest.mark.parametrize(("name", "kind"), [f[:2] for f in FAULTS], ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS])
+def test_counterexamples_of_faulty_subjects(session, name, kind):
+    place = f"{FOLDER / name}.py:subject"
+    assert show(session.one(Here(load(place), place), kind, 0))
+
+
+@pytest.mark.parametrize(("name", "kind"), AMISS, ids=[f"{name}-{kind.__name__}" for name, kind in AMISS])
+def test_counterexamples_of_every_part_and_claim(session, name, kind):
+    place = f"{FOLDER / 'amiss.py'}:{name}"
+    assert show(session.one(Here(load(place), place), kind, 0))
+
+
+def test_a_subject_without_a_jvp_is_not_asked_for_one(session):
+    session.claims = ("witness",)
+    (cell,) = session.one(SUBJECTS["vjp_without_jvp"], AvgPool, 0)
+    session.claims = tuple(CLAIMS)
+    assert cell.status == "differs"
+    assert all("subject.jvp" not in found.python and "duals" in found.python for found in cell.differences)
+
+
+@pytest.mark.parametrize("kind", exact.STRATEGIES, ids=lambda k: k.__name__)
+def test_counterexamples_about_the_specification_run(kind, monkeypatch):
+    """Nothing is wrong with it, so that two things that should be the same are the same."""
+    monkeypatch.setattr(exact, "EXACT", {name: lambda case, scalar: "amiss" for name in exact.EXACT})
+    monkeypatch.setattr(exact.claims, "fixed_answer", lambda answer: "amiss")
+    fixed, *others = exact.cells(3, 0, ("fixed", "adjoint", "witness"), [kind])
+    assert all(len(pasted(found.python)) == 2 for found in fixed.differences)
+    for cell in others:
+        (found,) = cell.differences
+        one, two = pasted(found.python)
+        if "exp" not in kind.needs:  # Decimals are rounded
+            assert one == two, found.python
+
+
+def test_a_subject_of_a_test_suite_is_imported_from_where_it_stands(session, monkeypatch):
+    from faulty import last_winner
+
+    session.claims = ("ties",)
+    (cell,) = session.one(last_winner.subject, MaxPool, 0)
+    session.claims = tuple(CLAIMS)
+    assert all("from faulty.last_winner import subject as subject" in found.python for found in cell.differences)
+
+
+def test_one_report_tells_one_distance():
+    """The line of a subject, its cells and its differences speak of the same measures."""
+    place = Path(FOLDER / "off_by_a_few_bounds.py")
+    cells = runner.Session(runner.QUICK, claims=("value", "padding")).one(load(f"{place}:subject"), AvgPool, 0)
+    worst = max(cell.share for cell in cells)
+    told = [float(n) for c in cells for d in c.differences for n in re.findall(r"([\d.e+]+) times", d.outcome.words)]
+    assert worst > 1
+    assert max(told) <= float(f"{worst:.3g}")
+    line = str(reports.verdict(cells, "subject"))
+    assert f"at most {worst:.3g} times the bound" in line
+    assert "of the bound" not in line
