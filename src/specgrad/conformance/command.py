@@ -101,7 +101,7 @@ def check(
             raise _misused(f"the report is not written: {error}") from None
     if interrupts.noted:
         raise typer.Exit(INTERRUPTED)
-    if subject and not any(cell.cases or cell.status for cell in found.cells if cell.status != "not offered"):
+    if all(cell.status in ("", "not offered") for cell in found.cells):
         raise _misused(f"nothing was tried: {', '.join(found.judged)} offers nothing of what was asked")
     raise typer.Exit(0 if found.holds else 1)
 
