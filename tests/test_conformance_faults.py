@@ -29,6 +29,7 @@ FAULTS = [
     ("winner_in_a_byte", MaxPool, "vjp", 272, ("value", "ties", "padding")),
     ("wrong_in_one_channel", AvgPool, "value", 2, ("shape", "vjp", "jvp")),
     ("wrong_at_infinity", MaxPool, "infinity", 1, ("value", "ties", "padding")),
+    ("nan_dropped", MaxPool, "nan", 2, ("value", "infinity", "padding")),
     ("vjp_not_the_transpose", GlobalMaxPool, "adjoint", 1, ("value", "jvp", "shape")),
     ("nondeterministic", AvgPool, "deterministic", 1, ("vjp", "jvp", "shape")),
     ("modifies_its_input", Conv, "unmodified", 2, ("value", "vjp", "adjoint")),
@@ -48,6 +49,7 @@ READINGS = {
     ("count_include_pad_flipped", AvgPool): "count_include_pad flipped",
     ("disjoint_adaptive_bins", AdaptiveAvgPool): "disjoint bins",
     ("flipped_kernel", Conv): "flipped kernel",
+    ("nan_dropped", MaxPool): "NaN dropped",
 }
 """What a difference looks like, where that is known."""
 
@@ -77,7 +79,7 @@ def test_fault_is_reported_under_the_right_claim(session, name, kind, claim, mos
 
 
 def test_every_faulty_subject_is_in_the_table():
-    assert {f[0] for f in FAULTS + QUICKLY} | {"right"} == {path.stem for path in FOLDER.glob("*.py")}
+    assert {f[0] for f in FAULTS + QUICKLY} | {"right", "amiss"} == {path.stem for path in FOLDER.glob("*.py")}
 
 
 @pytest.mark.parametrize(

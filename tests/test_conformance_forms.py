@@ -54,10 +54,7 @@ def quick():
     return runner.Session(runner.QUICK)
 
 
-RANKED = [fault[:3] for fault in FAULTS + QUICKLY] + [
-    ("nan_dropped", MaxPool, "nan"),
-    ("nan_dropped", GlobalMaxPool, "nan"),
-]
+RANKED = [*(fault[:3] for fault in FAULTS + QUICKLY), ("nan_dropped", GlobalMaxPool, "nan")]
 
 
 @pytest.mark.parametrize(("name", "kind", "claim"), RANKED, ids=[f"{f[0]}-{f[1].__name__}" for f in RANKED])
