@@ -9,6 +9,7 @@ Code is linked by LLVM's ORC, which reports a missing symbol; its older linker e
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -16,8 +17,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from typing import Any
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import llvmlite
 from llvmlite import binding
@@ -45,6 +47,9 @@ TARGETS = {
 NEOVERSE = ("neoverse-", "ampere1", "grace", "cobalt-100")
 """Processors with all features of neoverse-n1, by how their names begin; features that LLVM finds do not tell."""
 
+T = TypeVar("T")
+
+_llvm = threading.RLock()
 _names = itertools.count()
 _unused: list[Any] = []
 """Code that nobody runs any more. LLVM frees it under a lock of its own, which no thread may hold while another one forks: so
@@ -87,8 +92,7 @@ def code_of(text: str, target: Target) -> bytes:
     try:
         if not is_tested(target):
             return _translate_apart(text, target)
-        with threads.loading:
-            return translate.translate(text, target)
+        return undisturbed(lambda: translate.translate(text, target))
     except (RuntimeError, OSError) as problem:
         raise CodegenError(f"LLVM cannot compile a kernel for {target.cpu or target.triple}: {problem}") from problem
 
@@ -116,6 +120,10 @@ def _translate_apart(text: str, target: Target) -> bytes:
 @functools.cache
 def host() -> Target:
     """The best target that this machine can run."""
+    return undisturbed(_host)
+
+
+def _host() -> Target:
     triple, cpu = binding.get_process_triple(), binding.get_host_cpu_name()
     found = {name for name, is_there in binding.get_host_cpu_features().items() if is_there}
     machine = triple.partition("-")[0]
@@ -135,14 +143,57 @@ def _linker() -> Any:
 def load(code: bytes, names: tuple[str, ...], symbols: Mapping[str, int] = {}) -> Any:
     """Link an object file into this process; the addresses of what it defines, by name, while the result lives. `symbols` are
     addresses of functions that it calls; others are looked for in the process."""
-    with threads.loading:
+
+    def link() -> Any:
         _unused.clear()
         library = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
         for name in names:
             library.export_symbol(name)
         for name, address in symbols.items():
             library.import_symbol(name, address)
+        return library.link(_linker(), f"kernel{next(_names)}")
+
+    try:
+        return undisturbed(link)
+    except RuntimeError as problem:
+        raise CodegenError(f"LLVM cannot load a kernel: {problem}") from problem
+
+
+def undisturbed(work: Callable[[], T]) -> T:
+    """What `work` returns, which asks LLVM: one thread at a time, and never the main one. An interrupt, which comes to the main
+    thread alone, would leave locks of llvmlite closed; so it only ends the waiting here."""
+    results: list[T] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
         try:
-            return library.link(_linker(), f"kernel{next(_names)}")
-        except RuntimeError as problem:
-            raise CodegenError(f"LLVM cannot load a kernel: {problem}") from problem
+            with _llvm:
+                results.append(work())
+        except BaseException as problem:
+            problems.append(problem)
+
+    if threading.current_thread() is threading.main_thread():
+        with contextlib.suppress(RuntimeError):  # the system gives no thread
+            thread = threading.Thread(target=run, name="specgrad-compiler")
+            thread.start()
+            thread.join()
+    if not results and not problems:
+        run()
+    if problems:
+        raise problems[0]
+    return results[0]
+
+
+def _wait() -> None:
+    """No thread may be at work in LLVM when another one forks. Whoever loads may wait for one: so first those."""
+    threads.loading.acquire()
+    _llvm.acquire()
+
+
+def _go_on() -> None:
+    _llvm.release()
+    threads.loading.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_go_on)
