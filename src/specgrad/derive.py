@@ -9,8 +9,11 @@ symmetric, hence
     G_k pulled back by u: F_{k+1}(x; v…, u) in g, G_{k+1}(x, g; v…, u) in x, G_k(… u for v_i …) in v_i
 
 and `Pushed` (F, k ≥ 1) and `Pulled` (G) are all that is ever needed; no operator has a rule of its own. What the operator declares
-of its curvature makes terms vanish or fall back to first derivatives, and only where nothing is declared are higher orders
-evaluated, by the specification over Dual numbers. Zeros are None, and are never made, multiplied or added.
+of its curvature makes terms vanish or fall back to first derivatives by a formula, and only where nothing is declared are higher
+orders evaluated, by the specification over Dual numbers. Zeros are None, and are never made, multiplied or added.
+
+A formula composes several operators. Half floats would be rounded by each of them, but are computed in float32 and rounded once: there
+the derivative stays one operator, which evaluates its formula in float32. So it does in a graph, whose dtype is not known yet.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from . import dispatch
 from .arithmetic import like, total
 from .geometry import Geometry, Shape
 from .operator import RULES, Entry, Operator, Slot, Window, shape_of
-from .scalars import as_operand, is_tensor
+from .scalars import as_operand, find_family, is_tensor
 from .scalars.base import Cells, Family
 from .scalars.dual import Dual, Still
 
@@ -104,14 +107,33 @@ class Derived(Operator):
         raise NotImplementedError("a derivative is evaluated through its operator")
 
     def evaluate(self, operands: Sequence[Any]) -> Any:
-        """The value over arrays."""
+        """The value over arrays; that of a formula in the precision of the computation, rounded once."""
+        if not self.is_first:
+            S = _scalars(self._example(operands))
+            numbers = [x if slot.integer else _wide(S, x) for slot, x in zip(self.slots, operands, strict=True)]
+            found = self.formula(numbers)
+            if found is not NotImplemented:
+                return _narrow(S, found)
         own, memory = self.remember(operands)
         return self.finish(operands, own, memory)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is a plain JVP or VJP, which an engine gives from its operator."""
+        raise NotImplementedError
+
+    def formula(self, operands: Sequence[Any]) -> Any:
+        """The value by first derivatives, of arrays or of Vars; NotImplemented if nobody wrote it down."""
+        raise NotImplementedError
+
+    def _example(self, operands: Sequence[Any]) -> Any:
+        """An operand that holds numbers."""
+        return next(_array(x) for slot, x in zip(self.slots, operands, strict=True) if not slot.integer)
 
     def remember(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], dispatch.Memory]:
         """The operands of base, moved along all directions that a first derivative does not take, and what is kept of them."""
         own, _, directions = self.parts(operands)
-        example = next(_array(x) for slot, x in zip(self.slots, operands, strict=True) if not slot.integer)
+        example = self._example(operands)
         full = tuple(stand_in(x.shape, example) if isinstance(x, Absent) else x for x in own)
         for direction in self._nested(directions):
             full = tuple(
@@ -145,6 +167,14 @@ class Derived(Operator):
 class Pushed(Derived):
     """F_k: the k-th derivative of base along k directions; the JVP for k = 1."""
 
+    @property
+    def is_first(self) -> bool:
+        return len(self.along) == 1
+
+    def formula(self, operands: Sequence[Any]) -> Any:
+        own, _, v = self.parts(operands)
+        return _formula_of_push(self.base, own, v)
+
     def _nested(self, directions: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return directions[:-1]
 
@@ -172,6 +202,14 @@ class Pulled(Derived):
     """G_k: the part in operand `slot` of the gradient of the k-th derivative of <g, base>; the VJP for k = 0."""
 
     slot: int
+
+    @property
+    def is_first(self) -> bool:
+        return not self.along
+
+    def formula(self, operands: Sequence[Any]) -> Any:
+        own, (g,), v = self.parts(operands)
+        return self.base.bend_back(self.slot, own, g, v[0]) if len(v) == 1 else NotImplemented
 
     def _seeds(self) -> tuple[Slot, ...]:
         return (Slot("cotangent"),)
@@ -213,12 +251,11 @@ def pushed(op: Operator, operands: Sequence[Any], directions: Sequence[Direction
     if len(directions) > 1:
         if op.curvature in ("none", "steps"):
             return None
-        if op.curvature == "products":
-            return functools.reduce(total, (op(*moved) for moved in _placements(op, operands, directions)), None)
-        if len(directions) == 2:
-            bent = op.bend(operands, *directions)
-            if bent is not NotImplemented:
-                return bent
+        terms = len(list(_placements(op, operands, directions))) if op.curvature == "products" else None
+        if terms in (0, 1) or _composes(operands, *directions):
+            found = _formula_of_push(op, operands, directions)
+            if found is not NotImplemented:
+                return found
     elif op.curvature == "none" and all(v is not None for v in directions[0]):
         return op(*directions[0])
     slots = {s for direction in directions for s, v in enumerate(direction) if v is not None}
@@ -242,7 +279,7 @@ def pulled(op: Operator, slot: int, operands: Sequence[Any], cotangent: Any, dir
                 return None
             moved = _placements(op, operands, directions, slot)
             return functools.reduce(total, (pulled(op, slot, x, cotangent, ()) for x in moved), None)
-        if len(directions) == 1:
+        if len(directions) == 1 and _composes(operands, (cotangent,), *directions):
             bent = op.bend_back(slot, operands, cotangent, directions[0])
             if bent is not NotImplemented:
                 return bent
@@ -253,6 +290,25 @@ def pulled(op: Operator, slot: int, operands: Sequence[Any], cotangent: Any, dir
             return simple
     derivative = Pulled(op, shapes=shapes, along=_masks(directions), slot=slot)
     return derivative(*given, cotangent, *_flat(directions))
+
+
+def _formula_of_push(op: Operator, operands: tuple[Any, ...], directions: Sequence[Direction]) -> Any:
+    """F_k of op by first derivatives, for k > 1; NotImplemented if nobody wrote it down."""
+    if op.curvature == "products":
+        return functools.reduce(total, (op(*moved) for moved in _placements(op, operands, directions)), None)
+    return op.bend(operands, *directions) if len(directions) == 2 else NotImplemented
+
+
+def _composes(*groups: Sequence[Any]) -> bool:
+    """Whether operators may be composed: these operands have a dtype, and one whose results are not rounded."""
+    for operand in itertools.chain(*groups):
+        while hasattr(operand, "value"):  # a Var, of however many levels
+            operand = operand.value
+        if dispatch.is_var(operand) or not (
+            operand is None or isinstance(operand, Absent) or not _scalars(operand).rounds
+        ):
+            return False
+    return True
 
 
 def _reached(op: Operator, directions: Sequence[Direction]) -> tuple[tuple[Any, ...], ...]:
@@ -310,6 +366,33 @@ def _roles(
     own = [("own", -1, s) for s, shape in enumerate(shapes) if shape is None]
     moved = [("direction", i, s) for i, mask in enumerate(along) for s, moves in enumerate(mask) if moves]
     return (*own, *[("seed", -1, -1)] * seeds, *moved)
+
+
+def _scalars(operand: Any) -> Family:
+    """The scalars of an array, or of the arrays in a Dual."""
+    while isinstance(operand, Dual):
+        operand = operand.primal
+    return find_family("derivative", ["operand"], [_array(operand)])
+
+
+def _wide(S: Family, operand: Any) -> Any:
+    """An operand in the precision in which its scalars are computed."""
+    if not S.rounds:
+        return operand
+    if isinstance(operand, Dual):
+        primal = _wide(S, operand.primal)
+        return Still(primal) if isinstance(operand, Still) else Dual(primal, _wide(S, operand.tangent))
+    return S.enter("derivative", "operand", _array(operand)).reshape(operand.shape)
+
+
+def _narrow(S: Family, result: Any) -> Any:
+    """What `_wide` undoes."""
+    if not S.rounds:
+        return result
+    if isinstance(result, Dual):
+        return Dual(_narrow(S, result.primal), _narrow(S, result.tangent))
+    with S.computing():
+        return S.leave(result.reshape(-1), result.shape)
 
 
 def _array(value: Any) -> Any:

@@ -21,10 +21,11 @@ from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refu
 from ..memory import Reserve, empty
 from ..remembering import cached_property
 from ..scalars import find_family
+from ..scalars.floats import Numbers
 from .ir import Graph, Node, given_inputs
 from .plan import Plan, planned
 from .steps import DerivedStep, Step, scheduled
-from .transform import simplified, value_and_grad
+from .transform import lowered, simplified, value_and_grad
 
 
 class Program:
@@ -48,7 +49,8 @@ class Program:
         self.engine = forced or engine
         self.alone = forced is not None
         self.dtype = _native(dtype)
-        self.graph = simplified(graph)
+        composes = self.dtype != object and not Numbers(self.dtype).rounds
+        self.graph = simplified(lowered(graph) if composes else graph)
         nodes = self.graph.nodes
         self._indices = self.graph.indices
         self._steps = scheduled(self.graph)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dispatch
-from ..derive import Absent, Derived, Pulled, Pushed, stand_in
+from ..derive import Absent, Derived, Pulled, stand_in
 from ..operator import Operator
 from .ir import Graph, Node
 from .plan import Use
@@ -137,7 +137,7 @@ def scheduled(graph: Graph) -> list[Step]:
     for node in graph.nodes:
         if node.op is None:
             continue
-        if not isinstance(node.op, Derived) or not _is_first(node.op):
+        if not isinstance(node.op, Derived) or not node.op.is_first:
             step = Step(node, graph, node.place in outputs)
             steps.append(step)
             forwards.setdefault((node.op, tuple(step.shapes)), []).append(step)
@@ -165,8 +165,3 @@ def scheduled(graph: Graph) -> list[Step]:
         for reader in step.kept_for[-1:]:
             reader.is_last = True
     return steps
-
-
-def _is_first(op: Derived) -> bool:
-    """Whether this is a plain JVP or VJP, which an engine gives from its operator."""
-    return len(op.along) == (1 if isinstance(op, Pushed) else 0)

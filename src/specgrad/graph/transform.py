@@ -128,6 +128,22 @@ def simplified(graph: Graph) -> Graph:
     return made
 
 
+def lowered(graph: Graph) -> Graph:
+    """The same graph with formulas in the place of derivatives that have one, for scalars that are not rounded in between."""
+    made = Graph()
+    values = _inputs(made, graph)
+    for node in graph.nodes:
+        formula = NotImplemented
+        if node.op is not None and node.op.derived and not node.op.is_first:
+            formula = node.op.formula([values[place] for place in node.operands])
+        if formula is NotImplemented:
+            _copy(made, node, values)
+        else:
+            values[node.place] = formula
+    made.output(*(values[place] for place in graph.outputs))
+    return made
+
+
 def _meaning(node: Node, values: dict[int, GraphVar]) -> Any:
     """Nodes with equal meanings have equal values."""
     if node.is_input:

@@ -252,8 +252,6 @@ class SmoothMaxPool(SlidingWindow):
 
     def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
         """β (W(u⊙v) - Wu⊙Wv), where W are the softmax weights."""
-        if _rounds_between(operands[0]):
-            return NotImplemented
         mul, (u,), (v,) = Mul(), one, other
         moved = Sub()(
             self.tangent(operands, (mul(u, v),)), mul(self.tangent(operands, one), self.tangent(operands, other))
@@ -262,8 +260,6 @@ class SmoothMaxPool(SlidingWindow):
 
     def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
         """β (v⊙Wᵀg - Wᵀ(g⊙Wv)), where W are the softmax weights."""
-        if _rounds_between(operands[0]):
-            return NotImplemented
         mul = Mul()
         there = self.cotangent(slot, operands, mul(cotangent, self.tangent(operands, along)))
         return Scale(self.beta)(Sub()(mul(along[0], self.cotangent(slot, operands, cotangent)), there))
@@ -275,13 +271,6 @@ class SmoothMaxPool(SlidingWindow):
     def _exponential(self, S: Family, tap: Any, pivot: Cells) -> Cells:
         cells = S.where(tap.real, tap.cells(0), S.constant(0))
         return S.exp(S.constant(self.beta) * (cells - pivot))
-
-
-def _rounds_between(operand: Any) -> bool:
-    """Whether a composition of operators would round more than once: half floats are rounded at the end alone."""
-    while hasattr(operand, "value"):  # a Var, of however many levels
-        operand = operand.value
-    return getattr(getattr(operand, "dtype", None), "itemsize", 0) == 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -60,6 +60,9 @@ class Family:
     decides = True
     """Whether comparisons are plain booleans."""
 
+    rounds = False
+    """Whether results are rounded when they leave, to less than they are computed in: half floats."""
+
     def require(self, name: str, argument: str, operand: Any, needs: Sequence[str]) -> None:
         """Refuse an operator that needs what this scalar lacks; the last, which is the rarest, is named."""
         for need in reversed(needs):

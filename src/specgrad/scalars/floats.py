@@ -40,8 +40,8 @@ class Numbers(Family):
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
-        half = dtype.itemsize == 2 and dtype.kind in "fV"
-        self.computed = np.dtype(np.float32) if half else dtype
+        self.rounds = dtype.itemsize == 2 and dtype.kind in "fV"
+        self.computed = np.dtype(np.float32) if self.rounds else dtype
         self.lacks = LACKS[
             "i" if dtype.kind in "iu" else "c" if dtype.kind == "c" else "g" if dtype.char == "g" else "f"
         ]

@@ -27,7 +27,8 @@ class Tensors(Family):
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self.dtype, self.device = dtype, device
-        self.computed = torch.float32 if dtype in _HALVES else dtype
+        self.rounds = dtype in _HALVES
+        self.computed = torch.float32 if self.rounds else dtype
         self.lacks = LACKS["c"] if dtype.is_complex else {} if dtype.is_floating_point else _INTEGERS
 
     def computing(self) -> contextlib.AbstractContextManager[Any]:
