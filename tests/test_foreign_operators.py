@@ -256,7 +256,8 @@ def test_hints_do_not_outlive_the_statement_they_were_about():
     assert foreign.SquaredConv.factors == ()
     assert not foreign.Rolled.pointwise
     assert foreign.Rolled.curvature == "none"  # declared beside the geometry that it is about
-    assert foreign.Cube.pointwise  # Pointwise states no value that Cube could have changed
+    assert foreign.Cube.pointwise  # Pointwise states no function that Cube could have changed
+    assert not foreign.CubedProduct.pointwise
     changed = type("Changed", (sg.SmoothMaxPool,), {"value": foreign.SumPool.value})
     assert changed.bend_back is Operator.bend_back
     assert not type("Moved", (sg.Reshape,), {"value": foreign.SumPool.value}).alias
