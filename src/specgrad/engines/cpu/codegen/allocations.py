@@ -39,27 +39,32 @@ class Undecided(Fault):
     """The kernel needs what its domain of scalars cannot tell: the bits of a number, or the outcome of a comparison."""
 
 
-class _Undefined:
-    """A number that LLVM leaves undefined (undef, poison): it may be moved, and is a fault where it is used."""
+class Opaque:
+    """A value that may be moved, and is a fault where it is computed with."""
 
-    __array_ufunc__ = None
+    __array_ufunc__ = None  # NumPy's numbers leave their operators to this one's
     __hash__ = object.__hash__
 
-    def __repr__(self) -> str:
-        return "UNDEFINED"
+    fault: type[Fault] = Undecided
 
-    def _used(self, *_: Any) -> Any:
-        raise Fault("an undefined value is used")
+    def used(self, *_: Any) -> Any:
+        raise self.fault(f"{self!r} is computed with")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __abs__ = (
-        _used
-    )
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __abs__ = used
     __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = (
-        _used
+        used
     )
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _used
-    __int__ = __index__ = __float__ = _used
-    __eq__ = __ne__ = _used
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = used
+    __bool__ = __int__ = __index__ = __float__ = used
+
+
+class _Undefined(Opaque):
+    """A number that LLVM leaves undefined (undef, poison)."""
+
+    fault = Fault
+
+    def __repr__(self) -> str:
+        return "an undefined value"
 
 
 UNDEFINED = _Undefined()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .allocations import UNDEFINED, Fault, Undecided
+from .allocations import UNDEFINED, Fault, Opaque, Undecided
 from .builder import F16, F32, F64
 
 Comparison = Callable[[Any, Any], Any]
@@ -69,13 +69,13 @@ class Domain:
         """The integer next to a number, towards zero."""
         return int(value)
 
-    def bits(self, value: Any, kind: Any) -> int:
-        """The bits of a number of this type."""
+    def bits(self, value: Any, kind: Any) -> Any:
+        """The bits of a number of this type: an int, or an object that stands for them."""
         raise Undecided(f"the bits of {value!r} are needed")
 
-    def from_bits(self, bits: int, kind: Any) -> Any:
+    def from_bits(self, bits: Any, kind: Any) -> Any:
         """The number of this type that has these bits."""
-        raise Undecided(f"a number is made of the bits {bits:#x}")
+        raise Undecided(f"a number is made of the bits {bits}")
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         """a b + c, rounded once."""
@@ -168,6 +168,30 @@ class Infinity:
     __radd__, __rmul__ = __add__, __mul__
 
 
+class Bits(Opaque):
+    """The bits of an exact number, of which one thing is known: whether they equal others."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, value: Any, kind: Any) -> None:
+        self.value, self.kind = value, kind
+
+    def __repr__(self) -> str:
+        return f"a word, the bits of {self.value},"
+
+    def __eq__(self, other: Any) -> bool:
+        if isinstance(other, Bits):
+            return bool(self.value == other.value)
+        number = Floats().from_bits(other, self.kind)
+        is_one = number == number and (number != 0 or not other)  # NaN and -0.0 are no exact numbers
+        return bool(is_one) and bool(Rationals().constant(number, self.kind) == self.value)
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    __hash__ = Opaque.__hash__
+
+
 class Rationals(Domain):
     """Exact numbers: ints, Fractions and the two infinities. There is no NaN, no rounding and no sign of zero."""
 
@@ -191,6 +215,14 @@ class Rationals(Domain):
         if math.isinf(number):
             return Infinity(1 if number > 0 else -1)
         return int(number) if number.is_integer() else Fraction(number)
+
+    def bits(self, value: Any, kind: Any) -> Any:
+        return Bits(value, kind)
+
+    def from_bits(self, bits: Any, kind: Any) -> Any:
+        if isinstance(bits, Bits):
+            return bits.value
+        return self.constant(Floats().from_bits(bits, kind), kind)
 
     def comparison(self, predicate: str) -> Comparison:
         return self.ORDERS.get(predicate[1:]) or super().comparison(predicate)
