@@ -1,5 +1,8 @@
 """What a kernel must not do: each fault is planted, and the interpreter says what was done, and where."""
 
+import functools
+import operator
+
 import numpy as np
 import pytest
 from codegen_cases import FLOAT, interpreted, total, windows
@@ -53,7 +56,7 @@ def test_scratch_is_uninitialised_in_every_task():
     k.store(k.load(room, k.begin * 2, 2), y, k.begin * 2)
     k.finish()
     interpreted(k, Rationals(), {"x": X, "y": Y}, {}, 1)
-    assert "load of float at byte 8 of scratch (64 bytes): uninitialised" in fault_of(k, 2, 1, x=X, y=Y)
+    assert "load of 8 bytes at byte 8 of scratch: uninitialised" in fault_of(k, 2, 1, x=X, y=Y)
 
 
 def test_results_that_nobody_wrote_are_found():
@@ -101,10 +104,10 @@ def test_memory_keeps_its_types():
     keep = lambda k, x, y: room.append(k.room(8, FLOAT)) or k.store(k.load(x), room[0])  # noqa: E731
     wide = straight(keep, lambda k, x, y: k.builder.load(room[0].address, typ=I64, align=1))
     room.clear()
-    assert "load of i64 at byte 0 of scratch (64 bytes): uninitialised" in fault_of(wide, x=X, y=Y)
+    assert "load of 8 bytes at byte 0 of scratch: uninitialised" in fault_of(wide, x=X, y=Y)
     narrow = straight(keep, lambda k, x, y: k.builder.load(room[0].address, typ=ir.IntType(16), align=1))
     room.clear()
-    assert "load of i16 at byte 0 of scratch (64 bytes): of another size" in fault_of(narrow, x=X, y=Y)
+    assert "load of i16 at byte 0 of scratch: a cell of another size" in fault_of(narrow, x=X, y=Y)
     bits = straight(keep, lambda k, x, y: k.builder.store(k.builder.load(room[0].address, typ=I32, align=4), y.address))
     made, _ = interpreted(bits, Rationals(), {"x": (F32, [1.5], False), "y": Y}, {}, 1)
     assert made["y"].values[0] == np.float32(1.5).view(np.uint32)
@@ -134,7 +137,6 @@ def branch(k, condition):
 
 
 UNDEFINED_RESULTS = {
-    "an undefined value is computed with": lambda k, x, y: Value(k, ir.Constant(F32, ir.Undefined)) + k.load(x),
     "32 bits are shifted by 32": lambda k, x, y: k.builder.shl(number(k, x).value, I32(32)),
     "0 is divided by zero": lambda k, x, y: number(k, x) // number(k, x),
     "a number is made the integer 300 of 8 bits": lambda k, x, y: k.cast(k.load(x) + 300.0, ir.IntType(8)),
@@ -142,8 +144,8 @@ UNDEFINED_RESULTS = {
     "sub nuw of 0 and 1 is no": lambda k, x, y: k.builder.sub(number(k, x).value, I32(1), flags=["nuw"]),
     "1 and 0 have no quotient": lambda k, x, y: (k.load(x) + 1.0) / k.load(x),
     "address 0x0 lies in no allocation": lambda k, x, y: k.builder.load(ir.Constant(ADDRESS, None), typ=I32, align=4),
-    "a word, the bits of 0, is computed with": lambda k, x, y: k.bits(k.load(x), I32) + 1,
-    "a branch on an undefined value": lambda k, x, y: branch(k, Value(k, ir.Constant(I1, ir.Undefined))),
+    "something is computed with the bits of 0": lambda k, x, y: k.bits(k.load(x), I32) + 1,
+    "a branch depends on an undefined value": lambda k, x, y: branch(k, Value(k, ir.Constant(I1, ir.Undefined))),
 }
 
 
@@ -157,13 +159,55 @@ def test_numbers_that_flags_exclude_are_undefined():
         one = k.load(x)
         poison = k.call("llvm.maxnum.{}", one.type, one, one, flags=["nnan"])
         k.store(k.cast(k.select(one < 5.0, poison, 5.0), I32), y)
+        k.store(k.bits(poison + 1.0, I32), y, 1)
 
-    kernel = straight(line)
-    interpreted(kernel, Floats(), {"x": (F32, [1.0], False), "y": Y}, {}, 1)
-    interpreted(kernel, Floats(), {"x": (F32, [np.nan], False), "y": Y}, {}, 1)
-    kernel = straight(lambda k, x, y: k.call("llvm.maxnum.{}", F32, k.load(x), k.load(x), flags=["nnan"]) + 1.0)
-    interpreted(kernel, Rationals(), {"x": X, "y": Y}, {}, 1)
-    assert "an undefined value is computed with" in fault_of(kernel, domain=Floats(), x=(F32, [np.nan], False), y=Y)
+    def left(domain, number):
+        made, _ = interpreted(straight(line), domain, {"x": (F32, [number], False), "y": (I32, 8, True)}, {}, 1)
+        return made["y"].cells(I32)
+
+    assert left(Floats(), 1.0)[0] == left(Rationals(), 1)[0] == 1
+    with pytest.raises(Fault, match="y: cell 1 is undefined"):
+        left(Floats(), np.nan)
+
+
+def beyond(then):
+    """Three cells in scratch, of which four are loaded and doubled; `then` does something with them."""
+    k = Kernel("beyond")
+    x, y = k.array("x", FLOAT), k.array("y", FLOAT)
+    room = k.room(4, FLOAT)
+    for i in range(3):
+        k.store(k.load(x, i), room, i)
+    wide = k.load(room, 0, 4)
+    flags = then(k, wide + wide, y)
+    return k.finish(0 if flags is None else flags)
+
+
+def lanes_as_flags(lanes):
+    return lambda k, wide, y: k.cast(
+        functools.reduce(operator.or_, [k.lane(wide, i) < 0.0 for i in lanes]), I64, signed=False
+    )
+
+
+def test_nothing_depends_on_lanes_beyond_what_was_written():
+    def run(then):
+        made, tasks = interpreted(
+            beyond(then), Rationals(), {"x": (F32, [1, 2, -3], False), "y": (F32, 16, True)}, {}, 1
+        )
+        return made["y"], tasks[0].flags
+
+    y, _ = run(lambda k, wide, y: k.store(k.shuffle(wide, wide, [0, 2, 1, 1]), y))
+    assert y.cells(F32) == [2, -6, 4, 4]
+    y, _ = run(lambda k, wide, y: k.store(wide, y))
+    with pytest.raises(Fault, match="y: cell 3 is undefined"):
+        y.cells(F32)
+    assert run(lanes_as_flags([0, 1]))[1] == 0
+    assert run(lanes_as_flags([3, 2]))[1] == 1  # whatever the other is
+    with pytest.raises(Fault, match="the flags depend on an undefined value"):
+        run(lanes_as_flags([3, 0]))
+    with pytest.raises(Fault, match="a branch depends on an undefined value"):
+        run(lambda k, wide, y: branch(k, k.lane(wide, 3) > 0.0))
+    with pytest.raises(Fault, match="an address is undefined"):
+        run(lambda k, wide, y: k.store(k.number(FLOAT, 0), y, k.cast(k.lane(wide, 3), I64)))
 
 
 def test_a_task_without_end_is_a_fault(monkeypatch):

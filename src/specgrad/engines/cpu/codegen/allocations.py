@@ -1,6 +1,7 @@
 """The memory of an interpreted kernel: separate allocations, and for every byte whether a cell begins there and of what type.
 
-One comparison of those bytes with what an access expects checks its bounds, its types and that nothing uninitialised is read.
+One comparison of those bytes with what an access expects checks its bounds, its types, and that its cells were written. A vector may have lanes
+that were not (a loop's last one goes beyond a row of scratch): these are undefined, and nothing may depend on them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ UNINITIALISED, INSIDE = 0, 255
 """What a byte is in which no cell begins: of no cell yet, or a further byte of one. A cell's first byte has its type's number."""
 
 NUMBERS = {kind: number for number, kind in enumerate(SIZES, 1)}
+KINDS = {bytes([number, *[INSIDE] * (SIZES[kind] - 1)]): kind for kind, number in NUMBERS.items()}
+"""The type of a cell, by its bytes."""
+
 ROOM = 40
 """Allocations are 2**ROOM bytes apart: no index that is merely wrong leads from one into another."""
 
@@ -39,32 +43,36 @@ class Undecided(Fault):
     """The kernel needs what its domain of scalars cannot tell: the bits of a number, or the outcome of a comparison."""
 
 
-class Opaque:
-    """A value that may be moved, and is a fault where it is computed with."""
+class _Undefined:
+    """A number that may be any: undef and poison of LLVM, and what lies in memory that was not written.
+
+    What is computed of it is undefined too. It is a fault where something depends on it: a branch, an address, a result.
+    """
 
     __array_ufunc__ = None  # NumPy's numbers leave their operators to this one's
     __hash__ = object.__hash__
 
-    fault: type[Fault] = Undecided
-
-    def used(self, *_: Any) -> Any:
-        raise self.fault(f"{self!r} is computed with")
-
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __abs__ = used
-    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = (
-        used
-    )
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = used
-    __bool__ = __int__ = __index__ = __float__ = used
-
-
-class _Undefined(Opaque):
-    """A number that LLVM leaves undefined (undef, poison)."""
-
-    fault = Fault
-
     def __repr__(self) -> str:
         return "an undefined value"
+
+    def _same(self, *_: Any) -> _Undefined:
+        return self
+
+    def __or__(self, other: Any) -> Any:
+        return other if other is True else self
+
+    def __and__(self, other: Any) -> Any:
+        return other if other is False else self
+
+    def __bool__(self) -> bool:
+        raise Fault("something depends on an undefined value")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __abs__ = (
+        _same
+    )
+    __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = __floordiv__ = __mod__ = _same
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _same  # type: ignore[assignment]
+    __ror__, __rand__ = __or__, __and__
 
 
 UNDEFINED = _Undefined()
@@ -114,6 +122,9 @@ class Allocation:
         if self.begins != expected:
             byte = next(i for i, (one, other) in enumerate(zip(self.begins, expected, strict=True)) if one != other)
             raise Fault(f"{self.name}: no {kind} was written at byte {byte} (cell {byte // size}) of {self.size}")
+        for cell, value in enumerate(self.values[::size]):
+            if value is UNDEFINED:
+                raise Fault(f"{self.name}: cell {cell} is undefined")
         return self.values[::size]
 
     def cut(self, byte: int) -> None:
@@ -168,7 +179,7 @@ class Memory:
         end = offset + access.length
         if offset < 0 or address % access.align or where.begins[offset:end] != access.pattern:
             self._check("load", where, offset, access)
-            values = self._reinterpreted(where, offset, access)
+            values = self._lanes(where, offset, access)
         else:
             values = where.values[offset : end : access.size] if access.vector else where.values[offset]
         if where.writable:
@@ -192,7 +203,9 @@ class Memory:
         else:
             where.values[offset] = value
 
-    def _place(self, address: int) -> tuple[Allocation, int]:
+    def _place(self, address: Any) -> tuple[Allocation, int]:
+        if address is UNDEFINED:
+            raise Fault("an address is undefined")
         where = self.allocations.get(address >> ROOM)
         if where is None:
             raise Fault(f"address {address:#x} lies in no allocation")
@@ -208,17 +221,20 @@ class Memory:
         if word == "store" and not where.writable:
             raise Fault(what + "it may only be read")
 
-    def _reinterpreted(self, where: Allocation, offset: int, access: Access) -> Any:
-        """Cells that were stored as numbers of another type of the same size: their bits, where the domain knows them."""
-        cells = []
+    def _lanes(self, where: Allocation, offset: int, access: Access) -> Any:
+        """Cells that are not all what is read: some not written, or of another type of the same size, whose bits the domain may know."""
+        cells: list[Any] = []
         for byte in range(offset, offset + access.length, access.size):
-            one = _kind_at(where, byte, access.size)
-            if one is None:
-                state = (
-                    "uninitialised" if UNINITIALISED in where.begins[byte : byte + access.size] else "of another size"
-                )
-                raise Fault(f"load of {access.kind} at byte {byte} of {where.name} ({where.size} bytes): {state}")
-            cells.append(reinterpret(self.domain, where.values[byte], one, access.kind))
+            begins = where.begins[byte : byte + access.size]
+            if UNINITIALISED in begins:
+                cells.append(UNDEFINED)
+                continue
+            kind = KINDS.get(bytes(begins))
+            if kind is None:
+                raise Fault(f"load of {access.kind} at byte {byte} of {where.name}: a cell of another size")
+            cells.append(reinterpret(self.domain, where.values[byte], kind, access.kind))
+        if all(cell is UNDEFINED for cell in cells):
+            raise Fault(f"load of {access.length} bytes at byte {offset} of {where.name}: uninitialised")
         return cells if access.vector else cells[0]
 
     def begin(self) -> None:
@@ -232,15 +248,6 @@ class Memory:
         shared = [one for one in self.allocations.values() if one.writable]
         read, written = ({o.name: int.from_bytes(getattr(o, w), "little") for o in shared} for w in ("read", "written"))
         return Task(flags, read, written)
-
-
-def _kind_at(where: Allocation, byte: int, size: int) -> Any:
-    """The type of the whole cell of this size that begins here, or None."""
-    for kind, number in NUMBERS.items():
-        if number == where.begins[byte] and SIZES[kind] == size:
-            whole = where.begins[byte + 1 : byte + size] == bytes([INSIDE] * (size - 1))
-            return kind if whole else None
-    return None
 
 
 def reinterpret(domain: Any, value: Any, source: Any, target: Any) -> Any:

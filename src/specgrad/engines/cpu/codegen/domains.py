@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .allocations import UNDEFINED, Fault, Opaque, Undecided
+from .allocations import UNDEFINED, Fault, Undecided
 from .builder import F16, F32, F64
 
 Comparison = Callable[[Any, Any], Any]
@@ -168,16 +168,17 @@ class Infinity:
     __radd__, __rmul__ = __add__, __mul__
 
 
-class Bits(Opaque):
+class Bits:
     """The bits of an exact number, of which one thing is known: whether they equal others."""
 
     __slots__ = ("kind", "value")
+    __hash__ = object.__hash__
 
     def __init__(self, value: Any, kind: Any) -> None:
         self.value, self.kind = value, kind
 
     def __repr__(self) -> str:
-        return f"a word, the bits of {self.value},"
+        return f"the bits of {self.value}"
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, Bits):
@@ -186,10 +187,13 @@ class Bits(Opaque):
         is_one = number == number and (number != 0 or not other)  # NaN and -0.0 are no exact numbers
         return bool(is_one) and bool(Rationals().constant(number, self.kind) == self.value)
 
-    def __ne__(self, other: Any) -> bool:
-        return not self == other
+    def _used(self, *_: Any) -> Any:
+        raise Undecided(f"something is computed with {self!r}")
 
-    __hash__ = Opaque.__hash__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __lshift__ = __rshift__ = __floordiv__ = __mod__ = (
+        _used
+    )
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = _used
 
 
 class Rationals(Domain):

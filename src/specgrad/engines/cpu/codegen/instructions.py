@@ -91,6 +91,11 @@ def width(kind: Any) -> int:
 
 def in_one_lane(instruction: Any, domain: Domain) -> Function | None:
     """What an instruction makes of one number of each operand."""
+    name, function = name_of(instruction), _of_numbers(instruction, domain)
+    return function if function is None or name in PASSING else careful(function, len(operands_of(instruction)))
+
+
+def _of_numbers(instruction: Any, domain: Domain) -> Function | None:
     name = name_of(instruction)
     if name in FLOATS:
         flags = getattr(instruction, "fastmath", instruction.flags)
@@ -102,6 +107,34 @@ def in_one_lane(instruction: Any, domain: Domain) -> Function | None:
     for flag in instruction.flags:
         return without_wrap(name, flag, width(instruction.type))
     return integer(name.removeprefix("llvm."), width(instruction.type)) if is_integer(instruction.type) else None
+
+
+PASSING = {"add", "sub", "mul", "and", "or", "xor", "udiv", "urem", "icmp", "zext", "sext", "inttoptr", "ptrtoint"}
+OPERATORS: set[Function] = {
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.neg,
+    operator.and_,
+    operator.or_,
+    operator.xor,
+}
+OPERATORS |= set(ORDERS.values())
+"""Instructions and functions that make something undefined of something undefined by themselves."""
+
+
+def careful(function: Function, arity: int) -> Function:
+    """A function of numbers, undefined where one of them is."""
+    if function in OPERATORS:
+        return function
+
+    def of_two(a: Any, b: Any) -> Any:
+        return UNDEFINED if a is UNDEFINED or b is UNDEFINED else function(a, b)
+
+    def of_any(*given: Any) -> Any:
+        return UNDEFINED if any(one is UNDEFINED for one in given) else function(*given)
+
+    return of_any if arity != 2 else of_two
 
 
 def is_integer(kind: Any) -> bool:
@@ -248,9 +281,7 @@ def selected(domain: Domain, condition: Any, one: Any, other: Any) -> Any:
         return one
     if condition is False:
         return other
-    if condition is UNDEFINED:
-        raise Fault("a selection on an undefined value")
-    return domain.select(condition, one, other)
+    return UNDEFINED if condition is UNDEFINED else domain.select(condition, one, other)
 
 
 def select(instruction: Any, domain: Domain) -> Function:
@@ -290,12 +321,13 @@ def bitcast(instruction: Any, domain: Domain) -> Function:
     if source == target:
         return lambda a: a
     if width(source) == width(target):
-        return in_lanes(lambda a: number(bits(a)), instruction)
+        return in_lanes(careful(lambda a: number(bits(a)), 1), instruction)
     wide, narrow, count = width(source), width(target), made.count if is_vector(made) else 1
+    made_of = careful(number, 1)
 
     def repacked(a: Any) -> Any:
         whole = sum(bits(lane) << i * wide for i, lane in enumerate(a if is_vector(given) else [a]))
-        lanes = [number(whole >> i * narrow & (1 << narrow) - 1) for i in range(count)]
+        lanes = [made_of(whole >> i * narrow & (1 << narrow) - 1) for i in range(count)]
         return lanes if is_vector(made) else lanes[0]
 
     return repacked
@@ -313,7 +345,7 @@ def reduction(instruction: Any, domain: Domain) -> Function:
     name, kind = name_of(instruction).removeprefix(REDUCE), element(instruction.type)
     one = getattr(domain, REDUCTIONS[name]) if is_float(kind) else integer(name, width(kind))
     assert one is not None
-    function = domain.under(instruction.fastmath, one)
+    function = careful(domain.under(instruction.fastmath, one), 2)
     return lambda *given: functools.reduce(function, given[-1], *given[:-1])
 
 

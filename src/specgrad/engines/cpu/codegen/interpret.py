@@ -52,6 +52,8 @@ class Program:
         finally:
             memory.release()
             memory.release()
+        if flags is UNDEFINED:
+            raise Fault("the flags depend on an undefined value")
         return memory.record(signed(64)(flags))
 
 
@@ -183,7 +185,7 @@ class _Function:
 
     def _truth(self, condition: Any) -> bool:
         if condition is UNDEFINED:
-            raise Fault("a branch on an undefined value")
+            raise Fault("a branch depends on an undefined value")
         return condition if condition is True or condition is False else self.domain.decide(condition)
 
     def _br(self, instruction: Any) -> Step:
