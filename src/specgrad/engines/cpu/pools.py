@@ -147,24 +147,13 @@ class Pool:
         if all((count == count[:1]).all() for count in counts):
             return Divisors(np.array([math.prod(int(c[0]) for c in counts) * times], dtype), None)
         columns = functools.reduce(np.multiply.outer, counts[1:], np.ones(1, np.int64)).reshape(-1)
-        if len(counts) == 1:  # lines are the rows of one plane
-            return Divisors(np.full(self.layout.planes, times, dtype), counts[0].astype(dtype))
         return Divisors((counts[0] * times).astype(dtype), np.repeat(columns, self.layout.inner).astype(dtype))
 
     @cached_property
     def window_divisors(self) -> Array:
         """What the sum of each window is divided by, to be broadcast over the result in the order of the layout."""
         rows, columns = self.divisors
-        lengths = self.lengths[self.layout.outer :]
-        if columns is None:
-            return rows
-        first = rows[: len(columns)] * 0 + rows[0] if len(self.axes) == 1 else rows
-        table = columns * rows[0] if len(self.axes) == 1 else np.multiply.outer(first, columns)
-        return (
-            table.reshape(lengths[: len(self.axes)] + (1,) * (len(lengths) - len(self.axes)))
-            if len(self.axes) == 1
-            else table.reshape(lengths)
-        )
+        return rows if columns is None else np.multiply.outer(rows, columns).reshape(self.lengths[self.layout.outer :])
 
     def places(self, step: Sequence[int]) -> tuple[Array, Array]:
         """Where the winners of a plane lie, for these strides of its axes: a base by window, and an offset by code."""

@@ -179,7 +179,7 @@ class _Planner:
 
     def __init__(self, fold: Fold, axes: tuple[Axis, ...], divisors: Divisors | None) -> None:
         self.fold, self.axes, self.divisors = fold, axes, divisors
-        self.ordered = True
+        self.ordered, self.lines = True, False
         self.steps: list[Step] = []
         self.between: list[tuple[str, int, np.dtype[Any]]] = []
 
@@ -188,6 +188,7 @@ class _Planner:
         stop = len(self.axes)
         for turn, (walk, count) in enumerate(passes):
             self.first, self.last = turn == 0, turn == len(passes) - 1
+            self.lines = count == 1 and walk != "along"  # which are taken as the rows of one plane
             names = self._arrays(turn, stop - count)
             getattr(self, "_" + walk)(stop - count, stop, names)
             stop -= count
@@ -239,8 +240,11 @@ class _Planner:
         if self.divisors is None or not self.last:
             return "no", {}, ()
         rows, columns = self.divisors
+        if columns is not None and self.lines:
+            rows, columns = np.ones(self.fold.planes, rows.dtype), rows
         tables = {"row_divisors": address(rows)}
         if columns is not None:
+            columns = np.append(columns, np.ones(VECTOR // columns.itemsize, columns.dtype))  # read by whole vectors
             tables["column_divisors"] = address(columns)
         return self.divisors.kind, tables, (rows, *([] if columns is None else [columns]))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, Sum, working
 from .windows import Window, any_lane, block_of, copy_exactly, fold_parts, guard_nan, split, stacked, tree
 
@@ -377,7 +377,11 @@ class _Tiles:
         if how.divides != "no":
             part = [part[0] / self._divisors(row, column), *part[1:]]
         if self.combine.codes is not None and not self.combine.masks and self._is_padded():
-            flag = flag | k.cast(any_lane(k, part[0].equals(self.combine.identity)), flag.type, False)
+            tied = part[0].equals(self.combine.identity)
+            if how.narrow:  # lanes behind the last window hold anything
+                here = k.cast(self.columns_here - column, I32)
+                tied = tied & (k.iota(how.lanes, I32) < k.splat(here, how.lanes))
+            flag = flag | k.cast(any_lane(k, tied), flag.type, False)
         targets, pitch = (self.stage, self.columns_here) if how.narrow else (self.target, self.n.width_out)
         for one, target in zip(part, targets, strict=True):
             k.store(one, target, row * pitch + column)

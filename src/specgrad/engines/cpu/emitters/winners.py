@@ -48,7 +48,10 @@ def emit(how: Winners, vector: int) -> Kernel:
         with k.loop(0, windows) as each, k.loop(0, inner) as along:
             at = each.index * inner + along.index
             code = k.load(codes, first + at)
-            place = k.load(base, each.index) + k.load(offset, k.cast(code, WORD.stored, False))
+            known = (
+                k.select(code.differs(none(how)), code, 0) if how.empty else code
+            )  # the table has no place for no winner
+            place = k.load(base, each.index) + k.load(offset, k.cast(known, WORD.stored, False))
             index = k.cast(place, WORD.stored)
             flat = index * inner + along.index
             if how.what == "scatter":
