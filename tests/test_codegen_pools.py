@@ -1,0 +1,218 @@
+"""Every emitter of pools, interpreted on random geometries: nothing out of range, tasks apart, results exactly the specification's."""
+
+import numpy as np
+import pytest
+from codegen_pools import Emitted, Planned, Planted, emitted
+
+import specgrad as sg
+from specgrad.engines.cpu.codegen.allocations import Fault
+from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.errors import SpecgradError
+
+SEEDS, CASES = range(10), 20
+FLOATS = ["float32", "float32", "float64", "float16", "bfloat16"]
+WHOLE = {sg.AdaptiveMaxPool: sg.GlobalMaxPool, sg.AdaptiveAvgPool: sg.GlobalAvgPool}
+INTEGERS = ["int8", "uint8", "int16", "int32", "uint32", "int64"]
+
+
+# geometries
+
+
+def sliding(random, kind, rank=None, inner=False):
+    """An operator with sliding windows and a shape that it takes: kernels large and small, padded, dilated, cut by ceil_mode."""
+    while True:
+        rank_here = rank or int(random.choice([1, 2, 2, 2, 3]))
+        kernel = [int(random.integers(1, 5)) for _ in range(rank_here)]
+        if random.random() < 0.2:
+            kernel[int(random.integers(rank_here))] = int(random.integers(9, 24))
+        stride = [int(random.integers(1, 5)) if random.random() < 0.5 else 1 for _ in kernel]
+        dilation = [int(random.integers(1, 4)) if random.random() < 0.3 else 1 for _ in kernel]
+        extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+        padding = [tuple(map(int, random.integers(0, e + 1, 2))) if random.random() < 0.5 else (0, 0) for e in extent]
+        room = [[(30,), (7, 30), (3, 5, 20)], [(20,), (5, 9), (3, 4, 5)]][inner][rank_here - 1]
+        size = [max(1, e - sum(p)) + int(random.integers(0, r)) for e, p, r in zip(extent, padding, room, strict=True)]
+        how = {"stride": tuple(stride), "dilation": tuple(dilation), "padding": tuple(padding)}
+        how["ceil_mode"] = bool(random.random() < 0.3)
+        if kind is sg.AvgPool:
+            how["count_include_pad"] = bool(random.random() < 0.6)
+            how["divisor_override"] = int(random.integers(1, 9)) if random.random() < 0.2 else None
+        try:
+            return placed(random, kind, tuple(kernel), how, size, inner)
+        except SpecgradError:
+            continue
+
+
+def placed(random, kind, window, how, size, inner):
+    """The operator over the last axes of an array, or over axes behind which others lie."""
+    batch = (int(random.integers(1, 4 - inner)),)
+    shape = (*batch, *size, int(random.integers(1, 12))) if inner else (*batch, *size)
+    axes = tuple(range(1, 1 + len(size))) if inner else None
+    op = kind(window, **how, axes=axes)
+    op.output_shape(shape)
+    return op, shape
+
+
+def adaptive(random, kind):
+    """Bins of all sizes, and whole planes."""
+    rank = int(random.choice([1, 2, 2, 3]))
+    size = [int(random.integers(1, n)) for n in [(40,), (9, 40), (4, 6, 25)][rank - 1]]
+    if random.random() < 0.2:
+        return placed(
+            random, sg.GlobalMaxPool if kind is sg.AdaptiveMaxPool else sg.GlobalAvgPool, rank, {}, size, False
+        )
+    out = tuple(int(random.integers(1, n + 3)) for n in size)
+    return placed(random, kind, out, {}, size, False)
+
+
+# operators
+
+
+def maximum(random, op, shape, dtype, with_codes=None):
+    """The maximum; or the argmax, and what is done with it: cotangents scattered, tangents gathered, indices written."""
+    case = Planned(random, op, shape, dtype)
+    pool, x = case.pool, case.draw(shape)
+    x[random.random(shape) < 0.05] = 0
+    exact, with_codes = bool(random.random() < 0.4), with_codes or bool(random.random() < 0.3)
+    given = {"x": (case.cell, case.operand(x))}
+    wanted = {"y": (case.cell, pool.lengths)} | ({"codes": (pool.codes, pool.lengths)} if with_codes else {})
+    made = case.run(pool.fold("argmax" if with_codes else "max", exact), given, wanted)
+    if made is None:  # a window has the number that padding is taken for: the exact chain is to run
+        assert not exact
+        assert pool.blanks or (case.dtype.kind == "u" and x.min() == 0)
+        return case
+    y, *codes = made
+    pool.blank(y, 0)
+    case.same(case.as_result(y), case.specified(lambda: op(x)))
+    if with_codes:
+        pool.blank(codes[0], pool.none)
+        derivatives(case, x, codes[0])
+    return case
+
+
+def derivatives(case, x, codes):
+    """Cotangents scattered by codes, tangents gathered, and indices: the tangent at an index is the one that was gathered."""
+    pool, op, kind = case.pool, case.op, case.cell
+    if not kind.is_float or op.ties != "first":
+        return
+    given = {"codes": (pool.codes, codes)}
+    dx, gy = case.draw(case.shape), case.draw(pool.shape)
+    sources = {"scatter": case.output(gy), "gather": case.operand(dx)}
+    (gx,) = case.run(
+        pool.winners("scatter"), given | {"source": (kind, sources["scatter"])}, {"target": (kind, pool.layout.shape)}
+    )
+    case.same(case.as_operand(gx), case.specified(lambda: op.vjp((case.numbers(x),), case.numbers(gy))[0]))
+    (dy,) = case.run(
+        pool.winners("gather"), given | {"source": (kind, sources["gather"])}, {"target": (kind, pool.lengths)}
+    )
+    case.same(case.as_result(dy), case.specified(lambda: op.jvp((case.numbers(x),), (case.numbers(dx),))[1]))
+    (index,) = case.run(pool.winners("index"), given, {"target": (CELLS["int64"], pool.lengths)})
+    assert (case.as_result(index) == case.specified(lambda: indices(op, x))).all(), case.words()
+
+
+def indices(op, x):
+    """The indices of winners, by the specification."""
+    how = {name: getattr(op, name) for name in ("stride", "padding", "dilation", "ceil_mode") if hasattr(op, name)}
+    if isinstance(op, sg.MaxPool):
+        return sg.max_pool(x, op.kernel_size, **how, axes=op.axes, return_indices=True)[1]
+    return sg.adaptive_max_pool(x, op.output_size, axes=op.axes, return_indices=True)[1]
+
+
+def average(random, op, shape, dtype):
+    """The average, or its adjoint."""
+    case = Planned(random, op, shape, dtype)
+    pool, kind = case.pool, case.cell
+    if random.random() < 0.5 or dtype == "bfloat16":  # whose adjoint is rounded before it is summed up
+        x = case.draw(shape)
+        (y,) = case.run(pool.fold("average"), {"x": (kind, case.operand(x))}, {"y": (kind, pool.lengths)})
+        case.same(case.as_result(y), case.specified(lambda: op(case.numbers(x))))
+        return case
+    gy = case.draw(pool.shape)
+    arriving = case.output(gy)
+    if pool.divisors.columns is not None:
+        arriving = case.numbers(arriving) / np.vectorize(int, otypes=[object])(pool.window_divisors)
+    (gx,) = case.run(pool.fold("spread"), {"x": (kind, arriving)}, {"y": (kind, pool.layout.shape)})
+    zeros = np.zeros(shape, int)
+    case.same(case.as_operand(gx), case.specified(lambda: op.vjp((case.numbers(zeros),), case.numbers(gy))[0]))
+    return case
+
+
+def winners(random, op, shape, dtype):
+    """The argmax, and what is done with it."""
+    return maximum(random, op, shape, dtype, with_codes=True)
+
+
+MAXIMA, SUMS = (sg.MaxPool, maximum), (sg.AvgPool, average)
+BINS = (sg.AdaptiveMaxPool, maximum), (sg.AdaptiveAvgPool, average)
+
+
+def drawn(random, walk):
+    """An operator that is likely to take a walk, its shape, and what is checked of it."""
+    kind, run = [*(BINS if walk == "bins" else (MAXIMA, SUMS))][int(random.integers(2))]
+    if walk == "bins":
+        return run, *adaptive(random, kind)
+    if walk == "winners":
+        is_sliding = random.random() < 0.7
+        found = sliding(random, sg.MaxPool, rank=2) if is_sliding else adaptive(random, sg.AdaptiveMaxPool)
+        return winners, *found
+    return run, *sliding(random, kind, inner=walk == "along")
+
+
+@pytest.mark.parametrize("walk", ["tiles", "along", "bins", "winners"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_walk_is_exact_on_random_geometries(seed, walk):
+    random = np.random.default_rng([seed, *walk.encode()])
+    vector, least = int(random.choice([16, 32, 64])), int(random.choice([1, 64]))
+    done = 0
+    with emitted(
+        VECTOR=vector, LEAST=least, LINES=1 << 10, TILE=24
+    ):  # so that small arrays have several tiles and tasks
+        while done < CASES:
+            run, op, shape = drawn(random, walk)
+            floats = run is not maximum or random.random() < 0.7
+            done += walk in run(random, op, shape, str(random.choice(FLOATS if floats else INTEGERS))).walks
+
+
+PINNED = [  # what was wrong once: codes of no winner, tables read by whole vectors, flags of lanes behind the last window
+    (winners, sg.MaxPool((4,), stride=2, padding=((7, 4),), dilation=2), (3, 4)),
+    (average, sg.AvgPool((3, 3), stride=1, padding=1, count_include_pad=False), (2, 5, 3)),
+    (average, sg.AvgPool((2,), axes=(1,), padding=((1, 0),), ceil_mode=True), (2, 16, 9)),
+    (winners, sg.MaxPool((3, 3), stride=1, padding=1), (2, 7, 7)),
+    (winners, sg.MaxPool((3, 3), stride=2, padding=1), (2, 14, 14)),
+]
+
+
+@pytest.mark.parametrize("case", PINNED)
+def test_what_was_wrong_once(case):
+    run, op, shape = case
+    with emitted():
+        for seed in range(4):
+            run(np.random.default_rng(seed), op, shape, "float32")
+
+
+PLANTED = {
+    "tiles": (maximum, sg.MaxPool((3, 2), stride=1, padding=1), (2, 6, 9)),
+    "along": (winners, sg.MaxPool((3,), stride=2, axes=(1,), padding=1), (2, 9, 5)),
+    "bins": (average, sg.AdaptiveAvgPool((3, 4)), (2, 7, 9)),
+    "winners": (winners, sg.MaxPool((2, 2)), (2, 6, 8)),
+}
+
+
+@pytest.mark.parametrize("walk", PLANTED)
+def test_an_access_one_cell_off_is_found_in_every_emitter(walk):
+    run, op, shape = PLANTED[walk]
+    caught = 0
+    for n in range(24):  # more accesses than a kernel has
+        kernels = []
+
+        def spoilt(kernel, n=n, kernels=kernels):
+            kernels.append(Planted(kernel, n) if kernel.module.name == walk else Emitted(kernel))
+            return kernels[-1]
+
+        with emitted(spoilt, VECTOR=16, LEAST=1):
+            try:
+                run(np.random.default_rng(n), op, shape, "float32")
+            except (Fault, AssertionError):
+                caught += 1
+            else:
+                assert not any(one.done for one in kernels if isinstance(one, Planted)), n
+    assert caught >= 5
