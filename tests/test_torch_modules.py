@@ -51,13 +51,55 @@ def test_every_pooling_module_of_torch_has_its_own():
     assert all(getattr(st, name).__bases__[1] is getattr(nn, name) for name in pools)
 
 
+class Residual(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels)
+        self.pool = nn.MaxPool2d(3, 1, 1)
+
+    def forward(self, x):
+        return x + self.pool(torch.relu(self.norm(self.conv(x))))
+
+
+def residual_network():
+    torch.manual_seed(0)
+    stem = nn.Conv2d(3, 8, 7, 2, 3), nn.MaxPool2d(3, 2, 1)
+    net = nn.Sequential(*stem, Residual(8), nn.AvgPool2d(2), Residual(8), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return net.eval()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("small", [0, 1 << 17])
+@pytest.mark.parametrize("record", [torch.jit.script, lambda net: torch.jit.trace(net, torch.randn(2, 3, 64, 64))])
+def test_an_accelerated_model_is_recorded_by_torch_jit_and_stays_as_it_is(record, small, monkeypatch):
+    monkeypatch.setattr(functional, "SMALL", small)
+    net, x, heard = residual_network(), torch.randn(2, 3, 48, 48), []
+    wanted = net(x)
+    done = st.accelerate(net, verbose=False)
+    modules = dict(net.named_modules())
+    recorded = record(net)
+    torch.testing.assert_close(recorded(x), wanted, rtol=0, atol=0)
+    assert "specgrad::" not in str(recorded.inlined_graph)
+    assert all(module is modules[name] for name, module in net.named_modules())
+    net[1].register_forward_hook(lambda *_: heard.append(1))
+    net(x)
+    assert heard
+    assert type(net[1]) is st.MaxPool2d
+    done.undo()
+    assert {type(m) for m in net.modules() if "Pool" in type(m).__name__} == {
+        nn.MaxPool2d,
+        nn.AvgPool2d,
+        nn.AdaptiveAvgPool2d,
+    }
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_accelerated_model_is_scripted_with_torchs_own_pooling():
-    net = nn.Sequential(nn.MaxPool2d(3, 2, 1), nn.AdaptiveAvgPool2d(2))
-    x = torch.randn(2, 3, 9, 9)
-    expected = net(x)
-    st.accelerate(net, verbose=False)
-    assert torch.equal(torch.jit.script(net)(x), expected)
+@pytest.mark.parametrize("theirs", REPLACES, ids=lambda k: k.__name__)
+def test_every_module_is_scripted_as_torchs_own(theirs):
+    arguments, words = ARGUMENTS[theirs.__name__[:-2]]
+    x = torch.rand(INPUTS[int(theirs.__name__[-2])])
+    scripted = torch.jit.script(REPLACES[theirs](*arguments, **words))
+    assert torch.equal(scripted(x), torch.jit.script(theirs(*arguments, **words))(x))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

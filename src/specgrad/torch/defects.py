@@ -15,7 +15,7 @@ import torch
 from torch import _C, Tensor
 from torch.autograd import forward_ad
 
-from .kernels import suggests_channels_last
+from .kernels import as_images, suggests_channels_last
 from .parsing import each, misses
 
 INF = float("inf")
@@ -60,13 +60,9 @@ def is_padded(call: Request) -> bool:
 
 def lies_channels_last(call: Request) -> bool:
     """Whether aten takes its kernel for channels_last; also if that cannot be told, inside a transform."""
-    x = call.x
     if _C._functorch.peek_interpreter_stack() is not None:
         return True
-    shape, strides = tuple(x.shape), x.stride()
-    if call.rank == 1 and x.ndim == 3:  # which aten pools as images of one row
-        shape, strides = (*shape[:2], 1, shape[2]), (*strides[:2], shape[2] * strides[2], strides[2])
-    return suggests_channels_last(shape, strides)
+    return suggests_channels_last(*as_images(call.x, call.rank))
 
 
 def is_differentiated(call: Request) -> bool:

@@ -53,9 +53,9 @@ def pooled(op: Any, x: Tensor) -> Any:
     return FAMILIES[type(op)].value(x, kernels.last_axes(x), *encoded(op, x.ndim))
 
 
-def run(op: Any, x: Tensor, indices: bool = False) -> Any:
+def run(op: Any, x: Tensor, indices: bool = False, last: int = -1) -> Any:
     """The value on a plain tensor, and if asked for the places of the winners of a maximum that has one of each window."""
-    last = kernels.last_axes(x)
+    last = kernels.last_axes(x) if last < 0 else last
     if x.requires_grad and torch.is_grad_enabled():
         return Pooled.apply(x, op, last, indices)
     return (kernels.with_places if indices else kernels.forward)(op, x, last)
@@ -69,11 +69,14 @@ class Pooled(torch.autograd.Function):
         ctx.rest = op, tuple(x.shape), last
         if kernels.reads_codes(op):
             value, codes = kernels.keep(op, x, last)
-            ctx.save_for_backward(codes)
             if indices:
                 places = kernels.places(op, codes, x, tuple(x.shape), last)
                 ctx.mark_non_differentiable(places)
+                ctx.save_for_backward(
+                    codes, places
+                )  # as torch does, which refuses to go back once they were written to
                 return value, places
+            ctx.save_for_backward(codes)
         elif reduction(op) == "mean":
             value = kernels.forward(op, x, last)
             ctx.save_for_backward(None)

@@ -33,7 +33,7 @@ from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
 from .defects import is_wrong
 from .direct import is_plain, run
-from .kernels import BFLOAT16, last_axes
+from .kernels import BFLOAT16, as_images, laid_out, last_axes, suggests_channels_last
 from .operators import FAMILIES, FIELDS, HALVES, decoded
 from .parsing import Asked, Ints, asking, bins, each, sliding
 
@@ -98,12 +98,21 @@ def _lowered(asked: Asked, value: Tensor, shape: Sequence[int]) -> Tensor:
 
 def _run(asked: Asked, x: Tensor, return_indices: bool) -> Any:
     if is_plain(x):
-        return run(asked.op or decoded(asked.kind, asked.parameters), x, return_indices)
+        op = asked.op or decoded(asked.kind, asked.parameters)
+        if not _is_one_volume(op, x):
+            return run(op, x, return_indices)
+        found = run(op, x.unsqueeze(0), return_indices, 5)  # of which the results, too, have their channels stored last
+        return tuple(part.squeeze(0) for part in found) if return_indices else found.squeeze(0)
     made, last = FAMILIES[asked.kind], last_axes(x)
     if not return_indices:
         return made.value(x, last, *asked.parameters)
     value, codes = made.keep(x, last, *asked.parameters)
     return value, made.places(codes, x.detach(), list(x.shape), last, *asked.parameters)
+
+
+def _is_one_volume(op: Any, x: Tensor) -> bool:
+    """Whether this is the maximum of a volume without a batch axis whose channels are stored last: torch keeps that layout, of maxima alone."""
+    return x.ndim == 4 and type(op) is MaxPool and len(op.kernel_size) == 3 and suggests_channels_last(*as_images(x, 3))
 
 
 def _maximum(rank: int) -> Callable[..., Any]:
@@ -200,7 +209,8 @@ def _is_only_read(x: Any, rank: int) -> bool:
     """Whether the means of this tensor's planes are aten's to find, which reads at the speed of memory, too: they want no gradient, lie
     together, and are several, since threads share the cells of a single one in a way of their own."""
     return (
-        type(x) is Tensor
+        torch._C._get_tracing_state() is None  # there lengths that are only looked at are recorded, too
+        and type(x) is Tensor
         and not (x.requires_grad and torch.is_grad_enabled())
         and x.is_cpu
         and x.is_contiguous()
@@ -278,7 +288,8 @@ def _unpool(rank: int) -> Callable[..., Any]:
                 lengths = F._unpool_output_size(input, *wanted, output_size)[-rank:]  # type: ignore[attr-defined]
                 flat = input.new_zeros((*input.shape[:-rank], math.prod(lengths)))
                 filled = flat.scatter(-1, indices.flatten(-rank), input.flatten(-rank))
-                return filled.reshape(*input.shape[:-rank], *lengths)
+                filled = filled.reshape(*input.shape[:-rank], *lengths)
+                return laid_out(filled, last_axes(input)) if rank == 2 else filled
             except (RuntimeError, TypeError, ValueError):  # torch refuses it in its own words
                 pass
         return torchs(input, indices, kernel_size, stride, padding, output_size)

@@ -65,6 +65,16 @@ def suggests_channels_last(shape: Shape, steps: Shape) -> bool:
     return True
 
 
+def as_images(x: Tensor, rank: int) -> tuple[Shape, Shape]:
+    """Shape and strides of what aten pools instead: signals are images of one row, and a volume without a batch axis is a batch of one."""
+    shape, steps = tuple(x.shape), x.stride()
+    if rank == 1 and x.ndim == 3:
+        return (*shape[:2], 1, shape[2]), (*steps[:2], shape[2] * steps[2], steps[2])
+    if rank == 3 and x.ndim == 4:
+        return (1, *shape), (max(n * s for n, s in zip(shape, steps, strict=True)), *steps)
+    return shape, steps
+
+
 def layout(shape: Shape, channels_last: int) -> torch.memory_format:
     """How a result lies in memory: channels last if its operand, of as many axes, did."""
     if channels_last and len(shape) == channels_last:

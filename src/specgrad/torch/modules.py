@@ -6,10 +6,12 @@ but a learnable beta has state.
 
 from __future__ import annotations
 
-import copy
+import functools
+import types
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F  # noqa: F401, N812 - a name in torch's own `forward`, as torch.jit.script reads it
 from torch import Tensor, nn
 
 from .. import functional as any_rank
@@ -20,11 +22,13 @@ from . import functional
 class _Ours:
     _pool: ClassVar[Any]
 
-    def __prepare_scriptable__(self) -> Any:
-        """What torch.jit.script reads instead, since it cannot read our functions: torch's own module."""
-        theirs = copy.copy(self)
-        theirs.__class__ = type(self).__bases__[1]
-        return theirs
+    def __init_subclass__(cls) -> None:
+        """What torch.jit.script reads, since it cannot read our functions: the `forward` of torch's own module, which ours wraps."""
+        theirs = next((base for base in cls.__bases__ if issubclass(base, nn.Module)), None)
+        if theirs is not None:
+            forward: Any = cls.forward  # type: ignore[attr-defined]
+            of_its_own = types.FunctionType(forward.__code__, globals())
+            cls.forward = functools.wraps(theirs.forward)(of_its_own)  # type: ignore[attr-defined]
 
 
 class _Max(_Ours):
