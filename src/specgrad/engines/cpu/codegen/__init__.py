@@ -1,1 +1,1 @@
-"""The generator of CPU kernels: a builder over llvmlite, and what turns its kernels into machine code."""
+"""The generator of CPU kernels: a builder over llvmlite, what turns its kernels into machine code, and what runs them without."""

@@ -220,7 +220,9 @@ def _constant(value: Any, domain: Domain) -> Any:
     kind, number = value.type, value.constant
     if is_vector(kind):
         lanes = number if isinstance(number, list | tuple) else [ir.Constant(kind.element, number)] * kind.count
-        return [_constant(lane, domain) for lane in lanes]
+        made = {id(lane): lane for lane in lanes}  # mostly one for all
+        made = {key: _constant(lane, domain) for key, lane in made.items()}
+        return [made[id(lane)] for lane in lanes]
     if number is ir.Undefined:
         return UNDEFINED
     number = 0 if number is None else number
