@@ -192,6 +192,63 @@ POINTWISE = {
 """(op, the type of numbers, one cell of each operand) -> the value, and per operand how the slope scales a number."""
 
 
+def sliced(op):
+    return tuple(slice(*part) if isinstance(part, tuple) else part for part in op.index)
+
+
+MOVES = {
+    "Transpose": lambda op, x: np.transpose(x, op.axes),
+    "Slice": lambda op, x: x[sliced(op)],
+    "Take": lambda op, x: np.take(x, np.array(op.indices, int), op.axis),
+    "Concatenate": lambda op, *xs: np.concatenate(xs, op.axis),
+    "BroadcastTo": lambda op, x: np.broadcast_to(x, op.shape),
+    "Pad": lambda op, x: (
+        x
+        if x.ndim == 0
+        else np.pad(
+            x,
+            [(0, 0)] * (x.ndim - len(op.padding)) + list(op.padding),
+            {"replicate": "edge", "circular": "wrap"}.get(op.mode, op.mode),
+            **({"constant_values": -1} if op.mode == "constant" else {}),
+        )
+    ),
+}
+"""NumPy's own functions, which move the numbers of the cells."""
+
+
+def patches(op, shape):
+    """Every cell of the columns in order, and which cell of an array of this shape it is; None where it is padding."""
+    rank = len(op.kernel_size)
+    *batch, channels = shape[: len(shape) - rank]
+    axes = [
+        sliding_axis(n, k, s, p, d, False)
+        for n, k, s, p, d in zip(
+            shape[len(shape) - rank :], op.kernel_size, op.stride, op.padding, op.dilation, strict=True
+        )
+    ]
+    for b in np.ndindex(*batch):
+        for c, *tap in itertools.product(range(channels), *map(range, op.kernel_size)):
+            for patch in itertools.product(*(range(len(axis)) for axis in axes)):
+                cells = [axis[o][j] for axis, o, j in zip(axes, patch, tap, strict=True)]
+                yield None if None in cells else (*b, c, *cells)
+
+
+def products(x, y):
+    """Every cell of a product of matrices in order: its terms, as the places of both factors."""
+    left, right = x.reshape(1, -1) if x.ndim == 1 else x, y.reshape(-1, 1) if y.ndim == 1 else y
+    numbers = [np.arange(a.size).reshape(a.shape) for a in (left, right)]
+    batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    spread = [np.broadcast_to(n, (*batch, *n.shape[-2:])) for n in numbers]
+    for *b, i, j in np.ndindex(*batch, left.shape[-2], right.shape[-1]):
+        yield [
+            tuple(
+                np.unravel_index(n, a.shape)
+                for n, a in zip((spread[0][(*b, i, k)], spread[1][(*b, k, j)]), (x, y), strict=True)
+            )
+            for k in range(left.shape[-1])
+        ]
+
+
 def network_rows(op, operands):
     """Every output in order: its value, and its row [(operand, position, how the slope scales a number), …]."""
     x, y = operands[0], operands[-1]
@@ -212,6 +269,31 @@ def network_rows(op, operands):
                 yield x[place] * factor, [(0, place, lambda u: u * factor)]
             else:
                 yield x[place], [(0, place, lambda u: u)] if kind == "Reshape" else []
+    elif kind in MOVES:
+        ends = np.cumsum([0, *(a.size for a in operands)])
+        numbers = [np.arange(s, e).reshape(a.shape) for s, e, a in zip(ends, ends[1:], operands, strict=False)]
+        for n in np.ravel(MOVES[kind](op, *numbers)):
+            slot = int(np.searchsorted(ends, n, "right")) - 1
+            place = np.unravel_index(n - ends[slot], operands[slot].shape) if n >= 0 else None
+            yield (type(one)(op.fill), []) if n < 0 else (operands[slot][place], [(slot, place, same)])
+    elif kind == "Unfold":
+        for place in patches(op, x.shape):
+            yield (one * 0, []) if place is None else (x[place], [(0, place, same)])
+    elif kind == "Fold":
+        shape = op.output_shape(x.shape)
+        readers = {place: [] for place in np.ndindex(*shape)}
+        for column, place in zip(np.ndindex(*x.shape), patches(op, shape), strict=True):
+            if place is not None:
+                readers[place].append(column)
+        for columns in readers.values():
+            yield sum((x[c] for c in columns), one * 0), [(0, c, same) for c in columns]
+    elif kind == "Matmul":
+        for terms in products(x, y):
+            total, row = one * 0, []
+            for p, q in terms:
+                total = total + x[p] * y[q]
+                row += [(0, p, lambda u, f=y[q]: u * f), (1, q, lambda u, f=x[p]: u * f)]
+            yield total, row
     elif kind in ("Sum", "Mean"):
         axes = range(x.ndim) if op.axis is None else [p % x.ndim for p in op.axis]
         for out in np.ndindex(*(1 if i in axes else n for i, n in enumerate(x.shape))):

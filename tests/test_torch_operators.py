@@ -22,7 +22,7 @@ from specgrad.torch import apply, kernels  # noqa: E402
 from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
 
 UNIT = 2.0**-53
-ROUNDED = [sg.LogSoftmax, sg.CrossEntropy, sg.MseLoss]
+ROUNDED = [sg.LogSoftmax, sg.Softmax, sg.CrossEntropy, sg.MseLoss]
 SLACK = 32 * (2 * 8 + 3 + 8) * UNIT
 """Of exponentials of integers up to 4 apart from 0, at most 3 to a window: their bound E, for both sides, times cotangents up to 4
 summed over 4 cells. A mean of squares, which rounds once per term, stays far below."""

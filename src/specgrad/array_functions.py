@@ -5,16 +5,21 @@ They have NumPy's and PyTorch's names. A Python number among the operands takes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from . import arguments
 from .arguments import Ints
 from .arithmetic import applied, combine, indicator, is_number
 from .errors import ArgumentError, refusal
+from .operator import shape_of
 from .ops import (
     Abs,
+    BroadcastTo,
+    Concatenate,
     CrossEntropy,
     Detach,
     Erf,
@@ -23,21 +28,28 @@ from .ops import (
     Larger,
     Log,
     LogSoftmax,
+    Matmul,
     Mean,
     MseLoss,
+    Pad,
     Power,
     Relu,
     Reshape,
     Scale,
     Sigmoid,
     Silu,
+    Slice,
     Smaller,
+    Softmax,
     Softplus,
     Sqrt,
     Sum,
+    Take,
     Tanh,
+    Transpose,
     Where,
 )
+from .ops.shape import axis_in
 from .scalars import as_operand
 
 Array = Any
@@ -185,6 +197,48 @@ def reshape(x: Array, shape: Ints) -> Any:
     return Reshape(shape)(x)  # type: ignore[arg-type]
 
 
+def transpose(x: Array, axes: Sequence[int] | None = None) -> Any:
+    """The axes in another order: turned round, or as `axes` lists them. See `Transpose`."""
+    return Transpose(axes)(x)
+
+
+def slice(x: Array, index: Any) -> Any:
+    """x[index], for integers, slices, None and ..., as in NumPy: ``slice(x, np.s_[0, 1:])``. See `Slice`."""
+    return Slice(index)(x)
+
+
+def take(x: Array, indices: Any, axis: int = 0) -> Any:
+    """The cells of x at these integers along an axis. See `Take`."""
+    return Take(indices, axis)(x)
+
+
+def concatenate(arrays: Sequence[Array], axis: int = 0) -> Any:
+    """Arrays one behind the other along an axis. See `Concatenate`."""
+    return Concatenate(len(_several("concatenate", arrays)), axis)(*arrays)
+
+
+def stack(arrays: Sequence[Array], axis: int = 0) -> Any:
+    """Arrays of one shape beside each other along a new axis."""
+    rank = len(shape_of("stack", "arrays[0]", _several("stack", arrays)[0])) + 1
+    before = axis_in("stack", "axis", axis, arguments.integer("stack", "axis", axis, None), rank)
+    return concatenate([slice(x, (*[(None, None, None)] * before, None)) for x in arrays], before)
+
+
+def broadcast_to(x: Array, shape: Ints) -> Any:
+    """x repeated to a shape, as NumPy broadcasts. See `BroadcastTo`."""
+    return BroadcastTo(shape)(x)  # type: ignore[arg-type]
+
+
+def pad(x: Array, padding: Sequence[Sequence[int]], mode: str = "constant", value: int | float | Fraction = 0) -> Any:
+    """x with one (before, after) pair of cells around each of its last axes, in one of four modes. See `Pad`."""
+    return Pad(padding, mode=mode, fill=value)(x)
+
+
+def matmul(x: Array, y: Array) -> Any:
+    """The product of matrices, or of stacks of them, as NumPy's. See `Matmul`."""
+    return Matmul()(x, y)
+
+
 def sum(x: Array, axis: Ints | None = None, *, keepdims: bool = False) -> Any:
     """Σ x over all axes, or over `axis`. See `Sum`."""
     return Sum(axis, keepdims=keepdims)(x)
@@ -195,9 +249,81 @@ def mean(x: Array, axis: Ints | None = None, *, keepdims: bool = False) -> Any:
     return Mean(axis, keepdims=keepdims)(x)
 
 
-def log_softmax(x: Array) -> Any:
-    """x - log Σ exp(x) over the last axis. See `LogSoftmax`."""
-    return LogSoftmax()(x)
+def softmax(x: Array, axis: int = -1) -> Any:
+    """exp(x) / Σ exp(x) over an axis. See `Softmax`."""
+    return _along(Softmax(), x, axis)
+
+
+def log_softmax(x: Array, axis: int = -1) -> Any:
+    """x - log Σ exp(x) over an axis. See `LogSoftmax`."""
+    return _along(LogSoftmax(), x, axis)
+
+
+def batch_norm(
+    x: Array,
+    mean: Array | None = None,
+    variance: Array | None = None,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    *,
+    eps: int | float | Fraction = 1e-5,
+    axis: int = 1,
+) -> Any:
+    """(x - mean) / √(variance + eps) * weight + bias, for one number of each per channel of `axis`.
+
+    Without mean and variance, those of x over all other axes are taken (the mean square of the difference), and have derivatives.
+    """
+    shape = shape_of("batch_norm", "x", x)
+    channel = axis_in("batch_norm", "axis", axis, arguments.integer("batch_norm", "axis", axis, None), len(shape))
+    across = (-1, *[1] * (len(shape) - channel - 1))
+    mean, variance, weight, bias = (None if a is None else reshape(a, across) for a in (mean, variance, weight, bias))
+    others = [p for p in range(len(shape)) if p != channel]
+    return _normalised("batch_norm", x, others, mean, variance, weight, bias, eps)
+
+
+def layer_norm(
+    x: Array,
+    rank: int = 1,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    *,
+    eps: int | float | Fraction = 1e-5,
+) -> Any:
+    """(x - mean) / √(variance + eps) * weight + bias, with the mean and variance of x over its last `rank` axes."""
+    axes = list(range(-arguments.integer("layer_norm", "rank", rank, 1), 0))
+    return _normalised("layer_norm", x, axes, None, None, weight, bias, eps)
+
+
+def _normalised(
+    name: str, x: Array, axes: Sequence[int], mean: Array, variance: Array, weight: Array, bias: Array, eps: Any
+) -> Any:
+    eps = arguments.factor(name, eps, "eps", "write a small positive number")
+    if (mean is None) != (variance is None):
+        missing = "mean" if mean is None else "variance"
+        raise refusal(ArgumentError, name, missing, None, "is missing beside the other one", "give both, or neither")
+    centred = sub(x, Mean(axes, keepdims=True)(x) if mean is None else mean)
+    spread = Mean(axes, keepdims=True)(mul(centred, centred)) if variance is None else variance
+    y = div(centred, sqrt(add(spread, eps)))
+    y = y if weight is None else mul(y, weight)
+    return y if bias is None else add(y, bias)
+
+
+def _along(op: Any, x: Array, axis: int) -> Any:
+    """An operator over the last axis, applied over another one."""
+    rank = len(shape_of(op.name, "x", x))
+    at = axis_in(op.name, "axis", axis, arguments.integer(op.name, "axis", axis, None), rank) if rank else -1
+    if at in (-1, rank - 1):
+        return op(x)
+    order = [*range(at), *range(at + 1, rank), at]
+    return transpose(op(transpose(x, order)), [*range(at), rank - 1, *range(at, rank - 1)])
+
+
+def _several(name: str, arrays: Any) -> Any:
+    """A list or tuple with an array at least."""
+    if not isinstance(arrays, list | tuple) or not arrays:
+        rule, remedy = "is not a list of arrays", "write [x, y]"
+        raise refusal(ArgumentError, name, "arrays", arrays, rule, remedy)
+    return arrays
 
 
 def detach(x: Array) -> Any:

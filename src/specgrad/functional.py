@@ -21,11 +21,13 @@ from .ops import (
     AvgPool,
     Conv,
     ConvTranspose,
+    Fold,
     GlobalAvgPool,
     GlobalMaxPool,
     Linear,
     MaxPool,
     SmoothMaxPool,
+    Unfold,
 )
 from .ops.pool import Maximum
 
@@ -227,6 +229,34 @@ def conv_transpose(
         groups=groups,
     )
     return op(x, weight, bias, out=out)
+
+
+def unfold(
+    x: Array,
+    kernel_size: Sequence[int],
+    *,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    out: Array | None = None,
+) -> Any:
+    """The patches under a sliding kernel as columns (*batch, channels * Πkernel, patches). See `Unfold`."""
+    return _make(Unfold, kernel_size, stride=stride, padding=padding, dilation=dilation)(x, out=out)
+
+
+def fold(
+    columns: Array,
+    output_size: Sequence[int],
+    kernel_size: Sequence[int],
+    *,
+    stride: Ints = 1,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    out: Array | None = None,
+) -> Any:
+    """Columns added up to (*batch, channels, *output_size): the transpose of `unfold`. See `Fold`."""
+    op = _make(Fold, kernel_size, output_size, stride=stride, padding=padding, dilation=dilation)
+    return op(columns, out=out)
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None, *, out: Array | None = None) -> Any:

@@ -7,7 +7,10 @@ from ..operator import Operator
 from .activation import Erf, Exp, Gelu, Log, Relu, Sigmoid, Silu, Softplus, Sqrt, Tanh
 from .conv import Conv, ConvTranspose, Linear
 from .loss import CrossEntropy, MseLoss
-from .pointwise import Abs, Add, Compare, Div, Larger, Mul, Power, Scale, Smaller, Sub, Where
+from .matmul import Matmul
+from .order import Abs, Compare, Larger, Smaller, Where
+from .patch import Fold, Pad, Unfold
+from .pointwise import Add, Div, Mul, Power, Scale, Sub
 from .pool import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
@@ -17,8 +20,8 @@ from .pool import (
     MaxPool,
     SmoothMaxPool,
 )
-from .reduce import LogSoftmax, Mean, Sum
-from .shape import Detach, Reshape
+from .reduce import LogSoftmax, Mean, Softmax, Sum
+from .shape import BroadcastTo, Concatenate, Detach, Reshape, Slice, Take, Transpose
 
 OPERATORS: tuple[type[Operator], ...] = (
     MaxPool,
@@ -31,6 +34,7 @@ OPERATORS: tuple[type[Operator], ...] = (
     Conv,
     ConvTranspose,
     Linear,
+    Matmul,
     Relu,
     Exp,
     Log,
@@ -53,10 +57,19 @@ OPERATORS: tuple[type[Operator], ...] = (
     Compare,
     Where,
     Reshape,
+    Transpose,
+    Slice,
+    Take,
+    Concatenate,
+    BroadcastTo,
+    Pad,
+    Unfold,
+    Fold,
     Detach,
     Sum,
     Mean,
     LogSoftmax,
+    Softmax,
     CrossEntropy,
     MseLoss,
 )
@@ -68,7 +81,9 @@ __all__ = [
     "AdaptiveMaxPool",
     "Add",
     "AvgPool",
+    "BroadcastTo",
     "Compare",
+    "Concatenate",
     "Conv",
     "ConvTranspose",
     "CrossEntropy",
@@ -76,6 +91,7 @@ __all__ = [
     "Div",
     "Erf",
     "Exp",
+    "Fold",
     "Gelu",
     "GlobalAvgPool",
     "GlobalMaxPool",
@@ -83,22 +99,29 @@ __all__ = [
     "Linear",
     "Log",
     "LogSoftmax",
+    "Matmul",
     "MaxPool",
     "Mean",
     "MseLoss",
     "Mul",
+    "Pad",
     "Power",
     "Relu",
     "Reshape",
     "Scale",
     "Sigmoid",
     "Silu",
+    "Slice",
     "Smaller",
     "SmoothMaxPool",
+    "Softmax",
     "Softplus",
     "Sqrt",
     "Sub",
     "Sum",
+    "Take",
     "Tanh",
+    "Transpose",
+    "Unfold",
     "Where",
 ]

@@ -6,7 +6,6 @@ axis turned round into their readers; it has no rules of its own. Linear is conv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, cast
 
@@ -23,44 +22,22 @@ from ..geometry import (
     spatial_positions,
     transposed_size,
 )
-from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..operator import Slot, checked_shapes
 from ..remembering import remembered
-from ..scalars.base import Cells, Family
+from .sums import Products
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Bilinear(Operator):
-    """bias + Σ x·w over a window's taps, channels outermost, bias last.
-
-    Padding: skipped: it adds 0, also under an infinite weight.
-    Domain: any ring, integers and complex numbers included; the VJP is the plain transpose, without conjugation.
-    """
+class Bilinear(Products):
+    """bias + Σ x·w over a window's taps, channels outermost, bias last."""
 
     slots: ClassVar = (Slot("x"), Slot("weight"), Slot("bias", optional=True))
-    curvature: ClassVar = "products"
-    factors: ClassVar = (0, 1)
-    keeps: ClassVar = False
     form: ClassVar[str]
     """The weight's axes, in words."""
 
     def weight_kernel(self) -> tuple[tuple[int, ...], int]:
         """The kernel that the weight must have, and the number of groups."""
         raise NotImplementedError
-
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        total = S.zeros(window.size)
-        for tap in window:
-            total = total + S.where(tap.real, tap.cells(0) * tap.cells(1), S.constant(0))
-        if len(window.operands) == 3:
-            total = total + tap.cells(2)
-        return total, None
-
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        for tap in window:
-            yield tap.entry(0, tap.real, times=tap.cells(1))
-            yield tap.entry(1, tap.real, times=tap.cells(0))
-        if len(window.operands) == 3:  # every tap of a window meets the same bias
-            yield tap.entry(2, window.everywhere)
 
     def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         """Per spatial axis the sliding axis of the convolution, over the side it reads, and how many cells it writes."""

@@ -1,4 +1,4 @@
-"""Operators of one cell of each operand per output cell: arithmetic, comparison and selection, and functions of your own.
+"""Operators of one cell of each operand per output cell: what they have in common, arithmetic, and functions of your own.
 
 Each is a function of cells and its slopes, written once over any scalar. Operands broadcast as NumPy's do, and cotangents are summed
 back because the row names the operand's own cell: nothing here, nor in any layer above, sums over a broadcast axis by a rule of its own.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
@@ -251,149 +251,6 @@ class Power(Pointwise):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Abs(Pointwise):
-    """|x|, with slope -1, 0 or 1, the sign of x.
-
-    Domain: ordered scalars.
-
-    >>> import numpy as np
-    >>> Abs().vjp((np.array([-3.0, 0.0, 2.0]),), np.ones(3))
-    (array([-1.,  0.,  1.]),)
-    """
-
-    name: ClassVar = "abs"
-    needs: ClassVar = ("real",)
-    curvature: ClassVar = "steps"
-
-    def function(self, S: Family, x: Cells) -> Cells:
-        zero = S.constant(0)
-        return S.where(S.gt(x, zero), x, S.where(S.eq(x, zero), zero, -x))
-
-    def slopes(self, S: Family, x: Cells) -> Any:
-        zero = S.constant(0)
-        sign = S.where(S.gt(x, zero), S.constant(1), S.where(S.gt(zero, x), S.constant(-1), x))  # NaN stays NaN
-        return (Slope(sign, present=S.negate(S.eq(x, zero))),)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Larger(Pointwise):
-    """The larger of x and y, cell by cell, broadcast as NumPy does.
-
-    Ties: "split" (default, as PyTorch and JAX do) gives each of two equal cells slope 1/2, "first" gives x slope 1. The value has
-    the bits of x then. Domain: ordered scalars; NaN wins, the last over the first; -0.0 and 0.0 tie.
-
-    >>> import numpy as np
-    >>> Larger().vjp((np.array([1.0, 5.0, 3.0]), np.array(3.0)), np.ones(3))
-    (array([0. , 1. , 0.5]), array(1.5))
-    """
-
-    name: ClassVar = "maximum"
-    slots: ClassVar = PAIR
-    needs: ClassVar = ("real",)
-    curvature: ClassVar = "steps"
-
-    _: KW_ONLY
-    ties: str = "split"
-
-    def __post_init__(self) -> None:
-        self._set(ties=arguments.choice(self.name, "ties", self.ties, ("split", "first")))
-
-    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
-        return S.where(self._second(S, x, y), y, x)
-
-    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
-        second = self._second(S, x, y)
-        first = S.negate(second)
-        if self.ties == "first":
-            return Slope(present=first), Slope(present=second)
-        S.require(self.name, "ties", self.ties, ("division",))
-        tied = S.eq(x, y)
-        sharers = S.where(tied, S.constant(2), S.constant(1))
-        return Slope(over=sharers, present=first), Slope(over=sharers, present=S.either(second, tied))
-
-    def _second(self, S: Family, x: Cells, y: Cells) -> Mask:
-        """Whether y is chosen."""
-        return S.either(S.gt(y, x), S.is_nan(y))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Smaller(Larger):
-    """The smaller of x and y, cell by cell, broadcast as NumPy does.
-
-    Ties: "split" (default) or "first", as :class:`Larger` says. Domain: ordered scalars; NaN wins.
-
-    >>> import numpy as np
-    >>> Smaller()(np.array([1.0, 5.0, np.nan]), np.array(3.0))
-    array([ 1.,  3., nan])
-    """
-
-    name: ClassVar = "minimum"
-
-    def _second(self, S: Family, x: Cells, y: Cells) -> Mask:
-        return S.either(S.gt(x, y), S.is_nan(y))
-
-
-RELATIONS = (">", ">=", "<", "<=", "==", "!=")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Compare(Pointwise):
-    """1 where x stands in the relation to y, else 0, in the scalar of the operands; no derivative passes.
-
-    Domain: ordered scalars. Where an enclosure does not decide, the result is the hull of 0 and 1. Only != holds of NaN.
-
-    >>> import numpy as np
-    >>> Compare(">")(np.array([1.0, 2.0, 3.0]), np.array(2.0))
-    array([0., 0., 1.])
-    """
-
-    name: ClassVar = "compare"
-    slots: ClassVar = tuple(slot._replace(differentiable=False) for slot in PAIR)
-    needs: ClassVar = ("real",)
-    curvature: ClassVar = "none"
-
-    relation: str
-
-    def __post_init__(self) -> None:
-        self._set(relation=arguments.choice(self.name, "relation", self.relation, RELATIONS))
-
-    def function(self, S: Family, x: Cells, y: Cells) -> Cells:
-        if self.relation in ("==", "!="):
-            holds = S.eq(x, y)
-        else:
-            holds = S.gt(x, y) if ">" in self.relation else S.gt(y, x)
-            holds = S.either(holds, S.eq(x, y)) if "=" in self.relation else holds
-        holds = S.negate(holds) if self.relation == "!=" else holds
-        return S.where(holds, S.constant(1), S.constant(0))
-
-    def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
-        return None, None
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Where(Pointwise):
-    """x where the condition is not 0, else y, broadcast as NumPy does; the cell that is not chosen is never touched.
-
-    Domain: scalars that can be compared. Where an enclosure does not decide, the hull of both.
-
-    >>> import numpy as np
-    >>> Where().vjp((np.array([1.0, 0.0]), np.array(5.0), np.array(7.0)), np.array([10.0, 20.0]))
-    (None, array(10.), array(20.))
-    """
-
-    name: ClassVar = "where"
-    slots: ClassVar = (Slot("condition", differentiable=False), *PAIR)
-    curvature: ClassVar = "steps"
-
-    def function(self, S: Family, condition: Cells, x: Cells, y: Cells) -> Cells:
-        return S.where(S.eq(condition, S.constant(0)), y, x)
-
-    def slopes(self, S: Family, condition: Cells, x: Cells, y: Cells) -> Any:
-        unmet = S.eq(condition, S.constant(0))
-        return None, Slope(present=S.negate(unmet)), Slope(present=unmet)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Own(Pointwise):
     """A pointwise operator that `pointwise` made."""
 
@@ -444,4 +301,3 @@ def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any], n
 
 
 SYMBOLS.update({"+": Add(), "-": Sub(), "*": Mul(), "/": Div()})
-SYMBOLS.update({relation: Compare(relation) for relation in RELATIONS})

@@ -15,10 +15,11 @@ from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..remembering import remembered
 from ..scalars.base import Cells, Family
 from .pool import lead
+from .sums import Total
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sum(Operator):
+class Sum(Total):
     """Σ x over all axes, or over `axis` (an integer or several); keepdims keeps the axes as ones.
 
     Window: whole axes, row-major. Domain: any ring; the sum of no cell is 0.
@@ -29,9 +30,6 @@ class Sum(Operator):
     """
 
     name: ClassVar = "sum"
-    slots: ClassVar = (Slot("x"),)
-    curvature: ClassVar = "none"
-    keeps: ClassVar = False
 
     axis: int | Sequence[int] | None = None
     _: KW_ONLY
@@ -70,16 +68,6 @@ class Sum(Operator):
     def geometry(self, *shapes: Shape) -> Geometry:
         self.output_shape(*shapes)
         return reduced_geometry(shapes[0], self.positions(shapes[0]))
-
-    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        total = S.zeros(window.size)
-        for tap in window:
-            total = total + tap.cells(0)
-        return total, None
-
-    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        for tap in window:
-            yield tap.entry(0, tap.real)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,16 +138,51 @@ class LogSoftmax(Operator):
         return Geometry(axes, tuple(range(len(axes))))
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        pivot, total, own = self._shifted(S, window)
+        return own - S.log(total), (pivot, total)
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        for tap, slope in self._slopes(S, window, *kept):
+            yield tap.entry(0, window.everywhere, times=slope)
+
+    @staticmethod
+    def _shifted(S: Family, window: Window) -> tuple[Cells, Cells, Cells]:
+        """A number near the maximum, Σ exp(x - it), and the output's own cell less it."""
         pivot = S.pivot(lead(S, window, "real")[0])
         total, own = S.zeros(window.size), S.zeros(window.size)
         for tap in window:
             total = total + S.exp(tap.cells(0) - pivot)
             own = S.where(tap.place[0] == window.block.cells, tap.cells(0), own)
-        return (own - pivot) - S.log(total), (pivot, total)
+        return pivot, total, own - pivot
+
+    @staticmethod
+    def _slopes(S: Family, window: Window, pivot: Cells, total: Cells) -> Iterator[tuple[Any, Cells]]:
+        """Tap by tap, [it is the output's own cell] - softmax."""
+        for tap in window:
+            own = S.where(tap.place[0] == window.block.cells, S.constant(1), S.constant(0))
+            yield tap, own - S.divide(S.exp(tap.cells(0) - pivot), total)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Softmax(LogSoftmax):
+    """exp(x_c) / Σ_j exp(x_j) over the last axis.
+
+    Window: the last axis. The slope in x_j is softmax_c ([c = j] - softmax_j). Nothing overflows: exponents are shifted by the
+    maximum. Domain: scalars with exp.
+
+    >>> import numpy as np
+    >>> Softmax()(np.array([0.0, 1000.0, 1000.0]))
+    array([0. , 0.5, 0.5])
+    """
+
+    name: ClassVar = "softmax"
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        pivot, total, own = self._shifted(S, window)
+        share = S.divide(S.exp(own), total)
+        return share, (share, pivot, total)
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        pivot, total = kept
-        for tap in window:
-            weight = S.divide(S.exp(tap.cells(0) - pivot), total)
-            own = S.where(tap.place[0] == window.block.cells, S.constant(1), S.constant(0))
-            yield tap.entry(0, window.everywhere, times=own - weight)
+        share, *rest = kept
+        for tap, slope in self._slopes(S, window, *rest):
+            yield tap.entry(0, window.everywhere, times=share * slope)

@@ -1,23 +1,28 @@
 """Operators that move cells and compute nothing: each output cell is a cell of an operand, or padding.
 
-An operator says once how an array is moved, in NumPy's own words. Moving the numbers of the cells gives its geometry, over any scalar;
-moving the cells themselves is what an engine does with an array of floats.
+An operator says once, in NumPy's words, how arrays are moved. Moving the numbers of the cells gives its geometry over any scalar;
+moving the cells themselves is what an engine does with an array of floats. The transpose of such an operator sums the cells back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import EllipsisType
+from typing import Any, ClassVar, cast
+
+import numpy as np
 
 from .. import arguments
-from ..errors import ArgumentError, refusal
-from ..geometry import Geometry, Shape, broadcast_geometry
-from ..operator import Slot, checked_shapes
+from ..errors import ArgumentError, ShapeError, refusal, shape_words
+from ..geometry import AxisReads, Geometry, Shape, broadcast_geometry
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..remembering import remembered
 from ..scalars.base import Cells, Family
 from .pointwise import Pointwise, Slope
+from .reduce import Sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,3 +101,280 @@ class Detach(Same):
 
     def slopes(self, S: Family, x: Cells) -> Any:
         return (None,)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Move(Operator):
+    """Each output cell is one cell of one operand, with slope 1, or padding."""
+
+    slots: ClassVar[tuple[Slot, ...]] = (Slot("x"),)
+    curvature: ClassVar = "none"
+    keeps: ClassVar = False
+
+    @abstractmethod
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        """The output as NumPy moves arrays, and `fill` where it is padding."""
+
+    def padding_value(self) -> Any:
+        """What padding is."""
+        return 0
+
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        self.output_shape(*shapes)
+        ends = np.cumsum([0, *map(math.prod, shapes)])
+        numbers = (np.arange(a, b).reshape(shape) for a, b, shape in zip(ends, ends[1:], shapes, strict=False))
+        cell = np.asarray(self.move(*numbers, fill=-1)).reshape(-1, 1)
+        real = (cell >= ends[:-1]) & (cell < ends[1:])  # a tap for each operand
+        places = (np.where(real[:, [s]], cell - ends[s], 0) for s in range(len(shapes)))
+        return Geometry((AxisReads(tuple(np.broadcast_to(p, real.shape) for p in places), real, real),), (0,))
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        cells = S.zeros(window.size) + S.number(self.name, "value", self.padding_value())
+        for slot, tap in self._taps(window):
+            cells = S.where(tap.real, tap.cells(slot), cells)
+        return cells, None
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        for slot, tap in self._taps(window):
+            yield tap.entry(slot, tap.real)
+
+    @staticmethod
+    def _taps(window: Window) -> Iterator[tuple[int, Any]]:
+        """The taps that read a cell somewhere: an empty operand has none to take."""
+        return ((slot, tap) for slot, tap in enumerate(window) if tap.real.any())
+
+
+def axis_in(name: str, argument: str, value: Any, axis: int, rank: int) -> int:
+    """An axis of an array with `rank` axes, counted from 0."""
+    if not -rank <= axis < rank:
+        remedy = f"write an integer from {-rank} to {rank - 1}" if rank else "give an array with axes"
+        rule = f"{axis} is not an axis of an array with {rank} axes"
+        raise refusal(ArgumentError, name, argument, value, rule, remedy)
+    return axis % rank
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Transpose(Move):
+    """The axes in another order: all turned round, or as `axes` lists them.
+
+    Domain: anything.
+
+    >>> import numpy as np
+    >>> Transpose()(np.array([[1.0, 2.0, 3.0]]))
+    array([[1.],
+           [2.],
+           [3.]])
+    """
+
+    name: ClassVar = "transpose"
+
+    axes: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        self._set(axes=None if self.axes is None else arguments.several(self.name, "axes", self.axes))
+
+    def order(self, rank: int) -> tuple[int, ...]:
+        """The operand's axes in the order of the output's."""
+        if self.axes is None:
+            return tuple(range(rank))[::-1]
+        order = tuple(axis_in(self.name, "axes", self.axes, axis, rank) for axis in self.axes)
+        if sorted(order) != list(range(rank)):
+            rule = f"does not name each of {rank} axes once"
+            raise refusal(ArgumentError, self.name, "axes", self.axes, rule, "list every axis of x")
+        return order
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = checked_shapes(self, shapes)
+        return tuple(shape[p] for p in self.order(len(shape)))
+
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        return arrays[0].transpose(self.order(arrays[0].ndim))
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        order = self.order(len(shapes[0]))
+        return Transpose(tuple(order.index(p) for p in range(len(order))))(cotangent)
+
+
+Part = int | tuple[int | None, int | None, int | None] | EllipsisType | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Slice(Move):
+    """x[index], for an index of integers, slices, None and one ellipsis, as in NumPy; a slice is stored as (start, stop, step).
+
+    Domain: anything.
+
+    >>> import numpy as np
+    >>> Slice((0, slice(None, None, 2)))(np.arange(6.0).reshape(2, 3))
+    array([0., 2.])
+    >>> Slice((0, (None, None, 2))).vjp((np.zeros((2, 3)),), np.array([5.0, 7.0]))
+    (array([[5., 0., 7.],
+           [0., 0., 0.]]),)
+    """
+
+    name: ClassVar = "slice"
+
+    index: Any
+
+    def __post_init__(self) -> None:
+        parts = tuple(self.index) if isinstance(self.index, list | tuple) else (self.index,)
+        self._set(index=tuple(self._part(part) for part in parts))
+
+    def _part(self, part: Any) -> Part:
+        if part is None or part is Ellipsis:
+            return cast(Part, part)
+        if isinstance(part, slice):
+            part = (part.start, part.stop, part.step)
+        if isinstance(part, tuple) and len(part) == 3:
+            start, stop, step = (
+                None if n is None else arguments.integer(self.name, "index", n, None, whole=self.index, most=2**62)
+                for n in part
+            )
+            if step == 0:
+                raise refusal(ArgumentError, self.name, "index", self.index, "has a step of 0", "write another step")
+            return start, stop, step
+        if isinstance(part, bool | np.bool_ | list | tuple) or np.ndim(part) > 0:
+            rule, remedy = "holds more than integers, slices, None and ...", "use take for integers, where for booleans"
+            raise refusal(ArgumentError, self.name, "index", self.index, rule, remedy)
+        return arguments.integer(self.name, "index", part, None, whole=self.index, most=2**62)
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = checked_shapes(self, shapes)
+        try:
+            return tuple(self.move(np.broadcast_to(np.int8(0), shape)).shape)
+        except IndexError as error:
+            rule, remedy = f"of x of shape {shape}, {str(error).split(' for axis')[0]}", "write an index that x has"
+            raise refusal(ArgumentError, self.name, "index", self.index, rule, remedy) from None
+
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        return arrays[0][tuple(slice(*part) if isinstance(part, tuple) else part for part in self.index)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Take(Move):
+    """The cells of x at these indices along an axis, which is replaced by the axes of the indices; an index may repeat.
+
+    Domain: anything.
+
+    >>> import numpy as np
+    >>> Take((2, 0, 2)).vjp((np.zeros(3),), np.array([1.0, 10.0, 100.0]))
+    (array([ 10.,   0., 101.]),)
+    """
+
+    name: ClassVar = "take"
+
+    indices: Any
+    axis: int = 0
+
+    def __post_init__(self) -> None:
+        array = np.asarray(self.indices)
+        if array.size == 0:
+            array = array.astype(np.intp)
+        if array.dtype.kind not in "iu":
+            raise refusal(ArgumentError, self.name, "indices", self.indices, "must be integers", "write whole numbers")
+        self._set(indices=nested(array.tolist()), axis=arguments.integer(self.name, "axis", self.axis, None))
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = checked_shapes(self, shapes)
+        axis = axis_in(self.name, "axis", self.axis, self.axis, len(shape))
+        array = np.asarray(self.indices, np.intp)
+        wrong = array[(array < -shape[axis]) | (array >= shape[axis])]
+        if wrong.size:
+            rule = f"{wrong.flat[0]} is not the index of one of {shape[axis]} cells"
+            remedy = "write indices that the axis has"
+            raise refusal(ArgumentError, self.name, "indices", self.indices, rule, remedy, axis)
+        return (*shape[:axis], *array.shape, *shape[axis + 1 :])
+
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        return np.take(arrays[0], np.asarray(self.indices, np.intp), self.axis)
+
+
+def nested(value: Any) -> Any:
+    """Nested lists as nested tuples."""
+    return tuple(map(nested, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Concatenate(Move):
+    """`count` arrays, one behind the other along an axis; all other lengths must be equal.
+
+    Domain: anything.
+
+    >>> import numpy as np
+    >>> Concatenate(2)(np.array([1.0, 2.0]), np.array([3.0]))
+    array([1., 2., 3.])
+    """
+
+    name: ClassVar = "concatenate"
+
+    count: int
+    axis: int = 0
+
+    def __post_init__(self) -> None:
+        self._set(
+            count=arguments.integer(self.name, "count", self.count, 1),
+            axis=arguments.integer(self.name, "axis", self.axis, None),
+        )
+        self._set(slots=tuple(Slot(f"arrays[{place}]") for place in range(self.count)))
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        shapes = checked_shapes(self, shapes)
+        first = shapes[0]
+        axis = axis_in(self.name, "axis", self.axis, self.axis, len(first))
+        for slot, shape in zip(self.slots, shapes, strict=True):
+            if len(shape) != len(first) or any(
+                m != n for p, (m, n) in enumerate(zip(shape, first, strict=True)) if p != axis
+            ):
+                rule = f"does not fit behind an array of shape {first} along axis {axis}"
+                remedy = "make all other lengths equal"
+                raise refusal(ShapeError, self.name, slot.name, shape_words(shape), rule, remedy)
+        return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        return np.concatenate(arrays, self.axis)
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        axis = self.axis % len(shapes[0])
+        start = sum(shape[axis] for shape in shapes[:slot])
+        return Slice((*[slice(None)] * axis, slice(start, start + shapes[slot][axis])))(cotangent)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BroadcastTo(Move):
+    """x repeated to a shape, as NumPy broadcasts; the cotangents of repeated cells are summed.
+
+    Domain: anything.
+
+    >>> import numpy as np
+    >>> BroadcastTo((2, 3)).vjp((np.zeros(3),), np.ones((2, 3)))
+    (array([2., 2., 2.]),)
+    """
+
+    name: ClassVar = "broadcast_to"
+
+    shape: Sequence[int]
+
+    def __post_init__(self) -> None:
+        shape = arguments.shape(self.name, self.shape)
+        if -1 in shape:
+            raise refusal(ArgumentError, self.name, "shape", shape, "has an open length", "write every length")
+        self._set(shape=shape)
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (given,) = checked_shapes(self, shapes)
+        wanted = tuple(self.shape)
+        fits = len(given) <= len(wanted) and all(n in (1, m) for n, m in zip(given[::-1], wanted[::-1], strict=False))
+        if not fits:
+            rule = f"does not broadcast to {wanted}"
+            remedy = "make each length, counted from the last axis, equal to the shape's or 1"
+            raise refusal(ShapeError, self.name, "x", shape_words(given), rule, remedy)
+        return wanted
+
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        return np.broadcast_to(arrays[0], self.shape)
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        (shape,), fresh = shapes, len(self.shape) - len(shapes[0])
+        repeated = [p for p, n in enumerate(self.shape) if p < fresh or n != shape[p - fresh]]
+        return Reshape(shape)(Sum(repeated)(cotangent)) if repeated else cotangent

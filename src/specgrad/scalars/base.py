@@ -179,10 +179,8 @@ class Family:
         return self.constant(math.pi)
 
     def logistic(self, a: Cells) -> Cells:
-        """1 / (1 + exp(-a)), without overflow."""
-        above = self.gt(a, self.constant(0))
-        raised = self.exp(self.where(above, -a, a))
-        return self.divide(self.where(above, self.constant(1), raised), 1 + raised)
+        """1 / (1 + exp(-a)), which is 0 where the exponential is infinite."""
+        return self.divide(self.constant(1), 1 + self.exp(-a))
 
     def logaddexp(self, a: Cells, b: Cells) -> Cells:
         """log(exp(a) + exp(b)), without overflow."""
@@ -338,9 +336,6 @@ class Undecided(Elements):
 
     def where(self, mask: Mask, a: Cells, b: Cells) -> Cells:
         return each(lambda m, p, q: (p if m else q) if isinstance(m, bool) else self.where_of(m, p, q), mask, a, b)
-
-    def logistic(self, a: Cells) -> Cells:  # nothing overflows, and no comparison is left open
-        return self.divide(self.constant(1), 1 + self.exp(-a))
 
     def gt_of(self, a: Any, b: Any) -> Any:
         raise NotImplementedError

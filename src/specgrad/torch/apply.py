@@ -182,10 +182,11 @@ def _check_alike(op: Any, argument: str, given: Tensor, like: Tensor) -> None:
         raise refusal(ScalarError, op.name, argument, given, *words)
 
 
-def _factor(op: Any, x: Tensor) -> Any:
+def _number(op: Any, x: Tensor, argument: str, number: Any) -> Any:
+    """A number that is part of an operator, as aten takes it beside a tensor."""
     if not torch.compiler.is_compiling():
-        find_family(op.name, ["x"], [x]).number(op.name, "factor", op.factor)
-    return int(op.factor) if _is_exact(x) else float(op.factor)
+        find_family(op.name, ["x"], [x]).number(op.name, argument, number)
+    return int(number) if _is_exact(x) else float(number)
 
 
 def _over(op: Any, x: Tensor) -> Any:
@@ -200,6 +201,24 @@ def _sum(op: Any, x: Tensor) -> Tensor:
 def _mean(op: Any, x: Tensor) -> Tensor:
     axes = _over(op, x)
     return x.mean(axes, keepdim=op.keepdims) if axes else x.clone()
+
+
+def _slice(op: Any, x: Tensor) -> Tensor:
+    if any(isinstance(part, tuple) and (part[2] or 1) < 0 for part in op.index):
+        return stated.value(op, (x,))  # aten takes no step backwards
+    return x[tuple(slice(*part) if isinstance(part, tuple) else part for part in op.index)]
+
+
+def _take(op: Any, x: Tensor) -> Tensor:
+    axis, indices = op.axis % x.ndim, torch.tensor(op.indices, dtype=torch.int64, device=x.device)
+    chosen = x.index_select(axis, indices.reshape(-1) % max(x.shape[axis], 1))
+    return chosen.reshape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+
+
+def _pad(op: Any, x: Tensor) -> Tensor:
+    if op.mode != "constant":  # aten pads some axes of some ranks only
+        return stated.value(op, (x,))
+    return F.pad(x, [p for pair in reversed(op.padding) for p in pair], value=_number(op, x, "value", op.fill))
 
 
 def _cross_entropy(op: Any, logits: Tensor, labels: Tensor) -> Tensor:
@@ -288,6 +307,7 @@ BY_ATEN: dict[type[Any], Any] = {
     ops.Conv: _conv,
     ops.ConvTranspose: _conv_transpose,
     ops.Linear: lambda op, x, weight, bias=None: F.linear(x, weight, bias),
+    ops.Matmul: lambda op, x, y: torch.matmul(x, y),
     ops.Relu: lambda op, x: torch.relu(x),
     ops.Exp: lambda op, x: torch.exp(x),
     ops.Log: lambda op, x: torch.log(x),
@@ -305,12 +325,19 @@ BY_ATEN: dict[type[Any], Any] = {
     ops.Power: lambda op, x: torch.pow(x, op.exponent if isinstance(op.exponent, int) else float(op.exponent)),
     ops.Abs: lambda op, x: torch.abs(x),
     ops.Where: lambda op, condition, x, y: torch.where(condition == 0, y, x),
-    ops.Scale: lambda op, x: x * _factor(op, x),
+    ops.Scale: lambda op, x: x * _number(op, x, "factor", op.factor),
     ops.Reshape: lambda op, x: x.reshape(op.shape),
+    ops.Transpose: lambda op, x: x.permute(op.order(x.ndim)),
+    ops.Slice: _slice,
+    ops.Take: _take,
+    ops.Concatenate: lambda op, *arrays: torch.cat(arrays, op.axis),
+    ops.BroadcastTo: lambda op, x: x.expand(op.shape),
+    ops.Pad: _pad,
     ops.Detach: lambda op, x: x.detach(),
     ops.Sum: _sum,
     ops.Mean: _mean,
     ops.LogSoftmax: lambda op, x: torch.log_softmax(x, -1),
+    ops.Softmax: lambda op, x: torch.softmax(x, -1),
     ops.CrossEntropy: _cross_entropy,
     ops.MseLoss: lambda op, prediction, target: (prediction - target).square().mean(),
 }

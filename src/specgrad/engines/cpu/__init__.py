@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import REDUCTIONS
-from . import convolution, network, pooling
+from . import convolution, moves, network, pooling  # noqa: F401 - moves enters its rules in those of network
 
 PARTS: dict[type[Any], Any] = {
     **dict.fromkeys(REDUCTIONS, pooling),

@@ -25,7 +25,7 @@ from ...scalars.floats import Numbers
 from .. import reference
 from . import cells
 
-TAKES = "pointwise operators, reductions and losses on NumPy arrays: float64, float32, float16 and bfloat16"
+TAKES = "pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: float64, float32, float16 and bfloat16"
 
 Array = npt.NDArray[Any]
 
@@ -257,19 +257,18 @@ class _Sum(Rule):
         return x.dtype.type(np.prod([x.shape[p] for p in op.positions(x.shape)], dtype=np.int64))
 
 
-def _shifted(x: Array) -> tuple[Array, Array]:
-    """x - m and log Σ exp(x - m) over the last axis, for a finite m near the maximum."""
+def shifted(x: Array) -> tuple[Array, Array]:
+    """x - m and Σ exp(x - m) over the last axis, for a finite m near the maximum."""
     m = x.max(axis=-1, keepdims=True, initial=-np.inf, out=room((*x.shape[:-1], 1), x.dtype))
     m[~np.isfinite(m)] = 0
     below = made(np.subtract, x, m)
-    total = summed_last(made(np.exp, below))
-    return below, np.log(total, out=total)
+    return below, summed_last(made(np.exp, below))
 
 
 class _LogSoftmax(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        below, total = _shifted(xs[0])
-        np.subtract(below, total, out=out)
+        below, total = shifted(xs[0])
+        np.subtract(below, np.log(total, out=total), out=out)
         return made(np.exp, out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
@@ -283,7 +282,8 @@ class _LogSoftmax(Rule):
 class _CrossEntropy(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         logits, labels = xs[0], np.asarray(xs[1])[..., None]
-        below, total = _shifted(logits)
+        below, total = shifted(logits)
+        np.log(total, out=total)
         np.mean(total - np.take_along_axis(below, labels, -1), out=out)
         slopes = made(np.subtract, below, total)
         np.exp(slopes, out=slopes)

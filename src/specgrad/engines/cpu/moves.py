@@ -1,0 +1,86 @@
+"""Operators that move cells, products of matrices and softmax on arrays of floats, by NumPy's own views, copies and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ops import OPERATORS
+from ...ops.matmul import Matmul
+from ...ops.patch import Adjoint
+from ...ops.reduce import Softmax
+from ...ops.shape import Move
+from .network import RULES, Array, Rule, made, shifted, summed_last
+
+
+class _Move(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        out[...] = op.move(*xs, fill=op.padding_value())
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return op.move(*(dx if s == slot else np.broadcast_to(dx.dtype.type(0), x.shape) for s, x in enumerate(xs)))
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        simple = op.adjoint(slot, [x.shape for x in xs], g)
+        return summed_back(op, xs[0].shape, g) if simple is NotImplemented else simple
+
+
+def summed_back(op: Any, shape: tuple[int, ...], g: Array) -> Array:
+    """An array of this shape, each cell the sum of those that it was moved to."""
+    total = np.zeros(shape, g.dtype)
+    view = op.move(total)
+    if view.flags.writeable and np.may_share_memory(view, total):  # nothing was moved twice
+        view[...] = g
+        return total
+    (axis,) = op.geometry(shape).axes
+    (read,) = np.nonzero(axis.real[:, 0])
+    np.add.at(total.reshape(-1), axis.offsets[0][read, 0], g.reshape(-1)[read])
+    return total
+
+
+class _Adjoint(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        out[...] = self.push(op, xs, None, 0, xs[0])
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        moved, shape = op.transposes(dx.shape)
+        return summed_back(moved, shape, dx)
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        return op.transposes(xs[0].shape)[0].move(g)
+
+
+class _Matmul(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        out[...] = np.matmul(*xs)
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        return np.matmul(*(dx if s == slot else x for s, x in enumerate(xs)))
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        x, y = xs
+        g = g[..., None] if y.ndim == 1 else g
+        g = g[..., None, :] if x.ndim == 1 else g
+        left, right = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+        if slot:
+            pulled = np.matmul(left.swapaxes(-1, -2), g)
+            return pulled[..., 0] if y.ndim == 1 else pulled
+        pulled = np.matmul(g, right.swapaxes(-1, -2))
+        return pulled[..., 0, :] if x.ndim == 1 else pulled
+
+
+class _Softmax(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        below, total = shifted(xs[0])
+        np.divide(np.exp(below, out=below), total, out=out)
+        return out.copy()
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        moved = made(np.multiply, kept, dx)
+        return np.subtract(moved, made(np.multiply, kept, summed_last(moved)), out=moved)
+
+
+RULES.update({kind: _Move() for kind in OPERATORS if issubclass(kind, Move)})
+RULES.update({kind: _Adjoint() for kind in OPERATORS if issubclass(kind, Adjoint)})
+RULES.update({Matmul: _Matmul(), Softmax: _Softmax()})

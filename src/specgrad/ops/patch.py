@@ -1,0 +1,235 @@
+"""Padding, and the patches under a sliding kernel laid out as columns, with the transpose that adds them up again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from .. import arguments
+from ..arguments import Ints, Padding, Pairs
+from ..errors import ArgumentError, ShapeError, refusal, shape_words
+from ..geometry import AxisReads, Geometry, Shape, Sliding, sliding_axes, spatial_positions
+from ..operator import Slot, checked_shapes
+from ..remembering import remembered
+from .shape import Move, Slice
+from .sums import Total
+
+MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+"""PyTorch's words for padding, and NumPy's."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pad(Move):
+    """x with cells before and after its last axes, one (before, after) pair for each.
+
+    Padding: "constant" is the number `fill`; "reflect" mirrors the cells next to the edge, without the edge itself; "replicate" repeats the
+    edge; "circular" goes on at the other end. At most n - 1 cells can be mirrored and n taken from the other end.
+    Domain: anything.
+
+    >>> import numpy as np
+    >>> Pad(((2, 1),), mode="reflect")(np.array([1.0, 2.0, 3.0]))
+    array([3., 2., 1., 2., 3., 2.])
+    """
+
+    name: ClassVar = "pad"
+
+    padding: Sequence[Sequence[int]]
+    _: KW_ONLY
+    mode: str = "constant"
+    fill: int | float | Fraction = 0
+
+    def __post_init__(self) -> None:
+        pairs = self.padding
+        if not arguments.is_sequence(pairs) or not all(arguments.is_sequence(p) and len(p) == 2 for p in pairs):
+            rule, remedy = (
+                "is not one (before, after) pair per axis",
+                "write e.g. ((1, 1), (2, 0)) for the last two axes",
+            )
+            raise refusal(ArgumentError, self.name, "padding", pairs, rule, remedy)
+        self._set(
+            padding=arguments.padding(self.name, tuple(map(tuple, pairs)), len(pairs)),
+            mode=arguments.choice(self.name, "mode", self.mode, tuple(MODES)),
+            fill=arguments.factor(self.name, self.fill, "value", "write a number"),
+        )
+        if self.fill and self.mode != "constant":
+            rule = f"is not used by mode={self.mode!r}"
+            raise refusal(ArgumentError, self.name, "value", self.fill, rule, "leave it out")
+        if self.fill:  # constant slopes, but not linear: f(0) is not 0
+            self._set(curvature="steps", needs=() if self.fill == int(self.fill) else ("division",))
+
+    def padding_value(self) -> Any:
+        return self.fill
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = checked_shapes(self, shapes)
+        pairs = cast(Pairs, self.padding)
+        if len(shape) < len(pairs):
+            rule = f"has {len(shape)} axes, fewer than the {len(pairs)} padded ones"
+            raise refusal(ShapeError, self.name, "x", shape_words(shape), rule, "give fewer pairs")
+        fixed = len(shape) - len(pairs)
+        for p, (n, pair) in enumerate(zip(shape[fixed:], pairs, strict=True), fixed):
+            most = {"reflect": n - 1, "circular": n, "replicate": max(pair) if n else 0}.get(self.mode, max(pair))
+            if max(pair) > max(most, 0):
+                rule = f"takes {max(pair)} cells of an axis of {n} in mode={self.mode!r}, which gives {max(most, 0)} at most"
+                raise refusal(ArgumentError, self.name, "padding", self.padding, rule, "use less padding", p)
+        return (*shape[:fixed], *(a + n + b for n, (a, b) in zip(shape[fixed:], pairs, strict=True)))
+
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        (x,) = arrays
+        if not self.padding:
+            return x
+        widths = [(0, 0)] * (x.ndim - len(self.padding)) + list(self.padding)
+        options = {"constant_values": fill} if self.mode == "constant" else {}
+        return np.pad(x, widths, MODES[self.mode], **options)  # type: ignore[call-overload]
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        if self.mode != "constant":
+            return NotImplemented
+        sizes = shapes[0][len(shapes[0]) - len(self.padding) :]
+        kept = (slice(a, a + n) for n, (a, _) in zip(sizes, cast(Pairs, self.padding), strict=True))
+        return Slice((..., *kept))(cotangent)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Patches:
+    """What `unfold` and `fold` share: kernel_size, stride, padding, dilation."""
+
+    kernel_size: Sequence[int]
+    _: KW_ONLY
+    stride: Ints = 1
+    padding: Padding = 0
+    dilation: Ints = 1
+
+    name: ClassVar[str]
+
+    def _normal(self) -> dict[str, Any]:
+        kernel = arguments.kernel(self.name, self.kernel_size)
+        return {
+            "kernel_size": kernel,
+            "stride": arguments.per_axis(self.name, "stride", self.stride, len(kernel), 1),
+            "padding": arguments.padding(self.name, self.padding, len(kernel), ()),
+            "dilation": arguments.per_axis(self.name, "dilation", self.dilation, len(kernel), 1),
+        }
+
+    def sliding(self, sizes: Shape) -> tuple[Sliding, ...]:
+        """The sliding axes over spatial sizes."""
+        stride, dilation = cast(Shape, self.stride), cast(Shape, self.dilation)
+        return sliding_axes(self.name, sizes, self.kernel_size, stride, cast(Pairs, self.padding), dilation)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Unfold(Patches, Move):
+    """The patches under a sliding kernel as columns: (*batch, channels, *spatial) to (*batch, channels * Πkernel, patches).
+
+    A column holds channel by channel the patch's cells in row-major order; patches too are in row-major order, as in PyTorch.
+    Padding: 0. Domain: anything. The transpose is :class:`Fold`.
+
+    >>> import numpy as np
+    >>> Unfold((2,))(np.array([[1.0, 2.0, 3.0]]))
+    array([[1., 2.],
+           [2., 3.]])
+    """
+
+    name: ClassVar = "unfold"
+
+    def __post_init__(self) -> None:
+        self._set(**self._normal())
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = checked_shapes(self, shapes)
+        rank = len(self.kernel_size)
+        if len(shape) < rank + 1:
+            rule = f"needs a channel axis and {rank} spatial axes"
+            raise refusal(ShapeError, self.name, "x", shape_words(shape), rule, "add the missing axes, e.g. x[None]")
+        positions = spatial_positions(self.name, shape, rank, None)
+        outputs = (axis.length for axis in self.sliding(tuple(shape[p] for p in positions)))
+        channel = len(shape) - rank - 1
+        return (*shape[:channel], shape[channel] * math.prod(self.kernel_size), math.prod(outputs))
+
+    def move(self, *arrays: Any, fill: Any = 0) -> Any:
+        (x,) = arrays
+        rank = len(self.kernel_size)
+        padded: Any = Pad(cast(Pairs, self.padding)).move(x, fill=fill)
+        axes = self.sliding(x.shape[x.ndim - rank :])
+        spatial = tuple(range(x.ndim - rank, x.ndim))
+        seen: Any = np.lib.stride_tricks.sliding_window_view(padded, tuple(axis.extent for axis in axes), spatial)
+        seen = seen[(..., *(slice(None, None, a.stride) for a in axes), *(slice(None, None, a.dilation) for a in axes))]
+        inside = tuple(range(x.ndim, x.ndim + rank))
+        shape = self.output_shape(x.shape)
+        return seen.transpose((*range(x.ndim - rank), *inside, *spatial)).reshape(shape)
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        sizes = shapes[0][len(shapes[0]) - len(self.kernel_size) :]
+        words = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
+        return Fold(self.kernel_size, sizes, **words)(cotangent)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Adjoint(Total):
+    """The transpose of an operator that moves the cells of one operand: each cell is the sum of those that it was moved to."""
+
+    def transposes(self, shape: Shape) -> tuple[Move, Shape]:
+        """The operator whose transpose takes an operand of this shape, and the shape of that operator's own operand."""
+        raise NotImplementedError
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        (shape,) = checked_shapes(self, shapes)
+        return self.transposes(shape)[1]
+
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        op, shape = self.transposes(shapes[0])
+        (axis,) = op.geometry(shape).axes
+        output = np.flatnonzero(axis.real)
+        cell = axis.offsets[0][output, 0]
+        order = np.argsort(cell, kind="stable")
+        output, cell = output[order], cell[order]
+        counts = np.bincount(cell, minlength=math.prod(shape))
+        reader = np.arange(cell.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        table = np.zeros((counts.size, max(int(counts.max(initial=0)), 1)), np.intp)
+        table[cell, reader] = output
+        real = np.arange(table.shape[1]) < counts[:, None]
+        return Geometry((AxisReads((table,), real, real),), (0,))
+
+    def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
+        return self.transposes(shapes[0])[0](cotangent)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fold(Patches, Adjoint):
+    """Columns added up to an array again: (*batch, channels * Πkernel, patches) to (*batch, channels, *output_size).
+
+    Each cell is the sum of the columns' cells that :class:`Unfold` would make of it, whose transpose this is.
+    Padding: columns' cells that lie in it are left out. Domain: any ring.
+
+    >>> import numpy as np
+    >>> Fold((2,), (3,))(np.array([[1.0, 2.0], [10.0, 20.0]]))
+    array([[ 1., 12., 20.]])
+    """
+
+    name: ClassVar = "fold"
+    slots: ClassVar = (Slot("columns"),)
+
+    output_size: Sequence[int]
+
+    def __post_init__(self) -> None:
+        self._set(**self._normal())
+        rank = len(self.kernel_size)
+        sizes = arguments.one_per_axis(self.name, "output_size", self.output_size, "(28, 28)")
+        self._set(output_size=arguments.per_axis(self.name, "output_size", sizes, rank, 1))
+
+    def transposes(self, shape: Shape) -> tuple[Move, Shape]:
+        sizes = tuple(self.output_size)
+        axes = self.sliding(sizes)
+        per_channel, patches = math.prod(self.kernel_size), math.prod(axis.length for axis in axes)
+        if len(shape) < 2 or shape[-2] % per_channel or shape[-1] != patches:
+            rule = f"must end in (channels * {per_channel}, {patches}) for output_size {sizes} and this kernel"
+            remedy = "give the columns that unfold makes of such an array"
+            raise refusal(ShapeError, self.name, "columns", shape_words(shape), rule, remedy)
+        op = Unfold(self.kernel_size, stride=self.stride, padding=self.padding, dilation=self.dilation)
+        return op, (*shape[:-2], shape[-2] // per_channel, *sizes)
