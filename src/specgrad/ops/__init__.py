@@ -21,7 +21,7 @@ from .pool import (
     SmoothMaxPool,
 )
 from .reduce import LogSoftmax, Mean, Softmax, Sum
-from .shape import BroadcastTo, Concatenate, Detach, Reshape, Slice, Take, Transpose
+from .shape import BroadcastTo, Concatenate, Detach, Move, Reshape, Slice, Take, Transpose
 
 OPERATORS: tuple[type[Operator], ...] = (
     MaxPool,
@@ -74,7 +74,11 @@ OPERATORS: tuple[type[Operator], ...] = (
     MseLoss,
 )
 
+MOVES = tuple(kind for kind in OPERATORS if issubclass(kind, Move))
+"""Those that move cells."""
+
 __all__ = [
+    "MOVES",
     "OPERATORS",
     "Abs",
     "AdaptiveAvgPool",

@@ -6,11 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import OPERATORS
-from ...ops.matmul import Matmul
-from ...ops.patch import Adjoint
-from ...ops.reduce import Softmax
-from ...ops.shape import Move
+from ...ops import MOVES, Fold, Matmul, Softmax
 from .network import RULES, Array, Rule, made, shifted, summed_last
 
 
@@ -81,6 +77,5 @@ class _Softmax(Rule):
         return np.subtract(moved, made(np.multiply, kept, summed_last(moved)), out=moved)
 
 
-RULES.update({kind: _Move() for kind in OPERATORS if issubclass(kind, Move)})
-RULES.update({kind: _Adjoint() for kind in OPERATORS if issubclass(kind, Adjoint)})
-RULES.update({Matmul: _Matmul(), Softmax: _Softmax()})
+RULES.update(dict.fromkeys(MOVES, _Move()))
+RULES.update({Fold: _Adjoint(), Matmul: _Matmul(), Softmax: _Softmax()})
