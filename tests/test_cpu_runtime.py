@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import os
+import platform
 import struct
 import subprocess
 import sys
@@ -130,12 +133,95 @@ def test_where_a_function_of_the_system_is_missing_the_pool_is_the_simple_one(co
     thread_pool._library.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def routines():
+    """Functions of the native pool, to be called one at a time."""
+    text = native_pool.emit(platform.machine(), workers=True).replace("internal ", "")
+    symbols = {
+        name: ctypes.cast(getattr(thread_pool._system, name), ctypes.c_void_p).value for name in native_pool.SYSTEM
+    }
+    kinds = {"take": "pqp", "work": "pq", "join": "p"}
+    library = object_code.load(object_code.code_of(text, object_code.host()), tuple(kinds), symbols)
+    types = {"p": ctypes.c_void_p, "q": ctypes.c_int64}
+    made = {name: thread_pool._function(library[name], *(types[kind] for kind in kinds[name])) for name in kinds}
+    return library, made
+
+
+def job_of(members, items, grain, backwards=False, task=0, args=0, scratch=0, stride=0):
+    """A job as the members of a call share it, with its block."""
+    block, job = np.zeros(native_pool.WORDS, np.int64), np.zeros((members + 1) * native_pool.LINE, np.int64)
+    for place, word in (("TASK", task), ("ITEMS", items), ("GRAIN", grain), ("MEMBERS", members)):
+        block[getattr(native_pool, place)] = word
+    block[native_pool.SCRATCH], block[native_pool.STRIDE] = scratch, stride
+    for place, word in (
+        ("BLOCK", address(block)),
+        ("ARGS", args),
+        ("CHUNKS", -(-items // grain)),
+        ("BACKWARDS", backwards),
+    ):
+        job[getattr(native_pool, place)] = word
+    return job, block
+
+
+@pytest.mark.skipif(not LINUX, reason="no native pool here")
+@pytest.mark.parametrize("backwards", [False, True])
+def test_members_in_any_order_take_every_chunk_once_their_own_first(routines, backwards):
+    _, made = routines
+    random = np.random.default_rng(0)
+    for members, chunks in itertools.product((2, 3, 7), (1, 2, 3, 6, 20, 53)):
+        for _ in range(10):
+            job, _block = job_of(members, chunks, 1, backwards)
+            cores, used_up = random.integers(0, 64, members), np.zeros(members, np.int64)
+            taken = [[] for _ in range(members)]
+            left = list(range(members))
+            while left:
+                one = int(random.choice(left))
+                chunk = made["take"](address(job), int(cores[one]), address(used_up[one:]))
+                left.remove(one) if chunk < 0 else taken[one].append(chunk)
+            assert sorted(itertools.chain(*taken)) == list(range(chunks))
+            for one, core in enumerate(cores % members):
+                share = range(core * chunks // members, (core + 1) * chunks // members)
+                own = [chunk for chunk in taken[one] if chunk in share]
+                assert taken[one][: len(own)] == own == sorted(own, reverse=backwards)
+
+
+@pytest.mark.skipif(not LINUX, reason="no native pool here")
+def test_what_each_member_does_adds_up(routines, compiled):
+    _, made = routines
+    counts, marks, who = np.zeros((3, 50), np.int64)
+    marks[[3, 20, 49]] = 1, 2, 4
+    args = np.array([address(counts), 0, address(marks), address(who)])
+    memory = np.zeros(4 * 64 + 8, np.int64)
+    scratch = address(memory) + -address(memory) % 64
+    job, _block = job_of(4, 50, 3, False, compiled.address, address(args), scratch, 512)
+    for turn in (2, 0, 3):
+        made["work"](address(job), turn)
+    assert counts.tolist() == [1] * 50
+    assert job[native_pool.FLAGS] == 7
+    assert set(who) == {scratch + 2 * 512}  # the first finds all chunks, its own and the others'
+
+
+@pytest.mark.skipif(not LINUX, reason="no native pool here")
+def test_places_are_given_once_and_counted(routines):
+    _, made = routines
+    pool = np.zeros(native_pool.SIZE, np.int64)
+    pool[native_pool.GATE] = 3 * native_pool.PLACE + native_pool.OPEN
+    assert [made["join"](address(pool)) for _ in range(5)] == [3, 2, 1, 0, 0]
+    assert pool[native_pool.GATE] == native_pool.OPEN + 3
+
+
 def test_addresses_are_those_of_the_arrays_and_read_only_ones_stay_so(compiled):
     for array in (np.zeros(3), np.zeros((4, 5), "f4")[1:, ::2], np.zeros((), "u1"), np.zeros((0, 3))):
         assert address(array) == array.ctypes.data
         array.flags.writeable = False
         assert address(array) == array.ctypes.data
         assert not array.flags.writeable
+
+
+def test_where_the_layout_of_arrays_is_not_known_their_addresses_are_asked_for(compiled, monkeypatch):
+    assert thread_pool.DATA
+    monkeypatch.setattr(thread_pool, "DATA", 0)
+    assert run(compiled, 20, 3, [(5, 2)])[0] == 2
 
 
 def test_a_call_takes_addresses_too(compiled):

@@ -41,6 +41,7 @@ LAYERS = [
 """Every part of the house may import from the layers before its own, and from itself."""
 
 HEAVY = [
+    "llvmlite",
     "numba",
     "torch",
     "triton",

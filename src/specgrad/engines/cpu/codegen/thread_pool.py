@@ -33,20 +33,21 @@ Array = npt.NDArray[Any]
 
 MOST = 256  # threads
 
-DATA = object.__basicsize__
-"""How many bytes into an array object the address of its cells stands, by NumPy's binary interface."""
-
 NONE = Memory(0, 0, np.empty(0, np.uint8))
 
 _word = ctypes.c_size_t.from_address
-_system: Any = (
-    ctypes.CDLL(None) if sys.platform == "linux" else None
-)  # once: a forked child must not wait for the loader
+_is_first = sys.implementation.name == "cpython" and _word(id(NONE.owner) + object.__basicsize__)
+
+DATA = object.__basicsize__ if _is_first and _is_first.value == NONE.owner.ctypes.data else 0
+"""How many bytes into an array object the address of its cells stands, by NumPy's binary interface; 0 if that is not known."""
+
+_system: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
+"""The system's functions, looked up once: a forked child must not wait for the loader."""
 
 
 def address(array: Array) -> int:
     """Where the cells of an array begin. The array may be read-only; the caller keeps it alive."""
-    return _word(id(array) + DATA).value
+    return _word(id(array) + DATA).value if DATA else array.ctypes.data
 
 
 class SimplePool:
@@ -182,7 +183,7 @@ class Call:
 
     def on(self, *arrays: Array) -> int:
         """Run the task with the addresses of these arrays, which may be read-only; its flags, joined by "or"."""
-        return self._run(DATA, map(id, arrays))
+        return self._run(DATA, map(id if DATA else address, arrays))
 
     def _run(self, data: int, words: Iterable[int]) -> int:
         pool, members = _pool or _start(), 1
