@@ -183,18 +183,21 @@ def test_the_warning_may_be_an_error_and_the_next_call_works(emitted, home):
         assert emitted() == [5] * 3
 
 
-def test_the_oldest_files_go_when_there_are_too_many(emitted, home, monkeypatch):
+def test_the_files_go_that_were_used_longest_ago_when_there_are_too_many(emitted, home, monkeypatch):
     monkeypatch.setattr(code_cache, "OFTEN", 1)
     emitted(1)
     size = files(home)[0].stat().st_size
     monkeypatch.setattr(code_cache, "MOST", 4 * size + size // 2)
-    for number in range(2, 10):
-        emitted(number)
+    for number in range(2, 9):
         for age, file in enumerate(sorted(files(home), key=lambda one: one.stat().st_mtime)):
-            os.utime(file, (1e9 + 10 * number + age, 1e9 + 10 * number + age))
-    assert len(files(home)) == 4
+            os.utime(file, (1e9 + age, 1e9 + age))
+        before = emitted.count
+        emitted(1)
+        assert emitted.count == before  # used again and again, it stays
+        emitted(number)
+        assert len(files(home)) == min(number, 4)
     before = emitted.count
-    for number in (9, 8, 7, 6):
+    for number in (1, 8, 7, 6):
         emitted(number)
     assert emitted.count == before
 
