@@ -351,16 +351,20 @@ class _Planner:
         combine = self._combine(self._cell)
         room = 0 if single else -(-columns.size // 64) * 64
         how = bins.Bins(combine, self._result, lanes, room, nominal(columns), self._divides()[0])
-        tables = [np.ascontiguousarray(t, np.int64) for t in (down.first, down.count, across.first, across.count)]
+        by_name = {"first_row": down.first, "row_count": down.count}
+        by_name |= {"first_column": across.first, "column_count": across.count}
+        if combine.codes is not None:
+            by_name |= {"skipped_rows": down.first - down.start, "skipped_columns": across.first - across.start}
+        tables = {name: np.ascontiguousarray(table, np.int64) for name, table in by_name.items()}
         sizes = {
             "height": rows.size,
             "width": columns.size,
             "height_out": rows.length,
             "width_out": columns.length,
-            **dict(zip(("first_row", "row_count", "first_column", "column_count"), map(address, tables), strict=True)),
+            **{name: address(table) for name, table in tables.items()},
         }
         cells = rows.size * columns.size // max(rows.length, 1)
-        self._add(bins.emit, how, sizes, planes * rows.length, cells, names, tables, reason)
+        self._add(bins.emit, how, sizes, planes * rows.length, cells, names, tables.values(), reason)
 
     def _along(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """Windows along one axis, lanes along what lies behind it."""

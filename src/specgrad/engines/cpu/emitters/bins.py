@@ -30,7 +30,8 @@ class Bins:
 
 
 def emit(how: Bins, vector: int) -> Kernel:
-    """args: x, y, [codes], [divisors], tables of rows and of columns (first, count), sizes; an item is a row of bins of a plane."""
+    """args: x, y, [codes], [divisors], tables of rows and of columns (the first cell, how many, and with codes the taps before the
+    first), sizes; an item is a row of bins of a plane."""
     return _Bins(how, vector).kernel
 
 
@@ -49,6 +50,8 @@ class _Bins:
             self.column_divisors = k.array("column_divisors", working(self.combine.cell))
         names = ("first_row", "row_count", "first_column", "column_count")
         self.first_row, self.row_count, self.first_column, self.column_count = (k.array(n, WORD) for n in names)
+        if self.combine.codes is not None:
+            self.skipped_rows, self.skipped_columns = (k.array(n, WORD) for n in ("skipped_rows", "skipped_columns"))
         self.n = k.sizes("height", "width", "height_out", "width_out")
         self.lines = [k.room(how.room + how.lanes, cell) for cell in self.combine.cells()] if how.room else []
         k.finish(self._rows())
@@ -105,6 +108,11 @@ class _Bins:
             part, flag = self._across(source, first, count, each.values[0])
             if self.how.divides != "no":
                 part = [part[0] / self._divisor(each.index), *part[1:]]
+            if self.combine.codes is not None:
+                skipped = k.load(self.skipped_rows, self.row) * self.how.width + k.load(
+                    self.skipped_columns, each.index
+                )
+                part = [part[0], part[1] + k.cast(skipped, part[1].element, False)]
             for one, where in zip(part, target, strict=True):
                 k.store(one, where, each.index)
             each.next = [flag]
