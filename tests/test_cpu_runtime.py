@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import os
 import platform
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -110,6 +112,19 @@ def test_a_pool_that_is_stopped_leaves_its_callers_alone(compiled, pool):
         assert not any(worker.is_alive() for worker in pool.workers)
         assert run(compiled, 40, pause=100)[1] == 1
     assert run(compiled, 40)[0] == 0
+
+
+@pytest.mark.skipif(not LINUX, reason="no native pool here")
+def test_code_stays_as_long_as_workers_wait_in_it(compiled, monkeypatch):
+    thread_pool._library.cache_clear()
+    monkeypatch.setattr(thread_pool, "_pool", NativePool())
+    run(compiled, 40)
+    workers, code = list(thread_pool._pool.workers), weakref.ref(thread_pool._pool._code)
+    thread_pool._library.cache_clear()
+    thread_pool._pool = None
+    gc.collect()
+    assert all(worker.is_alive() for worker in workers)
+    assert code() is not None
 
 
 def test_where_the_system_gives_no_threads_the_caller_works_alone(compiled, pool, monkeypatch):

@@ -56,9 +56,9 @@ class SimplePool:
     address = 0
 
     def __init__(self) -> None:
-        library = _library(workers=False)
-        self.alone = _function(library["parallel_for"], ctypes.c_char_p)
-        self._part = _function(library["part"], ctypes.c_char_p, *[ctypes.c_int64] * 3)
+        self._code = code = _library(workers=False)
+        self.alone = _function(code["parallel_for"], ctypes.c_char_p)
+        self._part = _function(code["part"], ctypes.c_char_p, *[ctypes.c_int64] * 3)
 
     def parallel_for(self, block: bytes) -> int:
         """Run a call of several members; its flags."""
@@ -84,9 +84,8 @@ class NativePool:
     """Worker threads that wait in machine code."""
 
     def __init__(self) -> None:
-        library = _library(workers=True)
-        self.parallel_for = self.alone = _function(library["parallel_for"], ctypes.c_char_p)
-        self._serve = _function(library["serve"], ctypes.c_void_p)
+        self._code = code = _library(workers=True)
+        self.parallel_for = self.alone = _function(code["parallel_for"], ctypes.c_char_p)
         memory = np.zeros(SIZE + LINE // 8, np.int64)
         self._state = memory[-memory.ctypes.data % LINE // 8 :][:SIZE]
         self.address = address(self._state)
@@ -94,6 +93,10 @@ class NativePool:
         self._lock = threading.Lock()
         for place in (WAKE, DONE):
             _system.sem_init(self._semaphore(place), 0, 0)
+
+    def _serve(self) -> None:
+        """Wait for calls, holding on to this object and so to the code."""
+        _function(self._code["serve"], ctypes.c_void_p)(self.address)
 
     def _semaphore(self, place: int) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.address + 8 * place)
@@ -105,7 +108,7 @@ class NativePool:
         with self._lock:
             while len(self.workers) < workers and not self._state[STOP]:
                 name = f"specgrad-worker-{len(self.workers)}"
-                one = threading.Thread(target=self._serve, args=(self.address,), daemon=True, name=name)
+                one = threading.Thread(target=self._serve, daemon=True, name=name)
                 try:
                     one.start()
                 except RuntimeError:
