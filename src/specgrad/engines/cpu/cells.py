@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import operator
 import threading
 from typing import Any, NamedTuple, cast
 
@@ -11,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...dispatch import check_out
-from ...memory import LINE, empty, room
+from ...memory import LARGE, LINE, empty, room
 from ...remembering import remembered
 from .plan import Plan, plan
 
@@ -78,13 +80,16 @@ class Seen(NamedTuple):
 
 
 def see(op: Any, x: Array, any_order: bool = False) -> Seen:
-    """Make an operand ready for kernels; only bytes in foreign order or between elements are ever copied."""
+    """Make an operand ready for kernels. Copied are bytes in foreign order or between elements, and small operands of sums that lie
+    apart, as `direct` copies them: an operand is summed in one order, whichever way leads here."""
     if x.flags.carray and x.dtype.isnative:  # contiguous, aligned and writable, as most are
         made, found = known(op, x.shape, x.dtype, any_order)
         return Seen(made, found, x.view(found.stored).ravel() if found.half else x.ravel(), 0)
     x, found, size = unlocked(x), cast(Kind, kind(x.dtype)), x.itemsize
     if not x.dtype.isnative or not x.flags.aligned or any(step % size for step in x.strides):
         x = np.array(x, found.dtype, order="C")
+    elif any_order and x.size * max(size, 4) < LARGE and not are_together(x.strides, x.shape, size):
+        x = np.array(x, order="C")
     steps = tuple(step // size for step in x.strides)
     made = plan(op, x.shape, steps, found.half, found.code, any_order)
     stored = x.view(found.stored)
@@ -97,6 +102,14 @@ def see(op: Any, x: Array, any_order: bool = False) -> Seen:
         if as_seen.flags.c_contiguous:
             return Seen(made, found, as_seen.reshape(-1), 0)
     return Seen(made, found, *spanned(stored), False)
+
+
+@functools.lru_cache(maxsize=512)
+def are_together(steps: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> bool:
+    """Whether the cells of an array lie end to end in some order of its axes."""
+    cells = sorted((step, n) for step, n in zip(steps, shape, strict=True) if n > 1)
+    ends = itertools.accumulate((n for _, n in cells), operator.mul, initial=itemsize)
+    return all(step == end for (step, _), end in zip(cells, ends, strict=False))
 
 
 class Memory:

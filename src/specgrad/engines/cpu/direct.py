@@ -8,9 +8,7 @@ function here is a short one: results are the same bits.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,7 +19,7 @@ from ...memory import LARGE
 from ...remembering import remembered
 from .. import reduction
 from . import average, maximum, smooth
-from .cells import Array, Seen, foresee, unlocked
+from .cells import Array, Seen, are_together, foresee, unlocked
 from .folds import Step, fold_way, run
 from .halves import FLOATS, conversion, half_of
 from .matches import call_of, rows_of
@@ -159,14 +157,6 @@ def end_to_end(array: Array) -> Array | None:
     if array.flags.c_contiguous and array.flags.aligned:
         return unlocked(array).ravel()
     return None if are_together(array.strides, array.shape, array.itemsize) else np.array(array, order="C").ravel()
-
-
-@functools.lru_cache(maxsize=512)
-def are_together(steps: Shape, shape: Shape, itemsize: int) -> bool:
-    """Whether the cells of an array lie end to end in some order of its axes."""
-    cells = sorted((step, n) for step, n in zip(steps, shape, strict=True) if n > 1)
-    ends = itertools.accumulate((n for _, n in cells), operator.mul, initial=itemsize)
-    return all(step == end for (step, _), end in zip(cells, ends, strict=False))
 
 
 def found(winners: Finding, cells: Array, y: Array) -> Array | None:
