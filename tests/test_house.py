@@ -175,6 +175,7 @@ def test_extending_shows_files_that_work(tmp_path):
     for call in (
         ["use.py"],
         ["-c", "from test_my_operators import *; test_rows_are_the_derivatives_of_their_values()"],
+        ["-m", "specgrad", "check", "my_operators.py:SumPool", "my_operators.py:EnergyPool", "--quick"],
     ):
         ran = subprocess.run([sys.executable, "-W", "error", *call], cwd=tmp_path, capture_output=True, text=True)
         assert not ran.returncode, ran.stderr

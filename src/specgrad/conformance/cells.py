@@ -20,9 +20,10 @@ class Difference:
     """One way in which a subject differs, on the smallest case that was found: Python that shows it, and its window."""
 
     title: str
-    case: Case
     outcome: Outcome
     python: str
+    case: Case | None = None
+    """None where the operator is a user's own."""
     picture: Picture | None = None
     reading: str | None = None
     reading_words: str | None = None
@@ -90,5 +91,5 @@ def difference(title: str, case: Case, claim: str, outcome: Outcome, subject: An
     """A difference with the reading that it looks like."""
     refused = outcome.part.startswith("refused")
     reading = None if refused else recognise(case, outcome.part, outcome.got, outcome.expected)
-    made = Difference(title, case, outcome, pasteable(case, claim, outcome, subject), picture_of(case, outcome))
+    made = Difference(title, outcome, pasteable(case, claim, outcome, subject), case, picture_of(case, outcome))
     return made if reading is None else replace(made, reading=reading.name, reading_words=reading.words)

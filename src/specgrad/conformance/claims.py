@@ -67,9 +67,7 @@ def adjoint(case: Case, scalar: Any = Fraction) -> str | None:
     pulled = case.op.vjp(operands, cotangent)
     left = inner(pushed, cotangent)
     right = sum(inner(t, p) for t, p in zip(tangents, pulled, strict=True) if t is not None and p is not None)
-    return (
-        None if _alike(scalar(left), scalar(right)) else f"{case!r}: ⟨JVP(dx), g⟩ = {left} but ⟨dx, VJP(g)⟩ = {right}"
-    )
+    return None if alike(scalar(left), scalar(right)) else f"{case!r}: ⟨JVP(dx), g⟩ = {left} but ⟨dx, VJP(g)⟩ = {right}"
 
 
 def inner(one: Array, other: Array) -> Any:
@@ -95,10 +93,10 @@ def same(one: Array, other: Array) -> bool:
     10^4 units of the last digit: 10^-20 leaves room, and no wrong rule hides in it.
     """
     pairs = zip(np.asarray(one).flat, np.asarray(other).flat, strict=True)
-    return np.shape(one) == np.shape(other) and all(_alike(a, b) for a, b in pairs)
+    return np.shape(one) == np.shape(other) and all(alike(a, b) for a, b in pairs)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def alike(a: Any, b: Any) -> bool:
     if isinstance(a, Decimal):
         return bool(abs(a - b) <= Decimal("1e-20") * (1 + abs(a)))
     return bool(a.overlaps(b) if hasattr(a, "overlaps") else a == b)

@@ -15,17 +15,19 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ..errors import SpecgradError
 from ..ops import OPERATORS
-from . import exact, readings, runner, subjects
+from . import exact, operator_search, readings, runner, subjects
 from . import report as reports
 from . import suites as outside
 from .beside import Beside
 from .claims import CLAIMS, claim_called
 from .html import write_html
 from .interrupts import Interrupts
-from .subject import BadSubject, load
+from .subject import BadSubject, is_operator, load
 from .telling import WINDOWED, operator_called
 from .trial import Here
+from .user_operators import describe
 
 INTERRUPTED = 130
 
@@ -66,7 +68,7 @@ def check(
             claims = _distinct(_claim(name) for name in claim or []) or list(CLAIMS)
             for path in (json, html):
                 writable(path)
-            chosen: list[Any] = []
+            chosen: list[Here] = []
             with interrupts.raised():
                 chosen = _named(subject or [])
         except (Misuse, BadSubject) as error:
@@ -78,7 +80,8 @@ def check(
         beside = None if subject else Beside(plan, peers)
         with interrupts.raised():
             if not subject:
-                chosen, found.missing = subjects.found(home for home, one in subjects.OURS.items() if not one.needs)
+                ours, found.missing = subjects.found(home for home, one in subjects.OURS.items() if not one.needs)
+                chosen = [Here(one) for one in ours]
                 found.judged = [exact.NAME, *(s.name for s in chosen)]
             found.versions = reports.versions(chosen)
             exactly = [] if subject else _exact_kinds(operator)
@@ -165,7 +168,10 @@ def _named(given: list[str]) -> list[Here]:
         found = load(place) if ":" in place else subjects.named(place)
         if found is None:
             raise Misuse(f"{place!r}: {subjects.absent(place)}")
-        subject = Here(found, place)
+        try:
+            subject = Here(found, place, describe(found) if is_operator(found) else None)
+        except SpecgradError as error:
+            raise Misuse(f"{place!r}: {error}") from None
         unknown = set(subject.conventions) - set(readings.NAMES)
         if unknown:
             raise Misuse(
@@ -180,7 +186,7 @@ def _named(given: list[str]) -> list[Here]:
 def _run(
     report: reports.Report,
     console: Console,
-    chosen: list[Any],
+    chosen: list[Here],
     plan: runner.Plan,
     beside: Beside | None,
     exactly: list[Any],
@@ -202,6 +208,13 @@ def _run(
             plan.effort, plan.seed, plan.claims, lambda words: progress(description=words), interrupts.pulse
         )
         session.cells, session.skipped = report.cells, report.missing
+        for subject in chosen:
+            if subject.description is not None:
+                examples, seconds = max(25, 5 * plan.effort.examples), max(1.0, plan.effort.shrink_seconds)
+                report.cells += operator_search.cells(
+                    subject, examples, seconds, plan.seed, plan.claims, interrupts.pulse
+                )
+        chosen = [subject for subject in chosen if subject.description is None]
         for cell in exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly):
             report.cells.append(cell)
             interrupts.pulse()

@@ -48,7 +48,7 @@ def _fixed(kind: type[Operator]) -> Cell:
             words = claims.fixed_answer(answer)
         for broken in cell.tried([Outcome(words=words, part="exact")]):
             case = refusals.fixed_case(answer)
-            cell.differences.append(Difference("a published answer", case, broken, pasteable(case, "fixed")))
+            cell.differences.append(Difference("a published answer", broken, pasteable(case, "fixed"), case))
     return cell
 
 
@@ -61,8 +61,8 @@ def _tried(
         cell.asked += 1
         if cell.tried([Outcome(words=_broken(kind, claim, case), part="exact")]):
             found, words = _shrunk(kind, claim, len(cases), start) or (case, _broken(kind, claim, case))
-            outcome, code = Outcome(words=words, part="exact"), pasteable(found, name)
-            cell.differences.append(Difference("found by search", found, outcome, code))
+            outcome = Outcome(words=words, part="exact")
+            cell.differences.append(Difference("found by search", outcome, pasteable(found, name), found))
             break
     return cell
 
@@ -88,8 +88,8 @@ SHOWN = {
 """What a counterexample prints: two things that should be equal, or what is to be compared with the published answer."""
 
 
-def pasteable(case: Case, claim: str, making: str | None = None) -> str:
-    """Python that shows how the specification of an operator breaks a claim about it; `making` is how the operator is made."""
+def pasteable(case: Case, claim: str) -> str:
+    """Python that shows how the specification of an operator breaks a claim about it."""
     if claim == "witness":
         case = replace(case, operands=claims.without_ties(case.op, case.operands))
     exact = "({})" if claim == "fixed" else "exact({})"  # a published answer may be infinite
@@ -99,7 +99,7 @@ def pasteable(case: Case, claim: str, making: str | None = None) -> str:
     scalar = _scalar(type(case.op))
     lines = [*imports(case, "Dual", "engine"), f"from {scalar.__module__} import {scalar.__name__}"]
     lines += [f"exact = np.vectorize({scalar.__name__}, otypes=[object])"]
-    lines += [f"op = {making or repr(case.op)}", f"inputs = ({', '.join(inputs)},)"]
+    lines += [f"op = {case.op!r}", f"inputs = ({', '.join(inputs)},)"]
     lines += [f"tangents = ({', '.join(tangents)},)", f"cotangent = {exact.format(array_words(case.cotangent))}"]
     return "\n".join([*lines, 'with engine("reference"):', *(f"    {line}" for line in SHOWN[claim])])
 

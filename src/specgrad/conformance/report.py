@@ -105,6 +105,10 @@ def matrix(report: Report, console: Console) -> None:
             label = ""
         if absent:
             gathered.append(f"{subject} does not offer {', '.join(absent)}")
+        untried = [cell for cell in mine if cell.status == "not tried"]
+        for why in dict.fromkeys(cell.not_offered or "no result could be compared" for cell in untried):
+            told = (f"{c.operator} {c.claim}" for c in untried if why in (c.not_offered, "no result could be compared"))
+            gathered.append(f"{subject}: not tried: {', '.join(told)}: {why}")
         table.add_section()
     console.print(table, crop=False)  # a narrow terminal wraps it, a file has it whole
     for line in gathered:
@@ -208,7 +212,7 @@ def difference_json(found: Difference) -> dict[str, Any]:
         "words": found.outcome.words,
         "part": found.outcome.part,
         "case": found.title,
-        "operator": repr(found.case.op),
+        "operator": found.case and repr(found.case.op),
         "looks_like": found.reading,
         "python": found.python,
         "window": found.picture and as_text(found.picture),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
-from .cases import Case
+One = TypeVar("One")
 
 
 def search(
-    cases: st.SearchStrategy[Case], examples: int, start: int, visit: Callable[[Case], Any], shrink: bool = False
+    cases: st.SearchStrategy[One], examples: int, start: int, visit: Callable[[One], Any], shrink: bool = False
 ) -> None:
     """Visit so many cases; where one raises and `shrink` is asked for, visit smaller ones that raise too, the smallest last."""
 
@@ -27,15 +27,15 @@ def search(
         report_multiple_bugs=False,
     )
     @given(cases)
-    def each(case: Case) -> None:
+    def each(case: Any) -> None:
         visit(case)
 
     each()
 
 
-def drawn(cases: st.SearchStrategy[Case], count: int, start: int) -> list[Case]:
+def drawn(cases: st.SearchStrategy[One], count: int, start: int) -> list[One]:
     """So many cases, the same for the same seed."""
-    found: list[Case] = []
+    found: list[One] = []
     if count > 0:
         search(cases, count, start, found.append)
     return found

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..operator import Operator
+
 Array = np.ndarray[Any, Any]
 
 
@@ -35,8 +37,16 @@ class BadSubject(Exception):
     """A name that leads to no subject; the message says what to write."""
 
 
+def is_operator(found: Any) -> bool:
+    """Whether this is an operator, or a class of operators."""
+    return isinstance(found, Operator) or (isinstance(found, type) and issubclass(found, Operator))
+
+
 def load(place: str) -> Any:
-    """The subject at `path/to/file.py:name` or `package.module:name`; a class or function is called to make it."""
+    """The subject at `path/to/file.py:name` or `package.module:name`; a class or function is called to make it.
+
+    An operator, or a class of operators, is a subject itself.
+    """
     module_name, _, name = place.rpartition(":")
     if not module_name or not name:
         raise BadSubject(f"{place!r}: write path/to/file.py:subject, package.module:subject, or a name from the list")
@@ -46,6 +56,8 @@ def load(place: str) -> Any:
     try:
         module = _from_file(path) if path.suffix == ".py" else _from_here(module_name)
         found = getattr(module, name, None)
+        if is_operator(found):
+            return found
         if isinstance(found, type) or (callable(found) and not hasattr(found, "forward")):
             found = found()
         if found is None:

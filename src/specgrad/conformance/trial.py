@@ -46,11 +46,12 @@ class Reply(NamedTuple):
 
 
 class Here:
-    """A subject in this process, and the words that lead to it."""
+    """A subject in this process, and the words that lead to it; of a user's operator, its description too."""
 
-    def __init__(self, subject: Any, place: str | None = None) -> None:
+    def __init__(self, subject: Any, place: str | None = None, description: Any = None) -> None:
         self.subject = subject
         self.place = place
+        self.description = description
         self.name: str = subject.name
         self.version: str = getattr(subject, "version", "")
         self.slow: bool = getattr(subject, "slow", False)
@@ -59,7 +60,7 @@ class Here:
     def ask(self, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
         return answer(self.subject, method, op, arguments)
 
-    def run(self, function: Callable[..., Reply], *arguments: Any) -> Reply:
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A function of the subject itself, where it is."""
         return function(self.subject, *arguments)
 

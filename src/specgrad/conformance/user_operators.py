@@ -1,0 +1,378 @@
+"""An operator of a user, against its own value: the Dual witness and adjointness of its row, shapes, dtypes, engines and refusals.
+
+All here runs where the operator is, which may be another process: `describe` says what cases can be made of, and `judge` and `refuses`
+take them as plain data. A case that the operator refuses in words is no case; any other error is a difference. Nothing is claimed about
+the value itself, which has no other statement than the operator's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import autograd, dispatch
+from ..errors import SpecgradError
+from ..operator import Operator
+from ..ops import OPERATORS
+from ..ops.pointwise import Own, Pointwise
+from ..ops.pool import Pool
+from ..ops.window import AdaptiveWindow, SlidingWindow, WholeWindow
+from ..scalars.dual import Dual
+from . import claims
+from .cases import Case
+from .judge import same_bits
+from .subject import BadSubject, words_of
+
+Array = np.ndarray[Any, Any]
+
+WINDOWS: dict[type, str] = {
+    SlidingWindow: "sliding",
+    AdaptiveWindow: "adaptive",
+    WholeWindow: "whole",
+    Pointwise: "pointwise",
+}
+KNOWN: dict[str, tuple[Any, ...]] = {
+    "ties": ("first", "all", "split"),
+    "pad": ("zero", "skip"),
+    "beta": (1, -1, 0.5),
+    "divisor_override": (None, 3, -2),
+}
+"""The values of parameters that have one meaning everywhere."""
+SUGGESTED: dict[Any, tuple[Any, ...]] = {
+    bool: (False, True),
+    int: (1, 2, 3, -1, 0),
+    float: (1.0, 0.5, -2.0, 0.0),
+    Fraction: (Fraction(1, 2), Fraction(-3)),
+    type(None): (None,),
+}
+"""The values that a type suggests; those that the operator refuses make no case."""
+
+
+class Description(NamedTuple):
+    """What is known of an operator: its kind of window, its operands, and the values of its other parameters, as they are written."""
+
+    name: str
+    operator: str
+    window: str
+    slots: int
+    scalar: str
+    options: dict[str, tuple[str, ...]]
+    required: frozenset[str] = frozenset()
+    """The options that have no default; of all others the default is the first."""
+    made: bool = False
+    """Whether it is an object, whose parameters stand; then these are the least lengths of its axes, and where they are."""
+    least: tuple[int, ...] = ()
+    axes: tuple[int, ...] | None = None
+
+    def making(self, drawn: Drawn) -> str:
+        """The Python that makes the operator of a case; parameters that have their defaults are left out."""
+        given = drawn.parameters
+        words = {name: repr(value) for name, value in given.items() if not _is_default(name, value, given)}
+        words |= {
+            name: self.options[name][place] for name, place in drawn.choices.items() if place or name in self.required
+        }
+        return f"{self.operator}({', '.join(f'{name}={value}' for name, value in words.items())})"
+
+
+def _is_default(name: str, value: Any, given: dict[str, Any]) -> bool:
+    """Whether a window has this without being told."""
+    known = {"ceil_mode": False, "axes": None, "keepdims": True, "stride": given.get("kernel_size")}
+    one = {"padding": (0, 0), "dilation": 1}
+    return known[name] == value if name in known else name in one and set(value) <= {one[name]}
+
+
+class Drawn(NamedTuple):
+    """A case in plain data: parameters of the window, which value of every other one, operands, tangents, cotangent cells."""
+
+    parameters: dict[str, Any]
+    choices: dict[str, int]
+    operands: tuple[Array, ...]
+    tangents: tuple[Array, ...]
+    cells: tuple[int, ...]
+
+
+class Verdict(NamedTuple):
+    """What became of a claim: nothing in words where it holds; `unfit` says why there is no case."""
+
+    words: str | None = None
+    unfit: str | None = None
+
+
+def describe(found: Any) -> Description:
+    """What cases can be made of; refuses a class of which some parameter has no known value."""
+    kind = found if isinstance(found, type) else type(found)
+    window = next((word for base, word in WINDOWS.items() if issubclass(kind, base)), "any")
+    known = (
+        found.name,
+        found.name if kind is Own else kind.__name__,
+        window,
+        len(found.slots),
+        _scalar(found).__name__,
+    )
+    if isinstance(found, type):
+        options = {name: tuple(map(repr, values)) for name, values in _options(kind).items()}
+        return Description(*known, options, frozenset(f.name for f in dataclasses.fields(found) if not _has_default(f)))
+    least = _least(found) if isinstance(found, Pool) else ()
+    axes: Any = getattr(found, "axes", None)
+    return Description(*known, {}, made=True, least=least, axes=axes)
+
+
+def _scalar(found: Any) -> type:
+    """The exact scalars of an operator."""
+    return Decimal if "exp" in found.needs else Fraction
+
+
+def _least(op: Any) -> tuple[int, ...]:
+    """The least lengths that an operator's spatial axes may have, where they are not padded."""
+    if hasattr(op, "kernel_size"):
+        return tuple(d * (k - 1) + 1 for k, d in zip(op.kernel_size, op.dilation, strict=True))
+    return (1,) * int(op.spatial_rank())
+
+
+def _options(kind: type) -> dict[str, tuple[Any, ...]]:
+    """The values to try of every parameter that is not the window's."""
+    base = next((base for base in WINDOWS if issubclass(kind, base)), Operator)
+    windows = {field.name for field in dataclasses.fields(base)}
+    try:
+        hints = typing.get_type_hints(kind)
+    except Exception:  # a name that only a type checker knows
+        hints = {}
+    return {
+        field.name: _values(kind, field, hints.get(field.name))
+        for field in dataclasses.fields(kind)
+        if field.init and field.name not in windows
+    }
+
+
+def _values(kind: type, field: dataclasses.Field[Any], hint: Any) -> tuple[Any, ...]:
+    factory = field.default_factory
+    defaults = [] if not _has_default(field) else [field.default if factory is dataclasses.MISSING else factory()]
+    suggested = _suggested(type(defaults[0]) if hint is None and defaults else hint)
+    values = tuple(dict.fromkeys([*defaults, *(KNOWN.get(field.name) or suggested)]))
+    if not values:
+        raise BadSubject(
+            f"{kind.__name__}: no values are known for its parameter {field.name} ({field.type}); "
+            f"give an operator instead of the class, such as `pool = {kind.__name__}(…)`"
+        )
+    return values
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return not (field.default is field.default_factory is dataclasses.MISSING)
+
+
+def _suggested(hint: Any) -> Iterator[Any]:
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        yield from typing.get_args(hint)
+    elif origin in (typing.Union, types.UnionType):
+        for one in typing.get_args(hint):
+            yield from _suggested(one)
+    elif isinstance(hint, type) and issubclass(hint, enum.Enum):
+        yield from hint
+    else:
+        yield from SUGGESTED.get(hint, ()) if isinstance(hint, type) else ()
+
+
+def made(found: Any, drawn: Drawn) -> Operator:
+    """The operator of a case."""
+    if isinstance(found, Operator):
+        return found
+    values = _options(found)
+    return found(**drawn.parameters, **{name: values[name][place] for name, place in drawn.choices.items()})  # type: ignore[no-any-return]
+
+
+def judge(found: Any, drawn: Drawn, wanted: Sequence[str]) -> dict[str, Verdict]:
+    """What becomes of the claims on a case, where the operator is."""
+    try:
+        op = made(found, drawn)
+        shape = op.output_shape(*(x.shape for x in drawn.operands))
+    except SpecgradError as error:
+        return dict.fromkeys(wanted, Verdict(unfit=words_of(error)))
+    except Exception as error:
+        words = f"making it raised {type(error).__name__}: {words_of(error)}"
+        chosen = isinstance(error, ValueError | TypeError) and drawn.choices  # a value that the class does not take
+        return dict.fromkeys(wanted, Verdict(unfit=words) if chosen else Verdict(words))
+    case = Case(op, drawn.operands, drawn.tangents, np.resize(drawn.cells, shape))
+    return {claim: _judged(case, claim) for claim in wanted}
+
+
+def _judged(case: Case, claim: str) -> Verdict:
+    try:
+        words = JUDGES[claim](case)
+    except (SpecgradError, ArithmeticError) as error:
+        return Verdict(unfit=words_of(error))
+    except Exception as error:
+        words = f"{type(error).__name__}: {words_of(error)}"
+    return Verdict(words and words.removeprefix(f"{case!r}: "))
+
+
+def _exactly(claim: Callable[[Case, type], str | None]) -> Callable[[Case], str | None]:
+    """A claim over exact scalars, about the statement and no engine."""
+
+    def judged(case: Case) -> str | None:
+        with dispatch.engine("reference"):
+            return claim(case, _scalar(case.op))
+
+    return judged
+
+
+def _shape(case: Case, scalar: type) -> str | None:
+    operands, tangents, cotangent = case.over(scalar)
+    value, pushed = case.op.jvp(operands, tangents)
+    wanted = [("value", value, cotangent), ("JVP", pushed, cotangent)]
+    pulled = zip(case.op.slots, case.op.vjp(operands, cotangent), operands, strict=False)
+    wanted += [(f"VJP of {slot.name}", p, x) for slot, p, x in pulled if p is not None]
+    for part, got, like in wanted:
+        if np.shape(got) != np.shape(like):
+            return f"the {part} has shape {np.shape(got)}, not {np.shape(like)}"
+    return None
+
+
+def _second(case: Case, scalar: type) -> str | None:
+    """Second derivatives: by the row over Duals, by transforms, which trust the hints of the class, and by the value alone."""
+    op = case.op
+    case = dataclasses.replace(case, operands=claims.without_ties(op, case.operands))
+    operands, tangents, cotangent = case.over(scalar)
+    if any(t is None for t in tangents):
+        return None
+    duals = tuple(Dual(x, t) for x, t in zip(operands, tangents, strict=True))
+    zeros = (t * 0 for t in tangents)
+    nested = op(*(Dual(d, Dual(t, z)) for d, t, z in zip(duals, tangents, zeros, strict=True)))
+    moved = [_tangent(p, x) for p, x in zip(op.vjp(duals, cotangent), operands, strict=True)]
+    along = sum(claims.inner(t, m) for t, m in zip(tangents, moved, strict=True))
+    right = claims.inner(nested.tangent.tangent, cotangent)
+    if not claims.alike(scalar(along), scalar(right)):
+        return f"⟨dx, the VJP's derivative along dx⟩ = {along}, but the value's second derivative is {right}"
+
+    def pulled(*xs: Any) -> Any:
+        return tuple(p for p in autograd.vjp(lambda *ys: op(*ys), *xs)[1](cotangent))
+
+    by_rules = autograd.jvp(pulled, operands, tangents)[1]
+    for slot, m, r in zip(op.slots, moved, by_rules, strict=True):
+        if not claims.same(m, np.asarray(r)):
+            return (
+                f"transforms give {np.asarray(r).tolist()} for the second derivative in {slot.name}, not {m.tolist()}"
+            )
+    return None
+
+
+def _tangent(pulled: Any, operand: Array) -> Array:
+    return operand * 0 if pulled is None else np.asarray(getattr(pulled, "tangent", operand * 0))
+
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _results(case: Case, dtype: np.dtype[Any]) -> list[Array]:
+    """Value, JVP and VJPs over floats, by whichever engine runs them."""
+    operands, tangents, cotangent = case.over(dtype)
+    value, pushed = case.op.jvp(operands, tangents)
+    return [case.op(*operands), value, pushed, *(p for p in case.op.vjp(operands, cotangent) if p is not None)]
+
+
+def _dtype(case: Case) -> str | None:
+    for dtype in FLOATS:
+        for got in _results(case, dtype):
+            if got.dtype != dtype:
+                return f"a result is {got.dtype}, the input {dtype}"
+    return None
+
+
+def _value(case: Case) -> str | None:
+    """Engines give the value and the JVP that the statement gives; those with arithmetic of their own take our operators alone."""
+    if type(case.op) in OPERATORS:
+        return None
+    for dtype in FLOATS:
+        with dispatch.engine("reference"):
+            stated = _results(case, dtype)[:3]
+        for got, wanted in zip(_results(case, dtype), stated, strict=False):
+            if not np.array_equal(got, wanted, equal_nan=True):
+                return f"a call gives {got.tolist()}, the statement {wanted.tolist()}"
+    return None
+
+
+def _unmodified(case: Case) -> str | None:
+    operands, tangents, cotangent = case.over(FLOATS[1])
+    given = [a for a in (*operands, *tangents, cotangent) if a is not None]
+    before = [a.copy() for a in given]
+    case.op.jvp(operands, tangents)
+    case.op.vjp(operands, cotangent)
+    return None if all(map(same_bits, before, given)) else "a call writes into its arguments"
+
+
+def _deterministic(case: Case) -> str | None:
+    once, again = (_results(case, FLOATS[0]) for _ in range(2))
+    return None if all(map(same_bits, once, again)) else "the same call gave two results"
+
+
+JUDGES: dict[str, Callable[[Case], str | None]] = {
+    "shape": _exactly(_shape),
+    "dtype": _dtype,
+    "value": _value,
+    "adjoint": _exactly(claims.adjoint),
+    "witness": _exactly(claims.dual_witness),
+    "second": _exactly(_second),
+    "unmodified": _unmodified,
+    "deterministic": _deterministic,
+}
+"""The claims about an operator on a case. One more, `refuses`, has a list of its own."""
+
+
+PARAMETERS = {
+    "sliding": (
+        *("kernel_size=(0,)", "kernel_size=(1.5,)", "kernel_size=None", "kernel_size=(2,), stride=0"),
+        *("kernel_size=(2,), padding=-1", "kernel_size=(2,), dilation=0", "kernel_size=(2,), ceil_mode='yes'"),
+    ),
+    "adaptive": ("output_size=(-1,)", "output_size=(1.5,)", "output_size=None"),
+    "whole": ("rank=-1", "rank=1.5", "rank=1, keepdims='yes'"),
+}
+"""Parameters that a window does not have."""
+CALLS = (
+    *("op()", "op(*inputs, *inputs)", "op(*[x.astype(bool) for x in inputs])", "op(*[x.astype(str) for x in inputs])"),
+    *("op.jvp(inputs, ())", "op.jvp(inputs, [x[None] for x in inputs])", "op.vjp(inputs, cotangent[None])"),
+)
+"""Calls that no operator takes: other operands, tangents and cotangents than it has."""
+
+
+def wrong(known: Description) -> list[str]:
+    """What an operator must refuse, as Python: `make` makes one, `op` is one, with inputs and a cotangent that fit it."""
+    calls = list(CALLS)
+    if not known.made:
+        calls += [f"make({words})" for words in PARAMETERS.get(known.window, ())]
+    if known.window in PARAMETERS:
+        calls.append("op(np.zeros((2,) * (op.spatial_rank() - 1)))")
+        calls.append(
+            "op(np.zeros([n * (p not in op.positions(inputs[0].shape)) for p, n in enumerate(inputs[0].shape)]))"
+        )
+    if known.window == "sliding" and not known.made:
+        calls.append("make(kernel_size=(9,))(np.zeros(4))")
+    if known.window == "pointwise" and known.slots > 1:
+        calls.append(f"op(*[np.zeros(n + 2) for n in range({known.slots})])")
+    return calls
+
+
+def refuses(found: Any, drawn: Drawn, call: str) -> Verdict:
+    """Whether a wrong call is refused in words."""
+    op = made(found, drawn)
+    inputs, _, _ = Case(op, drawn.operands, drawn.tangents, np.zeros(0)).over(FLOATS[1])
+    cotangent = np.ones(op.output_shape(*(x.shape for x in inputs)))
+    values = {} if isinstance(found, Operator) else _options(found)
+    chosen = {name: values[name][place] for name, place in drawn.choices.items()}
+    scope = {"np": np, "op": op, "inputs": inputs, "cotangent": cotangent, "make": functools.partial(found, **chosen)}
+    try:
+        got = eval(call, scope)
+    except SpecgradError:
+        return Verdict()
+    except Exception as error:
+        return Verdict(f"{call} raised {type(error).__name__}: {words_of(error)}, which is no SpecgradError")
+    return Verdict(f"{call} gave {type(got).__name__} instead of an error")
