@@ -12,12 +12,10 @@ from typer.testing import CliRunner
 from specgrad.cli import app
 from specgrad.conformance import operator_search
 from specgrad.conformance.claims import CLAIMS
+from specgrad.conformance.subject import BadSubject
 from specgrad.conformance.trial import Here
 from specgrad.conformance.user_operators import JUDGES, describe
-from specgrad.ops import OPERATORS, Compare, Conv, ConvTranspose, CrossEntropy, Linear, MseLoss, Reshape
-
-LEFT_OUT = (Compare, Conv, ConvTranspose, CrossEntropy, Linear, Reshape)
-"""Operators whose parameters or shapes nobody can guess."""
+from specgrad.ops import OPERATORS
 
 FILE = Path(__file__).parent / "own_operators.py"
 
@@ -67,11 +65,16 @@ def test_wrong_operators_are_found_with_a_small_counterexample_that_runs(name):
                 )
 
 
-@pytest.mark.parametrize("kind", [k for k in OPERATORS if k not in LEFT_OUT], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_our_own_operators_hold_by_strategies_from_their_parameters(kind):
+    """None differs; those with windows of pooling, and pointwise ones, whose parameters can be guessed, are tried."""
+    try:
+        known = describe(kind)
+    except BadSubject:
+        pytest.skip("nobody can guess its parameters")
     cells = cells_of(kind, examples=20, claims=("shape", "adjoint", "witness", "second", "refuses"))
-    found = {claim for claim, cell in cells.items() if cell.status != "holds"}
-    assert found <= ({"refuses"} if kind is MseLoss else set())
+    status = {cell.status for cell in cells.values()}
+    assert status <= ({"holds"} if known.window != "any" else {"holds", "not tried"})
 
 
 def run(*words):

@@ -12,7 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from . import exact
-from .cases import integers, nonzero, planes, positive, sliding_axes, sliding_parameters, up_to
+from .case import integers, nonzero, positive
+from .cases import planes, sliding_axes, sliding_parameters, up_to
 from .cells import Cell, Difference
 from .judge import Outcome
 from .search import drawn, search
