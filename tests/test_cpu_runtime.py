@@ -296,22 +296,34 @@ for other in others: other.join()
 
 
 @pytest.mark.skipif(not LINUX, reason="timers of POSIX")
-def test_interrupts_and_calls_from_signal_handlers_leave_everything_working():
-    printed = script("""
+@pytest.mark.parametrize("pool", ["NativePool", "SimplePool"])
+def test_interrupts_and_calls_from_signal_handlers_leave_everything_working(pool):
+    printed = script(
+        """
+thread_pool._pool = getattr(thread_pool, sys.argv[1])()
 def handle(signal, frame):
     assert run(compiled, 40, 1, [(3, 16)], pause=10)[0] == 16
     raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, handle)
+signal.siginterrupt(signal.SIGALRM, True)
 interrupted = 0
-for i in range(200):
+counts, flags, who = np.zeros((3, 60), np.int64)
+call = Call(compiled, {"pause": 500}, 60, 1)
+sg.set_num_threads(3)
+for i in range(300):
     try:
-        signal.setitimer(signal.ITIMER_REAL, 1e-5 + i * 1e-5)
-        while True: run(object_code.compile(tally()) if i % 4 == 0 else compiled, 60, 1, pause=50)
+        signal.setitimer(signal.ITIMER_REAL, 1e-5 + i * 7e-6)
+        while True: run(object_code.compile(tally()), 60, 1) if i % 6 == 0 else call.on(counts, flags, who)
     except KeyboardInterrupt:
         interrupted += 1
+        now = counts.copy()
+        time.sleep(0.001)
+        assert (counts == now).all()  # nobody works on
 print(interrupted, run(object_code.compile(tally()), 60, 1, [(5, 1)])[0])
-""")
-    assert printed == "200 1\n"
+""",
+        pool,
+    )
+    assert printed == "300 1\n"
 
 
 def test_the_interpreter_ends_while_workers_wait_and_threads_call():

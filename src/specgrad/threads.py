@@ -129,11 +129,14 @@ def share(work: Callable[[], Any], parts: int) -> bool:
     if helpers < 1:
         return bool(work())
     call = Call(work, helpers - 1)
-    _calls.put(call)
     try:
-        found = bool(work())
+        try:
+            _calls.put(call)
+            found = bool(work())
+        finally:
+            call.end()
     finally:
-        call.end()
+        call.end()  # if an interrupt came before the first: what helpers work on must outlive their work
     if call.error is not None:
         raise call.error
     return found or call.found
@@ -173,12 +176,17 @@ class Call:
                 self.done.release()
 
     def end(self) -> None:
-        """Let nobody join any more, and wait for those who did."""
+        """Let nobody join any more, and wait for those who did. An interrupt that comes meanwhile is raised when they are gone."""
         with self.lock:
             self.lasts = False
-            waits = self.present > 0
-        if waits:
-            self.done.acquire()
+        interrupt = None
+        while self.present:
+            try:
+                self.done.acquire(timeout=1)
+            except BaseException as problem:
+                interrupt = problem
+        if interrupt is not None:
+            raise interrupt
 
 
 def _hired(helpers: int) -> int:
