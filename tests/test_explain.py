@@ -1,6 +1,7 @@
 """`specgrad explain`: windows, values and slopes, drawn from actual numbers."""
 
 import io
+import re
 import sys
 
 import numpy as np
@@ -29,9 +30,30 @@ def test_explain_draws_from_actual_numbers(tmp_path):
     assert drawn.read_text(encoding="utf-8").startswith("<svg")
     assert shot.read_bytes().startswith(b"\x89PNG")
     ceiled = run("AvgPool", "--input", "5", "--kernel", "2", "--ceil-mode", "--at", "2")
-    assert "1 taps, 1 real cells" in ceiled.output
+    assert "1 tap, 1 real cell;" in ceiled.output
     conv = run("Conv", "--input", "4", "--kernel", "3")
     assert conv.exit_code == 0
+
+
+def test_explain_draws_every_plane_of_a_volume(tmp_path):
+    drawn, shot = tmp_path / "window.svg", tmp_path / "window.png"
+    values = ",".join(map(str, range(48)))
+    words = ["--input", "3,4,4", "--kernel", "2,2,2", "--values", values, "--svg", str(drawn), "--png", str(shot)]
+    result = run("MaxPool", *words)
+    assert result.exit_code == 0
+    assert "8 taps, 8 real cells; the output is 21" in result.output
+    planes = re.findall(r"^plane \[(\d)\]:\n(.*\n.*\n.*\n.*\n)", result.output, re.MULTILINE)
+    assert [at for at, _ in planes] == ["0", "1"]
+    assert [re.findall(r"\[(\d+)\*?\]", rows) for _, rows in planes] == [["0", "1", "4", "5"], ["16", "17", "20", "21"]]
+    assert "[21*]" in planes[1][1]
+    svg = drawn.read_text(encoding="utf-8")
+    assert (svg.count('class="c'), svg.count("plane ["), svg.count('class="g"')) == (32, 2, 1)
+    assert shot.read_bytes().startswith(b"\x89PNG")
+    average = run("AvgPool", "--input", "2,1,3,2", "--kernel", "2,1,2,2", "--padding", "1", "--stride", "1")
+    assert (
+        "8 taps, 0 real cells; the output is 0" in average.output
+    )  # the first window of four axes is padding all over
+    assert average.output.count("padding:\n") == 2
 
 
 @pytest.mark.parametrize(

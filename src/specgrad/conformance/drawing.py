@@ -1,11 +1,12 @@
 """A window drawn from actual numbers: which cells an output reads, which are padding, who wins, where the gradient goes.
 
-A picture is a plane of cells (the last two spatial axes of one channel, padding around it), made once and rendered as text here and
-as SVG in `svg`.
+A picture is made of planes of cells (the last two spatial axes of one channel, padding around it): one, or where there are more spatial
+axes every one that the window reads. It is made once, and rendered as text here and as SVG in `svg`.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,14 +35,31 @@ class Square:
     wins: bool = False
 
 
-@dataclass
-class Picture:
-    """A plane of squares around one output cell, and what is said about it."""
+class Plane(NamedTuple):
+    """Rows of squares, and where the plane stands along the axes before its own (nothing where there are none)."""
 
     rows: list[list[Square]]
+    at: tuple[int, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Which plane this is, where there may be several."""
+        padding = "" if any(square.real for row in self.rows for square in row) else ", padding"
+        return f"plane {list(self.at)}{padding}" if self.at else ""
+
+
+@dataclass
+class Picture:
+    """The planes around one output cell, and what is said about it."""
+
+    planes: list[Plane]
     output: tuple[int, ...]
     title: str
     notes: list[str] = field(default_factory=list)
+
+    def read(self) -> list[Square]:
+        """The squares of the window, tap by tap."""
+        return [square for plane in self.planes for row in plane.rows for square in row if square.read]
 
 
 class Reads(NamedTuple):
@@ -96,34 +114,33 @@ def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
     if not getattr(op, "keepdims", True):
         output = tuple(_with_ones(output, positions, x.ndim))
     places = [_places(axis, output[p]) for p, axis in zip(positions, axes, strict=True)]
-    drawn = positions[-2:]
     fixed = list(output)
     title = f"the window of output {list(output)}"
     if isinstance(op, Bilinear) and len(shapes[1]) > 2:
         channel = positions[0] - 1
         fixed[channel] = _channels(op, shapes, output[channel])[0]
         title += f", channel {fixed[channel]} of {x.shape[channel]}"
-    for p, cells in list(zip(positions, places, strict=True))[:-2]:
-        fixed[p] = next((c for c, real, _ in cells if real), 0)
     slopes = _slopes(case, output)
-    rows = []
-    first = _extent(axes[-2], places[-2]) if len(positions) > 1 else [None]
-    for i in first:
-        row = []
-        for j in _extent(axes[-1], places[-1]):
-            at = list(fixed)
-            at[positions[-1]] = j
-            if i is not None:
-                at[drawn[0]] = i
-            inside = 0 <= j < x.shape[positions[-1]] and (i is None or 0 <= i < x.shape[drawn[0]])
-            read = any(c == j for c, _, exists in places[-1] if exists) and (
-                i is None or any(c == i for c, _, exists in places[-2] if exists)
-            )
-            slope = float(slopes[tuple(at)]) if inside and slopes is not None else 0.0
-            text = number(x[tuple(at)]) if inside else "·"
-            row.append(Square(_short(text), inside, read, slope, bool(isinstance(op, Maximum) and slope != 0)))
-        rows.append(row)
-    return Picture(rows, output, title)
+
+    def square(cells: tuple[int, ...]) -> Square:
+        """The place that stands at these cells of the spatial axes."""
+        at = list(fixed)
+        for p, cell in zip(positions, cells, strict=True):
+            at[p] = cell
+        inside = all(0 <= cell < x.shape[p] for p, cell in zip(positions, cells, strict=True))
+        read = all(
+            any(c == cell and exists for c, _, exists in along) for cell, along in zip(cells, places, strict=True)
+        )
+        slope = float(slopes[tuple(at)]) if inside and slopes is not None else 0.0
+        text = _short(number(x[tuple(at)])) if inside else "·"
+        return Square(text, inside, read, slope, bool(isinstance(op, Maximum) and slope != 0))
+
+    # of the axes before the last two, the places that are read; of the last two, all
+    before = itertools.product(*([c for c, _, exists in along if exists] for along in places[:-2]))
+    extents = [_extent(axis, along) for axis, along in zip(axes[-2:], places[-2:], strict=True)]
+    heights = [(i,) for i in extents[0]] if len(extents) > 1 else [()]
+    planes = [Plane([[square((*at, *i, j)) for j in extents[-1]] for i in heights], at) for at in before]
+    return Picture(planes, output, title) if planes else None
 
 
 def _with_ones(output: tuple[int, ...], positions: tuple[int, ...], ndim: int) -> list[int]:
@@ -169,13 +186,18 @@ def _short(text: str) -> str:
 
 def as_text(found: Picture) -> str:
     """Cells in the window stand in brackets, padding is a dot, winners have a star."""
-    texts = [
-        [f"{'[' if s.read else ' '}{s.text}{'*' if s.wins else ''}{']' if s.read else ' '}" for s in row]
-        for row in found.rows
-    ]
-    width = max((len(t) for row in texts for t in row), default=1)
-    lines = ["".join(t.rjust(width + 1) for t in row) for row in texts]
-    return "\n".join([found.title + ":", *lines, *found.notes])
+    squares = [s for plane in found.planes for row in plane.rows for s in row]
+    width = max((len(_marked(s)) for s in squares), default=1)
+    lines = [found.title + ":"]
+    for plane in found.planes:
+        lines += [f"{plane.title}:"] if plane.at else []
+        lines += ["".join(_marked(s).rjust(width + 1) for s in row) for row in plane.rows]
+    return "\n".join([*lines, *found.notes])
+
+
+def _marked(square: Square) -> str:
+    text = f"{square.text}{'*' if square.wins else ''}"
+    return f"[{text}]" if square.read else f" {text} "
 
 
 def output_of(case: Case, part: str, cell: tuple[int, ...]) -> tuple[int, ...] | None:

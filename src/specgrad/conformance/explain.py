@@ -168,10 +168,11 @@ def described(case: Case, output: tuple[int, ...]) -> Picture | None:
     found = picture(case, output)
     if found is None:
         return None
-    read = [square for row in found.rows for square in row if square.read]
-    real = sum(square.real for square in read)
+    read = found.read()
+    taps, real = len(read), sum(square.real for square in read)
     value = np.asarray(case.op(*case.operands))[output]
-    found.notes.append(f"{len(read)} taps, {real} real cells; the output is {number(value)}")
+    counted = f"{taps} tap{'s' * (taps != 1)}, {real} real cell{'s' * (real != 1)}"
+    found.notes.append(f"{counted}; the output is {number(value)}")
     found.notes.append(f"gradient of the output goes to the input by these slopes: {_slopes(read)}")
     return found
 
@@ -194,6 +195,9 @@ def _plane(title: str, array: Array) -> str:
     return "\n".join([f"{title}:", *("  " + "  ".join(text.rjust(width) for text in row) for row in texts)])
 
 
+COLOURS = {"wins": "#ffd479", "read": "#cfe3ff", "real": "#ffffff", "padding": "#f1f1f1"}
+
+
 def draw_png(found: Picture, path: Path) -> None:
     """The same picture by matplotlib."""
     try:
@@ -202,34 +206,33 @@ def draw_png(found: Picture, path: Path) -> None:
         from matplotlib.patches import Rectangle
     except ImportError:
         raise typer.BadParameter("--png needs matplotlib: pip install 'specgrad[plot]'") from None
-    lines, columns = len(found.rows), len(found.rows[0])
-    figure = Figure(figsize=(max(columns * 0.7, len(found.title) * 0.09) + 0.4, lines * 0.7 + math.ceil(0.8)), dpi=150)
+    columns = len(found.planes[0].rows[0])
+    lines = sum(len(plane.rows) + bool(plane.at) for plane in found.planes)
+    figure = Figure(figsize=(max(columns * 0.7, len(found.title) * 0.09) + 0.4, lines * 0.7 + 1), dpi=150)
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.02, 0.02, 0.96, 0.84))
-    for i, row in enumerate(found.rows):
-        for j, square in enumerate(row):
-            colour = (
-                "#ffd479"
-                if square.wins and square.read
-                else "#cfe3ff"
-                if square.read
-                else "#ffffff"
-                if square.real
-                else "#f1f1f1"
-            )
-            axes.add_patch(
-                Rectangle(
-                    (j, lines - 1 - i),
-                    1,
-                    1,
-                    facecolor=colour,
-                    edgecolor="#555" if square.real else "#aaa",
-                    linestyle="-" if square.real else ":",
-                )
-            )
-            axes.text(j + 0.5, lines - 0.5 - i, square.text, ha="center", va="center", fontsize=9)
-            if square.read and square.real and square.slope:
-                axes.text(j + 0.06, lines - 0.94 - i, number(round(square.slope, 3)), fontsize=6)
+    top = lines
+    for plane in found.planes:
+        if plane.at:
+            top -= 1
+            axes.text(0.05, top + 0.1, plane.title, fontsize=9)
+        for row in plane.rows:
+            top -= 1
+            for j, square in enumerate(row):
+                colour = COLOURS[
+                    "wins"
+                    if square.wins and square.read
+                    else "read"
+                    if square.read
+                    else "real"
+                    if square.real
+                    else "padding"
+                ]
+                edge, dotted = ("#555", "-") if square.real else ("#aaa", ":")
+                axes.add_patch(Rectangle((j, top), 1, 1, facecolor=colour, edgecolor=edge, linestyle=dotted))
+                axes.text(j + 0.5, top + 0.5, square.text, ha="center", va="center", fontsize=9)
+                if square.read and square.real and square.slope:
+                    axes.text(j + 0.06, top + 0.06, number(round(square.slope, 3)), fontsize=6)
     axes.set_xlim(-0.05, columns + 0.05)
     axes.set_ylim(-0.05, lines + 0.05)
     axes.set_axis_off()
