@@ -22,7 +22,7 @@ from .node import Array, Node, Unknown
 from .reader import FLOATS, MOST_AXES, TYPES, bad, dtype, read, tensor, type_name
 
 OPSETS = range(7, 29)
-MOST_KNOWN = 2**22  # cells of all that is computed to know one operand while a model is read
+MOST_KNOWN = 2**24  # cells of all that is computed while a model is read
 
 Value = Array | GraphVar | Unknown
 
@@ -188,8 +188,15 @@ class Model:
         if self._depends(value.place):
             rule = "depends on the model's inputs, and must be known while the model is read"
             raise node.refused("input", name, rule, "export the model for inputs of one shape")
-        self._evaluate(value.place, name, node)
+        self._evaluate(value.place, node)
         return self._evaluated[value.place]
+
+    def spend(self, cells: int, node: Node) -> None:
+        """Count cells that are computed while the model is read, which must not be many."""
+        self._cells += cells
+        if self._cells > MOST_KNOWN:
+            rule = f"reading the model would compute {self._cells} cells, more than {MOST_KNOWN}"
+            raise node.refused("operator", node.operator, rule, "give these as constants")
 
     def _depends(self, place: int) -> bool:
         """Whether a value depends on an input of the graph."""
@@ -197,7 +204,7 @@ class Model:
             self._dependent.append(node.is_input or any(self._dependent[p] for p in node.operands))
         return self._dependent[place]
 
-    def _evaluate(self, place: int, name: str, node: Node) -> None:
+    def _evaluate(self, place: int, node: Node) -> None:
         """Compute what a value follows from, once, within the cells that reading a model may take."""
         nodes, wanted, waiting = self.graph.nodes, set(), [place]
         while waiting:
@@ -205,12 +212,8 @@ class Model:
             if at not in self._evaluated and at not in wanted:
                 wanted.add(at)
                 waiting.extend(nodes[at].operands)
-        self._cells += sum(
-            math.prod(nodes[at].shape) for at in wanted if not isinstance(nodes[at].constant, np.ndarray)
-        )
-        if self._cells > MOST_KNOWN:
-            rule = f"reading the model would compute {self._cells} cells to know it, more than {MOST_KNOWN}"
-            raise node.refused("input", name, rule, "give it as a constant")
+        computed = (at for at in wanted if not isinstance(nodes[at].constant, np.ndarray))
+        self.spend(sum(math.prod(nodes[at].shape) for at in computed), node)
         for at in sorted(wanted):
             made = nodes[at]
             if made.op is None:

@@ -6,6 +6,8 @@ Whatever the model says and nobody reads is refused: an attribute that is ignore
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -132,6 +134,15 @@ class Node:
     def is_known(self, place: int) -> bool:
         """Whether an operand follows from constants alone."""
         return bool(self.model.is_known(self._name(place), self))
+
+    def limit(self, arrays: Sequence[Array]) -> None:
+        """Refuse arrays that are known and too large to be broadcast together while the model is read."""
+        try:
+            cells = math.prod(np.broadcast_shapes(*(array.shape for array in arrays)))
+        except ValueError:
+            shapes = [array.shape for array in arrays]
+            raise self.refused("inputs", shapes, "do not broadcast together", "export the model again") from None
+        self.model.spend(cells, self)
 
     def integers(self, place: int, name: str) -> tuple[int, ...] | None:
         """Integers that an attribute gives in early opsets and an operand in later ones; None where they are left out."""
