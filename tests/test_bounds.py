@@ -5,11 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from bounded_networks import Network
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError
 from specgrad.bounds import curves, linear, maximum
 from specgrad.bounds.affine import Affine, Box, Relaxation
+from specgrad.conformance.cases import STRATEGIES
 
 NETWORKS, SAMPLES = 304, 3300  # a million inputs
 
@@ -25,11 +28,11 @@ def outside(form, x, y, sign):
     return (sign * (inputs @ rows.T + form.constant - y.reshape(len(x), -1)) > cost + 1e-300).any()
 
 
-def broken(network, samples=SAMPLES):
+def broken(network, samples=SAMPLES, methods=("crown", "ibp")):
     """The methods whose bounds an input of this network breaks: in floats within what floats may cost, in rationals exactly."""
     x = network.samples(samples)
     values, found = network(x), set()
-    for method in ("crown", "ibp"):
+    for method in methods:
         held = sg.bounds(network, (network.lower, network.upper), method=method, covers="float64")
         if not ((held.lower <= values) & (values <= held.upper)).all():
             found.add(method)
@@ -49,6 +52,22 @@ def broken(network, samples=SAMPLES):
 def test_no_input_breaks_a_bound(part):
     for seed in range(part, NETWORKS, 8):
         assert not broken(Network(seed)), seed
+
+
+def test_no_input_breaks_a_bound_whose_forms_are_chosen():
+    for seed in range(NETWORKS, NETWORKS + 40):
+        assert not broken(Network(seed), 1000, ("alpha",)), seed
+
+
+def test_chosen_forms_are_closer():
+    """Two relus of one window, whose corners say more than their chords; and lines below relus that no fixed slope is best for."""
+    weight = np.array([[[1.0, 1.0]], [[1.0, -1.0]]])
+    network = lambda x: sg.sum(sg.relu(sg.conv(x, weight)) * np.array([[-1.0], [-1.0]]))  # noqa: E731
+    box = -np.ones((1, 4)), np.ones((1, 4))
+    bounds = {method: sg.bounds(network, box, method=method).lower.item() for method in ("ibp", "crown", "alpha")}
+    assert bounds["ibp"] <= bounds["crown"] < bounds["alpha"] <= -6
+    assert network(np.array([[1.0, 1.0, 1.0, 1.0]])) == -6
+    assert bounds["alpha"] > -6.1
 
 
 def padding_is_zero(patch):
@@ -205,5 +224,48 @@ def test_boxes_of_rationals_are_rounded_outward():
 
 
 def test_operators_without_a_relaxation_say_so():
-    with pytest.raises(ArgumentError, match="operator='cross_entropy': has no relaxation"):
-        sg.bounds(lambda x: sg.cross_entropy(x, np.array([1])), (np.zeros((1, 3)), np.ones((1, 3))))
+    own = sg.pointwise("wave", lambda S, x: x * x, lambda S, x: 2 * x)
+    with pytest.raises(ArgumentError, match="operator='wave': has no relaxation"):
+        sg.bounds(own, (np.zeros(1), np.ones(1)))
+    with pytest.raises(ArgumentError, match="is not inside of its domain"):
+        sg.bounds(sg.log, (np.zeros(1), np.ones(1)))
+    graph = sg.trace(sg.cross_entropy, np.zeros((1, 3)), np.array([1]))
+    with pytest.raises(ArgumentError, match="must be constants of the graph"):
+        sg.bounds(graph, ((np.zeros((1, 3)), np.array([1])), (np.ones((1, 3)), np.array([1]))))
+
+
+@pytest.mark.parametrize("kind", sg.OPERATORS, ids=lambda kind: kind.name)
+def test_every_operator_lies_within_its_bounds(kind):
+    """Each operand varies or is a constant; inputs inside of the box and at its corners, in every method."""
+
+    @settings(max_examples=25, deadline=None, database=None, derandomize=True)
+    @given(STRATEGIES[kind], st.randoms(use_true_random=False))
+    def hold(case, random):
+        slots = case.op.slots[: len(case.operands)]
+        varies = [not slot.integer and random.random() < 0.7 for slot in slots]
+        radius = [
+            np.array([random.choice([0, 0.125, 0.25]) for _ in range(x.size)]).reshape(x.shape) for x in case.operands
+        ]
+        moving = [place for place, moves in enumerate(varies) if moves]
+        if not moving or any(x.size == 0 for x in case.operands):
+            return
+
+        def function(*xs):
+            operands = [x if slot.integer else x.astype(float) for slot, x in zip(slots, case.operands, strict=True)]
+            for place, x in zip(moving, xs, strict=True):
+                operands[place] = x
+            return case.op(*operands)
+
+        lower, upper = (tuple(case.operands[p].astype(float) + sign * radius[p] for p in moving) for sign in (-1, 1))
+        for method in ("crown", "ibp", "zonotope"):
+            covers = "real" if method == "zonotope" else "float64"
+            found = sg.bounds(function, (lower, upper), method=method, covers=covers)
+            for _ in range(6):
+                share = [random.choice([0.0, 1.0, random.random()]) for _ in moving]
+                xs = [low + s * (high - low) for s, low, high in zip(share, lower, upper, strict=True)]
+                y = function(*xs)
+                cost = 1e-12 * np.abs(y) if method == "zonotope" else 0  # which has no bounds of floats
+                assert (found.lower <= y + cost).all(), method
+                assert (y - cost <= found.upper).all(), method
+
+    hold()

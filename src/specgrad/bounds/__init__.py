@@ -17,7 +17,7 @@ from ..graph import Graph, trace
 
 __all__ = ["Bounds", "LinearForm", "bounds"]
 
-METHODS = ("crown", "ibp", "zonotope")
+METHODS = ("crown", "alpha", "ibp", "zonotope")
 COVERS = ("real", "float32", "float64")
 
 
@@ -52,7 +52,8 @@ def bounds(
     """Bounds of a graph's output, or of a function's, for all inputs in the box (lower, upper).
 
     `method`: "ibp" carries intervals forwards; "zonotope" affine forms of shared symbols; "crown" carries affine forms backwards, with
-    the values before every nonlinear operator bounded in the same way first. `of`: a matrix with one column per output cell; its rows times
+    the values before every nonlinear operator bounded in the same way first; "alpha" also chooses the forms of relus for each bound by gradient
+    ascent, and takes relus of one window of the input together. `of`: a matrix with one column per output cell; its rows times
     the output are bounded, which is closer than combining bounds of single cells. `covers="float32"` (or "float64") also encloses what a computation
     in these floats of the same operators gives, in any order of summation.
 

@@ -21,6 +21,7 @@ from ..graph.ir import Graph, Node
 from . import linear
 from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
 from .boxes import outward
+from .joint import Joint
 from .relax import relax
 
 DENSE = 0.2  # of its cells: from there on a sparse row costs more than a dense one
@@ -30,6 +31,13 @@ UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type 
 
 _known: weakref.WeakKeyDictionary[Graph, dict[int, Affine]] = weakref.WeakKeyDictionary()
 """The affine forms of a graph's linear operators, which no box changes; nodes are never changed, only added."""
+
+
+class Slopes(NamedTuple):
+    """What may be chosen for each row and relu: the slopes of the lines below, and of the forms that relus have together."""
+
+    single: dict[int, Floats]
+    joint: dict[int, tuple[Joint, Floats]]
 
 
 class Form(NamedTuple):
@@ -53,6 +61,7 @@ class Analysis:
         self.varying: list[bool] = []
         self._known = _known.setdefault(graph, {})
         self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
+        self._joint: dict[int, Joint] = {}
         read = self._read_by_curves() if refine else set()
         given = iter(boxes)
         for node in graph.nodes:
@@ -123,8 +132,11 @@ class Analysis:
             return ((box.lower < 0) & (box.upper > 0)).reshape(-1)
         return True
 
-    def lower(self, start: int, rows: Any) -> Form:
-        """Affine forms of the inputs below rows·value, for the rows of a matrix (rows, cells of the value)."""
+    def lower(self, start: int, rows: Any, slopes: Slopes | None = None, seen: dict[int, Any] | None = None) -> Form:
+        """Affine forms of the inputs below rows·value, for the rows of a matrix (rows, cells of the value).
+
+        `slopes`: for relus, one slope from 0 to 1 of the line below per row and cell; `seen` takes up the rows at every value.
+        """
         count = rows.shape[0]
         constant, error = np.zeros(count), np.zeros(count)
         waiting: dict[int, Any] = {start: rows}
@@ -133,36 +145,45 @@ class Analysis:
             A = waiting.pop(node.place, None)
             if A is None:
                 continue
+            if seen is not None:
+                seen[node.place] = A
             if node.is_input:
                 reached[node.place] = A
             elif node.op is None or not self.varying[node.place]:
                 constant, error = self._concrete(A, self.boxes[node.place], constant, error)
             else:
-                found, constant, error = self._through(node, A, constant, error)
+                found, constant, error = self._through(node, A, constant, error, slopes)
                 for place, part in found.items():
                     if place in waiting:
                         part = waiting[place] + part
                         error = error + UNIT * ROOM * (abs(part) @ self.boxes[place].magnitude.reshape(-1))
                     waiting[place] = part
-        form = below(constant, error * ROOM + gamma(len(self.graph.nodes) + 2) * np.abs(constant))
+        form = below(constant, error * ROOM)
         total, slack = form, np.zeros(count)
         for place, A in reached.items():
             total, slack = self._concrete(A, self.boxes[place], total, slack)
-        slack = slack + gamma(len(reached) + 2) * np.abs(total)
+        slack = slack + gamma(len(reached) + 2) * (np.abs(form) + np.abs(total))
         return Form(reached, form, below(total, slack * ROOM))
 
-    @staticmethod
-    def _concrete(A: Any, box: Box, constant: Floats, error: Floats) -> tuple[Floats, Floats]:
+    def _concrete(self, A: Any, box: Box, constant: Floats, error: Floats) -> tuple[Floats, Floats]:
         """constant + the least of A·x on a box, and the error so far."""
         positive, negative = split(A)
         added = positive @ box.lower.reshape(-1) + negative @ box.upper.reshape(-1)
-        cost = gamma(box.lower.size + 2) * (abs(A) @ box.magnitude.reshape(-1)) + TINY
+        cost = self._summed(box.lower.size) * (abs(A) @ box.magnitude.reshape(-1)) + TINY
         return constant + added, error + cost
 
-    def _through(self, node: Node, A: Any, constant: Floats, error: Floats) -> tuple[dict[int, Any], Floats, Floats]:
+    def _summed(self, terms: int) -> Any:
+        """The relative error of a sum of so many products, and of adding it to the sums of all other values."""
+        return gamma(terms + len(self.graph.nodes) + 4)
+
+    def _through(
+        self, node: Node, A: Any, constant: Floats, error: Floats, slopes: Slopes | None
+    ) -> tuple[dict[int, Any], Floats, Floats]:
         """Rows at an operator's value as rows at its operands."""
         relaxation = self.relaxations[node.place]
         spread, size, readers = self._size(node)
+        if slopes is not None and node.place in slopes.single:
+            return self._with_slopes(node, A, constant, error, slopes)
         pulled: dict[int, Any] = {}
         if relaxation.is_linear:
             parts = [(A, relaxation.below)]
@@ -178,8 +199,33 @@ class Analysis:
         if readers:
             error = error + gamma(readers + 2) * (magnitude @ spread)
         if size.any():
-            error = error + gamma(A.shape[1] + 2) * (magnitude @ size)
+            error = error + self._summed(A.shape[1]) * (magnitude @ size)
         return pulled, constant, error + TINY
+
+    def _with_slopes(
+        self, node: Node, A: Any, constant: Floats, error: Floats, slopes: Slopes
+    ) -> tuple[dict[int, Any], Floats, Floats]:
+        """`_through` a relu, with slopes that are given row by row."""
+        over, before = self.relaxations[node.place].above, node.operands[0]
+        A = A.toarray() if sparse.issparse(A) else A
+        positive, negative = split(A)
+        pulled = {before: positive * slopes.single[node.place]}
+        spread = self.boxes[before].magnitude.reshape(-1)  # no slope is above 1
+        error = error + gamma(3) * (abs(A) @ spread) + TINY
+        if node.place in slopes.joint:
+            joint, a = slopes.joint[node.place]
+            rows, added, cost = joint.below(negative, a)
+            pulled[joint.source] = rows
+            return pulled, constant + added, error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added)
+        pulled[before] = pulled[before] + negative * over.rows[0].diagonal()
+        error = error + self._summed(A.shape[1]) * (abs(A) @ np.abs(over.constant))
+        return pulled, constant + negative @ over.constant, error
+
+    def joint(self, node: Node) -> Joint:
+        """The groups of a relu's cells that read the same inputs; made once."""
+        if node.place not in self._joint:
+            self._joint[node.place] = Joint(self, node)
+        return self._joint[node.place]
 
     def _size(self, node: Node) -> tuple[Floats, Floats, int]:
         """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that a column takes."""

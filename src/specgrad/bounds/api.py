@@ -12,8 +12,10 @@ from ..errors import ArgumentError, refusal
 from ..graph.ir import Graph
 from . import Bounds, LinearForm
 from .affine import Affine, Box
+from .alpha import optimise
 from .analysis import Analysis, Form
 from .boxes import given_boxes, one_output, rows_of
+from .rewrite import rewritten
 from .zonotope import Zonotopes
 
 UNITS = {"real": 0.0, "float32": 2.0**-24, "float64": 2.0**-53}
@@ -21,7 +23,9 @@ UNITS = {"real": 0.0, "float32": 2.0**-24, "float64": 2.0**-53}
 
 def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
     """Bounds by a method."""
-    output = one_output("bounds", graph)
+    one_output("bounds", graph)
+    graph = rewritten(graph)
+    (output,) = graph.outputs
     boxes = given_boxes("bounds", graph, box)
     shape = graph.nodes[output].shape
     cells = math.prod(shape)
@@ -31,12 +35,13 @@ def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
             rule, remedy = "is offered by crown and ibp", 'write method="crown"'
             raise refusal(ArgumentError, "bounds", "covers", covers, rule, remedy)
         return _of_zonotope(Zonotopes(graph, boxes), output, rows, shape)
-    analysis = Analysis(graph, boxes, refine=method == "crown", unit=UNITS[covers])
+    analysis = Analysis(graph, boxes, refine=method != "ibp", unit=UNITS[covers])
     if method == "ibp":
         reached = analysis.boxes[output] if rows is None else combined(rows, analysis.boxes[output])
         return Bounds(*reached)
     matrix = sparse.csr_array(np.eye(cells) if rows is None else rows)
-    low, high = analysis.lower(output, matrix), analysis.lower(output, -matrix)
+    find = optimise if method == "alpha" else Analysis.lower
+    low, high = find(analysis, output, matrix), find(analysis, output, -matrix)
     shape = shape if rows is None else (len(rows),)
     reached = Box(low.lower, -high.lower).reshaped(shape)
     if rows is None:

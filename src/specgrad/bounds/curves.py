@@ -163,3 +163,35 @@ def between(lines: Lines, box: Box) -> Box:
     low = Affine({0: diagonal(lines.below.slope)}, lines.below.constant.reshape(-1)).image([box])
     high = Affine({0: diagonal(lines.above.slope)}, lines.above.constant.reshape(-1)).image([box])
     return Box(low.lower.reshape(box.shape), high.upper.reshape(box.shape))
+
+
+def even(op: Operator, box: Box) -> Box:
+    """The image of a function that falls up to 0 and rises from there."""
+    ends = [Curve(op).value(end) for end in box]
+    least = np.where((box.lower <= 0) & (box.upper >= 0), 0.0, np.minimum(*ends))
+    most = np.maximum(*ends)
+    return Box(np.maximum(below(least, slack(least)), 0.0), above(most, slack(most)))
+
+
+def ends(op: Operator, box: Box) -> Box:
+    """The image of a function that rises, or falls, on all of a cell's box."""
+    at = [Curve(op).value(end) for end in box]
+    low, high = np.minimum(*at), np.maximum(*at)
+    return Box(below(low, slack(low)), above(high, slack(high)))
+
+
+def odd_pole(op: Operator, box: Box) -> Lines:
+    """x⁻ⁿ for an odd n, on one side of 0: concave below it, convex above."""
+    return picked(box.upper < 0, concave(op, box), convex(op, box))
+
+
+def odd_power(op: Any, box: Box) -> Lines:
+    """xⁿ for an odd n: concave up to 0 and convex from there; across 0 its second derivative is largest at the ends."""
+    curve, (low, high), n = Curve(op), box, op.exponent
+    slope, eighth = curve.chord(box), (high - low) ** 2 * (1 + 4 * UNIT) / 8
+    second = [n * (n - 1) * np.abs(end) ** max(n - 2, 0) * (1 + ULPS * UNIT) for end in box]
+    under, over = curve.through(slope, list(box), below), curve.through(slope, list(box), above)
+    across = Lines(
+        Line(slope, below(under.constant, second[1] * eighth)), Line(slope, above(over.constant, second[0] * eighth))
+    )
+    return picked(high <= 0, concave(op, box), picked(low >= 0, convex(op, box), across))

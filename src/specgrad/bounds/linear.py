@@ -1,7 +1,7 @@
 """Operators that are linear in what varies: their relaxation is their own row, and nothing is lost.
 
-An operator without curvature is linear in all its operands. One that is multilinear (convolution, products) is linear in one factor where
-the other is a constant; where that constant is only known within an interval, the interval's share is added as slack.
+Which slopes depend on which operands is what an operator `reads`: an average is linear in all its operands, a convolution in its input where
+the weight is a constant. Where a constant is only known within an interval, the interval's share is added as slack.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ArgumentError, refusal
 from ..operator import Operator
+from ..ops import Div
 from .affine import TINY, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
 
 
 def is_linear(op: Operator, varying: Sequence[bool]) -> bool:
-    """Whether the output is an affine function of the operands that vary, all others being constants."""
-    if op.curvature == "none":
-        return True
-    return op.curvature == "products" and sum(varying[slot] for slot in op.factors if slot < len(varying)) <= 1
+    """Whether the output is an affine function of the operands that vary: no slope in one of them depends on one of them."""
+    slots = [slot for slot, varies in enumerate(varying) if varies]
+    return all(op.slots[slot].differentiable and not _reads(op, slot) & set(slots) for slot in slots or [0])
+
+
+def _reads(op: Operator, slot: int) -> frozenset[int]:
+    """The slots that the slopes in `slot` depend on: 1/y, that of a quotient x/y in x, does not depend on x."""
+    return frozenset((1,)) if type(op) is Div and slot == 0 else op.reads(slot)
 
 
 def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affine:
@@ -35,17 +41,17 @@ def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affin
 
 
 def constant_slack(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Any:
-    """What a factor that is only known within an interval may add or take, per output; 0 where all are points."""
+    """What constants that are only known within an interval may add or take, per output; 0 where all are points."""
     slack: Any = 0.0
-    if op.curvature != "products":
-        return slack
-    for slot in op.factors:
-        if varying[slot] or boxes[slot].is_point:
+    for slot, box in enumerate(boxes):
+        if varying[slot] or box.is_point or not op.slots[slot].differentiable:
             continue
-        lower, upper = boxes[slot]
-        middle = 0.5 * (lower + upper)
-        radius = above(np.maximum(upper - middle, middle - lower), TINY)
-        matrix = own_rows(op, [box.magnitude for box in boxes], [slot])[slot]
+        if _reads(op, slot) & {slot}:
+            rule, remedy = "is a constant that no float is, in a slope that depends on it", "make the constant a float"
+            raise refusal(ArgumentError, "bounds", f"{op.slots[slot].name} of {op.name}", box.lower, rule, remedy)
+        middle = 0.5 * (box.lower + box.upper)
+        radius = above(np.maximum(box.upper - middle, middle - box.lower), TINY)
+        matrix = own_rows(op, [b.magnitude for b in boxes], [slot])[slot]
         slack = slack + abs(matrix) @ radius.reshape(-1) * (1 + gamma(matrix.shape[1] + 2))
     return slack
 

@@ -1,8 +1,8 @@
 """Relaxations of maxima: a selected cell below, a chord above.
 
-Below: a maximum is at least each of its cells, so it is at least the one whose lower bound is greatest. Above: with x₁ the cell of the
-greatest upper bound u₁ and r the greatest upper bound of the others, max ≤ max(x₁, r), which is convex in x₁: it lies below its
-chord between x₁ = l₁ and x₁ = u₁. Padding takes no part; a window without a real cell is 0.
+Below: a maximum is at least each of its cells; the one with the greatest middle leaves least. Above: with x₁ the cell of the greatest upper
+bound u₁ and r the greatest upper bound of the others, max ≤ max(x₁, r), which is convex in x₁: it lies below its chord between
+x₁ = l₁ and x₁ = u₁. Padding takes no part; a window without a real cell is 0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def relax(taps: Taps, boxes: list[Box]) -> tuple[Relaxation, Box]:
     upper = taps.gather([box.upper for box in boxes], np.inf)
     upper = np.where(taps.real, upper, -np.inf)
     outputs, some = np.arange(taps.place.shape[1]), taps.real.any(axis=0)
-    at_least, at_most = lower.argmax(axis=0), upper.argmax(axis=0)
+    at_least, at_most = (lower + upper).argmax(axis=0), upper.argmax(axis=0)
     l1, u1 = lower[at_most, outputs], upper[at_most, outputs]
     others = upper.copy()
     others[at_most, outputs] = -np.inf
@@ -69,3 +69,10 @@ def _rows(taps: Taps, boxes: list[Box], chosen: np.ndarray, slope: Floats) -> di
         s: matrix([(outputs, place, np.where(slot == s, slope, 0.0))], outputs.size, box.lower.size)
         for s, box in enumerate(boxes)
     }
+
+
+def turned(taps: Taps, boxes: list[Box]) -> tuple[Relaxation, Box]:
+    """The relaxation of the minimum over taps: min x = -max(-x)."""
+    found, image = relax(taps, [Box(-box.upper, -box.lower) for box in boxes])
+    below, above = (Affine(form.rows, -form.constant) for form in (found.above, found.below))
+    return Relaxation(below, below if found.is_linear else above), Box(-image.upper, -image.lower)

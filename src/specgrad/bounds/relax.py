@@ -14,13 +14,32 @@ import numpy as np
 from ..errors import ArgumentError, refusal
 from ..operator import Operator
 from ..ops import (
+    Abs,
     AdaptiveMaxPool,
+    Compare,
+    Conv,
+    ConvTranspose,
+    Erf,
+    Exp,
+    Gelu,
     GlobalMaxPool,
+    Larger,
+    Linear,
+    Log,
     LogSoftmax,
+    Matmul,
     MaxPool,
     Mul,
+    Power,
     Relu,
+    Sigmoid,
+    Silu,
+    Smaller,
     SmoothMaxPool,
+    Softplus,
+    Sqrt,
+    Tanh,
+    Where,
 )
 from . import curves, linear, logsumexp, maximum
 from .affine import TINY, UNIT, Affine, Box, Floats, Relaxation, Relaxed, above, below, matrix
@@ -64,6 +83,22 @@ def window_taps(op: Operator, boxes: Sequence[Box], mask: str = "real") -> maxim
 
 def _maximum(op: Operator, boxes: Sequence[Box]) -> Relaxed:
     return Relaxed(*maximum.relax(window_taps(op, boxes), list(boxes)))
+
+
+def pair_taps(op: Operator, boxes: Sequence[Box]) -> maximum.Taps:
+    """Two operands, broadcast together, as the two taps of every output."""
+    geometry = op.geometry(*(box.shape for box in boxes))
+    (step,) = geometry.block(0, geometry.outputs).steps()
+    place = np.stack(step.place)
+    return maximum.Taps(np.arange(2)[:, None] + 0 * place, place, np.ones(place.shape, np.bool_))
+
+
+def _larger(op: Operator, boxes: Sequence[Box]) -> Relaxed:
+    return Relaxed(*maximum.relax(pair_taps(op, boxes), list(boxes)))
+
+
+def _smaller(op: Operator, boxes: Sequence[Box]) -> Relaxed:
+    return Relaxed(*maximum.turned(pair_taps(op, boxes), list(boxes)))
 
 
 def _curve(lines: curves.Curved, image: Callable[..., Box] | None = curves.monotone) -> Rule:
@@ -124,31 +159,118 @@ def _log_softmax(op: Operator, boxes: Sequence[Box]) -> Relaxed:
     return Relaxed(both, Box(reached.lower, np.minimum(reached.upper, TINY)), roundings)
 
 
-def _product(op: Operator, boxes: Sequence[Box]) -> Relaxed:
-    """McCormick's planes through the corners (l, l) and (u, u) below, and (l, u) and (u, l) above, whichever is closer in the middle."""
-    shape = op.output_shape(*(box.shape for box in boxes))
-    geometry = op.geometry(*(box.shape for box in boxes))
-    (step,) = geometry.block(0, geometry.outputs).steps()
-    (lx, ux), (ly, uy) = ((end.reshape(-1)[place] for end in box) for box, place in zip(boxes, step.place, strict=True))
-    outputs = np.arange(lx.size)
-    size = np.maximum(np.abs(lx), np.abs(ux)) * np.maximum(np.abs(ly), np.abs(uy))
-    slack = 8 * UNIT * size + TINY
+def _products(op: Operator, boxes: Sequence[Box]) -> Relaxed:
+    """Sums of products of two operands that both vary: McCormick's planes for each of them.
 
-    def plane(corners: list[tuple[Floats, Floats]], upward: bool) -> Affine:
-        """The plane b x + a y - a b through one of two corners (a, b)."""
-        middle = [b * (lx + ux) / 2 + a * (ly + uy) / 2 - a * b for a, b in corners]
-        first = middle[0] <= middle[1] if upward else middle[0] >= middle[1]
-        a, b = (np.where(first, corners[0][i], corners[1][i]) for i in (0, 1))
-        rows = {
-            0: matrix([(outputs, step.place[0], b)], outputs.size, boxes[0].lower.size),
-            1: matrix([(outputs, step.place[1], a)], outputs.size, boxes[1].lower.size),
-        }
-        return Affine(rows, above(-a * b, slack) if upward else below(-a * b, slack))
+    x·y lies above the planes b x + a y - a b through the corners (a, b) of least and of greatest cells, and below those through the other two;
+    the one that is closer in the middle is taken.
+    """
+    shapes = [box.shape for box in boxes]
+    geometry = op.geometry(*shapes)
+    outputs = np.arange(geometry.outputs)
+    planes: list[tuple[dict[int, list[Any]], Floats]] = [({0: [], 1: [], 2: []}, np.zeros(outputs.size)) for _ in "<>"]
+    low, high, size, taps = (np.zeros(outputs.size) for _ in range(4))
+    for step in geometry.block(0, geometry.outputs).steps():
+        (lx, ux), (ly, uy) = (
+            [np.where(step.real, end.reshape(-1)[place], 0.0) for end in box]
+            for box, place in zip(boxes[:2], step.place[:2], strict=True)
+        )
+        corners = [x * y for x in (lx, ux) for y in (ly, uy)]
+        low, high = low + np.minimum.reduce(corners), high + np.maximum.reduce(corners)
+        size, taps = size + np.maximum.reduce(np.abs(corners)), taps + step.real
+        for (entries, constant), pair, closer in zip(
+            planes, ([(lx, ly), (ux, uy)], [(lx, uy), (ux, ly)]), (np.greater_equal, np.less_equal), strict=True
+        ):
+            middle = [b * (lx + ux) / 2 + a * (ly + uy) / 2 - a * b for a, b in pair]
+            a, b = (np.where(closer(*middle), one, other) for one, other in zip(*pair, strict=True))
+            entries[0].append((outputs, step.place[0], b))
+            entries[1].append((outputs, step.place[1], a))
+            constant -= a * b
+    if len(boxes) == 3:  # every tap of a window meets the same bias
+        bias = [end.reshape(-1)[step.place[2]] for end in boxes[2]]
+        low, high, size = low + bias[0], high + bias[1], size + np.maximum(*np.abs(bias))
+        for entries, _ in planes:
+            entries[2].append((outputs, step.place[2], np.ones(outputs.size)))
+    slack = UNIT * (taps + 8) * 2 * size + TINY
+    forms = [
+        Affine(
+            {slot: matrix(entries[slot], outputs.size, box.lower.size) for slot, box in enumerate(boxes)},
+            move(constant, slack),
+        )
+        for (entries, constant), move in zip(planes, (below, above), strict=True)
+    ]
+    reached = Box(low, high).widened(slack).reshaped(op.output_shape(*shapes))
+    return Relaxed(Relaxation(*forms), reached, (taps + 2) * 1.07 * size)
 
-    corners = [x * y for x in (lx, ux) for y in (ly, uy)]
-    reached = Box(np.minimum.reduce(corners), np.maximum.reduce(corners)).widened(slack)
-    both = Relaxation(plane([(lx, ly), (ux, uy)], False), plane([(lx, uy), (ux, ly)], True))
-    return Relaxed(both, reached.reshaped(shape), 2 * size)
+
+def _flat(op: Operator, boxes: Sequence[Box], low: Floats, high: Floats) -> Relaxed:
+    """An operator of which only an interval is known."""
+    forms = [
+        Affine({s: matrix([], low.size, box.lower.size) for s, box in enumerate(boxes)}, end.reshape(-1))
+        for end in (low, high)
+    ]
+    return Relaxed(Relaxation(*forms), Box(low, high))
+
+
+def _compare(op: Any, boxes: Sequence[Box]) -> Relaxed:
+    """0 or 1 where the boxes decide, else from 0 to 1."""
+    (lx, ux), (ly, uy) = boxes
+    point = (lx == ux) & (ly == uy)
+    surely = {">": lx > uy, ">=": lx >= uy, "<": ux < ly, "<=": ux <= ly, "==": point & (lx == ly)}
+    never = {">": ux <= ly, ">=": ux < ly, "<": lx >= uy, "<=": lx > uy, "==": (ux < ly) | (lx > uy)}
+    surely["!="], never["!="] = never["=="], surely["=="]
+    return _flat(op, boxes, np.where(surely[op.relation], 1.0, 0.0), np.where(never[op.relation], 0.0, 1.0))
+
+
+def _where(op: Operator, boxes: Sequence[Box]) -> Relaxed:
+    """The operand that is chosen where the condition is decided, else the hull of both."""
+    condition, one, other = (Box(*np.broadcast_arrays(*box, *(b.lower for b in boxes))[:2]) for box in boxes)
+    met = (condition.lower > 0) | (condition.upper < 0)
+    unmet = (condition.lower == 0) & (condition.upper == 0)
+    low, high = (
+        np.where(met, a, np.where(unmet, b, pick(a, b)))
+        for a, b, pick in zip(one, other, (np.minimum, np.maximum), strict=True)
+    )
+    return _flat(op, boxes, low, high)
+
+
+def _on(inside: Callable[[Box], Any], lines: curves.Curved, image: Callable[..., Box] = curves.monotone) -> Rule:
+    """A curve that needs all cells of its operand's box inside of its domain."""
+    rule = _curve(lines, image)
+
+    def checked(op: Operator, boxes: Sequence[Box]) -> Relaxed:
+        (box,) = boxes
+        if not np.all(inside(box)):
+            words = f"the box of its operand, from {box.lower.min()} to {box.upper.max()}, is not inside of its domain"
+            raise refusal(ArgumentError, "bounds", "operator", repr(op), words, "bound a smaller box")
+        return rule(op, boxes)
+
+    return checked
+
+
+def _positive(box: Box) -> Any:
+    return box.lower > 0
+
+
+def _at_least_0(box: Box) -> Any:
+    return box.lower >= 0
+
+
+def _not_0(box: Box) -> Any:
+    return (box.lower > 0) | (box.upper < 0)
+
+
+def _power(op: Any, boxes: Sequence[Box]) -> Relaxed:
+    """Whole powers on both sides of 0, others from 0 on."""
+    n = op.exponent
+    if n == int(n):
+        odd = n % 2 == 1
+        if n < 0:
+            return _on(_not_0, curves.odd_pole if odd else curves.convex, curves.ends)(op, boxes)
+        return _curve(curves.odd_power if odd else curves.convex, curves.monotone if odd else curves.even)(op, boxes)
+    if n < 0:
+        return _on(_positive, curves.convex, curves.ends)(op, boxes)
+    return _on(_at_least_0, curves.concave if n < 1 else curves.convex)(op, boxes)
 
 
 RULES: dict[type[Operator], Rule] = {
@@ -158,5 +280,20 @@ RULES: dict[type[Operator], Rule] = {
     GlobalMaxPool: _maximum,
     SmoothMaxPool: _smooth_maximum,
     LogSoftmax: _log_softmax,
-    Mul: _product,
+    **dict.fromkeys((Mul, Linear, Conv, ConvTranspose, Matmul), _products),
+    Larger: _larger,
+    Smaller: _smaller,
+    Compare: _compare,
+    Where: _where,
+    Abs: _curve(curves.convex, curves.even),
+    Power: _power,
+    Exp: _curve(curves.convex),
+    Softplus: _curve(curves.convex),
+    Log: _on(_positive, curves.concave),
+    Sqrt: _on(_at_least_0, curves.concave),
+    Sigmoid: _curve(curves.s_shaped),
+    Tanh: _curve(curves.s_shaped),
+    Erf: _curve(curves.s_shaped),
+    Silu: _curve(curves.bent(-0.11, 0.51, 0.2785), None),
+    Gelu: _curve(curves.bent(-0.13, 0.81, 0.1705), None),
 }

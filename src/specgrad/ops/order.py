@@ -154,5 +154,8 @@ class Where(Pointwise):
         unmet = S.eq(condition, S.constant(0))
         return None, Slope(present=S.negate(unmet)), Slope(present=unmet)
 
+    def reads(self, slot: int) -> frozenset[int]:
+        return frozenset((0,))
+
 
 SYMBOLS.update({relation: Compare(relation) for relation in RELATIONS})

@@ -119,6 +119,9 @@ class Move(Operator):
         """What padding is."""
         return 0
 
+    def reads(self, slot: int) -> frozenset[int]:
+        return frozenset()
+
     @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         self.output_shape(*shapes)
