@@ -58,8 +58,8 @@ def pool_windows(op, shape):
         yield position, taps
 
 
-def beats(new, best):
-    return new != new or new > best
+def beats(new, best, lowest=False):
+    return new != new or (new < best if lowest else new > best)
 
 
 def pool_entries(op, x, taps):
@@ -68,12 +68,14 @@ def pool_entries(op, x, taps):
     zero = zero if zero == zero else type(zero)(0)
     real = [tap for tap in taps if tap is not None]
     kind = type(op).__name__
-    if "Max" in kind and "Smooth" not in kind:
+    if kind == "SumPool":
+        return sum((x[tap] for tap in real), zero), [(tap, lambda u: u) for tap in real]
+    if ("Max" in kind or kind == "MinPool") and "Smooth" not in kind:
         if not real:
             return zero, []
         best = real[0]
         for tap in real[1:]:
-            if beats(x[tap], x[best]):
+            if beats(x[tap], x[best], kind == "MinPool"):
                 best = tap
         if op.ties == "first":
             return x[best], [(best, lambda u: u)]
@@ -287,6 +289,11 @@ def network_rows(op, operands):
                 readers[place].append(column)
         for columns in readers.values():
             yield sum((x[c] for c in columns), one * 0), [(0, c, same) for c in columns]
+    elif kind == "MaxUnpool":
+        batch, cells = x.shape[: x.ndim - len(op.output_size)], math.prod(op.output_size)
+        for *b, out in np.ndindex(*batch, cells):
+            found = [p for p in np.ndindex(*x.shape[len(batch) :]) if y[(*b, *p)] == out]
+            yield (x[(*b, *found[-1])], [(0, (*b, *found[-1]), same)]) if found else (one * 0, [])
     elif kind == "Matmul":
         for terms in products(x, y):
             total, row = one * 0, []

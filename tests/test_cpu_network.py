@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from kinds import share
 
 import specgrad as sg
 from specgrad import dispatch
@@ -19,7 +20,7 @@ def test_value_and_derivatives_are_the_specifications(kind, dtype):
     close = 64 * float(np.finfo(dtype).eps)
 
     @given(STRATEGIES[kind])
-    @settings(max_examples=60)
+    @settings(max_examples=share(kind, 60))
     def check(case):
         operands, tangents, g = case.over(np.dtype(dtype))
         operands = tuple(np.asarray(x / dtype(3)) if x.dtype == dtype else x for x in operands)
@@ -65,7 +66,7 @@ def test_special_values_are_those_of_the_specification():
 @pytest.mark.parametrize("kind", [k for k in network.RULES if k in STRATEGIES], ids=lambda k: k.__name__)
 def test_half_floats_are_computed_in_float32_and_rounded_once(kind, half):
     @given(STRATEGIES[kind])
-    @settings(max_examples=30)
+    @settings(max_examples=share(kind, 30))
     def check(case):
         operands, tangents, g = case.over(np.dtype(np.float32))
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import share
 
 import specgrad
 from specgrad import AvgPool, Conv, ConvTranspose, Dual, GlobalMaxPool, MaxPool, SmoothMaxPool
 from specgrad.conformance import claims
-from specgrad.conformance.cases import STRATEGIES, as_scalars
+from specgrad.conformance.cases import STRATEGIES
 from specgrad.conformance.published import FIXED, WINNERS
 from specgrad.ops import OPERATORS
 from specgrad.ops.conv import Bilinear
@@ -63,14 +64,14 @@ def test_value_and_derivatives_are_the_definition(kind, scalar):
         )
 
     @given(STRATEGIES[kind])
-    @settings(max_examples=60)
+    @settings(max_examples=share(kind, 60))
     def check(case):
-        operands, tangents = (tuple(as_scalars(a, element) for a in group) for group in (case.operands, case.tangents))
-        cotangent = as_scalars(case.cotangent, element)
+        operands, tangents, cotangent = case.over(element)
+        arrays = [operands, tangents, (cotangent,)]
         if scalar is np.float32:
-            arrays = [tuple(a.astype(np.float32) for a in group) for group in (operands, tangents, (cotangent,))]
-        else:
-            arrays = [operands, tangents, (cotangent,)]
+            arrays = [
+                tuple(a if a is None or a.dtype != object else a.astype(np.float32) for a in group) for group in arrays
+            ]
         expected = naively(case, operands, tangents, cotangent)
         with specgrad.engine("reference"):  # the specification; other engines may sum in another order
             value, pushed = case.op.jvp(*arrays[:2])
@@ -129,7 +130,7 @@ def test_transposed_convolution_has_the_bits_of_convs_input_cotangent(case):
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_repr_can_be_pasted_back_and_equal_operators_hash_alike(kind):
     @given(STRATEGIES[kind])
-    @settings(max_examples=25)
+    @settings(max_examples=share(kind, 25))
     def check(case):
         again = eval(repr(case.op), {**vars(specgrad), "Fraction": Fraction})
         assert again == case.op
@@ -287,7 +288,7 @@ def test_blocks_of_output_cells_change_nothing(kind, monkeypatch):
     """A kernel of any size is done in bounded memory; where the blocks are cut must not show in any bit."""
 
     @given(STRATEGIES[kind])
-    @settings(max_examples=15)
+    @settings(max_examples=share(kind, 15))
     def check(case):
         operands, _, g = case.over(np.dtype(np.float32))
         operands = tuple(a / np.float32(3) if a.dtype == np.float32 else a for a in operands)
@@ -307,7 +308,7 @@ def test_second_order_by_nested_duals_is_symmetric(kind):
     scalar = Decimal if "exp" in kind.needs else Fraction
 
     @given(STRATEGIES[kind])
-    @settings(max_examples=15)
+    @settings(max_examples=share(kind, 15))
     def check(case):
         operands, along, g = case.over(scalar)
         other = tuple(v if v is None else v[..., ::-1] if v.ndim else v for v in along)

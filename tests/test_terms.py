@@ -88,7 +88,11 @@ def test_sympy_gives_formulas_to_read():
             assert [sympy.simplify(e.subs(dict(zip((a, b), numbers, strict=True)))) for e in row] == expected
 
 
-@pytest.mark.parametrize("kind", [k for k in OPERATORS if "exp" not in k.needs], ids=lambda k: k.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [k for k in OPERATORS if "exp" not in k.needs and not any(slot.integer for slot in k.slots)],
+    ids=lambda k: k.__name__,
+)
 def test_dual_witness_equals_the_row_over_terms_and_expressions(kind):
     """On few cells without ties: z3 proves it for all reals, SymPy finds the same formula at distinct numbers."""
     op, shapes = {
@@ -126,7 +130,7 @@ def test_dual_witness_equals_the_row_over_terms_and_expressions(kind):
     _, pushed = op.jvp(operands, tangents)
     witness = op(*map(Dual, operands, tangents)).tangent
     cells = [cell for operand in operands for cell in operand.flat]
-    given = z3.Distinct(*cells), *(cell != 0 for cell in operands[-1].flat)
+    given = z3.Distinct(*cells), *(cell != 0 for cell in operands[-1].flat if kind is specgrad.Div)
     assert proved(z3.And(*(a == b for a, b in zip(pushed.flat, witness.flat, strict=True))), *given)
     symbols = [
         np.array([sympy.Symbol(str(c), real=True) for c in a.flat]).reshape(a.shape) for a in (*operands, *tangents)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import share
 
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError, SpecgradError, derive
@@ -85,7 +86,7 @@ def test_every_operator_is_differentiated_twice_like_its_dual_witness(kind):
     scalar = (lambda n: Fraction(n, 3)) if exact else np.dtype(float)
 
     @given(STRATEGIES[kind])
-    @settings(max_examples=30)
+    @settings(max_examples=share(kind, 30))
     def check(case):
         operands, v, g = case.over(scalar)
         u = tuple(None if t is None else t[::-1] if t.ndim else t for t in v)

@@ -8,6 +8,7 @@ shapes and losses are in `array_functions`.
 from __future__ import annotations
 
 import marshal
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from . import arguments, dispatch
 from .arguments import Ints, Padding
 from .operator import shape_of
 from .ops import (
+    Abs,
     AdaptiveAvgPool,
     AdaptiveMaxPool,
     AvgPool,
@@ -25,11 +27,15 @@ from .ops import (
     GlobalAvgPool,
     GlobalMaxPool,
     Linear,
+    LpPool,
     MaxPool,
+    MaxUnpool,
+    MinPool,
     SmoothMaxPool,
+    SumPool,
     Unfold,
 )
-from .ops.pool import Maximum
+from .ops.pool import Extremum
 
 Array = Any
 _T = TypeVar("_T")
@@ -61,7 +67,7 @@ def _is_plain(value: Any) -> bool:
     return all(map(_is_plain, value)) if isinstance(value, list | tuple) else not hasattr(value, "dtype")
 
 
-def _maximum(op: Maximum, x: Array, return_indices: bool, out: Array | None) -> Any:
+def _extremum(op: Extremum, x: Array, return_indices: bool, out: Array | None) -> Any:
     if return_indices is not False and arguments.flag(op.name, "return_indices", return_indices):
         return dispatch.with_indices(op, (x,), out)
     return op(x, out=out)
@@ -91,7 +97,75 @@ def max_pool(
         ties=ties,
         axes=axes,
     )
-    return _maximum(op, x, return_indices, out)
+    return _extremum(op, x, return_indices, out)
+
+
+def min_pool(
+    x: Array,
+    kernel_size: Sequence[int],
+    *,
+    stride: Ints | None = None,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    ties: str = "first",
+    return_indices: bool = False,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """The lowest real cell under a sliding kernel; with `return_indices` also where it is in its plane. See `MinPool`."""
+    op = _make(
+        MinPool,
+        kernel_size,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=ceil_mode,
+        ties=ties,
+        axes=axes,
+    )
+    return _extremum(op, x, return_indices, out)
+
+
+def sum_pool(
+    x: Array,
+    kernel_size: Sequence[int],
+    *,
+    stride: Ints | None = None,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """The sum of the cells under a sliding kernel. See `SumPool`."""
+    op = _make(SumPool, kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, axes=axes)
+    return op(x, out=out)
+
+
+def lp_pool(
+    x: Array,
+    kernel_size: Sequence[int],
+    *,
+    p: int | float | Fraction,
+    stride: Ints | None = None,
+    padding: Padding = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    axes: Sequence[int] | None = None,
+    out: Array | None = None,
+) -> Any:
+    """(Σ |cell|^p)^(1/p) under a sliding kernel, for p from 1 to infinity. See `LpPool`."""
+    window: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
+    if isinstance(p, int | float) and p in (1, math.inf) and not isinstance(p, bool):
+        kind: Any = SumPool if p == 1 else MaxPool
+        return _make(kind, kernel_size, **window, axes=axes)(Abs()(x), out=out)
+    return _make(LpPool, kernel_size, p=p, **window, axes=axes)(x, out=out)
+
+
+def max_unpool(y: Array, indices: Array, output_size: Sequence[int], *, out: Array | None = None) -> Any:
+    """The cells of y at their indices in planes of zeros: the way back from `max_pool`. See `MaxUnpool`."""
+    return _make(MaxUnpool, output_size)(y, indices, out=out)
 
 
 def avg_pool(
@@ -160,7 +234,7 @@ def adaptive_max_pool(
     out: Array | None = None,
 ) -> Any:
     """The greatest cell of each of `output_size` evenly spread bins. See `AdaptiveMaxPool`."""
-    return _maximum(_make(AdaptiveMaxPool, output_size, ties=ties, axes=axes), x, return_indices, out)
+    return _extremum(_make(AdaptiveMaxPool, output_size, ties=ties, axes=axes), x, return_indices, out)
 
 
 def adaptive_avg_pool(

@@ -18,6 +18,9 @@ from .operator import shape_of
 RANKS = (1, 2, 3)
 GENERAL = (
     "max_pool",
+    "min_pool",
+    "sum_pool",
+    "lp_pool",
     "avg_pool",
     "smooth_max_pool",
     "adaptive_max_pool",

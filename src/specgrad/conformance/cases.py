@@ -6,11 +6,14 @@ the scalar under test. To add an operator, add its strategy to `STRATEGIES`; a t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from ..geometry import Sliding
 from ..operator import Operator
@@ -24,8 +27,12 @@ from ..ops import (
     GlobalAvgPool,
     GlobalMaxPool,
     Linear,
+    LpPool,
     MaxPool,
+    MaxUnpool,
+    MinPool,
     SmoothMaxPool,
+    SumPool,
     Unfold,
 )
 from .array_cases import ARRAYS
@@ -171,6 +178,15 @@ def patches(draw: st.DrawFn, transposed: bool) -> Case:
     return draw(case_of(Fold(output_size=sizes, **sliding_parameters(axes)), [op.output_shape(shape)]))
 
 
+@st.composite
+def unpools(draw: st.DrawFn) -> Case:
+    sizes = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
+    shape = (*draw(st.lists(st.integers(1, 2), max_size=1)), *draw(st.tuples(*(st.integers(1, 3) for _ in sizes))))
+    case = draw(case_of(MaxUnpool(sizes), [shape, shape]))
+    places = draw(hnp.arrays(np.int64, shape, elements=st.integers(-1, math.prod(sizes) - 1)))
+    return Case(case.op, (case.operands[0], places), case.tangents, case.cotangent)
+
+
 TIES = st.sampled_from(["first", "all", "split"])
 BETAS = st.sampled_from([1, -1, 0.5, -2.5, Fraction(1, 3), 10])
 
@@ -182,6 +198,9 @@ def pools(
     divisors = st.none() | st.sampled_from([1, 3, -2])
     return {
         MaxPool: sliding_pools(MaxPool, axes, ties=TIES),
+        MinPool: sliding_pools(MinPool, axes, ties=TIES),
+        SumPool: sliding_pools(SumPool, axes),
+        LpPool: sliding_pools(LpPool, axes, p=st.sampled_from([2, 3, 1.5, Fraction(5, 2)])),
         AvgPool: sliding_pools(AvgPool, axes, count_include_pad=st.booleans(), divisor_override=divisors),
         SmoothMaxPool: sliding_pools(SmoothMaxPool, axes, beta=BETAS, pad=st.sampled_from(["zero", "skip"])),
         AdaptiveMaxPool: adaptive_pools(AdaptiveMaxPool, bins, ties=TIES),
@@ -203,6 +222,7 @@ STRATEGIES: dict[type[Operator], st.SearchStrategy[Case]] = {
     Conv: convolutions(),
     ConvTranspose: transposed_convolutions(),
     Linear: linear_maps(),
+    MaxUnpool: unpools(),
     Unfold: patches(transposed=False),
     Fold: patches(transposed=True),
     **ARRAYS,

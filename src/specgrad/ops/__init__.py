@@ -8,6 +8,7 @@ from .activation import Erf, Exp, Gelu, Log, Relu, Sigmoid, Silu, Softplus, Sqrt
 from .conv import Conv, ConvTranspose, Linear
 from .loss import CrossEntropy, MseLoss
 from .matmul import Matmul
+from .norm_pool import LpPool, MaxUnpool
 from .order import Abs, Compare, Larger, Smaller, Where
 from .patch import Fold, Pad, Unfold
 from .pointwise import Add, Div, Mul, Power, Scale, Sub
@@ -18,14 +19,19 @@ from .pool import (
     GlobalAvgPool,
     GlobalMaxPool,
     MaxPool,
+    MinPool,
     SmoothMaxPool,
+    SumPool,
 )
 from .reduce import LogSoftmax, Mean, Softmax, Sum
 from .shape import BroadcastTo, Concatenate, Detach, Move, Reshape, Slice, Take, Transpose
 
 OPERATORS: tuple[type[Operator], ...] = (
     MaxPool,
+    MinPool,
     AvgPool,
+    SumPool,
+    LpPool,
     SmoothMaxPool,
     AdaptiveMaxPool,
     AdaptiveAvgPool,
@@ -34,6 +40,7 @@ OPERATORS: tuple[type[Operator], ...] = (
     Conv,
     ConvTranspose,
     Linear,
+    MaxUnpool,
     Matmul,
     Relu,
     Exp,
@@ -103,9 +110,12 @@ __all__ = [
     "Linear",
     "Log",
     "LogSoftmax",
+    "LpPool",
     "Matmul",
     "MaxPool",
+    "MaxUnpool",
     "Mean",
+    "MinPool",
     "MseLoss",
     "Mul",
     "Pad",
@@ -123,6 +133,7 @@ __all__ = [
     "Sqrt",
     "Sub",
     "Sum",
+    "SumPool",
     "Take",
     "Tanh",
     "Transpose",

@@ -1,4 +1,4 @@
-"""Pooling: maximum, average and smooth maximum over sliding, adaptive and whole windows.
+"""Pooling: maximum, minimum, sum, average and smooth maximum over sliding, adaptive and whole windows.
 
 Three reductions (value and row), each written once; an operator is one of them in one kind of window (window.py). Winners of
 a maximum are cells, never numbers: padding takes no part, so no "smallest number" stands for it.
@@ -19,6 +19,7 @@ from ..errors import ArgumentError, refusal
 from ..operator import Entry, Window
 from ..scalars.base import Cells, Family, Mask
 from .pointwise import Mul, Scale, Sub
+from .sums import Total
 from .window import AdaptiveWindow, Pool, SlidingWindow, WholeWindow
 
 __all__ = [
@@ -27,13 +28,16 @@ __all__ = [
     "AdaptiveWindow",
     "Average",
     "AvgPool",
+    "Extremum",
     "GlobalAvgPool",
     "GlobalMaxPool",
     "MaxPool",
     "Maximum",
+    "MinPool",
     "Pool",
     "SlidingWindow",
     "SmoothMaxPool",
+    "SumPool",
     "WholeWindow",
     "lead",
 ]
@@ -61,18 +65,19 @@ def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Maximum(Pool):
-    """max of the window's real cells.
+class Extremum(Pool):
+    """The greatest, or the lowest, of the window's real cells.
 
     Padding: skipped. A window without a real cell is 0 and has no slope.
-    Ties: "first" gives the first maximal cell in row-major order slope 1 (a selected branch); "all" gives every maximal cell
-    slope 1 (not even a subgradient: [3, 3] with tangent [1, 1] gives 2); "split" gives each of t maximal cells 1/t. The value
-    has the bits of the first maximal cell, whatever `ties`.
+    Ties: "first" gives the first extreme cell in row-major order slope 1 (a selected branch); "all" gives every extreme cell
+    slope 1 (not even a subgradient: [3, 3] with tangent [1, 1] gives 2); "split" gives each of t extreme cells 1/t. The value
+    has the bits of the first extreme cell, whatever `ties`.
     Domain: ordered scalars; NaN wins over every number, the last NaN of the window over the others; -0.0 and 0.0 tie.
     """
 
     needs: ClassVar = ("real",)
     curvature: ClassVar = "steps"
+    lowest: ClassVar = False
 
     _: KW_ONLY
     ties: str = "first"
@@ -82,7 +87,7 @@ class Maximum(Pool):
         super().__post_init__()
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        best, leads = lead(S, window, "real")
+        best, leads = lead(S, window, "real", self.lowest)
         return best, (best, leads)
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
@@ -122,6 +127,11 @@ class Maximum(Pool):
     @staticmethod
     def _is_tied(S: Family, real: Mask, cells: Cells, best: Cells) -> Mask:
         return S.both(real, S.either(S.eq(cells, best), S.both(S.is_nan(cells), S.is_nan(best))))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Maximum(Extremum):
+    """max of the window's real cells: see :class:`Extremum`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -172,6 +182,37 @@ class MaxPool(SlidingWindow, Maximum):
     """
 
     name: ClassVar = "max_pool"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MinPool(SlidingWindow, Extremum):
+    """min of the real cells under a sliding kernel.
+
+    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties: "first" (default), "all" or
+    "split", as :class:`Extremum` says. Domain: ordered scalars; the last NaN of a window wins.
+
+    >>> import numpy as np
+    >>> MinPool((2,), stride=1).vjp((np.array([3.0, 1.0, 2.0]),), np.ones(2))
+    (array([0., 2., 0.]),)
+    """
+
+    name: ClassVar = "min_pool"
+    lowest: ClassVar = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumPool(SlidingWindow, Total):
+    """Σ cells under a sliding kernel.
+
+    Window: sliding. Padding: adds 0. Domain: any ring, integers included.
+
+    >>> import numpy as np
+    >>> SumPool((2, 2), stride=1)(np.arange(9).reshape(3, 3))
+    array([[ 8, 12],
+           [20, 24]])
+    """
+
+    name: ClassVar = "sum_pool"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

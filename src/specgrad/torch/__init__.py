@@ -59,8 +59,12 @@ from ..functional import (
     global_avg_pool,
     global_max_pool,
     linear,
+    lp_pool,
     max_pool,
+    max_unpool,
+    min_pool,
     smooth_max_pool,
+    sum_pool,
     unfold,
 )
 from . import apply as _apply  # noqa: F401 - torch.compile reads calls by it, also in a process that has made none
@@ -99,7 +103,7 @@ __all__ = [
     "adaptive_max_pool", "add", "avg_pool", "batch_norm", "broadcast_to", "concatenate", "conv", "conv_transpose",
     "cross_entropy", "detach", "div", "equal", "erf", "exp", "fold", "functional", "gelu", "global_avg_pool",
     "global_max_pool", "greater", "greater_equal", "layer_norm", "less", "less_equal", "linear", "log", "log_softmax",
-    "matmul", "max_pool", "maximum", "mean", "minimum", "modules", "mse_loss", "mul", "not_equal", "pad", "power", "relu",
-    "reshape", "scale", "sigmoid", "silu", "slice", "smooth_max_pool", "softmax", "softplus", "sqrt", "stack", "sub",
-    "sum", "take", "tanh", "transpose", "unfold", "where",
+    "lp_pool", "matmul", "max_pool", "max_unpool", "maximum", "mean", "min_pool", "minimum", "modules", "mse_loss", "mul",
+    "not_equal", "pad", "power", "relu", "reshape", "scale", "sigmoid", "silu", "slice", "smooth_max_pool", "softmax",
+    "softplus", "sqrt", "stack", "sub", "sum", "sum_pool", "take", "tanh", "transpose", "unfold", "where",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ gives NaN here.
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812 - its customary name
 from torch import Tensor
 
 from .. import dispatch, ops
-from ..engines import reduction, reference
+from ..engines import TWINS, has_bare_window, reduction, reference, twin
 from ..errors import ArgumentError, ScalarError, refusal
 from ..scalars import find_family
 from ..scalars.base import unlike
@@ -74,6 +75,11 @@ def _is_stated(op: Any, x: Tensor) -> bool:
 def indices(op: Any, operands: Operands, out: Any = None) -> tuple[Any, Any]:
     """The value, and the winner's flat index in its spatial plane."""
     (x,) = operands
+    if type(op) in TWINS and not _is_exact(x):
+        other, sign = twin(op)
+        return forward(op, operands, out), indices(other, (sign * x.detach(),))[1]
+    if type(op) not in FAMILIES:
+        return forward(op, operands, out), torch.from_numpy(reference.indices(op, operands)[1]).to(x.device)
     one = op if op.ties == "first" else dataclasses.replace(op, ties="first")
     value, codes = keep(one, operands)
     found = FAMILIES[type(one)].places(codes, x.detach(), list(x.shape), kernels.last_axes(x), *encoded(one, x.ndim))
@@ -221,6 +227,25 @@ def _pad(op: Any, x: Tensor) -> Tensor:
     return F.pad(x, [p for pair in reversed(op.padding) for p in pair], value=_number(op, x, "value", op.fill))
 
 
+def _twin(op: Any, x: Tensor) -> Any:
+    other, sign = twin(op)
+    if _is_exact(x) or (sign < 0 and has_bare_window(op, tuple(x.shape))):
+        return stated.value(op, (x,))
+    return pooled(other, x) if sign > 0 else -pooled(other, -x)
+
+
+def _max_unpool(op: Any, y: Tensor, indices: Tensor) -> Tensor:
+    batch, cells = y.shape[: y.ndim - len(op.output_size)], math.prod(op.output_size)
+    flat = y.reshape((*batch, math.prod(y.shape[len(batch) :])))
+    at = indices.reshape(flat.shape).long()
+    at = torch.where(at < 0, cells, at)  # one more cell, for what is put nowhere
+    numbers = torch.arange(flat.shape[-1], device=y.device).expand_as(at)
+    last = torch.full((*batch, cells + 1), -1, device=y.device).scatter_reduce(-1, at, numbers, "amax")
+    chosen = torch.where(last.gather(-1, at) == numbers, flat, 0)
+    filled = flat.new_zeros((*batch, cells + 1)).scatter_add(-1, at, chosen)
+    return filled[..., :cells].reshape((*batch, *op.output_size))
+
+
 def _cross_entropy(op: Any, logits: Tensor, labels: Tensor) -> Tensor:
     rows, none = logits.reshape(-1, logits.shape[-1]), torch.iinfo(torch.int64).min  # no label is ignored
     return F.cross_entropy(rows, labels.reshape(-1).long(), ignore_index=none)
@@ -308,6 +333,9 @@ BY_ATEN: dict[type[Any], Any] = {
     ops.ConvTranspose: _conv_transpose,
     ops.Linear: lambda op, x, weight, bias=None: F.linear(x, weight, bias),
     ops.Matmul: lambda op, x, y: torch.matmul(x, y),
+    ops.MinPool: _twin,
+    ops.SumPool: _twin,
+    ops.MaxUnpool: _max_unpool,
     ops.Relu: lambda op, x: torch.relu(x),
     ops.Exp: lambda op, x: torch.exp(x),
     ops.Log: lambda op, x: torch.log(x),

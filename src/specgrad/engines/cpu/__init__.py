@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import REDUCTIONS
-from . import convolution, moves, network, pooling  # noqa: F401 - moves enters its rules in those of network
+from .. import REDUCTIONS, TWINS
+from . import convolution, moves, network, pooling, twins  # noqa: F401 - moves enters its rules in those of network
 
 PARTS: dict[type[Any], Any] = {
     **dict.fromkeys(REDUCTIONS, pooling),
+    **dict.fromkeys(TWINS, twins),
     **dict.fromkeys(convolution.CLASSES, convolution),
     **dict.fromkeys(network.RULES, network),
 }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ...ops import MOVES, Fold, Matmul, Softmax
+from ...ops import MOVES, Fold, Matmul, MaxUnpool, Softmax
 from .network import RULES, Array, Rule, made, shifted, summed_last
 
 
@@ -77,5 +78,35 @@ class _Softmax(Rule):
         return np.subtract(moved, made(np.multiply, kept, summed_last(moved)), out=moved)
 
 
+class _MaxUnpool(Rule):
+    def value(self, op: Any, xs: Any, out: Array) -> Any:
+        out[...] = self.push(op, xs, None, 0, xs[0])
+
+    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        at, winners = self._places(op, xs[1])
+        filled = np.zeros(op.output_shape(xs[1].shape, xs[1].shape), dx.dtype)
+        filled.reshape(-1)[at[winners]] = dx.reshape(-1)[winners]
+        return filled
+
+    def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
+        at, winners = self._places(op, xs[1])
+        pulled = np.zeros(xs[1].shape, g.dtype)
+        pulled.reshape(-1)[winners] = g.reshape(-1)[at[winners]]
+        return pulled
+
+    @staticmethod
+    def _places(op: Any, indices: Any) -> tuple[Any, Any]:
+        """Where each cell is put in the flat output, and the cells that are put there last."""
+        batch, cells = indices.ndim - len(op.output_size), math.prod(op.output_size)
+        plane = math.prod(indices.shape[batch:])
+        flat = indices.reshape(-1).astype(np.intp)
+        numbers = np.arange(flat.size)
+        at = flat + numbers // max(plane, 1) * cells
+        (put,) = np.nonzero(flat >= 0)
+        last = np.zeros(math.prod(indices.shape[:batch]) * cells, np.intp)
+        last[at[put]] = put  # of equal places, NumPy writes the last
+        return at, put[last[at[put]] == put]
+
+
 RULES.update(dict.fromkeys(MOVES, _Move()))
-RULES.update({Fold: _Adjoint(), Matmul: _Matmul(), Softmax: _Softmax()})
+RULES.update({Fold: _Adjoint(), MaxUnpool: _MaxUnpool(), Matmul: _Matmul(), Softmax: _Softmax()})

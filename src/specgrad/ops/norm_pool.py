@@ -1,0 +1,144 @@
+"""Pooling by a p-norm, and the way back from a maximum to where it was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import arguments
+from ..errors import ArgumentError, ShapeError, refusal, shape_words
+from ..geometry import AxisReads, Geometry, Shape, each
+from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..remembering import remembered
+from ..scalars.base import Cells, Family, Mask
+from .order import Abs
+from .window import SlidingWindow
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LpPool(SlidingWindow):
+    """(Σ |cell|^p)^(1/p) under a sliding kernel, for a finite p > 1. The slope in a cell is sign(cell) (|cell| / value)^(p - 1).
+
+    `lp_pool` also takes p = 1, the sum of the absolute values, and p = ∞, their maximum.
+    Window: sliding. Padding: adds 0. A cell that is 0 has no slope.
+    Domain: scalars with roots. Nothing overflows before the value does: cells are divided by the largest first.
+
+    >>> import numpy as np
+    >>> LpPool((2,), p=2).jvp((np.array([3.0, -4.0]),), (np.array([5.0, 10.0]),))
+    (array([5.]), array([-5.]))
+    """
+
+    name: ClassVar = "lp_pool"
+    needs: ClassVar = ("real", "division", "exp", "root")
+
+    _: KW_ONLY
+    p: int | float | Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        p = arguments.real(self.p)
+        if p is None or p <= 1:
+            rule = "must be a finite number greater than 1"
+            raise refusal(ArgumentError, self.name, "p", self.p, rule, "use lp_pool for 1 and for infinity")
+        self._set(p=p)
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        zero, one = S.constant(0), S.constant(1)
+        largest = S.zeros(window.size)
+        for tap in window:
+            size = self._size(S, tap)
+            largest = S.where(S.gt(size, largest), size, largest)
+        largest = S.pivot(largest)
+        unit = S.where(S.gt(largest, zero), largest, one)
+        total = S.zeros(window.size)
+        for tap in window:
+            total = total + S.power(S.divide(self._size(S, tap), unit), self.p)
+        empty = S.eq(total, zero)  # whose root has an infinite slope that no cell meets
+        root = S.power(S.where(empty, one, total), Fraction(1) / Fraction(self.p))
+        return S.where(empty, zero, unit * root), unit * root
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        zero = S.constant(0)
+        for tap in window:
+            cells = tap.cells(0)
+            share = S.power(S.divide(self._size(S, tap), kept), self.p - 1)
+            present = S.both(tap.real, S.negate(S.eq(cells, zero)))
+            yield tap.entry(0, present, times=S.where(S.gt(zero, cells), -share, share))
+
+    @staticmethod
+    def _size(S: Family, tap: Any) -> Cells:
+        return S.where(tap.real, Abs().function(S, tap.cells(0)), S.constant(0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaxUnpool(Operator):
+    """Each cell of y put where its index says, in a plane of `output_size` zeros: what `max_pool` found goes back to its place.
+
+    Indices are those of `max_pool(…, return_indices=True)`: flat in the plane of the last axes; -1 puts a cell nowhere. Where
+    several cells have one index the last of them is put there, and it alone has a slope.
+    Domain: anything; indices are integers whatever the scalar, and have no derivative.
+
+    >>> import numpy as np
+    >>> MaxUnpool((4,))(np.array([5.0, 7.0]), np.array([1, 2]))
+    array([0., 5., 7., 0.])
+    """
+
+    name: ClassVar = "max_unpool"
+    slots: ClassVar = (Slot("y"), Slot("indices", differentiable=False, integer=True))
+    curvature: ClassVar = "steps"
+    keeps: ClassVar = False
+
+    output_size: Sequence[int]
+
+    def __post_init__(self) -> None:
+        sizes = arguments.one_per_axis(self.name, "output_size", self.output_size, "(28, 28)")
+        self._set(output_size=arguments.per_axis(self.name, "output_size", sizes, len(sizes), 0))
+
+    def output_shape(self, *shapes: Shape) -> Shape:
+        y, indices = checked_shapes(self, shapes)
+        rank = len(self.output_size)
+        if len(y) < rank:
+            rule = f"has {len(y)} axes, fewer than the {rank} of output_size"
+            raise refusal(ShapeError, self.name, "y", shape_words(y), rule, "give fewer lengths")
+        if indices != y:
+            rule = f"must have shape {y}: one index per cell of y"
+            raise refusal(ShapeError, self.name, "indices", shape_words(indices), rule, "give the indices of max_pool")
+        return (*y[: len(y) - rank], *self.output_size)
+
+    def check(self, operands: Sequence[Any]) -> None:
+        cells, indices = math.prod(self.output_size), np.asarray(operands[1])
+        wrong = indices[(indices < -1) | (indices >= cells)]
+        if wrong.size:
+            rule = f"is not the index of one of {cells} cells"
+            remedy = f"write indices from 0 to {cells - 1}, or -1 for none, or a larger output_size"
+            raise refusal(ArgumentError, self.name, "indices", int(wrong.flat[0]), rule, remedy)
+
+    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    def geometry(self, *shapes: Shape) -> Geometry:
+        batch = self.output_shape(*shapes)[: len(shapes[0]) - len(self.output_size)]
+        plane, cells = math.prod(shapes[0][len(batch) :]), math.prod(self.output_size)
+        read = np.broadcast_to(np.arange(plane), (cells, plane))  # every output reads all cells of its plane
+        every = np.broadcast_to(np.bool_(True), read.shape)
+        return Geometry((each(math.prod(batch), plane, plane), AxisReads((read, read), every, every)), (0, 1))
+
+    def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
+        cells = S.zeros(window.size)
+        for tap, here in self._found(window):
+            cells = S.where(here, tap.cells(0), cells)
+        return cells, None
+
+    def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
+        taken = np.zeros(window.size, np.bool_)
+        for tap, here in reversed(list(self._found(window))):
+            yield tap.entry(0, here & ~taken)
+            taken |= here
+
+    def _found(self, window: Window) -> Iterator[tuple[Any, Mask]]:
+        """Tap by tap, whether the index there names the output's own cell."""
+        own = window.block.cells % max(math.prod(self.output_size), 1)
+        return ((tap, window.operands[1][tap.place[1]] == own) for tap in window)

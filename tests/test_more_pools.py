@@ -1,0 +1,101 @@
+"""Minima, sums and norms of windows, and the way back from a maximum: every engine against the specification."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import specgrad as sg
+from specgrad import ArgumentError, ScalarError, ShapeError, dispatch
+from specgrad.conformance.cases import STRATEGIES
+from specgrad.engines import cpu, has_bare_window, reference
+
+torch = pytest.importorskip("torch")
+
+
+def same(one, other):
+    """NaN equals NaN here, whatever its sign."""
+    one, other = np.asarray(one), np.asarray(other)
+    return np.array_equal(one, other, equal_nan=True) and np.array_equal(
+        np.signbit(one) & ~np.isnan(one), np.signbit(other) & ~np.isnan(other)
+    )
+
+
+@given(STRATEGIES[sg.MinPool])
+@settings(max_examples=60)
+def test_minima_have_the_bits_of_the_specification_on_every_engine(case):
+    x = np.where(case.operands[0] == 3, np.nan, case.operands[0] / np.float32(-2)).astype(np.float32)  # -0.0 too
+    g = case.cotangent.astype(np.float32)
+    with sg.engine("reference"):
+        wanted = case.op(x), case.op.vjp((x,), g)[0], dispatch.with_indices(case.op, (x,))[1]
+    bare = has_bare_window(case.op, x.shape)
+    assert dispatch.choose(case.op, (x,)) is (reference if bare else cpu)
+    for kind in (np.asarray, torch.tensor):
+        a = kind(x)
+        found = case.op(a), case.op.vjp((a,), kind(g))[0], dispatch.with_indices(case.op, (a,))[1]
+        assert same(found[0], wanted[0])
+        exact = case.op.ties != "split"  # shares of thirds are rounded in another order
+        assert np.array_equal(found[1], wanted[1]) if exact else np.allclose(found[1], wanted[1], rtol=1e-6)
+        assert np.array_equal(found[2], wanted[2])
+
+
+@given(STRATEGIES[sg.SumPool])
+@settings(max_examples=40)
+def test_sums_of_small_integers_are_exact_on_every_engine(case):
+    operands, _, g = case.over(np.dtype(np.float32))
+    exact, _, exact_g = case.over(Fraction)
+    assert dispatch.choose(case.op, operands) is cpu
+    for kind in (np.asarray, torch.tensor):
+        assert case.op(*map(kind, operands)).tolist() == case.op(*exact).tolist()
+        pulled = case.op.vjp(tuple(map(kind, operands)), kind(g))[0]
+        assert pulled.tolist() == case.op.vjp(exact, exact_g)[0].tolist()
+    assert case.op(case.operands[0]).tolist() == case.op(*exact).tolist()  # integers stay integers
+    assert case.op(torch.tensor(case.operands[0])).tolist() == case.op(*exact).tolist()
+
+
+def test_norms_of_one_and_of_infinity_are_exact():
+    x = np.array([Fraction(-3), Fraction(1, 2), Fraction(2)])
+    assert sg.lp_pool(x, (3,), p=1).tolist() == [Fraction(11, 2)]
+    assert sg.lp_pool(x, (3,), p=math.inf).tolist() == [3]
+    assert sg.grad(lambda z: sg.sum(sg.lp_pool(z, (3,), p=math.inf)))(x).tolist() == [-1, 0, 0]
+    assert sg.lp_pool(np.array([0.0, 0.0]), (2,), p=3).tolist() == [0]
+    assert sg.LpPool((2,), p=3).vjp((np.array([0.0, 0.0]),), np.ones(1))[0].tolist() == [0, 0]
+    assert sg.lp_pool(np.array([3e200, 4e200]), (2,), p=2) == pytest.approx(5e200, rel=1e-15)
+    assert sg.lp_pool(np.array([np.inf, 1.0]), (2,), p=2)[0] == np.inf
+
+
+def test_what_was_pooled_goes_back_to_its_place():
+    x = np.random.default_rng(0).normal(size=(2, 3, 7, 6))
+    y, at = sg.max_pool(x, (3, 2), stride=2, return_indices=True)
+    back = sg.max_unpool(y, at, (7, 6))
+    assert np.array_equal(sg.max_pool(back * (back > 0), (3, 2), stride=2), np.maximum(y, 0))
+    found = torch.nn.functional.max_unpool2d(*map(torch.tensor, (y, at)), (3, 2), 2, output_size=(7, 6))
+    assert np.array_equal(back, found)
+    graph = sg.trace(lambda y, at: sg.sum(sg.max_unpool(y, at, (7, 6)) * 2), y, at)
+    assert np.array_equal(graph.compile().value_and_grad(y, at)[1][0].sum(), 2 * np.unique(np.stack([np.arange(6).repeat(9), at.ravel()]), axis=1).shape[1])  # fmt: skip
+    twice, where = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([1, 1, -1])
+    assert sg.max_unpool(twice, where, (2,)).tolist() == [0, 2]
+    sg.max_unpool(twice, where, (2,)).sum().backward()
+    assert twice.grad.tolist() == sg.MaxUnpool((2,)).vjp((np.ones(3), np.array([1, 1, -1])), np.ones(2))[0].tolist() == [0, 1, 0]  # fmt: skip
+
+
+X = np.ones(3)
+REFUSED = [
+    (lambda: sg.lp_pool(X, (2,), p=0.5), ArgumentError, "lp_pool: p=0.5: must be a finite number greater than 1; use lp_pool for 1 and for infinity"),
+    (lambda: sg.lp_pool(X, (2,), p=True), ArgumentError, "lp_pool: p=True: must be a finite number greater than 1"),
+    (lambda: sg.lp_pool(np.array([Fraction(1)] * 2), (2,), p=2), ScalarError, "lp_pool: x=object array of shape (2,): Fraction has no roots"),
+    (lambda: sg.max_unpool(X, np.array([0, 1, 4]), (4,)), ArgumentError, "max_unpool: indices=4: is not the index of one of 4 cells; write indices from 0 to 3, or -1 for none, or a larger output_size"),
+    (lambda: sg.max_unpool(X, np.array([0, 1]), (4,)), ShapeError, "max_unpool: indices=array of shape (2,): must have shape (3,): one index per cell of y; give the indices of max_pool"),
+    (lambda: sg.max_unpool(X, X, (4,)), ScalarError, "max_unpool: indices=float64 array of shape (3,): must hold integers; cast first"),
+    (lambda: sg.max_unpool(X, np.array([0, 1, 2]), 4), ArgumentError, "max_unpool: output_size=4: must be a tuple with one entry per spatial axis"),
+    (lambda: sg.min_pool(X, (4,)), ShapeError, "min_pool: kernel_size=(4,) on axis 0: the kernel spans 4 cells but the padded input has 3; use a smaller kernel or dilation, or more padding"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSED, ids=[text[:50] for _, _, text in REFUSED])
+def test_bad_calls_say_so(call, kind, text):
+    with pytest.raises(kind) as caught:
+        call()
+    assert text in str(caught.value)
