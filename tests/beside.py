@@ -6,6 +6,7 @@ import numpy as np
 
 import specgrad as sg
 from specgrad import dispatch
+from specgrad.conformance import bounds
 from specgrad.ops.pool import Maximum
 
 
@@ -26,18 +27,48 @@ def on(engine, call):
         return call()
 
 
-def agree(got, expected, slack):
-    """Equal where the specification is not finite, and else within `slack` times its own size of it (or of 1)."""
+def agree(got, expected, bound):
+    """Equal where the specification is not finite, and else no further from it than two results may be that both keep `bound`."""
     assert got.shape == expected.shape
     assert got.dtype == expected.dtype
     a, b = got.astype(np.float64), expected.astype(np.float64)
-    near = np.isclose(a, b, rtol=slack, atol=slack, equal_nan=True)
+    final = unit(got.dtype)[1]
+    with np.errstate(invalid="ignore"):
+        rounding = final * (np.abs(a) + np.abs(b) + float(bounds.finfo(got.dtype).tiny)) if final else 0
+        near = np.where(np.isfinite(b), np.abs(a - b) <= 2 * bound + rounding, (a == b) | (np.isnan(a) & np.isnan(b)))
     assert near.all(), (a[~near][:5], b[~near][:5])
+
+
+def allowed(op, x, dx, gy):
+    """How far value, JVP and VJP may lie from the exact ones: the bounds of `conformance.bounds`, evaluated in float64."""
+    u, least = unit(x.dtype)[0], 2.0**-1022 if x.dtype == np.float64 else 2.0**-126
+    wide, moved, arriving = (a.astype(np.float64) for a in (x, np.abs(dx), np.abs(gy)))
+    count, (counted,) = bounds.terms(op, [x.shape])
+    with sg.engine("reference"), np.errstate(all="ignore"):
+        pushed, pulled = op.jvp((wide,), (moved,))[1], op.vjp((wide,), arriving)[0]
+        size = None if isinstance(op, Maximum | sg.SmoothMaxPool) else np.abs(op(np.abs(wide)))
+    above = 1 + 2.0**-20  # for what these magnitudes themselves have lost
+
+    def sums(count, magnitude):
+        return above * (count + 1) * u / (1 - (count + 1) * u) * np.abs(magnitude) + (count + 1) * least
+
+    count = count.reshape(pushed.shape)
+    if not isinstance(op, sg.SmoothMaxPool):
+        value = 0 if size is None else sums(count, size)
+        return value, sums(count, pushed), sums(counted, pulled)
+    n, beta = int(count.max(initial=1)), abs(float(op.beta))
+    cells = np.append(wide[np.isfinite(wide)], 0)  # an infinite cell has weight 0 or 1, or its window is not finite
+    error = u * (2 * beta * np.ptp(cells) + n + 8)
+    value = (error + 2 * u * n.bit_length()) / beta + 4 * u * np.abs(cells).max() + (n + 1) * least
+    rest = (n + 1) * least * (1 + beta)
+    weights = above * (2 * error + u * (n + 2))
+    return value, *(weights * m + rest * (1 + a.max(initial=0)) for m, a in ((pushed, moved), (pulled, arriving)))
 
 
 def compare(op, x, dx, gy):
     """Value, indices, JVP and VJP of both engines."""
-    slack = 0 if np.dtype(x.dtype).kind in "iu" else 200 * unit(x.dtype)[0] + 4 * unit(x.dtype)[1]
+    exact = np.dtype(x.dtype).kind in "iu"
+    value_bound, *moved_bounds = (0, 0, 0) if exact else allowed(op, x, dx, gy)
     y, got = (on(engine, lambda: op(x)) for engine in ("reference", "cpu"))
     if isinstance(op, Maximum):
         _, places = on("reference", lambda: dispatch.with_indices(op, (x,)))
@@ -45,9 +76,10 @@ def compare(op, x, dx, gy):
         np.testing.assert_array_equal(places, found)
         np.testing.assert_array_equal(bits(value), bits(y))
         np.testing.assert_array_equal(bits(got), bits(y))
-    agree(got, y, slack)
-    for call in (lambda: op.jvp((x,), (dx,))[1], lambda: op.vjp((x,), gy)[0]):
-        agree(on("cpu", call), on("reference", call), slack)
+    agree(got, y, value_bound)
+    calls = (lambda: op.jvp((x,), (dx,))[1], lambda: op.vjp((x,), gy)[0])
+    for call, bound in zip(calls, moved_bounds, strict=True):
+        agree(on("cpu", call), on("reference", call), bound)
 
 
 def drawn(shape, dtype, kind):

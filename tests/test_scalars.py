@@ -1,5 +1,7 @@
 """Every operator over every scalar: the Dual witness, enclosures, half floats, numbers of any size, nested Duals."""
 
+import functools
+import itertools
 from decimal import Decimal
 from fractions import Fraction
 
@@ -232,6 +234,29 @@ def test_complex_numbers_convolve():
     assert Conv((1,)).vjp((x, w), np.array([[1j, 0]]))[0].tolist() == [[1 + 2j, 0]]
     with pytest.raises(SpecgradError, match="no order"):
         specgrad.max_pool(x, (1,))
+    for average in (specgrad.AvgPool((1,)), specgrad.GlobalAvgPool(1), specgrad.AdaptiveAvgPool((1,))):
+        with pytest.raises(SpecgradError, match="only convolution is defined; average the real and imaginary parts"):
+            average(x)
+    assert specgrad.conv(x, np.full((1, 1, 2), 0.5 + 0j)).tolist() == [[0.5 + 2.5j]]  # what the message advises
+
+
+@given(st.lists(st.tuples(st.integers(-20, 20), st.integers(0, 20)), min_size=1, max_size=6))
+def test_the_maximum_of_balls_is_no_wider_than_flints_own(parts):
+    balls = np.array([flint.arb(mid / 2, radius / 4) for mid, radius in parts], object)
+    wide = functools.reduce(flint.arb.max, balls)
+    assert wide.contains(specgrad.global_max_pool(balls, 1).item())
+    for mids in itertools.product(*([b.lower(), b.upper()] for b in balls)):  # and encloses every maximum
+        assert specgrad.global_max_pool(balls, 1).item().contains(max(mids))
+    least = functools.reduce(flint.arb.min, balls)
+    pair = balls[:1], balls[-1:]
+    for got, own in (
+        (-specgrad.global_max_pool(-balls, 1).item(), least),
+        (specgrad.maximum(*pair).item(), pair[0].item().max(pair[1].item())),
+        (specgrad.minimum(*pair).item(), pair[0].item().min(pair[1].item())),
+        (specgrad.relu(balls[:1]).item(), balls[0].max(flint.arb(0))),
+        (specgrad.max_pool(Dual(balls, balls), balls.shape).primal.item(), wide),
+    ):
+        assert own.contains(got)
 
 
 def test_decimal_nan_and_infinity_follow_the_rules():

@@ -175,7 +175,7 @@ REFUSED = [
     (lambda: sg.jvp(None, (X,), (X,)), ArgumentError, "jvp: f=None: must be a function, got NoneType; give the function itself, not its result"),
     (lambda: sg.vjp("f", X), ArgumentError, "vjp: f='f': must be a function, got str; give the function itself, not its result"),
     (lambda: sg.trace(2, X), ArgumentError, "trace: f=2: must be a function; give the function itself, not its result"),
-    (lambda: sg.grad(sg.relu)(X), ShapeError, "grad: output=float64 array of shape (2,): is not one cell, so it needs a seed; give a seed of that shape, or sum the cells"),
+    (lambda: sg.grad(sg.relu)(X), ShapeError, "grad: output=float64 array of shape (2,): is not one cell; sum the cells, or use vjp, whose pullback takes a cotangent"),
     (lambda: sg.grad(lambda z: (z, z))(X), ShapeError, "grad: output=(float64 array of shape (2,), float64 array of shape (2,)): must be one array; return the loss alone, or use vjp"),
     (lambda: sg.grad(sg.sum, argnums=3)(X), ArgumentError, "grad: argnums=3: is not one of 1 arguments given by position; name arguments that are given"),
     (lambda: sg.grad(lambda a, b: sg.sum(a * b), (0, -2))(X, X), ArgumentError, "grad: argnums=(0, -2): names an argument twice; name each argument once"),

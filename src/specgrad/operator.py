@@ -123,7 +123,7 @@ class Operator(ABC):
     name: ClassVar[str] = cast(str, _Undeclared('"my_operator"'))
     slots: ClassVar[tuple[Slot, ...]] = cast(Any, _Undeclared('(Slot("x"),)'))
     needs: ClassVar[tuple[str, ...]] = ()
-    """What the value needs of a scalar beyond + - *: "real" (an order), "division", "exp"."""
+    """What the value needs of a scalar beyond + - *: "real" (an order), "reals" (none, but no complex numbers), "division", "exp"."""
     curvature: ClassVar[str] = "any"
     """How the slopes vary: "none" (a linear operator), "steps" (they jump and are constant between), "products" (linear in each
     of the slots `factors` apart, the optional ones being added to that), or "any", of which nothing is known."""

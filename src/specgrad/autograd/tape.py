@@ -131,6 +131,8 @@ def checked_seed(name: str, var: Any, seed: Any) -> Any:
     if seed is None:
         if math.prod(var.shape) != 1:
             rule, remedy = "is not one cell, so it needs a seed", "give a seed of that shape, or sum the cells"
+            if name == "grad":
+                rule, remedy = "is not one cell", "sum the cells, or use vjp, whose pullback takes a cotangent"
             raise refusal(ShapeError, name, "output", var, rule, remedy)
         return like(var, 1, var.shape)
     return fitted(name, "seed", seed, var)

@@ -29,7 +29,7 @@ class Relu(Pointwise):
     curvature: ClassVar = "steps"
 
     def function(self, S: Family, x: Cells) -> Cells:
-        return S.where(self._passes(S, x), x, S.constant(0))
+        return S.extreme(self._passes(S, x), x, S.constant(0))
 
     def slopes(self, S: Family, x: Cells) -> Any:
         return (Slope(present=self._passes(S, x)),)

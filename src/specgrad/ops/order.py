@@ -53,6 +53,7 @@ class Larger(Pointwise):
     slots: ClassVar = PAIR
     needs: ClassVar = ("real",)
     curvature: ClassVar = "steps"
+    lowest: ClassVar = False
 
     _: KW_ONLY
     ties: str = "split"
@@ -61,7 +62,7 @@ class Larger(Pointwise):
         self._set(ties=arguments.choice(self.name, "ties", self.ties, ("split", "first")))
 
     def function(self, S: Family, x: Cells, y: Cells) -> Cells:
-        return S.where(self._second(S, x, y), y, x)
+        return S.extreme(self._second(S, x, y), y, x, self.lowest)
 
     def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
         second = self._second(S, x, y)
@@ -90,6 +91,7 @@ class Smaller(Larger):
     """
 
     name: ClassVar = "minimum"
+    lowest: ClassVar = True
 
     def _second(self, S: Family, x: Cells, y: Cells) -> Mask:
         return S.either(S.gt(x, y), S.is_nan(y))

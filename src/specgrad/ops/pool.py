@@ -59,7 +59,7 @@ def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple
         cells = S.where(tap.real, tap.cells(0), S.constant(0))
         beats = S.either(S.gt(best, cells) if lowest else S.gt(cells, best), S.is_nan(cells))
         leads.append(S.both(takes_part, S.either(~begun, beats)))
-        best = S.where(leads[-1], cells, best)
+        best = S.extreme(leads[-1], cells, best, lowest)
         begun = begun | takes_part
     return best, leads
 
@@ -139,10 +139,10 @@ class Average(Pool):
     """Σ cells / divisor, where the divisor is the number of the window's taps.
 
     Padding: adds 0.
-    Domain: scalars that divide; integers are refused.
+    Domain: real scalars that divide; integers are refused.
     """
 
-    needs: ClassVar = ("real", "division")
+    needs: ClassVar = ("reals", "division")
     curvature: ClassVar = "none"
     keeps: ClassVar = False
 

@@ -55,7 +55,7 @@ class Family:
     """Plain NumPy arrays, computed as NumPy does; other families override what differs for them."""
 
     lacks: Mapping[str, tuple[str, str]] = {}
-    """Capabilities ("real", "division", "exp", "root", "erf") that this scalar does not have: why not, and the remedy."""
+    """Capabilities ("real", "reals", "division", "exp", "root", "erf") that this scalar does not have: why not, and the remedy."""
 
     decides = True
     """Whether comparisons are plain booleans."""
@@ -155,6 +155,10 @@ class Family:
     def where(self, mask: Mask, a: Cells, b: Cells) -> Cells:
         """a where the mask holds, else b; the other is never touched, whatever it is."""
         return np.where(mask, a, b)
+
+    def extreme(self, chosen: Mask, a: Cells, b: Cells, lowest: bool = False) -> Cells:
+        """`where(chosen, a, b)`, for a mask that says whether a is the greater (or the lowest) of both."""
+        return self.where(chosen, a, b)
 
     def truth(self, mask: Mask) -> Any:
         """A mask as NumPy booleans, where comparisons are decided."""

@@ -203,6 +203,11 @@ class DualFamily(Family):
             return self.inner.where(mask, a, b)
         return self._each(lambda parts: self.inner.where(mask, *parts), a, b)
 
+    def extreme(self, chosen: Mask, a: Cells, b: Cells, lowest: bool = False) -> Cells:
+        primal = self.inner.extreme(chosen, _primal(a), _primal(b), lowest)
+        both = self.where(chosen, a, b)
+        return Dual(primal, both.tangent) if isinstance(both, Dual) else primal
+
     def divide(self, a: Cells, b: Cells) -> Cells:
         if not isinstance(b, Dual):
             if not isinstance(a, Dual):

@@ -1,6 +1,7 @@
 """FLINT's numbers: fmpq, exact rationals; arb, balls that rigorously enclose a real number.
 
-Over arb an undecided comparison yields the hull of both branches, so that a result always encloses the true value.
+Over arb an undecided comparison yields the hull of both branches, so that a result always encloses the true value; the maximum of two
+balls is that of their ends, which is less.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from .base import Elements, Family, Undecided, quotient
+from .base import Elements, Family, Undecided, each, quotient
 from .fraction import algebraic
 
 
@@ -49,6 +50,10 @@ class Balls(Undecided):
 
     def where_of(self, mask: None, a: Any, b: Any) -> Any:
         return a.union(b)
+
+    def extreme(self, chosen: Any, a: Any, b: Any, lowest: bool = False) -> Any:
+        open_ones = arb.min if lowest else arb.max
+        return each(lambda m, p, q: (p if m else q) if isinstance(m, bool) else open_ones(p, q), chosen, a, b)
 
     def pi(self) -> Any:
         return self.constant(arb.pi())

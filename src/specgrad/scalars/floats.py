@@ -15,11 +15,15 @@ from ..errors import ScalarError, refusal
 from .base import Cells, Family, Mask, Number, alike, is_tensor, quotient, unlike
 
 _ORDER = ("complex numbers have no order", "pool the real and imaginary parts apart")
+_CONVOLVED = (
+    "of windows of complex numbers only convolution is defined",
+    "average the real and imaginary parts apart, or convolve with a weight of 1/n",
+)
 LACKS = {
     "f": {},
     "g": {"erf": ("long doubles have no erf", "cast first, e.g. x.astype(np.float64), or use mpmath.mpf elements")},
     "i": {"division": ("integers do not divide", "cast first, e.g. x.astype(np.float64)")},
-    "c": {"real": _ORDER},
+    "c": {"real": _ORDER, "reals": _CONVOLVED},
 }
 
 
