@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...geometry import Adaptive, Axis, Ranges, Shape, Sliding, strides
+from ...geometry import Axis, Shape, Sliding, strides
 from ...memory import room
 from ...remembering import cached_property
 from .codegen.builder import CELLS, Cell
@@ -23,40 +23,24 @@ from .codegen.combine import code_cell
 from .codegen.thread_pool import Call, address
 from .emitters import winners
 from .operands import Layout, cell_of, cells_in, delivered, layout_for, result_in
-from .schedule import VECTOR, Chain, Divisors, Fold, Step, chain, compiled, even, grain, nominal
+from .schedule import (
+    GATHERED,
+    VECTOR,
+    Chain,
+    Divisors,
+    Fold,
+    Step,
+    chain,
+    compiled,
+    even,
+    grain,
+    in_phases,
+    nominal,
+    phases_step,
+    reversed_axis,
+)
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Reversed:
-    """An axis read backwards: its windows are the cells of `axis`, and each reads the windows that read it."""
-
-    axis: Sliding
-
-    @property
-    def size(self) -> int:
-        return self.axis.length
-
-    @property
-    def length(self) -> int:
-        return self.axis.size
-
-    def ranges(self) -> Ranges:
-        """The runs of windows that read each cell."""
-        return self.axis.readers(np.arange(self.axis.size))
-
-
-def reversed_axis(axis: Axis) -> Any:
-    """The axis whose sums are the adjoint of this one's."""
-    axis = even(axis)
-    if isinstance(axis, Adaptive):
-        return Adaptive(axis.length, axis.size)
-    if axis.stride > 1:
-        return Reversed(axis)
-    before = axis.extent - 1 - axis.before
-    after = axis.size - 1 + axis.extent - axis.length - before
-    return Sliding(axis.length, axis.kernel, 1, before, after, axis.dilation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +179,13 @@ class Pool:
         return found
 
     @cached_property
+    def gathers(self) -> Step | None:
+        """The kernel by which each cell gathers the cotangents that it won, where windows are small; else they are scattered."""
+        axes = tuple(map(even, self.axes))
+        small = self.layout.inner == 1 and self.taps <= GATHERED and len(axes) <= 2 and all(map(in_phases, axes))
+        return phases_step(axes, self.layout.planes, self.cell, self.cell, self.codes) if small else None  # type: ignore[arg-type]
+
+    @cached_property
     def _steps(self) -> dict[str, Step]:
         return {}
 
@@ -284,7 +275,10 @@ def pull_maximum(kept: Kept, gy: Array, out: Array | None = None) -> Array:
         memory[...] = 0
     else:
         arriving = as_output(pool, gy)
-        pool.winners("scatter").call(address(kept.codes), address(arriving), address(memory))
+        if pool.gathers is not None:
+            pool.gathers.call(address(arriving), address(kept.codes), address(memory))
+        else:
+            pool.winners("scatter").call(address(kept.codes), address(arriving), address(memory))
     return delivered(pool.op.name, gx, out, pool.given, pool.dtype)
 
 

@@ -7,6 +7,8 @@ then each axis before them. Each pass reads an array that lies whole and writes 
 |---|---|
 | of one size, over planes whose columns lie side by side | `tiles`: rows first, so that order is kept |
 | of all sizes (adaptive, whole), over such planes | `bins`: columns first, so that lanes are full |
+| the way back through windows of one size that move by few cells | `phases`: each cell gathers |
+| the way back through bins and windows far apart | `runs`: cells that the same windows read are written together |
 | over axes behind which other cells lie (channels-last, outer axes) | `along`, axis by axis, lanes along these cells |
 """
 
@@ -15,17 +17,18 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...geometry import Adaptive, Axis, Sliding
+from ...geometry import Adaptive, Axis, Ranges, Sliding
 from .codegen import object_code
 from .codegen.builder import Cell, Kernel
 from .codegen.combine import Sum, combine_of, working
 from .codegen.thread_pool import Call, address
-from .emitters import along, bins, tiles
+from .emitters import along, bins, phases, runs, tiles
 from .emitters.windows import Window
 
 Array = npt.NDArray[Any]
@@ -34,6 +37,8 @@ VECTOR = 64  # bytes of a vector, whatever registers the machine has
 UNROLLED = 256  # taps of an axis that are joined without a loop, at most
 TILE = 256  # columns of windows in a tile, at most
 LINES = 1 << 15  # cells of the lines of a tile
+GATHERED = 32  # taps of a window of which each cell gathers what it won, at most
+NEAR = 4  # cells that windows move by, at most, where lanes run along windows
 LEAST, MOST = 1 << 13, 1 << 17  # cells that a task takes
 
 
@@ -107,6 +112,46 @@ def window_of(axis: Axis) -> Window | None:
     return Window(axis.kernel, axis.stride, axis.dilation, axis.before > 0 or last > axis.size)
 
 
+@dataclass(frozen=True)
+class Reversed:
+    """An axis read backwards: its windows are the cells of `axis`, and each reads the windows that read it."""
+
+    axis: Axis
+
+    @property
+    def size(self) -> int:
+        return self.axis.length
+
+    @property
+    def length(self) -> int:
+        return self.axis.size
+
+    def ranges(self) -> Ranges:
+        """The runs of windows that read each cell."""
+        return self.axis.readers(np.arange(self.axis.size))
+
+
+def reversed_axis(axis: Axis) -> Any:
+    """The axis whose sums are the adjoint of this one's."""
+    axis = even(axis)
+    if isinstance(axis, Adaptive) or axis.stride > 1:
+        return Reversed(axis)
+    before = axis.extent - 1 - axis.before
+    after = axis.size - 1 + axis.extent - axis.length - before
+    return Sliding(axis.length, axis.kernel, 1, before, after, axis.dilation)
+
+
+def in_phases(axis: Any) -> bool:
+    """Whether cells of an axis that is read backwards are better gathered by phases."""
+    own = axis.axis if isinstance(axis, Reversed) else axis
+    return isinstance(own, Sliding) and own.dilation == 1 and own.stride <= NEAR and own.kernel <= 8
+
+
+def in_runs(axis: Any) -> bool:
+    """Whether the windows that read a cell of an axis lie side by side."""
+    return isinstance(axis, Reversed) and axis.ranges().step == 1
+
+
 def grain(items: int, cells: int) -> int:
     """How many items of so many cells a task takes: some 64 tasks, none so small or large that its own cost shows."""
     return max(1, min(max(items * cells // 64, LEAST), MOST) // max(cells, 1))
@@ -153,15 +198,29 @@ def chain(fold: Fold, divisors: Divisors | None = None) -> Chain:
     if fold.inner == 1 and rank:
         count = min(rank, 2)
         windows = [window_of(axis) for axis in axes[-count:]]
-        if whole and axes[-1].size > 1:
+        if any(isinstance(axis, Reversed) for axis in axes[-count:]):
+            passes += backwards(axes, count)
+        elif whole and axes[-1].size > 1:
             passes.append(("whole", rank))
-        elif all(window is not None for window in windows):
+        elif all(window is not None for window in windows) and windows[-1].stride <= NEAR:
             passes.append(("tiles", count))
         elif all(map(are_full, axes[-count:])):
             passes.append(("bins", count))
+        elif all(window is not None for window in windows):
+            passes.append(("tiles", count))
         done = rank - sum(count for _, count in passes)
     passes += [("along", 1)] * done
     return _Planner(fold, axes, divisors).plan(passes)
+
+
+def backwards(axes: Sequence[Any], count: int) -> list[tuple[str, int]]:
+    """The first pass of the way back through the last `count` axes; none where it goes axis by axis."""
+    last = axes[-count:]
+    if all(map(in_phases, last)):
+        return [("phases", count)]
+    if all(in_runs(axis) for axis in last):
+        return [("runs", count)]
+    return []
 
 
 def are_full(axis: Axis) -> bool:
@@ -235,9 +294,9 @@ class _Planner:
     def _result(self) -> Cell:
         return self.fold.cell if self.last else working(self.fold.cell)
 
-    def _divides(self) -> tuple[str, dict[str, int], tuple[Array, ...]]:
+    def _divides(self, at_first: bool = False) -> tuple[str, dict[str, int], tuple[Array, ...]]:
         """How this pass divides, and the tables that it divides by."""
-        if self.divisors is None or not self.last:
+        if self.divisors is None or not (self.first if at_first else self.last):
             return "no", {}, ()
         rows, columns = self.divisors
         if columns is not None and self.lines:
@@ -246,7 +305,8 @@ class _Planner:
         if columns is not None:
             columns = np.append(columns, np.ones(VECTOR // columns.itemsize, columns.dtype))  # read by whole vectors
             tables["column_divisors"] = address(columns)
-        return self.divisors.kind, tables, (rows, *([] if columns is None else [columns]))
+        kind, self.divisors = self.divisors.kind, self.divisors if self.last else None
+        return kind, tables, (rows, *([] if columns is None else [columns]))
 
     def _add(
         self, emit: Any, how: Any, sizes: dict[str, int], items: int, cells: int, names: Any, tables: Any, reason: str
@@ -333,6 +393,46 @@ class _Planner:
             least = min(least, end - begin)
         return max(least, 1)
 
+    def _phases(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """The way back through windows of one size over planes."""
+        own = [axis.axis if isinstance(axis, Reversed) else reversed_axis(axis) for axis in self.axes[start:stop]]
+        planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
+        divides, by, held = self._divides(at_first=True)
+        step = phases_step(own, planes, self._cell, self._result, None, divides, by, held)
+        self.steps.append(step._replace(arrays=names))
+
+    def _runs(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """The way back through bins over planes."""
+        rows, columns = self.axes[start] if stop - start == 2 else Reversed(Sliding(1, 1)), self.axes[stop - 1]
+        planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
+        divides, by, held = self._divides(at_first=True)
+        lanes = VECTOR // working(self._cell).size
+        down, across = runs_of(rows), runs_of(columns)
+        how = runs.Runs(
+            self._cell,
+            self._result,
+            -(-columns.size // 64) * 64,
+            -(-columns.length // 64) * 64,
+            lanes,
+            power(lanes, columns.size),
+            power(lanes, columns.length),
+            divides,
+        )
+        sizes = {
+            "height": rows.length,
+            "width": columns.length,
+            "height_out": rows.size,
+            "width_out": columns.size,
+            "runs_down": len(down),
+            "runs_across": len(across),
+            "down": address(down),
+            "across": address(across),
+            **by,
+        }
+        items, cells = planes * len(down), rows.length * columns.length // max(len(down), 1)
+        call = Call(compiled(runs.emit, how), sizes, items, grain(items, cells))
+        self.steps.append(Step(call, names, "runs of cells that the same windows read", (down, across, *held)))
+
     def _whole(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """Whole planes, each as one row."""
         cells = math.prod(axis.size for axis in self.axes)
@@ -407,3 +507,90 @@ class _Planner:
         reason = f"axis {start}, lanes along {inner} cells behind it, {stack} windows together"
         cells = band * block * axis.size // max(axis.length, 1)
         self._add(along.emit, how, sizes, outer * bands * blocks, cells, names, (first, count, skipped), reason)
+
+
+def runs_of(axis: Any) -> Array:
+    """Runs of cells that the same windows read: the first cell, the end, the first window and how many there are."""
+    ranges = axis.ranges()
+    first, count = ranges.first, np.maximum(ranges.count, 0)
+    changes = np.flatnonzero((np.diff(first, prepend=first[:1] - 1) != 0) | (np.diff(count, prepend=-1) != 0))
+    table = [changes, np.append(changes[1:], first.size), first[changes], count[changes]]
+    return np.ascontiguousarray(np.stack(table, axis=1), np.int64)
+
+
+def phases_step(
+    own: Sequence[Sliding],
+    planes: int,
+    cell: Cell,
+    result: Cell,
+    codes: Cell | None,
+    divides: str = "no",
+    by: dict[str, int] | None = None,
+    held: tuple[Array, ...] = (),
+) -> Step:
+    """The kernel by which each cell gathers, over the last two axes of windows, or one."""
+    columns = own[-1]
+    rows = own[0] if len(own) == 2 else Sliding(planes, 1)
+    planes = planes if len(own) == 2 else 1
+    down, across = window_of(rows), window_of(columns)
+    assert down is not None
+    assert across is not None
+    lanes = VECTOR // working(cell).size
+    groups_down, groups_across = -(-rows.size // rows.stride), -(-columns.size // columns.stride)
+    rest = columns.size % columns.stride
+    narrow = columns.size // columns.stride < lanes
+    parts = 1 if narrow else -(-groups_across // max(TILE, 8 * lanes))
+    tile_columns = -(-groups_across // parts)
+    if not narrow and groups_across - (parts - 1) * tile_columns - (1 if rest else 0) < lanes:
+        parts, tile_columns = 1, groups_across
+    most = max(1, min(groups_down, LINES // 2 // max(tile_columns, 1)))
+    if planes < 32:
+        most = min(most, max(4 * down.shared, -(-groups_down * planes // 32)))
+    bands = -(-groups_down // most)
+    tile_rows = -(-groups_down // bands)
+    how = phases.Phases(
+        cell,
+        result,
+        codes,
+        down,
+        across,
+        (rows.before, columns.before),
+        (tile_rows, -(-tile_columns // lanes) * lanes),
+        narrow,
+        rest,
+        lanes,
+        power(lanes, _least_windows(columns, tile_columns, parts)),
+        divides,
+    )
+    sizes = {
+        "height": rows.size,
+        "width": columns.size,
+        "height_out": rows.length,
+        "width_out": columns.length,
+        "down": bands,
+        "across": parts,
+        "tile_rows": tile_rows,
+        "tile_columns": tile_columns,
+        "groups_down": groups_down,
+        "groups_across": groups_across,
+        **(by or {}),
+    }
+    items = planes * bands * parts
+    cells = tile_rows * tile_columns * rows.stride * columns.stride
+    call = Call(compiled(phases.emit, how), sizes, items, grain(items, cells))
+    return Step(
+        call, ("g", *(["codes"] if codes else []), "gx"), "each cell gathers from the windows that read it", held
+    )
+
+
+def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
+    """The fewest windows of a row that a tile reads."""
+    window = window_of(columns)
+    assert window is not None
+    low, high = phases._span(phases.readers(window, columns.before))
+    groups = -(-columns.size // columns.stride)
+    counts = []
+    for part in range(parts):
+        left, right = part * tile_columns, min((part + 1) * tile_columns, groups)
+        counts.append(min(right + high, columns.length) - max(left + low, 0))
+    return max(min(counts), 1)
