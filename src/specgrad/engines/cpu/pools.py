@@ -183,7 +183,7 @@ class Pool:
         """The kernel by which each cell gathers the cotangents that it won, where windows are small; else they are scattered."""
         axes = tuple(map(even, self.axes))
         small = self.layout.inner == 1 and self.taps <= GATHERED and len(axes) <= 2 and all(map(in_phases, axes))
-        return phases_step(axes, self.layout.planes, self.cell, self.cell, self.codes) if small else None  # type: ignore[arg-type]
+        return phases_step(axes, self.layout.planes, self.cell, self.cell, "code", self.codes) if small else None  # type: ignore[arg-type]
 
     @cached_property
     def _steps(self) -> dict[str, Step]:

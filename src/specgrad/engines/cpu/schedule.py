@@ -26,9 +26,9 @@ import numpy.typing as npt
 from ...geometry import Adaptive, Axis, Ranges, Sliding
 from .codegen import object_code
 from .codegen.builder import Cell, Kernel
-from .codegen.combine import Sum, combine_of, working
+from .codegen.combine import LogSumExp, Sum, combine_of, working
 from .codegen.thread_pool import Call, address
-from .emitters import along, bins, phases, runs, tiles
+from .emitters import along, bins, phases, runs, tiles, weights
 from .emitters.windows import Window
 
 Array = npt.NDArray[Any]
@@ -144,7 +144,7 @@ def reversed_axis(axis: Axis) -> Any:
 def in_phases(axis: Any) -> bool:
     """Whether cells of an axis that is read backwards are better gathered by phases."""
     own = axis.axis if isinstance(axis, Reversed) else axis
-    return isinstance(own, Sliding) and own.dilation == 1 and own.stride <= NEAR and own.kernel <= 8
+    return isinstance(own, Sliding) and own.stride <= NEAR and own.kernel <= 8
 
 
 def in_runs(axis: Any) -> bool:
@@ -166,22 +166,26 @@ class Fold(NamedTuple):
     """What is folded: a reduction over the windows of some axes of an array (planes, *axes, inner)."""
 
     what: str
-    """"sum", "max" or "argmax"."""
+    """"sum", "max", "argmax", or log-sum-exp for positive and negative β: "lse+", "lse-"."""
     exact: bool
     """Whether NaNs, and padding that could tie with a cell, are looked out for."""
     axes: tuple[Axis, ...]
     planes: int
     inner: int
     cell: Cell
+    keeps: bool = False
+    """Of "lse+" and "lse-": whether the pairs are wanted, not the value."""
 
     @property
     def codes(self) -> int:
         """How many codes winners have."""
         return math.prod(nominal(axis) for axis in self.axes)
 
-    def combine(self, cell: Cell, ordered: bool = True, guards: bool = True) -> Sum:
+    def combine(self, cell: Cell, ordered: bool = True, guards: bool = True, last: bool = True) -> Sum:
         """How parts are joined."""
         name = self.what
+        if name.startswith("lse"):
+            return LogSumExp(cell, name == "lse-", self.keeps or not last)
         if name != "sum":
             name = "any_" + name if not ordered else "nan_" + name if self.exact else name
         made = combine_of(name, cell, self.codes)
@@ -189,7 +193,7 @@ class Fold(NamedTuple):
         return made
 
 
-def chain(fold: Fold, divisors: Divisors | None = None) -> Chain:
+def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = None) -> Chain:
     """The kernels of a fold."""
     axes = tuple(map(even, fold.axes))
     passes: list[tuple[str, int]] = []
@@ -200,17 +204,19 @@ def chain(fold: Fold, divisors: Divisors | None = None) -> Chain:
         windows = [window_of(axis) for axis in axes[-count:]]
         if any(isinstance(axis, Reversed) for axis in axes[-count:]):
             passes += backwards(axes, count)
-        elif whole and axes[-1].size > 1:
+        elif whole and axes[-1].size > 1 and not fold.what.startswith("lse"):
             passes.append(("whole", rank))
-        elif all(window is not None for window in windows) and windows[-1].stride <= NEAR:
+        elif all(window is not None for window in windows) and windows[-1].stride <= (
+            16 if fold.what.startswith("lse") else NEAR
+        ):
             passes.append(("tiles", count))
-        elif all(map(are_full, axes[-count:])):
+        elif all(map(are_full, axes[-count:])) and not fold.what.startswith("lse"):
             passes.append(("bins", count))
         elif all(window is not None for window in windows):
             passes.append(("tiles", count))
         done = rank - sum(count for _, count in passes)
     passes += [("along", 1)] * done
-    return _Planner(fold, axes, divisors).plan(passes)
+    return _Planner(fold, axes, divisors, beta).plan(passes)
 
 
 def backwards(axes: Sequence[Any], count: int) -> list[tuple[str, int]]:
@@ -236,8 +242,10 @@ def _is_whole(axis: Sliding) -> bool:
 class _Planner:
     """Puts the passes of a fold together."""
 
-    def __init__(self, fold: Fold, axes: tuple[Axis, ...], divisors: Divisors | None) -> None:
-        self.fold, self.axes, self.divisors = fold, axes, divisors
+    def __init__(
+        self, fold: Fold, axes: tuple[Axis, ...], divisors: Divisors | None, beta: Array | None = None
+    ) -> None:
+        self.fold, self.axes, self.divisors, self.beta = fold, axes, divisors, beta
         self.ordered, self.lines = True, False
         self.steps: list[Step] = []
         self.between: list[tuple[str, int, np.dtype[Any]]] = []
@@ -255,11 +263,13 @@ class _Planner:
 
     def _arrays(self, turn: int, done: int) -> tuple[str, ...]:
         """The names of the arrays of a pass after which all axes but the first `done` are folded; those between passes are entered."""
-        fold, has_codes = self.fold, self.fold.what == "argmax" or (not self.ordered and self.fold.exact)
+        fold = self.fold
+        pairs = fold.what.startswith("lse")
+        has_codes = fold.what == "argmax" or (not self.ordered and fold.exact) or pairs
         reads = ("x",) if turn == 0 else (f"cells {turn}", *([f"codes {turn}"] if has_codes else []))
         if self.last:
-            writes: tuple[str, ...] = ("y", *(["codes"] if has_codes else []))
-            if has_codes and fold.what != "argmax":
+            writes: tuple[str, ...] = ("y", *(["codes"] if has_codes and not (pairs and not fold.keeps) else []))
+            if has_codes and fold.what != "argmax" and not pairs:
                 self.between.append(("codes", self._cells(0), self._code_type()))
             return reads + writes
         cells = self._cells(done)
@@ -283,7 +293,7 @@ class _Planner:
         fold = self.fold
         if not self.ordered and fold.what != "sum" and fold.exact:
             return combine_of("any_argmax", cell, fold.codes)
-        return fold.combine(cell, self.ordered, self.first)
+        return fold.combine(cell, self.ordered, self.first, self.last)
 
     @property
     def _cell(self) -> Cell:
@@ -313,6 +323,8 @@ class _Planner:
     ) -> None:
         divides, by, held = self._divides()
         assert divides == how.divides
+        if self.beta is not None:
+            by, held = {**by, "beta": address(self.beta)}, (*held, self.beta)
         call = Call(compiled(emit, how), {**sizes, **by}, items, grain(items, cells))
         self.steps.append(Step(call, tuple(names), reason, (*tables, *held)))
 
@@ -398,7 +410,7 @@ class _Planner:
         own = [axis.axis if isinstance(axis, Reversed) else reversed_axis(axis) for axis in self.axes[start:stop]]
         planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
         divides, by, held = self._divides(at_first=True)
-        step = phases_step(own, planes, self._cell, self._result, None, divides, by, held)
+        step = phases_step(own, planes, self._cell, self._result, "all", None, divides, by, held)
         self.steps.append(step._replace(arrays=names))
 
     def _runs(self, start: int, stop: int, names: tuple[str, ...]) -> None:
@@ -481,7 +493,7 @@ class _Planner:
         if window is not None and window.dilation == 1:
             stack = max(1, min(window.shared, 8 if combine.codes is None else 4))
         width = math.prod(nominal(a) for a in self.axes[stop:])
-        has_codes = not self.first and combine.codes is not None
+        has_codes = not self.first and len(combine.cells()) > 1
         how = along.Along(combine, self._result, window, stack, lanes, width, has_codes, self._divides()[0])
         block = min(inner, max(lanes, 2048 // max(min(nominal(axis), 8), 1)))
         blocks = -(-inner // block) or 1
@@ -523,10 +535,12 @@ def phases_step(
     planes: int,
     cell: Cell,
     result: Cell,
-    codes: Cell | None,
+    term: str = "all",
+    beside: Cell | None = None,
     divides: str = "no",
     by: dict[str, int] | None = None,
     held: tuple[Array, ...] = (),
+    beta: Array | None = None,
 ) -> Step:
     """The kernel by which each cell gathers, over the last two axes of windows, or one."""
     columns = own[-1]
@@ -535,7 +549,9 @@ def phases_step(
     down, across = window_of(rows), window_of(columns)
     assert down is not None
     assert across is not None
-    lanes = VECTOR // working(cell).size
+    lanes = min(VECTOR // working(cell).size, max(64 // columns.stride, 1))
+    if term in ("equal", "softmax"):  # cells are read where they are written
+        lanes = power(lanes, columns.size // columns.stride)
     groups_down, groups_across = -(-rows.size // rows.stride), -(-columns.size // columns.stride)
     rest = columns.size % columns.stride
     narrow = columns.size // columns.stride < lanes
@@ -549,9 +565,10 @@ def phases_step(
     bands = -(-groups_down // most)
     tile_rows = -(-groups_down // bands)
     how = phases.Phases(
+        term,
         cell,
         result,
-        codes,
+        beside,
         down,
         across,
         (rows.before, columns.before),
@@ -561,6 +578,7 @@ def phases_step(
         lanes,
         power(lanes, _least_windows(columns, tile_columns, parts)),
         divides,
+        beta is not None and bool(beta[0] < 0),
     )
     sizes = {
         "height": rows.size,
@@ -574,13 +592,12 @@ def phases_step(
         "groups_down": groups_down,
         "groups_across": groups_across,
         **(by or {}),
+        **({} if beta is None else {"beta": address(beta)}),
     }
     items = planes * bands * parts
     cells = tile_rows * tile_columns * rows.stride * columns.stride
     call = Call(compiled(phases.emit, how), sizes, items, grain(items, cells))
-    return Step(
-        call, ("g", *(["codes"] if codes else []), "gx"), "each cell gathers from the windows that read it", held
-    )
+    return Step(call, (), "each cell gathers from the windows that read it", held if beta is None else (*held, beta))
 
 
 def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
@@ -594,3 +611,26 @@ def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
         left, right = part * tile_columns, min((part + 1) * tile_columns, groups)
         counts.append(min(right + high, columns.length) - max(left + low, 0))
     return max(min(counts), 1)
+
+
+def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, beta: Array | None = None) -> Step:
+    """The kernel that adds up what the cells of a window bring, times their weights; windows lie inside of the array."""
+    columns = own[-1]
+    rows = own[0] if len(own) == 2 else Sliding(planes, 1)
+    planes = planes if len(own) == 2 else 1
+    down, across = window_of(rows), window_of(columns)
+    assert down is not None
+    assert across is not None
+    lanes = min(VECTOR // working(cell).size, max(64 // columns.stride, 1))
+    lanes = power(lanes, columns.length) if columns.extent >= columns.stride else 1
+    how = weights.Weights(term, cell, cell, down, across, lanes)
+    sizes = {
+        "height": rows.size,
+        "width": columns.size,
+        "height_out": rows.length,
+        "width_out": columns.length,
+        **({} if beta is None else {"beta": address(beta)}),
+    }
+    items, cells = planes * rows.length, columns.size * rows.stride * down.taps
+    call = Call(compiled(weights.emit, how), sizes, items, grain(items, cells))
+    return Step(call, (), "weighted sums over windows", () if beta is None else (beta,))

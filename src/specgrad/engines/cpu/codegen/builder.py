@@ -242,6 +242,8 @@ class Kernel:
         self.vector = vector
         self._args, begin, end, self._scratch = self.function.args
         self.begin, self.end = Value(self, begin), Value(self, end)
+        self.beta: Any = None
+        """The inverse temperature of exponentials, where there are some."""
 
     # arguments and memory
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .builder import CELLS, Cell, Kernel, Value
+from .vector_math import exp, log
 
 Part = list[Value]
 
@@ -38,6 +39,9 @@ class Sum:
     guards_zero = False
     """And only where no -0.0 was met."""
     codes: Cell | None = None
+    """The cells of what goes beside the value: codes of winners."""
+    counts = False
+    """Whether these are numbers of taps."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
@@ -67,6 +71,13 @@ class Sum:
     def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
         """The part of one tap; `real` says where it is a cell and not padding, if `masks`."""
         return [cells]
+
+    def begin(self, k: Kernel) -> None:
+        """Ask for the arguments that it needs."""
+
+    def finish(self, k: Kernel, part: Part) -> Part:
+        """What is written of a whole window."""
+        return part
 
     def nothing(self, k: Kernel, lanes: int) -> Part:
         """The part of padding alone."""
@@ -111,7 +122,7 @@ class NaNMax(Max):
 class ArgMax(Max):
     """The greatest cell and its code, the number of its tap. Right where there is no NaN, and where padding cannot tie with a cell."""
 
-    name = "argmax"
+    name, counts = "argmax", True
 
     def __init__(self, cell: Cell, taps: int) -> None:
         super().__init__(cell)
@@ -191,7 +202,77 @@ class AnyArgMax(ArgMax):
         return greater | (is_nan & (~was_nan | (two[1] > one[1])))
 
 
-COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, ArgMax, NaNArgMax, AnyMax, AnyArgMax)}
+class LogSumExp(Sum):
+    """The pair (m, s) with Σ exp(β x) = s·exp(β m), where m is the greatest cell, or the least if β is negative.
+
+    Padding is the cell that no other exceeds, whose exponential is 0. `finish` makes m + log(s)/β of a pair, unless pairs are kept.
+    """
+
+    name = "log_sum_exp"
+
+    def __init__(self, cell: Cell, negative: bool, keeps: bool) -> None:
+        super().__init__(cell)
+        self.negative, self.keeps = negative, keeps
+        self.identity = np.inf if negative else -np.inf
+        self.codes = working(cell) if keeps else None
+        self.name = "log_sum_exp" + ("-" if negative else "+")
+
+    def cells(self) -> list[Cell]:
+        return [working(self.cell)] * 2
+
+    def begin(self, k: Kernel) -> None:
+        k.beta = k.load(k.array("beta", working(self.cell)))
+
+    def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
+        return [cells, k.number(self.cell, 1, cells.lanes)]
+
+    def nothing(self, k: Kernel, lanes: int) -> Part:
+        return [super().nothing(k, lanes)[0], k.number(self.cell, 0, lanes)]
+
+    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
+        wins = two[0] < one[0] if self.negative else two[0] > one[0]
+        m, other = k.select(wins, two[0], one[0]), k.select(wins, one[0], two[0])
+        s, less = k.select(wins, two[1], one[1]), k.select(wins, one[1], two[1])
+        apart = k.select(m.equals(other), 0.0, other - m)  # equal infinities too
+        return [m, s + less * exp(k, apart * scalar(k, apart))]
+
+    def finish(self, k: Kernel, part: Part) -> Part:
+        m, s = part
+        return part if self.keeps else [m + log(k, s) / scalar(k, s)]
+
+
+def scalar(k: Kernel, like: Value) -> Value:
+    """β in all lanes."""
+    return k.splat(k.beta, like.lanes) if like.lanes else k.beta
+
+
+class Min(Max):
+    """The least cell, of equal ones the first, where there is no NaN."""
+
+    name = "min"
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell)
+        self.identity = np.inf if cell.is_float else np.iinfo(cell.name).max
+
+    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
+        return two[0] < one[0]
+
+
+class NaNMin(Min):
+    """The least cell, where there may be NaNs: the last NaN wins."""
+
+    name = "nan_min"
+
+    def __init__(self, cell: Cell) -> None:
+        super().__init__(cell)
+        self.guards = False
+
+    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
+        return (two[0] < one[0]) | two[0].differs(two[0])
+
+
+COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, Min, NaNMin, ArgMax, NaNArgMax, AnyMax, AnyArgMax)}
 
 
 def combine_of(name: str, cell: Cell, taps: int) -> Sum:

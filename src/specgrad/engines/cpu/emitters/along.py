@@ -53,6 +53,7 @@ class _Along:
         if how.divides == "each":
             self.column_divisors = k.array("column_divisors", working(combine.cell))
         self.first, self.count, self.skipped = (k.array(name, WORD) for name in ("first", "count", "skipped"))
+        self.combine.begin(k)
         self.n = k.sizes(
             "size", "length", "inner", "step", "bands", "band", "blocks", "block", "whole_begin", "whole_end"
         )
@@ -120,7 +121,7 @@ class _Along:
                 index: Number, carried: list[Any], lanes: int, first: Any = first, count: Any = count, row: Any = row
             ) -> list[Any]:
                 part, flag = self._taps(first, count, index, lanes, carried[0])
-                if self.combine.codes is not None:
+                if self.combine.counts:
                     part = [part[0], self._moved(part[1], skipped)]
                 return [self._store(part, row, index, lanes, flag)]
 
@@ -134,7 +135,7 @@ class _Along:
             *so_far, flag = taps.values
             part = self._part((first + taps.index * self.n.step) * self.n.inner + index, lanes)
             flag = guard_nan(k, self.combine, flag, [part[0]])
-            if self.combine.codes is not None:
+            if self.combine.counts:
                 part = [part[0], self._moved(part[1], taps.index)]
             is_first = self.kernel.splat(taps.index.equals(0), lanes)
             joined = self.combine.join(k, so_far, part)
@@ -167,6 +168,7 @@ class _Along:
 
     def _store(self, part: Part, row: Number, index: Number, lanes: int, flag: Value) -> Value:
         k, how = self.kernel, self.how
+        part = self.combine.finish(k, part)
         if how.divides != "no":
             by = k.splat(k.load(self.row_divisors, row if how.divides == "each" else 0), lanes)
             if how.divides == "each":

@@ -52,6 +52,7 @@ class _Bins:
         self.first_row, self.row_count, self.first_column, self.column_count = (k.array(n, WORD) for n in names)
         if self.combine.codes is not None:
             self.skipped_rows, self.skipped_columns = (k.array(n, WORD) for n in ("skipped_rows", "skipped_columns"))
+        self.combine.begin(k)
         self.n = k.sizes("height", "width", "height_out", "width_out")
         self.lines = [k.room(how.room + how.lanes, cell) for cell in self.combine.cells()] if how.room else []
         k.finish(self._rows())

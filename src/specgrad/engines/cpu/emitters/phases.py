@@ -1,17 +1,25 @@
 """The way back through windows of one size: each cell gathers what the windows that read it bring.
 
 Cells of one phase (their place modulo the stride) are read by the same taps of neighbouring windows, so lanes run along windows, and
-the phases of a row are interleaved when it is written. With codes a window brings its cotangent to the cell that won it (the VJP of a
-maximum), without to all its cells (the VJP of a sum). Windows are added in row-major order.
+the phases of a row are interleaved when it is written. Windows are added in row-major order. What a window brings to a cell is said by `term`:
+
+| term | brings | VJP of |
+|---|---|---|
+| "all" | its cotangent, to all its cells | a sum |
+| "code" | its cotangent, to the cell whose tap is its code | a maximum, ties "first" |
+| "equal" | its cotangent, to cells that equal its value | a maximum, other ties |
+| "softmax" | its cotangent times exp(β (cell - value)) | a smooth maximum |
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import working
+from ..codegen.combine import scalar, working
+from ..codegen.vector_math import exp, fma
 from .windows import Window, copy_exactly
 
 
@@ -19,9 +27,11 @@ from .windows import Window, copy_exactly
 class Phases:
     """A kernel that gathers cotangents."""
 
+    term: str
     cell: Cell
     result: Cell
-    codes: Cell | None
+    beside: Cell | None
+    """The cells of codes, or of the values of windows."""
     rows: Window
     columns: Window
     before: tuple[int, int]
@@ -35,6 +45,8 @@ class Phases:
     copy_lanes: int
     """Lanes of the loads that copy a row of windows, at most its windows."""
     divides: str = "no"
+    negative: bool = False
+    """Whether β is."""
 
 
 class Reader(NamedTuple):
@@ -48,14 +60,14 @@ def readers(window: Window, before: int) -> list[list[Reader]]:
     """Of each phase the windows that read its cells, ascending."""
     phases = []
     for phase in range(window.stride):
-        place, first = (phase + before) % window.stride, (phase + before) // window.stride
-        taps = range(place, window.taps, window.stride)
-        phases.append([Reader(first - j, tap) for j, tap in enumerate(taps)][::-1])
+        places = [(phase + before - tap * window.dilation, tap) for tap in range(window.taps)]
+        found = [Reader(place // window.stride, tap) for place, tap in places if place % window.stride == 0]
+        phases.append(sorted(found))
     return phases
 
 
 def emit(how: Phases, vector: int) -> Kernel:
-    """args: g, [codes], gx, [divisors], sizes; an item is a tile."""
+    """args: g, [codes or values], [x], gx, [divisors], [beta], sizes; an item is a tile."""
     return _Phases(how, vector).kernel
 
 
@@ -64,17 +76,19 @@ class _Phases:
         self.how = how
         k = self.kernel = Kernel("phases", vector)
         self.g = k.array("g", how.cell)
-        if how.codes is not None:
-            self.codes = k.array("codes", how.codes)
+        if how.beside is not None:
+            self.beside = k.array("codes" if how.term == "code" else "values", how.beside)
+        if how.term in ("equal", "softmax"):
+            self.x = k.array("x", how.cell)
         self.gx = k.array("gx", how.result)
         if how.divides != "no":
             self.row_divisors = k.array("row_divisors", working(how.cell))
         if how.divides == "each":
             self.column_divisors = k.array("column_divisors", working(how.cell))
-        self.n = k.sizes(
-            "height", "width", "height_out", "width_out", "down", "across", "tile_rows", "tile_columns", "groups_down"
-        )
-        self.n.groups_across = k.parameter("groups_across")
+        if how.term == "softmax":
+            k.beta = k.load(k.array("beta", working(how.cell)))
+        names = "height width height_out width_out down across tile_rows tile_columns groups_down groups_across"
+        self.n = k.sizes(*names.split())
         self.down, self.across = readers(how.rows, how.before[0]), readers(how.columns, how.before[1])
         self.low_row, self.high_row = _span(self.down)
         self.low, self.high = _span(self.across)
@@ -82,14 +96,11 @@ class _Phases:
         self.pitch = -(-(columns + self.high - self.low) // lanes) * lanes + lanes
         lines = rows + self.high_row - self.low_row
         self.lines = k.room(lines * self.pitch, working(how.cell))
-        if how.codes is not None:
-            self.code_lines = k.room(lines * self.pitch, how.codes)
-        width = how.columns.stride * lanes
+        if how.beside is not None:
+            self.beside_lines = k.room(lines * self.pitch, working(how.beside))
         if how.narrow:
             cells = rows * how.rows.stride * columns * how.columns.stride
-            self.stage = k.room(cells + width, how.result)
-        elif how.rest:
-            self.stage = k.room(width, how.result)
+            self.stage = k.room(cells + how.columns.stride * lanes, how.result)
         self._tiles()
         k.finish()
 
@@ -104,7 +115,10 @@ class _Phases:
             with k.loop(0, self.rows_here + (self.high_row - self.low_row)) as line:
                 self._copy_line(line.index)
             start = self.plane * n.height * n.width
-            self.target = self.gx + (start + self.top * how.rows.stride * n.width + self.left * how.columns.stride)
+            first = start + self.top * how.rows.stride * n.width + self.left * how.columns.stride
+            self.target = self.gx + first
+            if how.term in ("equal", "softmax"):
+                self.source = self.x + first
             with k.loop(0, self.rows_here) as down:
                 for phase, above in enumerate(self.down):
                     row = down.index * how.rows.stride + phase
@@ -119,14 +133,14 @@ class _Phases:
         k, how, n = self.kernel, self.how, self.n
         row = self.top + self.low_row + index
         line = self.lines + index * self.pitch
-        codes = self.code_lines + index * self.pitch if how.codes is not None else None
+        beside = self.beside_lines + index * self.pitch if how.beside is not None else None
         span = self.columns_here + (self.high - self.low)
         first = self.left + self.low  # the window at the beginning of the line
         is_real = (row >= 0) & (row < n.height_out)
         begin = k.select(is_real, k.integer(k.most(0, 0 - first)), k.integer(span))
         end = k.select(is_real, k.integer(k.least(span, n.width_out - first)), k.integer(span))
         zero = k.number(how.cell, 0, how.lanes)
-        self._fill(line, codes, 0, begin, zero)
+        self._fill(line, beside, 0, begin, zero)
         source = (self.plane * n.height_out + row) * n.width_out + first
         lanes = how.copy_lanes
 
@@ -136,19 +150,20 @@ class _Phases:
             if how.divides != "no":
                 cells = cells / self._divisors(row, first + at, lanes)
             k.store(cells, line, at)
-            if codes is not None:
-                k.store(k.load(self.codes, source + at, lanes), codes, at)
+            if beside is not None:
+                k.store(k.load(self.beside, source + at, lanes), beside, at)
 
         k.vectors(end - begin, lanes, copy)
-        self._fill(line, codes, end, span, zero)
+        self._fill(line, beside, end, span, zero)
 
-    def _fill(self, line: Pointer, codes: Pointer | None, begin: Number, end: Number, zero: Value) -> None:
+    def _fill(self, line: Pointer, beside: Pointer | None, begin: Number, end: Number, zero: Value) -> None:
         """No windows: nothing is brought."""
         k, how = self.kernel, self.how
+        none: Any = {"code": -1, "softmax": -math.inf if how.negative else math.inf}.get(how.term, 0)
         with k.loop(begin, end, how.lanes) as along:
             k.store(zero, line, along.index)
-            if codes is not None:
-                k.store(k.number(codes.cell, -1, how.lanes), codes, along.index)
+            if beside is not None:
+                k.store(k.number(beside.cell, none, how.lanes), beside, along.index)
 
     def _divisors(self, row: Value, column: Number, lanes: int) -> Value:
         k = self.kernel
@@ -159,10 +174,10 @@ class _Phases:
     def _row(self, group: Value, row: Value, above: list[Reader]) -> None:
         """One row of cells."""
         k, how, n, stride = self.kernel, self.how, self.n, self.how.columns.stride
-        lanes, columns = how.lanes, self.columns_here
+        lanes, columns, across = how.lanes, self.columns_here, list(enumerate(self.across))
 
         def cells(index: Number) -> Value:
-            return _interleaved(k, [self._gather(group, index, above, beside) for beside in self.across])
+            return _interleaved(k, [self._gather(group, row, index, p, above, beside, lanes) for p, beside in across])
 
         if how.narrow:
             with k.loop(0, columns, lanes) as along:
@@ -176,25 +191,46 @@ class _Phases:
         k.vectors(whole, lanes, lambda index, carried: k.store(cells(index), target, index * stride))
         if how.rest:
             with k.when(is_last):
-                k.store(cells(whole), self.stage)
-                for cell in range(how.rest):
-                    k.store(k.load(self.stage, cell), target, whole * stride + cell)
+                for phase, beside in across[: how.rest]:
+                    cell = self._gather(group, row, whole, phase, above, beside, 1)
+                    k.store(cell, target, whole * stride + phase)
 
-    def _gather(self, group: Value, column: Number, above: list[Reader], beside: list[Reader]) -> Value:
+    def _gather(
+        self,
+        group: Value,
+        row: Value,
+        column: Number,
+        phase: int,
+        above: list[Reader],
+        beside: list[Reader],
+        lanes: int,
+    ) -> Value:
         """What the windows that read the cells of one phase bring, from the group `column` on."""
         k, how = self.kernel, self.how
-        total = k.number(how.cell, 0, how.lanes)
+        total, x = k.number(how.cell, 0, lanes), None
+        if how.term in ("equal", "softmax"):
+            stride = how.columns.stride
+            at = row * self.n.width + column * stride + phase
+            x = k.strided(self.source, at, stride, lanes, phase) if lanes > 1 else k.load(self.source, at, 1)
         for down in above:
             line = (group + (down.window - self.low_row)) * self.pitch
             for across in beside:
                 at = line + column + (across.window - self.low)
-                brought = k.load(self.lines, at, how.lanes)
-                if how.codes is None:
+                brought = k.load(self.lines, at, lanes)
+                if how.beside is None:
                     total = total + brought
-                else:
-                    won = k.load(self.code_lines, at, how.lanes).equals(down.tap * how.columns.taps + across.tap)
-                    total = k.select(won, total + brought, total)
+                    continue
+                value = k.load(self.beside_lines, at, lanes)
+                total = self._added(total, brought, value, down.tap * how.columns.taps + across.tap, x)
         return total
+
+    def _added(self, total: Value, brought: Value, value: Value, code: int, x: Any) -> Value:
+        """The total, with what a window brings to a cell that is its tap `code`."""
+        k, term = self.kernel, self.how.term
+        if term == "softmax":
+            return fma(k, brought, exp(k, (x - value) * scalar(k, value)), total)
+        meets = value.equals(code) if term == "code" else value.equals(x) | (value.differs(value) & x.differs(x))
+        return k.select(meets, total + brought, total)
 
 
 def _span(phases: list[list[Reader]]) -> tuple[int, int]:

@@ -59,6 +59,7 @@ class _Tiles:
             self.row_divisors = k.array("row_divisors", working(self.combine.cell))
         if how.divides == "each":
             self.column_divisors = k.array("column_divisors", working(self.combine.cell))
+        self.combine.begin(k)
         self.n = k.sizes(
             "height",
             "width",
@@ -97,7 +98,7 @@ class _Tiles:
             self.stage = [k.room(rows * columns + lanes, cell) for cell in self._stored()]
 
     def _stored(self) -> list[Cell]:
-        return [self.how.result, *self.cells[1:]]
+        return [self.how.result, *([] if self.combine.codes is None else [self.combine.codes])]
 
     # the order of tiles and rows
 
@@ -374,9 +375,10 @@ class _Tiles:
     def _store(self, part: Part, row: Value, column: Number, flag: Value) -> Value:
         """Write the results of a vector of windows."""
         k, how = self.kernel, self.how
+        part = self.combine.finish(k, part)
         if how.divides != "no":
             part = [part[0] / self._divisors(row, column), *part[1:]]
-        if self.combine.codes is not None and not self.combine.masks and self._is_padded():
+        if self.combine.counts and not self.combine.masks and self._is_padded():
             tied = part[0].equals(self.combine.identity)
             if how.narrow:  # lanes behind the last window hold anything
                 here = k.cast(self.columns_here - column, I32)

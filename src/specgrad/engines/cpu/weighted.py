@@ -1,0 +1,334 @@
+"""Windows whose cells have weights: smooth maxima, and maxima whose ties share.
+
+The derivatives add up cotangents or tangents times the weights of cells. A weight is a product along the axes of a window, w = Π exp(β (v - v')) or Π [v = v'],
+where v' is the greatest of the v along an axis; so large windows go axis by axis, through the maxima of each, and small ones at once. Arrays are
+taken with the channels first and their padding written out, so that every window lies inside.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...geometry import Shape, Sliding
+from ...memory import empty, room
+from ...remembering import cached_property
+from .codegen.builder import CELLS, Cell
+from .codegen.combine import lowest
+from .codegen.thread_pool import address
+from .schedule import Fold, Step, chain, even, phases_step, weights_step
+
+Array = npt.NDArray[Any]
+
+AT_ONCE = 16  # taps of a window whose weights are found at once, at most
+TAPS = 64  # taps along an axis that the kernels take
+
+
+class Stage(NamedTuple):
+    """One step from cells to windows: its axes as rows and columns of planes, and the kernels that go either way."""
+
+    windows: Shape
+    """The shape of its windows."""
+    fold: Any
+    """The kernels that find the greatest, or least, cell of each window; None of the last stage."""
+    exact: Any
+    forward: Step
+    back: Step
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """One operator on arrays of one shape and dtype, channels first."""
+
+    op: Any
+    operand: Shape
+    given: Shape
+    """The same with an axis of one cell, if there is no other."""
+    shape: Shape
+    dtype: np.dtype[Any]
+    positions: tuple[int, ...]
+    axes: tuple[Sliding, ...]
+    """Over the array with its padding."""
+    pads: tuple[tuple[int, int, int, int], ...]
+    """Along each axis: padding that exists before, cells, padding that exists behind, and cells behind that do not exist."""
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Batch axes, then the window's."""
+        return (*(p for p in range(len(self.given)) if p not in self.positions), *self.positions)
+
+    @cached_property
+    def computed(self) -> np.dtype[Any]:
+        """The type that kernels compute in."""
+        return np.dtype(np.float32) if self.dtype.itemsize == 2 else self.dtype
+
+    @cached_property
+    def cell(self) -> Cell:
+        return CELLS[self.computed.name]
+
+    @cached_property
+    def planes(self) -> int:
+        return math.prod(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
+
+    @cached_property
+    def is_smooth(self) -> bool:
+        return hasattr(self.op, "beta")
+
+    @cached_property
+    def beta(self) -> Array:
+        return np.array([float(self.op.beta) if self.is_smooth else 1.0], self.computed)
+
+    @cached_property
+    def absent(self) -> Any:
+        """The cell that takes no part."""
+        if not self.is_smooth:
+            return lowest(self.cell)
+        return np.inf if self.op.beta < 0 else -np.inf
+
+    @cached_property
+    def padding(self) -> Any:
+        """The cells of padding that exists."""
+        return 0 if self.is_smooth and self.op.pad == "zero" else self.absent
+
+    @cached_property
+    def is_padded(self) -> bool:
+        return any(before or behind or beyond for before, _, behind, beyond in self.pads)
+
+    def cells_of(self, array: Array, padding: Any, absent: Any) -> Array:
+        """An array of the operand's shape as (planes, *axes), with its padding."""
+        turned = array.reshape(self.given).transpose(self.order)
+        lead = turned.shape[: len(self.order) - len(self.axes)]
+        if not self.is_padded:
+            cells = room(turned.shape, self.computed) if not _fits(turned, self.computed) else turned
+            if cells is not turned:
+                np.copyto(cells, turned, casting="unsafe")
+            return cells.reshape((self.planes, *turned.shape[len(lead) :]))
+        cells = room((*lead, *(axis.size for axis in self.axes)), self.computed)
+        cells.fill(absent)
+        exists = tuple(slice(0, before + n + behind) for before, n, behind, _ in self.pads)
+        real = tuple(slice(before, before + n) for before, n, _, _ in self.pads)
+        cells[(..., *exists)] = padding
+        cells[(..., *real)] = turned
+        return cells.reshape((self.planes, *(axis.size for axis in self.axes)))
+
+    def cropped(self, cells: Array, out: Array | None) -> Array:
+        """What `cells_of` undoes, without the padding."""
+        lead = tuple(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
+        real = tuple(slice(before, before + n) for before, n, _, _ in self.pads)
+        back = np.argsort(self.order)
+        found = cells.reshape((*lead, *(axis.size for axis in self.axes)))[(..., *real)].transpose(back)
+        return _delivered(found, self.operand, self.dtype, out)
+
+    def windows_of(self, array: Array) -> Array:
+        """An array of the result's shape as (planes, *windows)."""
+        lengths = dict(zip(self.positions, (axis.length for axis in self.axes), strict=True))
+        full = array.reshape(tuple(lengths.get(p, n) for p, n in enumerate(self.given)))
+        turned = full.transpose(self.order)
+        if not _fits(turned, self.computed):
+            turned = np.ascontiguousarray(turned, self.computed)
+        return turned.reshape((self.planes, *(axis.length for axis in self.axes)))
+
+    def delivered(self, windows: Array, out: Array | None) -> Array:
+        """What `windows_of` undoes."""
+        lead = tuple(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
+        full = windows.reshape((*lead, *(axis.length for axis in self.axes))).transpose(np.argsort(self.order))
+        return _delivered(full, self.shape, self.dtype, out)
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """From cells to windows: at once, or axis by axis, the last first."""
+        term = "softmax" if self.is_smooth else "equal"
+        beta = self.beta if self.is_smooth else None
+        rank, made = len(self.axes), []
+        at_once = rank <= 2 and math.prod(axis.kernel for axis in self.axes) <= AT_ONCE
+        sizes = [axis.size for axis in self.axes]
+        for place in [None] if at_once else [*range(rank - 1, -1, -1)]:
+            if place is None:
+                own, planes, lengths = list(self.axes), self.planes, [axis.length for axis in self.axes]
+            else:
+                axis, inner = self.axes[place], math.prod(sizes[place + 1 :])
+                own, planes = [axis, Sliding(inner, 1)] if inner > 1 else [axis], self.planes * math.prod(sizes[:place])
+                lengths = [*sizes[:place], axis.length, *sizes[place + 1 :]]
+            is_last = place is None or place == 0
+            folds = [None, None]
+            if not is_last:
+                what = "min" if self.is_smooth and self.op.beta < 0 else "max"
+                folds = [self._extremes(what, exact, own, planes) for exact in (False, True)]
+            forward = weights_step(own, planes, self.cell, term, beta)
+            back = phases_step(own, planes, self.cell, self.cell, term, self.cell, beta=beta)
+            made.append(Stage((self.planes, *lengths), *folds, forward, back))
+            sizes = lengths
+        return made
+
+    def _extremes(self, what: str, exact: bool, own: list[Sliding], planes: int) -> Any:
+        inner = own[1].size if len(own) == 2 else 1
+        return chain(Fold(what, exact, (own[0],), planes, inner, self.cell))
+
+    @cached_property
+    def pairs(self) -> Any:
+        """The kernels of log-sum-exp that keep pairs."""
+        return self._log_sum_exp(True)
+
+    @cached_property
+    def value(self) -> Any:
+        """The kernels of log-sum-exp."""
+        return self._log_sum_exp(False)
+
+    def _log_sum_exp(self, keeps: bool) -> Any:
+        what = "lse-" if self.op.beta < 0 else "lse+"
+        return chain(Fold(what, False, self.axes, self.planes, 1, self.cell, keeps), beta=self.beta)
+
+    @cached_property
+    def blanks(self) -> list[tuple[Any, ...]]:
+        """Where in (planes, *windows) no tap takes part."""
+        zero = self.is_smooth and self.op.pad == "zero"
+        found = []
+        for place, (axis, (before, n, behind, _)) in enumerate(zip(self.axes, self.pads, strict=True)):
+            own = Sliding(n, axis.kernel, axis.stride, before, behind, axis.dilation)
+            ranges = own.reads(np.arange(axis.length))
+            empty_ones = np.flatnonzero((ranges.existing if zero else ranges.count) <= 0)
+            if empty_ones.size:
+                found.append((slice(None),) * (place + 1) + (empty_ones,))
+        return found
+
+
+def _fits(array: Array, dtype: np.dtype[Any]) -> bool:
+    return array.flags.c_contiguous and array.flags.aligned and array.dtype == dtype and array.dtype.isnative
+
+
+def _delivered(found: Array, shape: Shape, dtype: np.dtype[Any], out: Array | None) -> Array:
+    """An array of that shape and dtype, in `out` if one is given."""
+    found = found.reshape(shape)
+    if out is None:
+        if found.dtype == dtype and found.size == (found.size if found.base is None else found.base.size):
+            return found  # all of its memory
+        out = empty(shape, dtype)
+    with np.errstate(all="ignore"):
+        np.copyto(out, found, casting="unsafe")
+    return out
+
+
+@functools.lru_cache(maxsize=256)
+def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
+    """An operator whose windows slide on arrays of this shape; None where an axis has bins, or too many taps."""
+    positions = op.positions(given)
+    axes = tuple(map(even, op.spatial(tuple(given[p] for p in positions))))
+    if not all(isinstance(axis, Sliding) and axis.kernel <= TAPS for axis in axes):
+        return None
+    operand, shape = given, op.output_shape(given)
+    if not axes:  # rank 0 is rank 1 over one cell
+        given, positions, axes = (*given, 1), (len(given),), (Sliding(1, 1),)
+    inside, pads = [], []
+    zero = getattr(op, "pad", "skip") == "zero"
+    for axis in axes:
+        assert isinstance(axis, Sliding)
+        reach = (axis.length - 1) * axis.stride + axis.extent
+        exists = axis.before + axis.size + (axis.after if zero else 0)
+        beyond = max(reach - exists, 0)
+        total = exists + beyond
+        # a length of its own: no window more than the operator has
+        after = (axis.length - 1) * axis.stride + axis.extent - total
+        inside.append(Sliding(total, axis.kernel, axis.stride, 0, after, axis.dilation))
+        pads.append((axis.before, axis.size, axis.after if zero else 0, beyond))
+    return Weighted(op, operand, given, shape, dtype, positions, tuple(inside), tuple(pads))
+
+
+class Kept(NamedTuple):
+    """What the derivatives keep: the cells of each stage, from the operand's to the windows', and what the last are divided by."""
+
+    how: Weighted
+    cells: list[Array]
+    total: Array | None
+
+
+def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
+    """The smooth maximum."""
+    cells = how.cells_of(x, how.padding, how.absent)
+    y = room((how.planes, *(axis.length for axis in how.axes)), how.computed)
+    how.value(x=cells, y=y)
+    for where in how.blanks:
+        y[where] = 0
+    return how.delivered(y, out)
+
+
+def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept | None]:
+    """The smooth maximum, and what its derivatives keep; None where cells are infinite."""
+    cells = how.cells_of(x, how.padding, how.absent)
+    extreme, total = (room((how.planes, *(axis.length for axis in how.axes)), how.computed) for _ in range(2))
+    how.pairs(x=cells, y=extreme, codes=total)
+    with np.errstate(all="ignore"):
+        y = extreme + np.log(total) / how.beta[0]
+    finite = bool(np.isfinite(extreme).all())
+    for where in how.blanks:
+        y[where], total[where], extreme[where] = 0, 1, 0
+    if not finite and not np.isfinite(extreme).all():
+        return how.delivered(y, out), None
+    between = _between(how, cells)
+    return how.delivered(y, out), Kept(how, [*between, extreme], total)
+
+
+def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
+    """What the derivatives of a maximum keep whose ties share."""
+    cells = how.cells_of(x, how.absent, how.absent)
+    kept = Kept(how, [*_between(how, cells), how.windows_of(value)], None)
+    if how.op.ties == "all":
+        return kept
+    real = how.cells_of(np.ones(how.given, how.computed), 0, 0)
+    count = _forward(kept, real)
+    return kept._replace(total=np.maximum(count, 1))
+
+
+def _between(how: Weighted, cells: Array) -> list[Array]:
+    """The cells of the operand, and the extremes of each stage but the last."""
+    found = [cells]
+    for stage in how.stages[:-1]:
+        extremes = room(stage.windows, how.computed)
+        if stage.fold(x=found[-1], y=extremes):
+            stage.exact(x=found[-1], y=extremes)
+        found.append(extremes)
+    return found
+
+
+def _forward(kept: Kept, cells: Array) -> Array:
+    """What cells bring to windows, times weights."""
+    how = kept.how
+    for place, stage in enumerate(how.stages):
+        brought = room(stage.windows, how.computed)
+        before, after = kept.cells[place], kept.cells[place + 1]
+        stage.forward.call(address(before), address(cells), address(after), address(brought))
+        cells = brought
+    return cells
+
+
+def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
+    """dy: the tangents of all cells times their weights."""
+    how = kept.how
+    dy = _forward(kept, how.cells_of(dx, 0, 0))
+    if kept.total is not None:
+        dy = np.divide(dy, kept.total, out=dy)
+    for where in how.blanks:
+        dy[where] = 0
+    return how.delivered(dy, out)
+
+
+def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
+    """gx: at each cell the cotangents of its windows times its weight in each."""
+    how = kept.how
+    g = how.windows_of(gy)
+    if kept.total is not None or how.blanks:
+        shares = room(g.shape, how.computed)
+        np.divide(g, 1 if kept.total is None else kept.total, out=shares)
+        for where in how.blanks:
+            shares[where] = 0
+        g = shares
+    for place in range(len(how.stages) - 1, -1, -1):
+        before, after = kept.cells[place], kept.cells[place + 1]
+        cells = room(before.shape, how.computed)
+        how.stages[place].back.call(address(g), address(after), address(before), address(cells))
+        g = cells
+    return how.cropped(g, out)
