@@ -199,18 +199,17 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
     passes: list[tuple[str, int]] = []
     rank, done = len(axes), len(axes)
     whole = all((isinstance(a, Adaptive) and a.length == 1) or (isinstance(a, Sliding) and _is_whole(a)) for a in axes)
+    in_order = fold.what not in ("sum", "max", "argmax")  # which `bins` does not keep
     if fold.inner == 1 and rank:
         count = min(rank, 2)
         windows = [window_of(axis) for axis in axes[-count:]]
         if any(isinstance(axis, Reversed) for axis in axes[-count:]):
             passes += backwards(axes, count)
-        elif whole and axes[-1].size > 1 and not fold.what.startswith("lse"):
+        elif whole and axes[-1].size > 1 and not in_order:
             passes.append(("whole", rank))
-        elif all(window is not None for window in windows) and windows[-1].stride <= (
-            16 if fold.what.startswith("lse") else NEAR
-        ):
+        elif all(window is not None and (in_order or window.stride <= NEAR) for window in windows[-1:]) and windows[0]:
             passes.append(("tiles", count))
-        elif all(map(are_full, axes[-count:])) and not fold.what.startswith("lse"):
+        elif all(map(are_full, axes[-count:])) and not in_order:
             passes.append(("bins", count))
         elif all(window is not None for window in windows):
             passes.append(("tiles", count))
@@ -407,7 +406,9 @@ class _Planner:
 
     def _phases(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """The way back through windows of one size over planes."""
-        own = [axis.axis if isinstance(axis, Reversed) else reversed_axis(axis) for axis in self.axes[start:stop]]
+        own: list[Any] = [
+            axis.axis if isinstance(axis, Reversed) else reversed_axis(axis) for axis in self.axes[start:stop]
+        ]
         planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
         divides, by, held = self._divides(at_first=True)
         step = phases_step(own, planes, self._cell, self._result, "all", None, divides, by, held)

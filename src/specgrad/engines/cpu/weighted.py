@@ -112,8 +112,9 @@ class Weighted:
         cells.fill(absent)
         exists = tuple(slice(0, before + n + behind) for before, n, behind, _ in self.pads)
         real = tuple(slice(before, before + n) for before, n, _, _ in self.pads)
-        cells[(..., *exists)] = padding
-        cells[(..., *real)] = turned
+        every = (slice(None),) * len(lead)
+        cells[every + exists] = padding
+        cells[every + real] = turned
         return cells.reshape((self.planes, *(axis.size for axis in self.axes)))
 
     def cropped(self, cells: Array, out: Array | None) -> Array:
@@ -121,7 +122,8 @@ class Weighted:
         lead = tuple(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
         real = tuple(slice(before, before + n) for before, n, _, _ in self.pads)
         back = np.argsort(self.order)
-        found = cells.reshape((*lead, *(axis.size for axis in self.axes)))[(..., *real)].transpose(back)
+        full = cells.reshape((*lead, *(axis.size for axis in self.axes)))
+        found = full[(slice(None),) * len(lead) + real].transpose(back)
         return _delivered(found, self.operand, self.dtype, out)
 
     def windows_of(self, array: Array) -> Array:
@@ -155,13 +157,13 @@ class Weighted:
                 own, planes = [axis, Sliding(inner, 1)] if inner > 1 else [axis], self.planes * math.prod(sizes[:place])
                 lengths = [*sizes[:place], axis.length, *sizes[place + 1 :]]
             is_last = place is None or place == 0
-            folds = [None, None]
+            fold = exact = None
             if not is_last:
                 what = "min" if self.is_smooth and self.op.beta < 0 else "max"
-                folds = [self._extremes(what, exact, own, planes) for exact in (False, True)]
+                fold, exact = (self._extremes(what, is_exact, own, planes) for is_exact in (False, True))
             forward = weights_step(own, planes, self.cell, term, beta)
             back = phases_step(own, planes, self.cell, self.cell, term, self.cell, beta=beta)
-            made.append(Stage((self.planes, *lengths), *folds, forward, back))
+            made.append(Stage((self.planes, *lengths), fold, exact, forward, back))
             sizes = lengths
         return made
 

@@ -233,12 +233,17 @@ class LogSumExp(Sum):
         wins = two[0] < one[0] if self.negative else two[0] > one[0]
         m, other = k.select(wins, two[0], one[0]), k.select(wins, one[0], two[0])
         s, less = k.select(wins, two[1], one[1]), k.select(wins, one[1], two[1])
-        apart = k.select(m.equals(other), 0.0, other - m)  # equal infinities too
-        return [m, s + less * exp(k, apart * scalar(k, apart))]
+        return [m, s + less * weight(k, other, m)]
 
     def finish(self, k: Kernel, part: Part) -> Part:
         m, s = part
         return part if self.keeps else [m + log(k, s) / scalar(k, s)]
+
+
+def weight(k: Kernel, cells: Value, value: Value) -> Value:
+    """exp(β (cells - value)), and 1 where both are the same infinity."""
+    apart = k.select(cells.equals(value), 0.0, cells - value)
+    return exp(k, apart * scalar(k, apart))
 
 
 def scalar(k: Kernel, like: Value) -> Value:

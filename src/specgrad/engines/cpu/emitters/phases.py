@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import scalar, working
-from ..codegen.vector_math import exp, fma
+from ..codegen.combine import weight, working
+from ..codegen.vector_math import fma
 from .windows import Window, copy_exactly
 
 
@@ -228,7 +228,7 @@ class _Phases:
         """The total, with what a window brings to a cell that is its tap `code`."""
         k, term = self.kernel, self.how.term
         if term == "softmax":
-            return fma(k, brought, exp(k, (x - value) * scalar(k, value)), total)
+            return fma(k, brought, weight(k, x, value), total)
         meets = value.equals(code) if term == "code" else value.equals(x) | (value.differs(value) & x.differs(x))
         return k.select(meets, total + brought, total)
 

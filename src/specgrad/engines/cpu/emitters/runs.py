@@ -64,9 +64,11 @@ def emit(how: Runs, vector: int) -> Kernel:
         target = gx + plane * n.height * n.width
         with k.loop(start, stop) as row:
             where = target + row.index * n.width
-            k.vectors(
-                n.width, how.cell_lanes, lambda i, _, where=where: k.store(k.load(line, i, how.cell_lanes), where, i)
-            )
+
+            def copy(index: Number, carried: list[Any], where: Pointer = where) -> None:
+                k.store(k.load(line, index, how.cell_lanes), where, index)
+
+            k.vectors(n.width, how.cell_lanes, copy)
     return k.finish()
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..codegen.builder import Cell, Kernel, Number, Value
-from ..codegen.combine import scalar, working
-from ..codegen.vector_math import exp, fma
+from ..codegen.combine import weight, working
+from ..codegen.vector_math import fma
 from .windows import Window
 
 
@@ -46,7 +46,7 @@ def emit(how: Weights, vector: int) -> Kernel:
                     lead = min(offset, how.columns.stride - 1)
                     cells, moves = (k.strided(a, at, how.columns.stride, how.lanes, lead) for a in (x, dx))
                     if how.term == "softmax":
-                        total = fma(k, moves, exp(k, (cells - value) * scalar(k, value)), total)
+                        total = fma(k, moves, weight(k, cells, value), total)
                     else:
                         meets = value.equals(cells) | (value.differs(value) & cells.differs(cells))
                         total = k.select(meets, total + moves, total)
