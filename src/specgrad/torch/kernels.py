@@ -20,8 +20,7 @@ from torch import Tensor
 
 from .. import threads
 from ..engines import reference
-from ..engines.cpu import average, folds, maximum, pooling
-from ..engines.cpu.cells import foresee
+from ..engines.cpu import pooling, pools
 from ..geometry import Adaptive, strides
 
 try:
@@ -94,8 +93,13 @@ def code_type(op: Any, shape: Shape, on: str) -> torch.dtype:
         for axis in op.spatial(tuple(shape[p] for p in positions))
     )
     most = math.prod(spans)
-    found: torch.dtype = getattr(torch, folds.code_type(most).name)
+    found: torch.dtype = getattr(torch, code_name(most))
     return found if on == "cpu" or most <= 255 else torch.int32
+
+
+def code_name(taps: int) -> str:
+    """The dtype of codes of so many taps, and of one more that stands for none."""
+    return "uint8" if taps < 1 << 8 else "int16" if taps < 1 << 15 else "int32"
 
 
 _code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are numbers
@@ -185,17 +189,17 @@ class Arrays:
     def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         with as_many_threads():
             value, kept = pooling.keep(op, (as_array(x),))
-        return as_tensor(value), as_tensor(pooling.kept_as_array(kept))
+        return as_tensor(value), as_tensor(pools.codes_as_array(kept))
 
     @staticmethod
     def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
         moved = as_array(dx)
         with as_many_threads():
             if source is None:
-                return as_tensor(average.value(op, moved, None))
+                return as_tensor(pools.average(op, moved))
             if reads_codes(op):
                 return as_tensor(
-                    maximum.push(Arrays._winners(op, source, moved.shape, last_axes(dx), moved.dtype), moved)
+                    pools.push(Arrays._winners(op, source, moved.shape, last_axes(dx), moved.dtype), moved)
                 )
             x = as_array(source)
             return as_tensor(pooling.push(op, (x,), pooling.recall(op, (x,)), (moved,)))
@@ -205,10 +209,10 @@ class Arrays:
         arriving = as_array(gy)
         with as_many_threads():
             if source is None:
-                seen = foresee(op, shape, lying(shape, channels_last), arriving.dtype, any_order=True)
-                gx = average.pull(seen, arriving, None)
+                pool = pools.foreseen(op, shape, lying(shape, channels_last), arriving.dtype, any_order=True)
+                gx = pools.pull_average(pool, arriving)
             elif reads_codes(op):
-                gx = maximum.pull(Arrays._winners(op, source, shape, channels_last, arriving.dtype), arriving)
+                gx = pools.pull(Arrays._winners(op, source, shape, channels_last, arriving.dtype), arriving)
             else:
                 x = as_array(source)
                 gx = pooling.pull(op, (x,), pooling.recall(op, (x,)), arriving)[0]
@@ -218,13 +222,13 @@ class Arrays:
     def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
         with as_many_threads():
             return torch.from_numpy(
-                maximum.places(Arrays._winners(op, codes, shape, last_axes(codes), as_array(like).dtype))
+                pools.indices(Arrays._winners(op, codes, shape, last_axes(codes), as_array(like).dtype))
             )
 
     @staticmethod
-    def _winners(op: Any, codes: Tensor, shape: Shape, channels_last: int, dtype: Any) -> maximum.Winners:
+    def _winners(op: Any, codes: Tensor, shape: Shape, channels_last: int, dtype: Any) -> pools.Kept:
         """What the engine keeps, of an operand of which only the codes matter."""
-        return pooling.kept_of_array(foresee(op, shape, lying(shape, channels_last), dtype, False), as_array(codes))
+        return pools.codes_of_array(pools.foreseen(op, shape, lying(shape, channels_last), dtype), as_array(codes))
 
 
 class Device:

@@ -1,6 +1,6 @@
 """The CPU engine: NumPy arrays by compiled folds (pooling), products of matrices (convolution) and NumPy itself (networks).
 
-One part per kind of operator; this file decides which part runs what, by exact class. Kernels are compiled by Numba
+One part per kind of operator; this file decides which part runs what, by exact class. Kernels are generated and compiled
 on first use.
 """
 
@@ -63,11 +63,3 @@ def pull(
 ) -> tuple[Any, ...]:
     pulled: tuple[Any, ...] = part(op.__class__).pull(op, operands, kept, cotangent, wanted, out)
     return pulled
-
-
-def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    return pooling.jvp(op, operands, tangents) if part(op.__class__) is pooling else NotImplemented
-
-
-def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
-    return pooling.vjp(op, operands, cotangent) if part(op.__class__) is pooling else NotImplemented

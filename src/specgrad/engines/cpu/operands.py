@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ...dispatch import check_out
 from ...geometry import Axis, Shape
-from ...memory import empty
+from ...memory import empty, room
 from .codegen.builder import CELLS, Cell
 
 Array = npt.NDArray[Any]
@@ -88,7 +88,7 @@ def cells_in(layout: Layout, array: Array, dtype: np.dtype[Any]) -> Array:
     turned = array if array.flags.c_contiguous and is_sorted(layout.order) else array.transpose(layout.order)
     if turned.flags.c_contiguous and turned.flags.aligned and array.dtype == dtype and array.dtype.isnative:
         return turned
-    copy = empty(turned.shape, dtype)
+    copy = room(turned.shape, dtype)
     np.copyto(copy, turned, casting="unsafe")
     return copy
 

@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell
 from .codegen.thread_pool import Call, address
 from .emitters import winners
-from .operands import Layout, cell_of, cells_in, delivered, layout_for, result_in
+from .operands import Layout, cell_of, cells_in, contiguous_layout, delivered, layout_for, layout_of, result_in
 from .schedule import (
     GATHERED,
     VECTOR,
@@ -211,13 +211,36 @@ def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
     return pool, cells_in(layout, x, dtype)
 
 
-class Kept:
+class Kept(NamedTuple):
     """What a maximum keeps: the pool that found winners, and their codes in the order of its layout."""
 
-    __slots__ = ("codes", "pool")
+    pool: Pool
+    codes: Array
 
-    def __init__(self, pool: Pool, codes: Array) -> None:
-        self.pool, self.codes = pool, codes
+
+def taps(op: Any, shape: Shape) -> int:
+    """How many codes the winners of an operator have."""
+    return math.prod(nominal(even(axis)) for axis in op.spatial(tuple(shape[p] for p in op.positions(shape))))
+
+
+def foreseen(op: Any, shape: Shape, strides: Shape | None, dtype: np.dtype[Any], any_order: bool = False) -> Pool:
+    """An operator on arrays of this shape and these strides, in bytes; row-major ones if there are none."""
+    positions = op.positions(shape)
+    layout = contiguous_layout(shape, positions, any_order)
+    if strides is not None:
+        layout = layout_of(shape, strides, positions, any_order)
+    return pool_of(op, layout, dtype, shape)
+
+
+def codes_as_array(kept: Kept) -> Array:
+    """The codes as one array of the result's shape."""
+    return kept.codes.transpose(kept.pool.layout.back).reshape(kept.pool.shape)
+
+
+def codes_of_array(pool: Pool, codes: Array) -> Kept:
+    """What `codes_as_array` undoes."""
+    lengths = tuple(pool.lengths[p] for p in pool.layout.back)
+    return Kept(pool, cells_in(pool.layout, codes.reshape(lengths), np.dtype(pool.codes.name)))
 
 
 def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
@@ -257,7 +280,7 @@ def indices(kept: Kept) -> Array:
     return found
 
 
-def push_maximum(kept: Kept, dx: Array, out: Array | None = None) -> Array:
+def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     """dy: the tangent of each winner."""
     pool = kept.pool
     memory, dy = _result(pool, out)
@@ -267,7 +290,7 @@ def push_maximum(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     return delivered(pool.op.name, dy, out, pool.shape, pool.dtype)
 
 
-def pull_maximum(kept: Kept, gy: Array, out: Array | None = None) -> Array:
+def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     """gx: at each cell the cotangents of the windows that it won."""
     pool = kept.pool
     memory, gx = _cotangent(pool, out)

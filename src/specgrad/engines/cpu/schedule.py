@@ -24,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...geometry import Adaptive, Axis, Ranges, Sliding
-from .codegen import object_code
-from .codegen.builder import Cell, Kernel
+from .codegen.builder import Cell
+from .codegen.code_cache import cached
 from .codegen.combine import LogSumExp, Sum, combine_of, working
+from .codegen.object_code import Compiled
 from .codegen.thread_pool import Call, address
 from .emitters import along, bins, phases, runs, tiles, weights
 from .emitters.windows import Window
@@ -86,10 +87,9 @@ class Divisors(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(emit: Any, how: Any) -> Any:
+def compiled(emit: Any, how: Any) -> Compiled:
     """A kernel in machine code."""
-    kernel: Kernel = emit(how, VECTOR)
-    return object_code.compile(kernel)
+    return cached((emit, how), lambda: emit(how, VECTOR))
 
 
 def even(axis: Axis) -> Axis:

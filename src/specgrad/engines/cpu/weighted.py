@@ -26,7 +26,7 @@ from .schedule import Fold, Step, chain, even, phases_step, weights_step
 Array = npt.NDArray[Any]
 
 AT_ONCE = 16  # taps of a window whose weights are found at once, at most
-TAPS = 64  # taps along an axis that the kernels take
+TAPS, APART = 64, 16  # taps along an axis, and cells from a window to the next, that the kernels take
 
 
 class Stage(NamedTuple):
@@ -132,7 +132,9 @@ class Weighted:
         full = array.reshape(tuple(lengths.get(p, n) for p, n in enumerate(self.given)))
         turned = full.transpose(self.order)
         if not _fits(turned, self.computed):
-            turned = np.ascontiguousarray(turned, self.computed)
+            cells = room(turned.shape, self.computed)
+            np.copyto(cells, turned, casting="unsafe")
+            turned = cells
         return turned.reshape((self.planes, *(axis.length for axis in self.axes)))
 
     def delivered(self, windows: Array, out: Array | None) -> Array:
@@ -220,7 +222,7 @@ def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
     """An operator whose windows slide on arrays of this shape; None where an axis has bins, or too many taps."""
     positions = op.positions(given)
     axes = tuple(map(even, op.spatial(tuple(given[p] for p in positions))))
-    if not all(isinstance(axis, Sliding) and axis.kernel <= TAPS for axis in axes):
+    if not all(isinstance(axis, Sliding) and axis.kernel <= TAPS and axis.stride <= APART for axis in axes):
         return None
     operand, shape = given, op.output_shape(given)
     if not axes:  # rank 0 is rank 1 over one cell
@@ -263,12 +265,14 @@ def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Arra
     cells = how.cells_of(x, how.padding, how.absent)
     extreme, total = (room((how.planes, *(axis.length for axis in how.axes)), how.computed) for _ in range(2))
     how.pairs(x=cells, y=extreme, codes=total)
+    y = room(extreme.shape, how.computed)
     with np.errstate(all="ignore"):
-        y = extreme + np.log(total) / how.beta[0]
-    finite = bool(np.isfinite(extreme).all())
+        np.log(total, out=y)
+        y /= how.beta[0]
+        y += extreme
     for where in how.blanks:
         y[where], total[where], extreme[where] = 0, 1, 0
-    if not finite and not np.isfinite(extreme).all():
+    if not np.isfinite(extreme, out=room(extreme.shape, np.dtype(bool))).all():
         return how.delivered(y, out), None
     between = _between(how, cells)
     return how.delivered(y, out), Kept(how, [*between, extreme], total)
@@ -280,9 +284,9 @@ def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
     kept = Kept(how, [*_between(how, cells), how.windows_of(value)], None)
     if how.op.ties == "all":
         return kept
-    real = how.cells_of(np.ones(how.given, how.computed), 0, 0)
-    count = _forward(kept, real)
-    return kept._replace(total=np.maximum(count, 1))
+    ones = np.broadcast_to(how.computed.type(1), how.given)
+    count = _forward(kept, how.cells_of(ones, 0, 0))
+    return kept._replace(total=np.maximum(count, 1, out=count))
 
 
 def _between(how: Weighted, cells: Array) -> list[Array]:
