@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 
-import ml_dtypes
 import numpy as np
 import pytest
 from beside import bits, compare
 
 import specgrad as sg
-from specgrad.engines.cpu import direct, together
 
 POOLS = [
     sg.MaxPool((2, 2)),
@@ -51,21 +49,6 @@ def drawn(op, dtype=np.float32, cells=None):
     x, dx = (random.normal(size=(1, 8, 8, 8)).astype(dtype) for _ in range(2))
     x = x if cells is None else random.choice(np.array(cells, dtype), x.shape)
     return x, dx, random.normal(size=op.output_shape(x.shape)).astype(dtype)
-
-
-@pytest.mark.parametrize("cells", [None, [0.0, -0.0, -1.0], [1.0, np.nan, np.inf, -np.inf]])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("op", POOLS, ids=repr)
-def test_small_calls_have_the_bits_of_the_general_way(op, dtype, cells, monkeypatch):
-    given = drawn(op, dtype, cells)
-    x = given[0]
-    if cells is None:
-        dx, gy = given[1:]
-        assert not any(found is None for found in (direct.forward(op, x), direct.jvp(op, x, dx), direct.vjp(op, x, gy)))
-    found = answers(op, *given)
-    for way in ("forward", "jvp", "vjp"):
-        monkeypatch.setattr(direct, way, lambda *given: None)
-    same(found, answers(op, *given))
 
 
 @pytest.mark.parametrize("pool", [sg.MaxPool, sg.AvgPool])
@@ -157,24 +140,3 @@ def test_calls_of_many_threads_through_one_plan_do_not_meet():
     for one in callers:
         one.join()
     assert not wrong
-
-
-def test_a_call_that_comes_within_another_has_its_own_counter():
-    """As one may from the handler of a signal, between two steps of a call; and a counter that says something is not used again."""
-    call = together.Call("none", (), np.zeros((1, 2), np.int64), ("rows", 8, np.dtype(np.float32)))
-    under_way = []
-
-    def run(tasks, counter, rows, crew, turn):
-        assert counter.tolist() == [0, 0, 0]
-        assert not any(counter is one for one in under_way)
-        under_way.append(counter)
-        if len(under_way) < 3:
-            call()
-        counter[0], counter[2] = 2, len(under_way) == 3
-        under_way.pop()
-        return bool(counter[2])
-
-    call.run = run
-    assert [call() for _ in range(3)] == [False] * 3
-    under_way[:] = [None, None]
-    assert [call() for _ in range(2)] == [True] * 2

@@ -6,7 +6,6 @@ from beside import drawn
 
 import specgrad as sg
 from specgrad.dispatch import load
-from specgrad.engines.cpu.cells import see
 
 CPU, SPECIFICATION = load("cpu"), load("reference")
 WINDOWS = [
@@ -27,7 +26,6 @@ WINDOWS = [
 def test_maxima_are_those_of_the_specification(kernel, padding, dilation, shape, dtype, kind):
     op = sg.MaxPool(kernel, stride=1, padding=padding, dilation=dilation)
     x = drawn(shape, dtype, kind)
-    assert see(op, x, any_order=True).plan.passes[0].flat is not None
     ours, theirs = CPU.indices(op, (x,)), SPECIFICATION.indices(op, (x,))
     bits = f"u{x.itemsize}"
     assert np.array_equal(ours[0].view(bits), np.asarray(theirs[0], x.dtype).view(bits))

@@ -13,8 +13,6 @@ from specgrad import dispatch
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.engines import REDUCTIONS
-from specgrad.engines.cpu import pooling
-from specgrad.engines.cpu.picking import picked
 from specgrad.geometry import Adaptive, Sliding
 from specgrad.ops.pool import Maximum
 
@@ -134,7 +132,7 @@ def any_window(random, rank):
 
 def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
     """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells and zeros of both signs; values, indices and cotangents bit for bit."""
-    random, walked, apart, large = np.random.default_rng(3), 0, 0, 0
+    random = np.random.default_rng(3)
     other_nan = np.array([0x7FF8_0000_2000_0000]).view(np.float64)[0]
     pools = ([np.nan, -np.inf, -0.0, 0.0, 1.0, 2.0], [-0.0, 0.0, -1.0], [np.nan, other_nan, *[1.0] * 60])
     for turn in range(200):
@@ -147,19 +145,12 @@ def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
             gy = random.choice([-0.0, -2.0, 1.0, 3.0], op.output_shape(x.shape)).astype(dtype)
         except sg.SpecgradError:
             continue
-        made = pooling.see(op, x).plan
-        walked += made.inside is not None
-        apart += made.inside is not None and made.unread is not None
-        large += made.inside is not None and made.codes > 32
         found, expected = (
             on(engine, lambda op=op, x=x, gy=gy: (*dispatch.with_indices(op, (x,)), op.vjp((x,), gy)[0], op(x)))
             for engine in ("cpu", "reference")
         )
         for got, wanted in zip(found, expected, strict=True):
             assert (bits(got) == bits(wanted)).all()
-    assert walked > 100
-    assert apart > 40
-    assert large > 20
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
@@ -179,8 +170,6 @@ def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dty
         if dtype is not np.int32:
             x[random.random(shape) < 0.1] = np.nan
         gy = random.choice([-0.0, 1.0, 2.0, 5.0], op.output_shape(shape)).astype(dtype)
-        made = pooling.see(op, x).plan
-        assert made.run or made.are_pairs if windows is sg.MaxPool else made.is_sparse
         found, expected = (on(engine, lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]) for engine in ("cpu", "reference"))
         assert (bits(found) == bits(expected)).all()
 
@@ -212,33 +201,28 @@ def test_windows_of_one_cell_are_that_cell(dtype):
             np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0),
             np.flip(x).copy()[(slice(None, None, -1),) * x.ndim],
         ):
-            assert picked(pooling.see(op, laid).plan) is not None
             compare(op, laid, laid, gy)
             back = [on(engine, lambda op=op, x=laid, gy=gy: op.vjp((x,), gy)[0]) for engine in ("cpu", "reference")]
             assert (bits(back[0]) == bits(back[1])).all()
-    assert picked(pooling.see(sg.AvgPool((1,), divisor_override=2), np.zeros(4)).plan) is not None  # but divided
     compare(sg.AvgPool((1,), stride=2, divisor_override=2), np.arange(5.0), np.arange(5.0), np.arange(3.0))
-    assert picked(pooling.see(sg.MaxPool((1,), padding=1), np.zeros(4)).plan) is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_averages_of_windows_side_by_side_send_back_what_the_specification_does(dtype):
     """Windows of powers of two cells, so that shares are exact; some cells left over along each axis."""
-    random, apart = np.random.default_rng(7), 0
+    random = np.random.default_rng(7)
     sizes = [((2,), (3, 67)), ((4,), (2, 203)), ((2, 2), (2, 5, 71)), ((1, 4), (2, 3, 83)), ((4, 2), (3, 11, 64))]
     volumes = [((2, 2, 2), (2, 5, 7, 65)), ((2, 1, 4), (3, 4, 3, 66)), ((1, 2, 2), (2, 3, 6, 34))]
     for taps, shape in sizes + volumes:
         op, x = sg.AvgPool(taps), np.zeros(shape, dtype)
         gy = random.integers(-9, 10, op.output_shape(shape)).astype(dtype)
-        apart += pooling.see(op, x, True).plan.apart_back is not None
         found, expected = (on(engine, lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0]) for engine in ("cpu", "reference"))
         assert (bits(found) == bits(expected)).all()
-    assert apart == 8
 
 
 def test_averages_of_planes_side_by_side_are_those_of_the_specification():
     """Sums of whole numbers are exact in any order, and divided once."""
-    random, direct = np.random.default_rng(5), 0
+    random = np.random.default_rng(5)
     for turn in range(100):
         rank = int(random.integers(1, 4))
         lying = random.integers(-9, 10, (2, *random.integers(1, 9, rank), int(random.choice([16, 19, 33]))))
@@ -249,14 +233,12 @@ def test_averages_of_planes_side_by_side_are_those_of_the_specification():
             found, expected = (on(engine, lambda op=op, x=x: op(x)) for engine in ("cpu", "reference"))
         except sg.SpecgradError:
             continue
-        direct += pooling.see(op, x, True).plan.direct[0]
         assert (bits(found) == bits(expected)).all()
-    assert direct > 40
 
 
 def test_averages_of_large_windows_send_back_what_the_specification_does():
     """Bins that overlap or not, windows with gaps between them, rows of many vectors and of less than one."""
-    random, met = np.random.default_rng(4), [0, 0, 0]
+    random = np.random.default_rng(4)
     for turn in range(36):
         rank = turn % 3 + 1
         sizes = tuple(int(n) for n in random.integers(5, [90, 30, 12], 3))[3 - rank :]
@@ -271,7 +253,6 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
             op = sg.AvgPool(tuple(int(n) for n in random.integers(2, 6, rank)), **options)
         x = random.normal(size=(2, *sizes)).astype([np.float32, np.float64][turn % 2])
         gy = random.normal(size=op.output_shape(x.shape)).astype(x.dtype)
-        met[rank - 1] += pooling.see(op, x, any_order=True).plan.bins_back is not None
         found = on("cpu", lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0])
         wide = gy.astype(np.longdouble)  # whose own roundings are small beside one of the cells'
         wanted, size = (
@@ -279,7 +260,6 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
         )
         terms = bounds.terms(op, [x.shape])[1][0]
         assert (np.abs(found - wanted) <= (terms + 2) * unit(x.dtype)[0] * size).all()
-    assert min(met) > 5
 
 
 ADVERSARIES = {
@@ -318,12 +298,9 @@ def test_averages_keep_their_bounds_on_adversarial_numbers(numbers, dtype, kerne
 def test_narrow_planes_that_are_walked_together_or_lie_side_by_side_have_the_bits_of_each_alone(op, shape, dtype):
     random = np.random.default_rng(0)
     x = random.choice(np.append(AWKWARD, random.normal(size=50)), shape).astype(dtype)
-    together = pooling.see(op, x).plan.side_by_side
-    assert together is not None
     dx = random.normal(size=shape).astype(dtype)
     gy = random.normal(size=op.output_shape(shape)).astype(dtype)
     few = [slice(a, a + 2) for a in range(0, len(x), 2)]
-    assert pooling.see(op, x[few[0]]).plan.side_by_side is None
     for whole, parts in (
         (op(x), [op(x[a]) for a in few]),
         (op.jvp((x,), (dx,))[1], [op.jvp((x[a],), (dx[a],))[1] for a in few]),

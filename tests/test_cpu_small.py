@@ -10,7 +10,6 @@ from beside import bits, compare, on
 
 import specgrad as sg
 from specgrad import dispatch
-from specgrad.engines.cpu import folds, pooling
 
 
 @pytest.mark.parametrize("place", [(0, 0, 0), (0, 2, 17), (1, 4, 36)])
@@ -38,7 +37,6 @@ def test_narrow_planes_of_which_rows_are_folded_as_one_are_those_of_the_specific
         x[:, :, [0, -1]] = np.where(random.random((*shape[:2], 2)) < 0.5, x[:, :, [0, -1]], -0.0)
         x = (np.nan_to_num(x, nan=7, neginf=-(2**31)) if integer else x).astype(dtype)
         dx, gy = (random.integers(-9, 10, shape).astype(dtype) for _ in range(2))
-        assert pooling.see(sg.MaxPool((3, 3), **around), x).plan.passes[0].is_around
         compare(sg.MaxPool((3, 3), **around), x, dx, gy)
         if not integer:
             for counts in (True, False):
@@ -52,7 +50,6 @@ def test_a_zero_at_the_end_of_a_narrow_row_has_its_sign(column):
     x[:, 3:6, column : column + 2 or None] = 0
     x[:, 3, column] = -0.0
     op = sg.MaxPool((3, 3), stride=1, padding=1)
-    assert pooling.see(op, x).plan.passes[0].is_around
     compare(op, x, x, x)
 
 
@@ -64,10 +61,7 @@ def test_zeros_of_both_signs_and_nan_are_noticed_in_every_row(kernel, stride, pa
     """Also where a plane is shared by several tasks: in the rows at which they meet."""
     op = sg.MaxPool((kernel, kernel), stride=stride, padding=padding)
     plain = np.full((1, 1, height, width), -1, np.float32)
-    starts = set(pooling.see(op, plain).plan.passes[0].tasks[1:, 2] * stride)
-    assert bool(starts) == (height > 9)
-    near = {start + beside for start in starts for beside in range(-3, 3)} or set(range(height))
-    for row in near | {0, 1, height - 2, height - 1}:
+    for row in range(height) if height < 20 else (0, 1, 2, 21, 22, 33, 34, height // 2, height - 2, height - 1):
         for pair in ([-0.0, 0.0], [0.0, -0.0], [np.nan, -np.nan]):
             x = plain.copy()
             x[..., row, 6:8] = pair
@@ -90,8 +84,6 @@ def test_3x3_windows_that_move_by_two_are_those_of_the_specification(shape, dtyp
         x, dx = x.astype(dtype), random.integers(-9, 10, shape).astype(dtype)
         compare(op, x, dx, random.integers(-9, 10, lengths).astype(dtype))
     if np.dtype(dtype).kind == "f":
-        starts = pooling.see(average, x).plan.small_back[1][:, 2]
-        assert bool(starts.any()) == (shape[-1] > 500)
         gy = random.normal(size=lengths).astype(dtype)
         compare(average, dx, dx, gy)
         gy[random.random(lengths) < 0.02] = np.inf
@@ -120,7 +112,6 @@ def test_cubes_of_two_cells_are_folded_in_one_pass():
     x, dx = (random.integers(-9, 10, shape).astype(np.float32) for _ in range(2))
     gy = random.integers(-9, 10, (2, 3, 2, 3, 37)).astype(np.float32)
     for op in (sg.MaxPool((2, 2, 2)), sg.AvgPool((2, 2, 2))):
-        assert folds.cubes(pooling.see(op, x, any_order=True), folds.UNDIVIDED, x, True) is not None
         compare(op, x, dx, gy)
     op = sg.MaxPool((2, 2, 2))
     for one, other in itertools.combinations(range(8), 2):
@@ -141,9 +132,6 @@ def test_winners_of_windows_that_are_runs_of_a_row(kernel, shape, cells):
     """In rows of a vector and some cells, of which the last belong to no window; one so long that several tasks share it."""
     random, op = np.random.default_rng(0), sg.MaxPool(kernel)
     x = random.choice(cells, shape).astype(np.float32)
-    (found,) = pooling.see(op, x).plan.passes
-    assert found.runs is not None
-    assert (len(found.tasks) > 1) == (shape[-1] > 1000)
     compare(op, x, x[..., ::-1].copy(), random.integers(-9, 10, op.output_shape(shape)).astype(np.float32))
     for tap in range(kernel[-1]):  # a NaN that is alone
         x = np.ones(shape, np.float32)

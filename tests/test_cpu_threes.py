@@ -6,9 +6,6 @@ from beside import drawn
 
 import specgrad as sg
 from specgrad.dispatch import load
-from specgrad.engines.cpu import landing
-from specgrad.engines.cpu.cells import see
-from specgrad.engines.cpu.maximum import are_neighbours
 
 CPU, SPECIFICATION = load("cpu"), load("reference")
 PADDINGS = [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((1, 1), (0, 0)), ((0, 1), (1, 0))]
@@ -22,8 +19,6 @@ SHAPES = [(3, 18), (4, 19), (8, 33), (9, 50)]  # one vector's worth of windows a
 def test_winners_are_those_of_the_specification(shape, padding, dtype, kind):
     op = sg.MaxPool((3, 3), stride=1, padding=padding)
     x = drawn(shape, dtype, kind)
-    seen = see(op, x)
-    assert are_neighbours(seen.plan.passes[0], seen.plan.lanes)
     ours, theirs = CPU.indices(op, (x,)), SPECIFICATION.indices(op, (x,))
     bits = f"u{x.itemsize}"
     assert np.array_equal(ours[0].view(bits), np.asarray(theirs[0], x.dtype).view(bits))
@@ -60,23 +55,8 @@ def test_winners_of_large_planes_do_not_depend_on_how_their_rows_are_shared():
     assert np.array_equal(np.take_along_axis(x.reshape(3, -1), whole[1].reshape(3, -1), 1).reshape(expected.shape), expected, equal_nan=True)  # fmt: skip
 
 
-@pytest.fixture
-def gathers(monkeypatch):
-    """A way back that gathers, on any machine, for some cells at a time; what plans had learned before is forgotten, and after."""
-    monkeypatch.setattr(landing, "GATHERS", True)
-    monkeypatch.setattr(landing, "PIECE", 100)
-    plans = []
-
-    def pull(op, x, gy):
-        _, kept = CPU.keep(op, (x,))
-        plans.append(kept.seen.plan)
-        plans[-1].calls.clear()
-        assert landing.gathering(plans[-1]) is not None
-        return CPU.pull(op, (x,), kept, gy)[0]
-
-    yield pull
-    for plan in plans:
-        plan.calls.clear()
+def pulled(op, x, gy):
+    return CPU.pull(op, (x,), CPU.keep(op, (x,))[1], gy)[0]
 
 
 @pytest.mark.parametrize("kind", ["plain", "lowest", "NaN"])
@@ -84,7 +64,7 @@ def gathers(monkeypatch):
 @pytest.mark.parametrize(
     "shape", [(77,), (1, 40), (40, 1), (2, 3), (9, 47), (3, 1, 17), (5, 6, 7), (3, 4, 2, 5), (211, 300)]
 )
-def test_cells_gather_what_they_won(shape, dtype, kind, gathers):
+def test_cells_gather_what_they_won(shape, dtype, kind):
     op, x = sg.MaxPool((3,) * len(shape), stride=1, padding=1), drawn(shape, dtype, kind)
     gy = np.random.default_rng(0).integers(-9, 9, x.shape).astype(dtype)
     expected = np.zeros((3, x[0].size), dtype)
@@ -92,18 +72,12 @@ def test_cells_gather_what_they_won(shape, dtype, kind, gathers):
         np.add.at(plane, places.reshape(-1), sent.reshape(-1))
     for threads in (1, 5):
         with sg.num_threads(threads):
-            assert np.array_equal(gathers(op, x, gy), expected.reshape(x.shape))
+            assert np.array_equal(pulled(op, x, gy), expected.reshape(x.shape))
 
 
-def test_cotangents_that_are_not_finite_reach_winners_only(gathers):
+def test_cotangents_that_are_not_finite_reach_winners_only():
     op, x = sg.MaxPool((3, 3), stride=1, padding=1), np.arange(3 * 40.0).reshape(1, 3, 40)
     gy, expected = np.zeros_like(x), np.zeros_like(x)
     gy[0, 0, 7], gy[0, 2, 20] = np.inf, np.nan
     expected[0, 1, 8], expected[0, 2, 21] = np.inf, np.nan
-    assert np.array_equal(gathers(op, x, gy), expected, equal_nan=True)
-
-
-def test_windows_that_are_not_around_each_cell_do_not_gather(gathers):
-    for kernel, padding in (((3, 3), 0), ((3, 3), ((1, 0), (1, 1))), ((3, 5), (1, 2)), ((2, 2), 1)):
-        _, kept = CPU.keep(sg.MaxPool(kernel, stride=1, padding=padding), (np.zeros((1, 40, 40), np.float32),))
-        assert landing.gathering(kept.seen.plan) is None
+    assert np.array_equal(pulled(op, x, gy), expected, equal_nan=True)

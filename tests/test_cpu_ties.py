@@ -8,8 +8,6 @@ import pytest
 
 import specgrad as sg
 from specgrad import dispatch
-from specgrad.engines.cpu import ties
-from specgrad.engines.cpu.matches import Matches
 
 LINES = [
     (sg.MaxPool((5,), stride=2, ties="all"), (3, 1000)),  # fewer lines than a vector has
@@ -62,13 +60,6 @@ def test_each_tied_cell_sends_and_is_sent(op, shape, dtype):
     assert np.array_equal(engine.pull(op, (x,), kept, gy)[0], gx)
 
 
-def test_lines_are_walked_as_this_file_says():
-    def pieces(op, shape):
-        return [len(there.tables[3]) for there, _ in ties.walks(ties.see(op, np.zeros(shape, np.float32)).plan)]
-
-    assert [pieces(*case) for case in LINES[1:5]] == [[2], [1], [2], [0]]
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int16])
 @pytest.mark.parametrize(("kind", "given", "words", "shape"), PLANES)
 def test_cells_that_equal_their_maximum_send_and_are_sent_what_the_specification_says(kind, given, words, shape, dtype):
@@ -79,7 +70,6 @@ def test_cells_that_equal_their_maximum_send_and_are_sent_what_the_specification
         x[rng.random(shape) < 0.003] = np.nan
     dx, gy = (rng.integers(-9, 9, s).astype(x.dtype) * x.dtype.type(-1) for s in (shape, op.output_shape(shape)))
     y, kept = engine.keep(op, (x,))
-    assert isinstance(kept, Matches) or dtype is np.int16  # of which a vector has more
     y[...] = 0  # what is kept is nobody else's
     told = exact.recall(op, (x,))
     dy, (gx,) = engine.push(op, (x,), kept, (dx,)), engine.pull(op, (x,), kept, gy)

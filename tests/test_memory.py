@@ -8,7 +8,7 @@ import pytest
 
 import specgrad as sg
 from specgrad import memory, remembering
-from specgrad.engines.cpu.plan import plan
+from specgrad.engines.cpu.pools import pool_of
 
 BYTE = np.dtype(np.uint8)
 
@@ -123,13 +123,13 @@ def test_tables_of_lines_of_many_lengths_are_not_all_kept(monkeypatch):
         pool.vjp((x,), pool(x))
         with sg.engine("reference"):
             pool(x)
-    assert plan.cache_info().currsize + sg.MaxPool.geometry.cache_info().currsize < 12
+    assert pool_of.cache_info().currsize + sg.MaxPool.geometry.cache_info().currsize < 12
 
 
 def test_tables_of_one_long_line_are_kept_between_calls(monkeypatch):
     monkeypatch.setattr(remembering, "CELLS", 2000)
     x = np.zeros(5000, np.float32)
     sg.max_pool(x, (3,))
-    before = plan.cache_info().misses
+    before = pool_of.cache_info().misses
     sg.max_pool(x, (3,))
-    assert plan.cache_info().misses == before
+    assert pool_of.cache_info().misses == before

@@ -16,8 +16,8 @@ import numpy as np
 from ...geometry import Integers, Shape, Sliding
 from ...ops.conv import Bilinear
 from ...remembering import cached_property
-from .passes import VECTOR
 
+VECTOR = 64  # cells beside a row, at least as many as a vector has
 TILE_BYTES = 1 << 21  # columns of a tile, per thread: wide enough for good products, small enough for the caches
 LEAST_TILE = 96  # narrower tiles make poor products
 SMALL = 1 << 21  # multiplications below which a call stays on its thread

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ...geometry import Axis, Shape, Sliding, strides
 from ...memory import room
-from ...remembering import cached_property
+from ...remembering import cached_property, remembered
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell
 from .codegen.thread_pool import Call, address
@@ -56,6 +56,10 @@ class Pool:
     """Of the result, as the operator gives it."""
     given: Shape
     """Of the operand."""
+
+    def cells(self) -> int:
+        """How many cells its axes have, each of which may have a place in a table."""
+        return sum(axis.size + axis.length for axis in self.axes)
 
     @cached_property
     def lengths(self) -> Shape:
@@ -190,7 +194,7 @@ class Pool:
         return {}
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(256, Pool.cells)
 def pool_of(op: Any, layout: Layout, dtype: np.dtype[Any], given: Shape) -> Pool:
     """An operator on arrays that are taken so."""
     positions, cell = op.positions(given), cell_of(dtype)
