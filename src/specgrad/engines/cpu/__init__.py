@@ -63,3 +63,7 @@ def pull(
 ) -> tuple[Any, ...]:
     pulled: tuple[Any, ...] = part(op.__class__).pull(op, operands, kept, cotangent, wanted, out)
     return pulled
+
+
+def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
+    return pooling.vjp(op, operands, cotangent) if part(op.__class__) is pooling else NotImplemented

@@ -43,12 +43,18 @@ class Layout(NamedTuple):
     @property
     def back(self) -> tuple[int, ...]:
         """The order of axes that turns what lies so into what was given."""
-        return tuple(int(p) for p in np.argsort(self.order))
+        return back_of(self.order)
 
     def of_output(self, axes: tuple[Axis, ...]) -> Shape:
         """The shape of windows over the spatial axes, in this order."""
         rank = len(self.spatial)
         return (*self.shape[: self.outer], *(axis.length for axis in axes), *self.shape[self.outer + rank :])
+
+
+@functools.lru_cache(maxsize=512)
+def back_of(order: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of axes that undoes another."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
 @functools.lru_cache(maxsize=512)

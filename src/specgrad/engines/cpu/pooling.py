@@ -153,6 +153,18 @@ def pull(
     return (MODULES[type(kept)].pull(kept, gy, target),)
 
 
+def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
+    """`recall` and `pull` at once, of operands and cotangents that need no conversion."""
+    (x,) = operands
+    if type(cotangent) is not np.ndarray or cotangent.dtype != x.dtype or not x.dtype.isnative:
+        return NotImplemented
+    if reduction(op) == "mean":
+        return (pools.pull_average(pools.seen(op, x, any_order=True)[0], cotangent),)
+    if getattr(op, "ties", None) == "first":
+        return (pools.pull(pools.keep_maximum(op, x)[1], cotangent),)
+    return NotImplemented
+
+
 MODULES: dict[Any, Any] = {pools.Kept: pools, weighted.Kept: weighted, tied.Kept: tied}
 """Who reads what was kept."""
 

@@ -22,7 +22,17 @@ from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell
 from .codegen.thread_pool import Call, address
 from .emitters import winners
-from .operands import Layout, cell_of, cells_in, contiguous_layout, delivered, layout_for, layout_of, result_in
+from .operands import (
+    Layout,
+    cell_of,
+    cells_in,
+    contiguous_layout,
+    delivered,
+    is_sorted,
+    layout_for,
+    layout_of,
+    result_in,
+)
 from .schedule import (
     GATHERED,
     VECTOR,
@@ -65,6 +75,11 @@ class Pool:
     def lengths(self) -> Shape:
         """The shape of the result, in the order of the layout."""
         return self.layout.of_output(self.axes)
+
+    @cached_property
+    def is_in_order(self) -> bool:
+        """Whether arrays that lie in row-major order are taken as they are."""
+        return is_sorted(self.layout.order)
 
     @cached_property
     def is_empty(self) -> bool:
@@ -207,8 +222,18 @@ def pool_of(op: Any, layout: Layout, dtype: np.dtype[Any], given: Shape) -> Pool
     return Pool(op, layout, cell, dtype, found, op.output_shape(given), given)
 
 
+@remembered(256)
+def contiguous_pool(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Pool:
+    """An operator on arrays that lie in row-major order."""
+    return foreseen(op, shape, None, dtype, any_order)
+
+
 def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
     """An operator on an array, and the array's cells as kernels take them."""
+    if x.flags.carray and x.dtype.isnative:
+        pool = contiguous_pool(op, x.shape, x.dtype, any_order)
+        if pool.is_in_order:
+            return pool, x
     dtype = x.dtype if x.dtype.isnative else x.dtype.newbyteorder("=")
     layout = layout_for(x, op.positions(x.shape), any_order)
     pool = pool_of(op, layout, dtype, x.shape)
@@ -316,6 +341,8 @@ def as_given(pool: Pool, array: Array) -> Array:
 
 def as_output(pool: Pool, array: Array) -> Array:
     """The cells of an array of the result's shape, in the order of the layout."""
+    if pool.is_in_order and array.flags.carray and array.dtype == pool.dtype and array.dtype.isnative:
+        return array
     lengths = tuple(pool.lengths[p] for p in pool.layout.back)
     return cells_in(pool.layout, array.reshape(lengths), pool.dtype)
 
