@@ -103,7 +103,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
 def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     """gx: the cotangent of its window at each tied cell, or its share."""
     blocks, tied, sharers, dtype = kept
-    share = blocks.of_windows(gy)
+    share = blocks.of_windows(gy) + dtype.type(0)  # a sum of one, which is no -0.0
     if sharers is not None:
         wide = np.float32 if dtype.itemsize == 2 else dtype
         share = (share.astype(wide) / sharers.astype(wide)).astype(dtype)

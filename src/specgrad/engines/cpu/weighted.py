@@ -281,7 +281,9 @@ def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Arra
 def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
     """What the derivatives of a maximum keep whose ties share."""
     cells = how.cells_of(x, how.absent, how.absent)
-    kept = Kept(how, [*_between(how, cells), how.windows_of(value)], None)
+    own = room(value.shape, value.dtype)  # what is kept is nobody else's
+    np.copyto(own, value)
+    kept = Kept(how, [*_between(how, cells), how.windows_of(own)], None)
     if how.op.ties == "all":
         return kept
     ones = np.broadcast_to(how.computed.type(1), how.given)
