@@ -14,7 +14,6 @@ from llvmlite import ir
 
 import specgrad as sg
 from specgrad.engines.cpu import pools, schedule
-from specgrad.engines.cpu.codegen import object_code
 from specgrad.engines.cpu.codegen.allocations import Memory, access, disjoint
 from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.engines.cpu.codegen.domains import Floats, Rationals
@@ -46,9 +45,9 @@ def emitted(stand_in=Emitted, **constants):
     with contextlib.ExitStack() as patches:
         for module in (schedule, pools):
             patches.enter_context(mock.patch.object(module, "Call", Call))
-        patches.enter_context(mock.patch.object(object_code, "compile", stand_in))
+        patches.enter_context(mock.patch.object(schedule, "cached", lambda key, emit: stand_in(emit())))
         patches.enter_context(mock.patch.dict(vars(schedule), constants))
-        caches = schedule.compiled, pools.pool_of
+        caches = schedule.compiled, pools.pool_of, pools.contiguous_pool
         for cache in caches:
             cache.cache_clear()
             patches.callback(cache.cache_clear)
@@ -89,7 +88,7 @@ class Run:
         call = step.call
         known = {name: allocation.address for name, (allocation, _) in self.arrays.items()}
         for table in step.tables:
-            made = self.memory.array("table", cell_of(table.dtype).stored, table.tolist())
+            made = self.memory.array("table", cell_of(table.dtype).stored, table.ravel().tolist())
             known |= {name: made.address for name, number in call.sizes.items() if number == address(table)}
         names = iter(step.arrays)
         words = [name if name in call.sizes else next(names) for name in call.emitted.parameters]

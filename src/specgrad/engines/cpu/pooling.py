@@ -98,9 +98,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
         return value, tied.keep(op, x, value) or ByStatement(reference.recall(op, operands))
     how = _smooth(op, x)
     if how is not None:
-        value, kept = weighted.keep_smooth(how, x, out)
-        if kept is not None:
-            return value, kept
+        return weighted.keep_smooth(how, x, out)
     value, by_statement = reference.keep(op, operands, out)
     return value, ByStatement(by_statement)
 

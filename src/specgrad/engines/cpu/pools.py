@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +80,16 @@ class Pool:
     def is_in_order(self) -> bool:
         """Whether arrays that lie in row-major order are taken as they are."""
         return is_sorted(self.layout.order)
+
+    @cached_property
+    def is_half(self) -> bool:
+        """Whether cells are half floats."""
+        return self.cell.name in ("float16", "bfloat16")
+
+    @cached_property
+    def of_bits(self) -> Pool:
+        """The same of half floats that are moved and not computed with."""
+        return replace(self, cell=CELLS["uint16"], dtype=np.dtype(np.uint16))
 
     @cached_property
     def is_empty(self) -> bool:
@@ -278,9 +288,20 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
     memory, y = _result(pool, out)
     if not pool.is_empty:
         if pool.fold("max")(x=cells, y=memory):
-            pool.fold("max", True)(x=cells, y=memory)
+            if pool.is_half:
+                _exactly(pool, cells, memory, room(pool.lengths, np.dtype(pool.codes.name)))
+            else:
+                pool.fold("max", True)(x=cells, y=memory)
         pool.blank(memory, 0)
     return delivered(op.name, y, out, pool.shape, pool.dtype)
+
+
+def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
+    """The maximum and its codes, of any numbers. Half floats keep their bits, which a NaN that is converted does not."""
+    pool.fold("argmax", True)(x=cells, y=memory, codes=codes)
+    if pool.is_half:
+        pool.blank(codes, pool.none)
+        pool.of_bits.winners("gather").call(address(codes), address(cells), address(memory))
 
 
 def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
@@ -290,7 +311,7 @@ def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Ke
     codes = room(pool.lengths, np.dtype(pool.codes.name))
     if not pool.is_empty:
         if pool.fold("argmax")(x=cells, y=memory, codes=codes):
-            pool.fold("argmax", True)(x=cells, y=memory, codes=codes)
+            _exactly(pool, cells, memory, codes)
         pool.blank(memory, 0)
         pool.blank(codes, pool.none)
     return delivered(op.name, y, out, pool.shape, pool.dtype), Kept(pool, codes)

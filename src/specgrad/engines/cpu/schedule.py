@@ -166,26 +166,24 @@ class Fold(NamedTuple):
     """What is folded: a reduction over the windows of some axes of an array (planes, *axes, inner)."""
 
     what: str
-    """"sum", "max", "argmax", or log-sum-exp for positive and negative β: "lse+", "lse-"."""
+    """"sum", "max", "min", "argmax", or the pairs of log-sum-exp for positive and negative β: "lse+", "lse-"."""
     exact: bool
     """Whether NaNs, and padding that could tie with a cell, are looked out for."""
     axes: tuple[Axis, ...]
     planes: int
     inner: int
     cell: Cell
-    keeps: bool = False
-    """Of "lse+" and "lse-": whether the pairs are wanted, not the value."""
 
     @property
     def codes(self) -> int:
         """How many codes winners have."""
         return math.prod(nominal(axis) for axis in self.axes)
 
-    def combine(self, cell: Cell, ordered: bool = True, guards: bool = True, last: bool = True) -> Sum:
+    def combine(self, cell: Cell, ordered: bool = True, guards: bool = True) -> Sum:
         """How parts are joined."""
         name = self.what
         if name.startswith("lse"):
-            return LogSumExp(cell, name == "lse-", self.keeps or not last)
+            return LogSumExp(cell, name == "lse-")
         if name != "sum":
             name = "any_" + name if not ordered else "nan_" + name if self.exact else name
         made = combine_of(name, cell, self.codes)
@@ -267,7 +265,7 @@ class _Planner:
         has_codes = fold.what == "argmax" or (not self.ordered and fold.exact) or pairs
         reads = ("x",) if turn == 0 else (f"cells {turn}", *([f"codes {turn}"] if has_codes else []))
         if self.last:
-            writes: tuple[str, ...] = ("y", *(["codes"] if has_codes and not (pairs and not fold.keeps) else []))
+            writes: tuple[str, ...] = ("y", *(["codes"] if has_codes else []))
             if has_codes and fold.what != "argmax" and not pairs:
                 self.between.append(("codes", self._cells(0), self._code_type()))
             return reads + writes
@@ -292,7 +290,7 @@ class _Planner:
         fold = self.fold
         if not self.ordered and fold.what != "sum" and fold.exact:
             return combine_of("any_argmax", cell, fold.codes)
-        return fold.combine(cell, self.ordered, self.first, self.last)
+        return fold.combine(cell, self.ordered, self.first)
 
     @property
     def _cell(self) -> Cell:
@@ -542,6 +540,7 @@ def phases_step(
     by: dict[str, int] | None = None,
     held: tuple[Array, ...] = (),
     beta: Array | None = None,
+    marks: bool = False,
 ) -> Step:
     """The kernel by which each cell gathers, over the last two axes of windows, or one."""
     columns = own[-1]
@@ -580,6 +579,7 @@ def phases_step(
         power(lanes, _least_windows(columns, tile_columns, parts)),
         divides,
         beta is not None and bool(beta[0] < 0),
+        marks,
     )
     sizes = {
         "height": rows.size,

@@ -59,6 +59,8 @@ def blocks_of(op: Any, given: Shape) -> Blocks | None:
     """How windows that lie side by side cut an array; None for others."""
     positions = op.positions(given)
     axes = [even(axis) for axis in op.spatial(tuple(given[p] for p in positions))]
+    if not axes:
+        return None
     for axis in axes:
         if not isinstance(axis, Sliding) or axis.stride != axis.kernel or axis.before or axis.dilation > 1:
             return None
@@ -79,7 +81,7 @@ def keep(op: Any, x: Array, value: Array) -> Any:
         return None
     blocks = blocks_of(op, x.shape)
     how = weighted.weighted_of(op, x.shape, dtype)
-    small = math.prod(getattr(op, "kernel_size", (weighted.TAPS,))) <= weighted.AT_ONCE
+    small = math.prod(getattr(op, "kernel_size", x.shape)) <= weighted.AT_ONCE
     if how is not None and (blocks is None or small):
         return weighted.keep_ties(how, x, value)
     if blocks is None:

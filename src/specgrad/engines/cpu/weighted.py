@@ -164,7 +164,8 @@ class Weighted:
                 what = "min" if self.is_smooth and self.op.beta < 0 else "max"
                 fold, exact = (self._extremes(what, is_exact, own, planes) for is_exact in (False, True))
             forward = weights_step(own, planes, self.cell, term, beta)
-            back = phases_step(own, planes, self.cell, self.cell, term, self.cell, beta=beta)
+            marks = self.is_smooth and bool(made)
+            back = phases_step(own, planes, self.cell, self.cell, term, self.cell, beta=beta, marks=marks)
             made.append(Stage((self.planes, *lengths), fold, exact, forward, back))
             sizes = lengths
         return made
@@ -175,17 +176,9 @@ class Weighted:
 
     @cached_property
     def pairs(self) -> Any:
-        """The kernels of log-sum-exp that keep pairs."""
-        return self._log_sum_exp(True)
-
-    @cached_property
-    def value(self) -> Any:
         """The kernels of log-sum-exp."""
-        return self._log_sum_exp(False)
-
-    def _log_sum_exp(self, keeps: bool) -> Any:
         what = "lse-" if self.op.beta < 0 else "lse+"
-        return chain(Fold(what, False, self.axes, self.planes, 1, self.cell, keeps), beta=self.beta)
+        return chain(Fold(what, False, self.axes, self.planes, 1, self.cell), beta=self.beta)
 
     @cached_property
     def blanks(self) -> list[tuple[Any, ...]]:
@@ -252,30 +245,40 @@ class Kept(NamedTuple):
 
 def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
     """The smooth maximum."""
-    cells = how.cells_of(x, how.padding, how.absent)
-    y = room((how.planes, *(axis.length for axis in how.axes)), how.computed)
-    how.value(x=cells, y=y)
-    for where in how.blanks:
-        y[where] = 0
-    return how.delivered(y, out)
+    return how.delivered(_pairs(how, how.cells_of(x, how.padding, how.absent))[0], out)
 
 
-def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept | None]:
-    """The smooth maximum, and what its derivatives keep; None where cells are infinite."""
+def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
+    """The smooth maximum, and what its derivatives keep."""
     cells = how.cells_of(x, how.padding, how.absent)
-    extreme, total = (room((how.planes, *(axis.length for axis in how.axes)), how.computed) for _ in range(2))
+    y, extreme, total = _pairs(how, cells)
+    between = _between(how, cells)
+    for extremes in between[1:]:
+        _pivot(extremes, -how.absent)
+    for infinite, sum_of_exponentials in ((-how.absent, np.inf), (how.absent, 0)):
+        where = _pivot(extreme, infinite)
+        np.copyto(total, sum_of_exponentials, where=where & (total == total))
+    return how.delivered(y, out), Kept(how, [*between, extreme], total)
+
+
+def _pairs(how: Weighted, cells: Array) -> tuple[Array, Array, Array]:
+    """The smooth maximum, and the pairs that it is made of: extremes, and sums of exponentials beside them."""
+    y, extreme, total = (room((how.planes, *(axis.length for axis in how.axes)), how.computed) for _ in range(3))
     how.pairs(x=cells, y=extreme, codes=total)
-    y = room(extreme.shape, how.computed)
     with np.errstate(all="ignore"):
         np.log(total, out=y)
         y /= how.beta[0]
         y += extreme
     for where in how.blanks:
         y[where], total[where], extreme[where] = 0, 1, 0
-    if not np.isfinite(extreme, out=room(extreme.shape, np.dtype(bool))).all():
-        return how.delivered(y, out), None
-    between = _between(how, cells)
-    return how.delivered(y, out), Kept(how, [*between, extreme], total)
+    return y, extreme, total
+
+
+def _pivot(extremes: Array, infinite: float) -> Array:
+    """Where extremes were infinite so; 0 stands for them, as exponents are then not shifted."""
+    where = np.equal(extremes, infinite, out=room(extremes.shape, np.dtype(bool)))
+    np.copyto(extremes, 0, where=where)
+    return where
 
 
 def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
@@ -318,7 +321,8 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     how = kept.how
     dy = _forward(kept, how.cells_of(dx, 0, 0))
     if kept.total is not None:
-        dy = np.divide(dy, kept.total, out=dy)
+        with np.errstate(all="ignore"):
+            dy = np.divide(dy, kept.total, out=dy)
     for where in how.blanks:
         dy[where] = 0
     return how.delivered(dy, out)
@@ -330,7 +334,12 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     g = how.windows_of(gy)
     if kept.total is not None or how.blanks:
         shares = room(g.shape, how.computed)
-        np.divide(g, 1 if kept.total is None else kept.total, out=shares)
+        if kept.total is None:
+            np.copyto(shares, g)
+        else:
+            with np.errstate(all="ignore"):
+                np.divide(g, kept.total, out=shares)
+            shares += 0  # no -0.0, which stands for no window
         for where in how.blanks:
             shares[where] = 0
         g = shares

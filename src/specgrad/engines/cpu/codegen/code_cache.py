@@ -160,8 +160,8 @@ def _write(path: Path, made: tuple[Any, bytes]) -> None:
 
 def _shrink(folder: Path) -> None:
     """Remove the oldest files, if there are too many bytes of them."""
-    with contextlib.suppress(OSError):  # another process may remove them too
-        files = sorted((one.stat().st_mtime, one.stat().st_size, one.path) for one in os.scandir(folder))
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # another process may remove them too
+        files = sorted((one.stat().st_mtime, one.stat().st_size, one.path) for one in entries)
         total = sum(size for _, size, _ in files)
         for _, size, path in files:
             if total <= MOST:

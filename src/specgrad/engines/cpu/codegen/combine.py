@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .builder import CELLS, Cell, Kernel, Value
-from .vector_math import exp, log
+from .vector_math import exp
 
 Part = list[Value]
 
@@ -76,8 +76,8 @@ class Sum:
         """Ask for the arguments that it needs."""
 
     def finish(self, k: Kernel, part: Part) -> Part:
-        """What is written of a whole window."""
-        return part
+        """What is written of a whole window: a sum that began with 0, so that it is no -0.0."""
+        return [part[0] + 0.0] if part[0].is_float else part
 
     def nothing(self, k: Kernel, lanes: int) -> Part:
         """The part of padding alone."""
@@ -97,6 +97,9 @@ class Max(Sum):
         super().__init__(cell)
         self.identity = lowest(cell)
         self.guards = cell.is_float
+
+    def finish(self, k: Kernel, part: Part) -> Part:
+        return part
 
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
         """Where the later part takes the lead."""
@@ -205,16 +208,15 @@ class AnyArgMax(ArgMax):
 class LogSumExp(Sum):
     """The pair (m, s) with Σ exp(β x) = s·exp(β m), where m is the greatest cell, or the least if β is negative.
 
-    Padding is the cell that no other exceeds, whose exponential is 0. `finish` makes m + log(s)/β of a pair, unless pairs are kept.
+    Padding is the cell that no other exceeds, whose exponential is 0.
     """
 
     name = "log_sum_exp"
 
-    def __init__(self, cell: Cell, negative: bool, keeps: bool) -> None:
+    def __init__(self, cell: Cell, negative: bool) -> None:
         super().__init__(cell)
-        self.negative, self.keeps = negative, keeps
+        self.negative, self.codes = negative, working(cell)
         self.identity = np.inf if negative else -np.inf
-        self.codes = working(cell) if keeps else None
         self.name = "log_sum_exp" + ("-" if negative else "+")
 
     def cells(self) -> list[Cell]:
@@ -236,8 +238,7 @@ class LogSumExp(Sum):
         return [m, s + less * weight(k, other, m)]
 
     def finish(self, k: Kernel, part: Part) -> Part:
-        m, s = part
-        return part if self.keeps else [m + log(k, s) / scalar(k, s)]
+        return part
 
 
 def weight(k: Kernel, cells: Value, value: Value) -> Value:

@@ -107,6 +107,7 @@ class _Bins:
         with k.loop(0, self.n.width_out, carried=[flags]) as each:
             first, count = k.load(self.first_column, each.index), k.load(self.column_count, each.index)
             part, flag = self._across(source, first, count, each.values[0])
+            part = self.combine.finish(k, part)
             if self.how.divides != "no":
                 part = [part[0] / self._divisor(each.index), *part[1:]]
             if self.combine.codes is not None:

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import F32, I32, I64, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import weight, working
 from ..codegen.vector_math import fma
 from .windows import Window, copy_exactly
@@ -47,6 +47,8 @@ class Phases:
     divides: str = "no"
     negative: bool = False
     """Whether β is."""
+    marks: bool = False
+    """Whether -0.0 is written where no window reads a cell: the next stage then brings nothing to what was folded into it."""
 
 
 class Reader(NamedTuple):
@@ -89,6 +91,8 @@ class _Phases:
             k.beta = k.load(k.array("beta", working(how.cell)))
         names = "height width height_out width_out down across tile_rows tile_columns groups_down groups_across"
         self.n = k.sizes(*names.split())
+        self.none: Any = {"code": -1, "softmax": -math.inf if how.negative else math.inf}.get(how.term, 0)
+        """What stands beside a cotangent where there is no window."""
         self.down, self.across = readers(how.rows, how.before[0]), readers(how.columns, how.before[1])
         self.low_row, self.high_row = _span(self.down)
         self.low, self.high = _span(self.across)
@@ -159,11 +163,10 @@ class _Phases:
     def _fill(self, line: Pointer, beside: Pointer | None, begin: Number, end: Number, zero: Value) -> None:
         """No windows: nothing is brought."""
         k, how = self.kernel, self.how
-        none: Any = {"code": -1, "softmax": -math.inf if how.negative else math.inf}.get(how.term, 0)
         with k.loop(begin, end, how.lanes) as along:
             k.store(zero, line, along.index)
             if beside is not None:
-                k.store(k.number(beside.cell, none, how.lanes), beside, along.index)
+                k.store(k.number(beside.cell, self.none, how.lanes), beside, along.index)
 
     def _divisors(self, row: Value, column: Number, lanes: int) -> Value:
         k = self.kernel
@@ -207,7 +210,7 @@ class _Phases:
     ) -> Value:
         """What the windows that read the cells of one phase bring, from the group `column` on."""
         k, how = self.kernel, self.how
-        total, x = k.number(how.cell, 0, lanes), None
+        total, x = k.number(how.cell, -0.0 if how.marks else 0, lanes), None
         if how.term in ("equal", "softmax"):
             stride = how.columns.stride
             at = row * self.n.width + column * stride + phase
@@ -227,8 +230,10 @@ class _Phases:
     def _added(self, total: Value, brought: Value, value: Value, code: int, x: Any) -> Value:
         """The total, with what a window brings to a cell that is its tap `code`."""
         k, term = self.kernel, self.how.term
-        if term == "softmax":
-            return fma(k, brought, weight(k, x, value), total)
+        if term == "softmax":  # a NaN that no window reads gets nothing
+            word = I32 if brought.element == F32 else I64
+            absent = value.equals(self.none) | k.bits(brought, word).equals(-1 << (word.width - 1))
+            return k.select(absent, total, fma(k, brought, weight(k, x, value), total))
         meets = value.equals(code) if term == "code" else value.equals(x) | (value.differs(value) & x.differs(x))
         return k.select(meets, total + brought, total)
 
