@@ -27,7 +27,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 
 def _signed(x: Any, sign: int) -> Any:
-    return np.negative(x) if sign < 0 else x
+    return np.asarray(np.negative(x)) if sign < 0 else x  # of an array without axes NumPy makes a number
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:

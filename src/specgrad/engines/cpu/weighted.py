@@ -148,7 +148,8 @@ class Weighted:
         """From cells to windows: at once, or axis by axis, the last first."""
         term = "softmax" if self.is_smooth else "equal"
         beta = self.beta if self.is_smooth else None
-        rank, made = len(self.axes), []
+        rank = len(self.axes)
+        made: list[Stage] = []
         at_once = rank <= 2 and math.prod(axis.kernel for axis in self.axes) <= AT_ONCE
         sizes = [axis.size for axis in self.axes]
         for place in [None] if at_once else [*range(rank - 1, -1, -1)]:

@@ -47,6 +47,8 @@ _system: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 def address(array: Array) -> int:
     """Where the cells of an array begin. The array may be read-only; the caller keeps it alive."""
+    if not isinstance(array, np.ndarray):  # a number of NumPy's looks like an array and has other memory
+        raise TypeError(f"a kernel takes arrays, not {type(array).__name__}")
     return _word(id(array) + DATA).value if DATA else array.ctypes.data
 
 
