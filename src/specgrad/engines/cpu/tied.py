@@ -98,7 +98,9 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     """dy: the tangents of tied cells, or their mean."""
     blocks, tied, sharers, dtype = kept
     wide = np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
-    total = np.where(tied, blocks.of_cells(dx), np.zeros((), dtype)).sum(axis=blocks.within, keepdims=True, dtype=wide)
+    terms = np.zeros(blocks.blocks, wide)  # in one order, however tangents lie, so that sums have the same bits
+    np.copyto(terms, blocks.of_cells(dx), where=tied)
+    total = terms.sum(axis=blocks.within, keepdims=True)
     return _delivered(blocks.back(total if sharers is None else total / sharers), dtype, out)
 
 
