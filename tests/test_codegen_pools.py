@@ -261,4 +261,4 @@ def test_an_access_one_cell_off_is_found_in_every_emitter(walk):
                 caught += 1
             else:
                 assert not any(one.done for one in kernels if isinstance(one, Planted)), n
-    assert caught >= 5
+    assert caught >= 3

@@ -15,8 +15,7 @@ import pytest
 
 import specgrad as sg
 from specgrad import dispatch, threads
-from specgrad.engines.cpu import blas, compiled, pooling, together
-from specgrad.engines.cpu.compiled import kernel
+from specgrad.engines.cpu import blas, pooling
 
 
 def random_calls(seed, count):
@@ -155,77 +154,6 @@ def test_a_child_forked_during_products_of_matrices_gets_its_threads_back():
     assert allowed() == before
 
 
-def test_a_new_geometry_compiles_nothing():
-    x = np.random.default_rng(4).normal(size=(2, 17, 19)).astype(np.float32)
-    for k, s, p in ((2, 2, 0), (3, 1, 1), (5, 1, 2), (5, 2, 2), (9, 1, 4), (9, 2, 4)):  # one of each kind
-        op = sg.MaxPool((k, k), stride=s, padding=p)
-        op.vjp((x,), op(x))
-        sg.avg_pool2d(x, k, stride=s, padding=p, count_include_pad=False)
-    sg.MaxPool((3, 3), stride=2).vjp(
-        (x[:, :8, :9],), np.ones((2, 3, 4), np.float32)
-    )  # fewer windows than a vector's cells
-    names = (
-        "fold.fold_windows",
-        "small.fold_small",
-        "winners.find_winners",
-        "small_winners.find_small_winners",
-        "scatter.scatter_winners",
-        "landing.land",
-    )
-    before = [len(kernel(name).signatures) for name in names]
-    for k, s, d, size in ((2, 2, 1, 30), (5, 3, 2, 41), (11, 1, 1, 23), (13, 4, 1, 40), (4, 1, 3, 20), (3, 2, 1, 8)):
-        z = np.random.default_rng(5).normal(size=(3, size, size + 1)).astype(np.float32)
-        op = sg.MaxPool((k, k), stride=s, dilation=d, padding=1)
-        op.vjp((z,), op(z))
-        sg.avg_pool2d(z, k, stride=s, dilation=d, padding=1, count_include_pad=False)
-    assert before == [len(kernel(name).signatures) for name in names]
-
-
-def test_kernels_that_several_threads_ask_for_at_once_are_kept_where_they_belong(tmp_path):
-    """Numba reads the directory of its cache from one variable of all threads."""
-    code = """
-import threading
-from specgrad.engines.cpu import compiled
-names = ["small.fold_small", "fold.fold_windows", "chains.fold_chain", "planes.side_by_side", "bins.spread_bins", "inner.find_inner"]
-ready = threading.Barrier(len(names))
-def ask(name):
-    ready.wait()
-    place = compiled.kernel(name)._cache.cache_path
-    assert place.startswith(str(compiled.cache_directory())), place
-for _ in range(20):
-    compiled.kernel.cache_clear()
-    asking = [threading.Thread(target=ask, args=(name,)) for name in names]
-    [a.start() for a in asking]
-    [a.join() for a in asking]
-"""
-    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert not made.stderr
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path):
-    file = tmp_path / "a file"
-    file.write_text("")
-    code = (
-        "import warnings, numpy as np\n"
-        "with warnings.catch_warnings(record=True) as seen:\n"
-        "    warnings.simplefilter('always')\n"
-        "    import specgrad as sg; x = np.ones((1, 4, 4), np.float32)\n"
-        "    op = sg.MaxPool((1, 1), stride=2); op.vjp((x,), op(x))\n"  # two kernels that compile soon
-        "from specgrad.engines.cpu.compiled import kernel\n"
-        "assert kernel.cache_info().currsize == 2\n"
-        "print(len([w for w in seen if 'SPECGRAD_CACHE_DIR' in str(w.message)]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "SPECGRAD_CACHE_DIR": str(file)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "1"
-
-
 FUZZ = """
 import numpy as np, specgrad as sg, warnings
 warnings.simplefilter("ignore")
@@ -315,53 +243,6 @@ def test_bytes_in_foreign_order_are_numbers_too(op):
     assert np.array_equal(op(foreign), y)
     assert np.array_equal(op.vjp((foreign,), y.astype(foreign.dtype))[0], op.vjp((x,), y)[0])
     assert np.array_equal(op.jvp((foreign,), (foreign,))[1], op.jvp((x,), (x,))[1])
-
-
-def test_numba_is_asked_once_for_the_code_of_a_call(monkeypatch):
-    asked = []
-    monkeypatch.setattr(together, "kernel", lambda name: asked.append(name) or kernel(name))
-    op, x = sg.MaxPool((2, 2)), np.arange(6 * 34, dtype=np.float32).reshape(1, 6, 34)
-    for shift in range(3):
-        y, (gx,) = op(x + shift), op.vjp((x + shift,), np.full((1, 3, 17), shift, np.float32))
-        assert np.array_equal(y, x[:, 1::2, 1::2] + shift)
-        assert np.array_equal(gx[:, 1::2, 1::2], np.full_like(y, shift))
-        assert gx.sum() == 51 * shift
-    assert len(asked) == len(set(asked)) == 3
-
-
-def test_code_that_numba_keeps_elsewhere_is_asked_for_each_time():
-    run = kernel("picking.pick")
-    assert compiled.straight(run, (None,)) is run
-    assert compiled.straight(print, ()) is print
-
-
-@pytest.mark.parametrize("op", [sg.MaxPool((2, 2)), sg.AvgPool((2, 2)), sg.AvgPool((3, 3), stride=1, padding=1)])
-def test_kernels_get_arrays_of_one_kind_wherever_these_begin(op, monkeypatch):
-    """Code is chosen by the types of the first arrays; Numba has other types for those between addresses of their cells."""
-
-    def beginning(array, place):
-        memory = np.zeros(array.nbytes + 4, np.uint8)
-        found = memory[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
-        found[...] = array
-        return found
-
-    given, call = [], together.Call.__call__
-    monkeypatch.setattr(together.Call, "__call__", lambda own, *arrays: given.extend(arrays) or call(own, *arrays))
-    x = np.random.default_rng(1).normal(size=(2, 3, 10, 12)).astype(np.float32)
-    y, dy = op.jvp((x,), (x,))
-    (gx,) = op.vjp((x,), y)
-    for place in (0, 1):
-        own, out = beginning(x, place), beginning(np.zeros_like(y), place)
-        last = beginning(np.zeros_like(np.moveaxis(y, 1, -1)), place)
-        assert np.array_equal(op(own, out=out), y)
-        assert np.array_equal(
-            op(np.moveaxis(beginning(np.moveaxis(x, 1, -1), 0), -1, 1), out=np.moveaxis(last, -1, 1)), y
-        )
-        for one in (x, own):
-            assert np.array_equal(op.jvp((one,), (beginning(x, place),))[1], dy)
-            assert np.array_equal(op.vjp((one,), beginning(y, place))[0], gx)
-    assert given
-    assert all(one.flags.aligned and one.flags.c_contiguous for one in given if isinstance(one, np.ndarray))
 
 
 def test_a_large_float_array_on_the_reference_engine_is_a_warning(monkeypatch):

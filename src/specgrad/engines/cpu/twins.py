@@ -19,6 +19,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
         return f"it takes NumPy arrays only, not {type(x).__name__}"
     if x.dtype.kind in "iu":
         return f"it takes no integers for {op.name}"  # the negative of the lowest one is not held
+    op.output_shape(x.shape)  # what does not fit is refused in the operator's own name
     other, sign = twin(op)
     reason = pooling.refuses(other, operands)
     if reason is None and sign < 0 and has_bare_window(op, x.shape):

@@ -258,7 +258,8 @@ def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Arra
         _pivot(extremes, -how.absent)
     for infinite, sum_of_exponentials in ((-how.absent, np.inf), (how.absent, 0)):
         where = _pivot(extreme, infinite)
-        np.copyto(total, sum_of_exponentials, where=where & (total == total))
+        if where.any():
+            np.copyto(total, sum_of_exponentials, where=where & (total == total))
     return how.delivered(y, out), Kept(how, [*between, extreme], total)
 
 
