@@ -27,6 +27,7 @@ from ..ops import (
     Linear,
     Log,
     LogSoftmax,
+    LpPool,
     Matmul,
     MaxPool,
     Mul,
@@ -212,6 +213,16 @@ def _flat(op: Operator, boxes: Sequence[Box], low: Floats, high: Floats) -> Rela
     return Relaxed(Relaxation(*forms), Box(low, high))
 
 
+def _norm(op: Any, boxes: Sequence[Box]) -> Relaxed:
+    """A p-norm grows with the size of every cell: from that of the least sizes to that of the greatest."""
+    (box,) = boxes
+    least = np.where((box.lower <= 0) & (box.upper >= 0), 0.0, np.minimum(np.abs(box.lower), np.abs(box.upper)))
+    low, high = op(least), op(box.magnitude)
+    roundings = 8 * (op.geometry(box.shape).taps + 2 * float(op.p) + 8) * high
+    reached = Box(low, high).widened(UNIT * roundings + TINY)
+    return _flat(op, boxes, np.maximum(reached.lower, 0), reached.upper)._replace(roundings=roundings)
+
+
 def _compare(op: Any, boxes: Sequence[Box]) -> Relaxed:
     """0 or 1 where the boxes decide, else from 0 to 1."""
     (lx, ux), (ly, uy) = boxes
@@ -279,6 +290,7 @@ RULES: dict[type[Operator], Rule] = {
     AdaptiveMaxPool: _maximum,
     GlobalMaxPool: _maximum,
     SmoothMaxPool: _smooth_maximum,
+    LpPool: _norm,
     LogSoftmax: _log_softmax,
     **dict.fromkeys((Mul, Linear, Conv, ConvTranspose, Matmul), _products),
     Larger: _larger,

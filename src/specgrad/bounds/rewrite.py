@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import weakref
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,21 +17,27 @@ from ..graph.ir import Graph, GraphVar
 from ..operator import Operator
 from ..ops import (
     Add,
+    Concatenate,
     CrossEntropy,
     Detach,
     Div,
     Exp,
     Larger,
     LogSoftmax,
+    MaxPool,
+    MaxUnpool,
     Mean,
+    MinPool,
     MseLoss,
     Mul,
     Power,
     Relu,
+    Reshape,
     Scale,
     Softmax,
     Sub,
     Sum,
+    Take,
 )
 
 _rewritten: weakref.WeakKeyDictionary[Graph, tuple[int, Graph]] = weakref.WeakKeyDictionary()
@@ -100,7 +108,26 @@ def _leaky(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
     return None
 
 
+def _minima(graph: Graph, op: Any, x: GraphVar) -> Any:
+    fields = {field.name: getattr(op, field.name) for field in dataclasses.fields(op)}
+    return Scale(-1)(MaxPool(**fields)(Scale(-1)(x)))
+
+
+def _unpool(graph: Graph, op: Any, y: GraphVar, indices: GraphVar) -> Any:
+    """A fixed choice of cells, or of a 0 behind the last."""
+    known = _constant(graph, indices)
+    if known is None:
+        rule, remedy = "must be constants of the graph", "write them in the function, not as an argument"
+        raise refusal(ArgumentError, "bounds", "indices", indices, rule, remedy)
+    cells = math.prod(y.shape)
+    found = op(np.arange(1, cells + 1).reshape(y.shape), np.asarray(known)).reshape(-1) - 1
+    behind = Concatenate(2)(Reshape(-1)(y), graph.constant(np.zeros(1)))  # type: ignore[arg-type]
+    return Reshape(op.output_shape(y.shape, y.shape))(Take(np.where(found < 0, cells, found))(behind))
+
+
 RULES: dict[type[Operator], Callable[..., Any]] = {
+    MinPool: _minima,
+    MaxUnpool: _unpool,
     Div: _div,
     Detach: _detach,
     MseLoss: _squares,
