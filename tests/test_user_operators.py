@@ -15,7 +15,7 @@ from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.subject import BadSubject
 from specgrad.conformance.trial import Here
 from specgrad.conformance.user_operators import JUDGES, describe
-from specgrad.ops import OPERATORS
+from specgrad.ops import OPERATORS, LpPool
 
 FILE = Path(__file__).parent / "own_operators.py"
 
@@ -74,7 +74,8 @@ def test_our_own_operators_hold_by_strategies_from_their_parameters(kind):
         pytest.skip("nobody can guess its parameters")
     cells = cells_of(kind, examples=20, claims=("shape", "adjoint", "witness", "second", "refuses"))
     status = {cell.status for cell in cells.values()}
-    assert status <= ({"holds"} if known.window != "any" else {"holds", "not tried"})
+    is_exact = known.window != "any" and kind is not LpPool  # whose slopes are roots, which rationals do not have
+    assert status <= ({"holds"} if is_exact else {"holds", "not tried"})
 
 
 def run(*words):

@@ -36,6 +36,7 @@ Array = npt.NDArray[Any]
 
 VECTOR = 64  # bytes of a vector, whatever registers the machine has
 UNROLLED = 256  # taps of an axis that are joined without a loop, at most
+REACH = 1024  # cells from the first tap of an axis to the last, at most, where rows are copied or kept
 TILE = 256  # columns of windows in a tile, at most
 LINES = 1 << 15  # cells of the lines of a tile
 GATHERED = 32  # taps of a window of which each cell gathers what it won, at most
@@ -106,7 +107,7 @@ def nominal(axis: Axis) -> int:
 
 def window_of(axis: Axis) -> Window | None:
     """An axis of windows of one size, if they are not too large; None for bins."""
-    if not isinstance(axis, Sliding) or axis.kernel > UNROLLED:
+    if not isinstance(axis, Sliding) or axis.kernel > UNROLLED or axis.extent > REACH:
         return None
     last = (axis.length - 1) * axis.stride - axis.before + axis.extent
     return Window(axis.kernel, axis.stride, axis.dilation, axis.before > 0 or last > axis.size)
@@ -144,7 +145,7 @@ def reversed_axis(axis: Axis) -> Any:
 def in_phases(axis: Any) -> bool:
     """Whether cells of an axis that is read backwards are better gathered by phases."""
     own = axis.axis if isinstance(axis, Reversed) else axis
-    return isinstance(own, Sliding) and own.stride <= NEAR and own.kernel <= 8
+    return isinstance(own, Sliding) and own.stride <= NEAR and own.kernel <= 8 and own.extent <= REACH
 
 
 def in_runs(axis: Any) -> bool:

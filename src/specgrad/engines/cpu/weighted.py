@@ -21,7 +21,7 @@ from ...remembering import cached_property
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import lowest
 from .codegen.thread_pool import address
-from .schedule import Fold, Step, chain, even, phases_step, weights_step
+from .schedule import REACH, Fold, Step, chain, even, phases_step, weights_step
 
 Array = npt.NDArray[Any]
 
@@ -216,7 +216,10 @@ def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
     """An operator whose windows slide on arrays of this shape; None where an axis has bins, or too many taps."""
     positions = op.positions(given)
     axes = tuple(map(even, op.spatial(tuple(given[p] for p in positions))))
-    if not all(isinstance(axis, Sliding) and axis.kernel <= TAPS and axis.stride <= APART for axis in axes):
+    if not all(
+        isinstance(axis, Sliding) and axis.kernel <= TAPS and axis.stride <= APART and axis.extent <= REACH
+        for axis in axes
+    ):
         return None
     operand, shape = given, op.output_shape(given)
     if not axes:  # rank 0 is rank 1 over one cell

@@ -51,6 +51,7 @@ T = TypeVar("T")
 
 _llvm = threading.RLock()
 _names = itertools.count()
+_held: list[Any] = []
 _unused: list[Any] = []
 """Code that nobody runs any more. LLVM frees it under a lock of its own, which no thread may hold while another one forks: so
 that is done by whoever loads the next kernel."""
@@ -186,13 +187,14 @@ def undisturbed(work: Callable[[], T]) -> T:
 
 def _wait() -> None:
     """No thread may be at work in LLVM when another one forks. Whoever loads may wait for one: so first those."""
-    threads.loading.acquire()
-    _llvm.acquire()
+    for lock in (threads.loading, _llvm):
+        lock.acquire()
+        _held.append(lock)
 
 
 def _go_on() -> None:
-    _llvm.release()
-    threads.loading.release()
+    while _held:  # none, if this module was loaded while a fork waited for it
+        _held.pop().release()
 
 
 if hasattr(os, "register_at_fork"):
