@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import specgrad as sg
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.engines.cpu import bilinear, blas, cells, convolution, products
+from specgrad.engines.cpu import bilinear, blas, convolution, operands, products
 
 KINDS = [sg.Conv, sg.ConvTranspose, sg.Linear]
 DTYPES = [np.float32, np.float64]
@@ -214,7 +214,7 @@ def test_extra_memory_is_a_tile_per_thread(rule):
     }[rule]
     with sg.num_threads(2):
         run()
-        cells._at_hand.__dict__.clear()
+        operands._at_hand.__dict__.clear()
         tracemalloc.start()
         run()
         _, peak = tracemalloc.get_traced_memory()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,22 @@ PIECES = 4  # into how many parts a batch of small images is cut at least
 NARROW = 24  # columns of images that are better walked side by side,
 FEW, TOGETHER = 16, 256  # at least and at most so many at once
 BLOCKS = 8  # into how many blocks of channels a cotangent's work is cut, where it cannot be cut by images
+
+
+class Laid(NamedTuple):
+    """Planes as `emitters.depthwise` lays them out, with a row of zeros behind all rows."""
+
+    lines: Integers
+    """Where the row lies that an outer tap of a narrow row reads."""
+    places: Integers
+    """Where in it the cells of each tap begin."""
+    height: int
+    width: int
+    room: int
+    """Cells of one line of a row."""
+    left: int
+    """Zeros before the cells of a line, at least."""
+    cells: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +59,7 @@ class Plan:
 
     @cached_property
     def table(self) -> tuple[Any, ...]:
-        """rows, length, low, high, stride, before, dilation, joined: the trailing arguments of the kernels of `columns`."""
+        """rows, length, low, high, stride, before, dilation, joined: as `emitters.columns` names them."""
         return _table(self.axes)
 
     @cached_property
@@ -54,15 +70,19 @@ class Plan:
         axes = tuple((replace_axis(axis, length), axis.size) for axis, length in self.axes)
         return replace(self, axes=axes, wide_cells=self.narrow_cells, narrow_cells=self.wide_cells)
 
-    def depthwise_numbers(self) -> tuple[Integers, int]:
-        """What the kernels of `depthwise` are told, and their scratch."""
+    @cached_property
+    def laid(self) -> Laid:
+        """Where the kernels of `depthwise` lay out a plane."""
         rows, length, low, _, stride, before, dilation, _ = self.table
         taps, width = len(low), self.axes[-1][0].size if self.axes else 1
+        height = self.wide_cells // max(width, 1)
         left = max(before, taps * dilation) // stride + 2
         room = 2 * left + max(length, width // stride + 1) + 2 * VECTOR
-        height = self.wide_cells // width
-        numbers = [self.groups, self.narrow_channels, length, width, height, taps, stride, before, dilation, room, left]
-        return np.array(numbers), height * stride * room + len(rows) * (length + VECTOR) + 8 * VECTOR
+        cell = np.arange(taps) * dilation - before
+        lines = np.where(rows >= 0, rows // max(width, 1), height) * (stride * room)
+        places = cell % stride * room + left + cell // stride
+        cells = -(-(height + 1) * stride * room // VECTOR) * VECTOR
+        return Laid(lines, places, height, width, room, left, cells)
 
     @cached_property
     def side_by_side(self) -> Plan | None:

@@ -22,8 +22,7 @@ from ...scalars.floats import admitted
 from .. import reference
 from .bilinear import plan
 from .blas import one_thread_each
-from .cells import handed_over, is_float, is_plain_array, rounded, wide
-from .compiled import kernel
+from .operands import handed_over, is_float, is_plain_array, rounded, wide
 from .products import narrow_of, weight_of, wide_of
 
 TAKES = "convolution, transposed convolution and linear maps of NumPy arrays: float64, float32, float16 and bfloat16"
@@ -52,7 +51,8 @@ class Call:
         array = np.ascontiguousarray(array)
         if self.plan.images == self.images:
             return array.reshape(shape)
-        return self._turned("planes.side_by_side", array, room(shape, array.dtype))
+        together = self.images // self.plan.images
+        return self._turned(array, room(shape, array.dtype), (together, -1))
 
     def made(self, product: Callable[[Array], Any], shape: tuple[int, ...], out: Array) -> Array:
         """`out`, after product(out as the plan walks it)."""
@@ -61,15 +61,17 @@ class Call:
             return out
         cells = room(shape, out.dtype)
         product(cells)
-        return self._turned("planes.one_by_one", cells, out)
+        return self._turned(cells, out, (-1, self.images // self.plan.images))
 
-    def _turned(self, name: str, source: Array, target: Array) -> Array:
-        """Turn the images of each block, which lie in the same memory either way."""
+    def _turned(self, source: Array, target: Array, rows: tuple[int, int]) -> Array:
+        """Turn the images of each block, which lie in the same memory either way: rows of the source become columns."""
         blocks = self.plan.images
-        sources, targets = source.reshape(blocks, -1), target.reshape(blocks, -1)
-        together = self.images // blocks
-        size = (together, sources.shape[1] // together, together, 0, 1)
-        threads.run(lambda block: kernel(name)(sources[block], targets[block], *size), range(blocks))
+        sources, targets = source.reshape(blocks, *rows), target.reshape(blocks, *rows[::-1])
+
+        def turn(block: int) -> None:
+            targets[block] = sources[block].T
+
+        threads.run(turn, range(blocks))
         return target
 
     def value(
@@ -123,7 +125,7 @@ def target_for(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], read: tup
     """What a result is written into: `out` where its memory will do and nothing that is read lies in it; else an array of its own."""
     if out is None:
         return empty(shape, dtype)
-    direct = out.dtype == dtype and out.flags.c_contiguous and not any(np.may_share_memory(out, x) for x in read)
+    direct = out.dtype == dtype and out.flags.carray and not any(np.may_share_memory(out, x) for x in read)
     return out if direct else room(shape, dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -9,27 +10,43 @@ import numpy as np
 import numpy.typing as npt
 
 from ...memory import room
-from .bilinear import BLOCKS, Plan
-from .compiled import kernel
-from .together import together
+from . import columns
+from .bilinear import Plan
+from .codegen.builder import CELLS
+from .codegen.thread_pool import Call, address
+from .emitters import depthwise
+from .schedule import NEAR, VECTOR, compiled, power
 
 Array = npt.NDArray[Any]
 
 
-def ranges(p: Plan, things: int) -> Array:
-    """Tasks: ranges of so many things."""
-    edges = np.linspace(0, things, (1 if p.is_small else min(4 * BLOCKS, things)) + 1).astype(np.int64)
-    return np.stack([edges[:-1], edges[1:]], axis=1)
+@functools.lru_cache(maxsize=256)
+def over_planes(p: Plan, what: str, dtype: np.dtype[Any]) -> Call:
+    """The kernel that makes the narrow cells, or the weight's cotangent, of (wide, narrow, weight, and a bias for the first)."""
+    laid, stride, length, lanes = p.laid, p.table[4], p.table[1], VECTOR // dtype.itemsize
+    own = power(lanes, length) if what == "correlate" else lanes
+    how = depthwise.Depthwise(
+        what, CELLS[dtype.name], p.table[0].shape[1], len(laid.places), stride, own, lanes if stride <= NEAR else 0
+    )
+    pitch = -(-length // lanes) * lanes
+    sizes = {
+        "images": p.images,
+        "groups": p.groups,
+        "channels": p.narrow_channels,
+        "height_out": len(laid.lines),
+        "length": length,
+        "pitch": pitch,
+        **{name: getattr(laid, name) for name in ("height", "width", "room", "left", "cells")},
+        **{name: address(getattr(laid, name)) for name in ("lines", "places")},
+    }
+    items = p.groups if what == "weigh" else p.images * p.groups
+    scratch = laid.cells + (len(laid.lines) * pitch if what == "weigh" else 0)
+    return Call(compiled(depthwise.emit, how), sizes, items, columns.grain(p, items), scratch * dtype.itemsize)
 
 
 def correlate(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """`narrow_of` for groups of one wide channel."""
-    ints, size = p.depthwise_numbers()
-    cells, kernels, added = wide.reshape(-1), weight.reshape(-1), nothing_or(bias, wide.dtype)
-
-    rooms = ("cells", size, wide.dtype), ("places", int(ints[5]), np.dtype(np.int64))
-    told = (cells, kernels, added, out.reshape(-1), p.table[0], ints)
-    together("depthwise.correlate_planes", told, ranges(p, p.images * p.groups), *rooms)
+    over_planes(p, "correlate", wide.dtype).on(wide, out, weight, zeros_or(bias, p.groups * p.narrow_channels, wide.dtype))
     return out
 
 
@@ -39,27 +56,18 @@ def spread(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array
     if turned is not None and p.narrow_channels == 1 and is_finite(weight):
         taps = weight.reshape(p.groups, -1)[:, ::-1]
         return correlate(turned, narrow, np.ascontiguousarray(taps), bias, out)
-    ints, _ = p.depthwise_numbers()
-    cells, kernels, added = narrow.reshape(-1), weight.reshape(-1), nothing_or(bias, narrow.dtype)
-    rows, _, low, high, *_ = p.table
-
-    told = (cells, kernels, added, out.reshape(-1), rows, ints, low, high)
-    together("depthwise.spread_planes", told, ranges(p, p.images * p.groups))
+    columns.spread(p, narrow.dtype).on(out, narrow, weight, zeros_or(bias, p.groups, narrow.dtype))
     return out
 
 
 def weigh(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     """`weight_of` for groups of one wide channel."""
-    ints, size = p.depthwise_numbers()
-
-    rooms = ("cells", size, wide.dtype), ("places", int(ints[5]), np.dtype(np.int64))
-    told = (wide.reshape(-1), narrow.reshape(-1), out.reshape(-1), p.images, p.table[0], ints)
-    together("depthwise.weigh_planes", told, ranges(p, p.groups), *rooms)
+    over_planes(p, "weigh", wide.dtype).on(wide, narrow, out)
     if np.isnan(out.min(initial=0)):  # vectors multiply infinite cells by zeros that stand for none: exact loops do not
-        rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
+        kernels = out.reshape(p.groups, p.narrow_channels, -1)
         out[...] = 0
         for group, image in itertools.product(range(p.groups), range(p.images)):
-            kernel("columns.weigh")(wide[image, group], narrow[image, group], rows[group], 0, 1, *p.table)
+            columns.weigh(p, wide[image, group], narrow[image, group], kernels[group], (0, 1))
     return out
 
 
@@ -68,6 +76,6 @@ def is_finite(weight: Array) -> bool:
     return bool(np.isfinite(weight, out=room(weight.shape, np.dtype(np.bool_))).all())
 
 
-def nothing_or(bias: Array | None, dtype: np.dtype[Any]) -> Array:
-    """A bias as one flat array, empty where there is none."""
-    return np.empty(0, dtype) if bias is None else np.ascontiguousarray(bias.reshape(-1))
+def zeros_or(bias: Array | None, count: int, dtype: np.dtype[Any]) -> Array:
+    """A bias as one flat array, zeros where there is none."""
+    return np.zeros(count, dtype) if bias is None else np.ascontiguousarray(bias.reshape(-1))

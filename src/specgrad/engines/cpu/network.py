@@ -23,7 +23,7 @@ from ...ops.shape import Detach, Reshape
 from ...scalars import as_indices
 from ...scalars.floats import Numbers
 from .. import reference
-from . import cells
+from . import operands as cells
 
 TAKES = "pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: float64, float32, float16 and bfloat16"
 

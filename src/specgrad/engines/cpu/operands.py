@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,11 @@ import numpy.typing as npt
 
 from ...dispatch import check_out
 from ...geometry import Axis, Shape
-from ...memory import empty, room
+from ...memory import LINE, empty, room
 from .codegen.builder import CELLS, Cell
 
 Array = npt.NDArray[Any]
+KEPT = 1 << 20  # cells of scratch that a thread keeps, at most
 
 
 class Layout(NamedTuple):
@@ -127,3 +129,53 @@ def delivered(name: str, result: Array, out: Array | None, shape: Shape, dtype: 
     check_out(name, out, shape, dtype)
     np.copyto(out, result)
     return out
+
+
+_at_hand = threading.local()
+
+
+def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
+    """Memory of this thread for one kernel at a time, kept for the next one if it is not much; its cells are anything."""
+    if size > KEPT:
+        return np.empty(size, dtype)
+    key = purpose + dtype.char
+    found: Array | None = getattr(_at_hand, key, None)
+    if found is None or found.size < size:
+        room = np.empty(max(size, 4096) * dtype.itemsize + LINE, np.uint8)
+        skipped = -room.ctypes.data % LINE
+        found = room[skipped : skipped + max(size, 4096) * dtype.itemsize].view(dtype)
+        setattr(_at_hand, key, found)
+    return found
+
+
+def handed_over(result: Array, out: Array | None) -> Array:
+    """The result, in `out` where one was given, rounded if need be."""
+    if out is None or out is result:
+        return result
+    with np.errstate(all="ignore"):  # a half float overflows to infinity, as everywhere
+        np.copyto(out, result, casting="unsafe")
+    return out
+
+
+def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
+    """The result in this dtype: the array itself, or a copy of halves."""
+    return result if result.dtype == dtype else handed_over(result, empty(result.shape, dtype))
+
+
+def wide(array: Any, dtype: np.dtype[Any]) -> Array:
+    """Cells of this dtype in the type that they are computed in: halves in float32, everything else as it is."""
+    if dtype.itemsize > 2:
+        return np.require(array, dtype, "A")
+    found = room(array.shape, np.dtype(np.float32))
+    np.copyto(found, array, casting="unsafe")
+    return found
+
+
+def is_plain_array(direction: Any) -> bool:
+    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
+    return isinstance(direction, np.ndarray) and direction.dtype != object
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether these are floats that kernels compute in, or halves that they widen."""
+    return dtype.name in ("float16", "bfloat16", "float32", "float64") and dtype.isnative

@@ -1,7 +1,7 @@
 """Convolution, transposed convolution and linear maps by products of matrices over tiles that stay in cache.
 
 Three products serve both operators, value and derivatives. With the weight of a group as a matrix W (narrow channels × columns) and
-P the columns of a tile of narrow cells (see `kernels.columns`):
+P the columns of a tile of narrow cells (see `emitters.columns`):
 
     narrow = W P          conv's value; conv_transpose's input cotangent
     wide   = fold(Wᵀ N)   conv's input cotangent; conv_transpose's value
@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import threads
+from . import columns
 from .bilinear import BLOCKS, Plan, blocks
 from .blas import as_many_threads, one_thread_each
-from .cells import scratch as at_hand
-from .compiled import kernel
+from .columns import Range
 from .depthwise import correlate, is_finite, spread, weigh
+from .operands import scratch as at_hand
 
 Array = npt.NDArray[Any]
 
@@ -47,20 +48,12 @@ def run(p: Plan, work: Any, tasks: list[Any]) -> None:
             threads.run(quiet, tasks)
 
 
-Range = tuple[int, int]
-
-
 def packed(p: Plan, wide: Array, group: int, images: Range, channels: Range, cells: Range) -> Array:
     """The columns of some narrow cells of several images, side by side, for some of the wide channels."""
-    several, (start, stop) = images[1] - images[0], cells
-    columns = scratch("columns", ((channels[1] - channels[0]) * p.taps, several * (stop - start)), wide.dtype)
-    kernel("columns.pack")(wide.reshape(-1), *p.place(group, images, channels), columns, start, stop, *p.table)
-    return columns
-
-
-def unpacked(p: Plan, columns: Array, out: Array, group: int, images: Range, channels: Range, cells: Range) -> None:
-    """Add columns, as `packed` lays them out, to the wide cells that they belong to."""
-    kernel("columns.unpack")(columns, out.reshape(-1), *p.place(group, images, channels), *cells, *p.table)
+    shape = (channels[1] - channels[0]) * p.taps, (images[1] - images[0]) * (cells[1] - cells[0])
+    made = scratch("columns", shape, wide.dtype)
+    columns.pack(p, wide, made, group, images, channels, cells)
+    return made
 
 
 def gathered(p: Plan, narrow: Array, group: int, first: int, last: int) -> Array:
@@ -78,7 +71,6 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
     if p.wide_channels == 1 and finite and not p.single:
         return correlate(p, wide, weight, bias, out)
     direct = not finite
-    rows = weight.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
     added = None if bias is None else bias.reshape(p.groups, p.narrow_channels, 1)
     if p.single:
         with as_many_threads():
@@ -93,7 +85,7 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
         target = out[image, group, :, start:stop]
         if direct:
             target[...] = 0 if added is None else added[group]
-            kernel("columns.correlate")(wide[image, group], rows[group], target, *p.table)
+            columns.correlate(p, wide[image, group], matrix[group], target)
             return
         if p.pointwise:
             cells = wide[image, group, :, start:stop]
@@ -150,14 +142,14 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
         for start, stop in p.tiles(turned.shape[0], narrow.itemsize):
             cells = scratch("columns", (turned.shape[0], stop - start), narrow.dtype)
             np.matmul(turned, narrow[image, group, :, start:stop], out=cells)
-            unpacked(p, cells, out, group, (image, image + 1), (first, last), (start, stop))
+            columns.unpack(p, cells, out, group, (image, image + 1), (first, last), (start, stop))
 
     def of_several(task: tuple[int, int, int]) -> None:
         group, first, last = task
         cells = scratch("columns", (p.columns, (last - first) * p.narrow_cells), narrow.dtype)
         np.matmul(matrix[group].T, gathered(p, narrow, group, first, last), out=cells)
         out[first:last, group] = 0 if added is None else added[group]
-        unpacked(p, cells, out, group, (first, last), (0, p.wide_channels), (0, p.narrow_cells))
+        columns.unpack(p, cells, out, group, (first, last), (0, p.wide_channels), (0, p.narrow_cells))
 
     batches = p.batches(p.columns, narrow.itemsize)
     if len(batches) < p.images:
@@ -175,7 +167,6 @@ def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Arra
 def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     """out[group] = Σ over images and tiles of N · columns(wide)ᵀ."""
     matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
-    rows = out.reshape(p.groups, p.narrow_channels, p.wide_channels, -1, len(p.table[2]))
     if p.single:
         with as_many_threads():
             for group in range(p.groups):
@@ -187,9 +178,9 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
 
     def directly(task: tuple[int, int, int]) -> None:
         group, first, last = task
-        rows[group, :, first:last] = 0
+        matrix[group, :, first * p.taps : last * p.taps] = 0
         for image in range(p.images):
-            kernel("columns.weigh")(wide[image, group], narrow[image, group], rows[group], first, last, *p.table)
+            columns.weigh(p, wide[image, group], narrow[image, group], matrix[group], (first, last))
 
     def work(task: tuple[int, int, int]) -> None:
         group, first, last = task
