@@ -4,42 +4,57 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .bilinear import BLOCKS, Plan
 from .codegen.builder import CELLS
+from .codegen.object_code import Compiled
 from .codegen.thread_pool import Call, address
 from .emitters.columns import Columns, emit
-from .schedule import NEAR, VECTOR, compiled
+from .schedule import NEAR, VECTOR, Step, compiled
 
 Array = npt.NDArray[Any]
 Range = tuple[int, int]
 
+ALL = 1 << 62  # more items than there are
+
+
+class Walk(NamedTuple):
+    """A kernel, what it is told about a plan, and how that is packed."""
+
+    kernel: Compiled
+    told: dict[str, int]
+    packs: struct.Struct
+    tables: tuple[Array, ...]
+    """What must live as long as their addresses are told: threads that meet may each make a plan's tables."""
+
 
 @functools.lru_cache(maxsize=1024)
-def walk(p: Plan, what: str, dtype: np.dtype[Any]) -> tuple[Any, dict[str, int], struct.Struct]:
-    """A kernel, what it is told about the plan, and how that is packed."""
+def walk(p: Plan, what: str, dtype: np.dtype[Any]) -> Walk:
+    """The kernel of this name for a plan."""
     rows, length, low, high, stride, before, dilation, joined = p.table
     is_line = what in ("pack", "unpack")
     lanes = VECTOR // dtype.itemsize if stride <= NEAR else 0
     kernel = compiled(emit, Columns(what, CELLS[dtype.name], stride, joined and is_line, lanes))
     told = {"length": length, "outer": rows.shape[1], "taps": len(low), "before": before, "dilation": dilation}
     told |= {"rows": address(rows), "low": address(low), "high": address(high)}
-    told |= {"size": p.wide_cells, "start": 0, "stop": p.narrow_cells, "period": 1 << 62}
-    return kernel, told, struct.Struct(f"={len(kernel.parameters)}q")
+    told |= {"size": p.wide_cells, "start": 0, "stop": p.narrow_cells, "period": ALL}
+    return Walk(kernel, told, struct.Struct(f"={len(kernel.parameters)}q"), (rows, low, high))
 
 
 def run(p: Plan, what: str, dtype: np.dtype[Any], items: int, **numbers: int) -> None:
     """Run a kernel on all items, here."""
-    kernel, told, packs = walk(p, what, dtype)
+    kernel, told, packs, _ = walk(p, what, dtype)
     told = told | numbers
     kernel.task(packs.pack(*[told[name] for name in kernel.parameters]), 0, items, None)
 
 
-def _between(p: Plan, what: str, wide: Array, columns: Array, group: int, images: Range, channels: Range, cells: Range) -> None:
+def _between(
+    p: Plan, what: str, wide: Array, columns: Array, group: int, images: Range, channels: Range, cells: Range
+) -> None:
     """Pack or unpack; an item is a channel, of several images."""
     several, (start, stop) = images[1] - images[0], cells
     apart = p.groups * p.wide_channels * p.wide_cells
@@ -104,10 +119,10 @@ def weigh(p: Plan, wide: Array, narrow: Array, weight: Array, channels: Range) -
 
 
 @functools.lru_cache(maxsize=256)
-def spread(p: Plan, dtype: np.dtype[Any]) -> Call:
+def spread(p: Plan, dtype: np.dtype[Any]) -> Step:
     """wide[plane] = Σ over n of narrow[plane, n]·weight[group, n] + bias[group], of one wide channel per group: the kernel, of (wide, narrow,
     weight, bias)."""
-    kernel, told, _ = walk(p, "spread", dtype)
+    kernel, told, _, tables = walk(p, "spread", dtype)
     items = p.images * p.groups
     sizes = told | {
         "inner": p.narrow_channels,
@@ -118,7 +133,7 @@ def spread(p: Plan, dtype: np.dtype[Any]) -> Call:
         "period": p.groups,
         "weight_item": p.narrow_channels * p.taps,
     }
-    return Call(kernel, sizes, items, grain(p, items))
+    return Step(Call(kernel, sizes, items, grain(p, items)), (), "each narrow cell adds to the cells it reads", tables)
 
 
 def grain(p: Plan, items: int) -> int:

@@ -15,13 +15,13 @@ from .bilinear import Plan
 from .codegen.builder import CELLS
 from .codegen.thread_pool import Call, address
 from .emitters import depthwise
-from .schedule import NEAR, VECTOR, compiled, power
+from .schedule import NEAR, VECTOR, Step, compiled, power
 
 Array = npt.NDArray[Any]
 
 
 @functools.lru_cache(maxsize=256)
-def over_planes(p: Plan, what: str, dtype: np.dtype[Any]) -> Call:
+def over_planes(p: Plan, what: str, dtype: np.dtype[Any]) -> Step:
     """The kernel that makes the narrow cells, or the weight's cotangent, of (wide, narrow, weight, and a bias for the first)."""
     laid, stride, length, lanes = p.laid, p.table[4], p.table[1], VECTOR // dtype.itemsize
     own = power(lanes, length) if what == "correlate" else lanes
@@ -41,12 +41,15 @@ def over_planes(p: Plan, what: str, dtype: np.dtype[Any]) -> Call:
     }
     items = p.groups if what == "weigh" else p.images * p.groups
     scratch = laid.cells + (len(laid.lines) * pitch if what == "weigh" else 0)
-    return Call(compiled(depthwise.emit, how), sizes, items, columns.grain(p, items), scratch * dtype.itemsize)
+    call = Call(compiled(depthwise.emit, how), sizes, items, columns.grain(p, items), scratch * dtype.itemsize)
+    return Step(call, (), "planes that are laid out, lanes along windows", (laid.lines, laid.places))
 
 
 def correlate(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Array) -> Array:
     """`narrow_of` for groups of one wide channel."""
-    over_planes(p, "correlate", wide.dtype).on(wide, out, weight, zeros_or(bias, p.groups * p.narrow_channels, wide.dtype))
+    over_planes(p, "correlate", wide.dtype).call.on(
+        wide, out, weight, zeros_or(bias, p.groups * p.narrow_channels, wide.dtype)
+    )
     return out
 
 
@@ -56,13 +59,13 @@ def spread(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array
     if turned is not None and p.narrow_channels == 1 and is_finite(weight):
         taps = weight.reshape(p.groups, -1)[:, ::-1]
         return correlate(turned, narrow, np.ascontiguousarray(taps), bias, out)
-    columns.spread(p, narrow.dtype).on(out, narrow, weight, zeros_or(bias, p.groups, narrow.dtype))
+    columns.spread(p, narrow.dtype).call.on(out, narrow, weight, zeros_or(bias, p.groups, narrow.dtype))
     return out
 
 
 def weigh(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
     """`weight_of` for groups of one wide channel."""
-    over_planes(p, "weigh", wide.dtype).on(wide, narrow, out)
+    over_planes(p, "weigh", wide.dtype).call.on(wide, narrow, out)
     if np.isnan(out.min(initial=0)):  # vectors multiply infinite cells by zeros that stand for none: exact loops do not
         kernels = out.reshape(p.groups, p.narrow_channels, -1)
         out[...] = 0

@@ -65,7 +65,9 @@ class _Columns:
             if bias is not None:
                 added = k.load(bias, item.index % n.period)
                 put = self._put(wide + item.index * n.wide_item, 1)
-                each_cell(k, n.size, how.lanes, lambda at, lanes, is_end: k.splat(added, lanes) if lanes else added, put)
+                each_cell(
+                    k, n.size, how.lanes, lambda at, lanes, is_end: k.splat(added, lanes) if lanes else added, put
+                )
             with k.loop(0, n.inner) as pair, k.loop(0, every) as tap:
                 self.wide = wide + (item.index * n.wide_item + pair.index * n.wide_inner)
                 here = item.index * n.narrow_item + pair.index * n.narrow_inner

@@ -46,7 +46,8 @@ class _Depthwise:
         if how.what == "correlate":
             self.bias = k.array("bias", how.cell)
         self.lines, self.places = k.array("lines", WORD), k.array("places", WORD)
-        self.n = k.sizes(*"images groups channels height width height_out length room left cells pitch".split())
+        names = "images groups channels height width height_out length room left cells pitch"
+        self.n = k.sizes(*names.split())
         self.laid = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
         self.arriving = self.laid + self.n.cells
         self.zero = k.number(how.cell, 0, how.lanes)
@@ -79,7 +80,8 @@ class _Depthwise:
             which = plane % n.groups * n.channels + channel.index
             factors = self.weight + which * (how.outer * how.taps)
             added = k.splat(k.load(self.bias, which), how.lanes)
-            factor, place = (self._table(unrolled, *one) for one in ((factors, how.outer * how.taps, how.lanes), (self.places, how.taps)))
+            factor = self._table(unrolled, factors, how.outer * how.taps, how.lanes)
+            place = self._table(unrolled, self.places, how.taps)
             with k.loop(0, n.height_out) as row:
                 target = self.narrow + ((plane * n.channels + channel.index) * n.height_out + row.index) * n.length
                 line = self._table(unrolled, self.lines + row.index * how.outer, how.outer)
@@ -109,11 +111,11 @@ class _Depthwise:
                 for j in range(how.taps):
                     total = tap(o, j, total)
             return total
-        with k.loop(0, how.outer, carried=[total]) as o:
-            with k.loop(0, how.taps, carried=o.values) as j:
-                j.next = [tap(o.index, j.index, j.values[0])]
-            o.next = j.result
-        return o.result[0]
+        with k.loop(0, how.outer, carried=[total]) as down:
+            with k.loop(0, how.taps, carried=down.values) as across:
+                across.next = [tap(down.index, across.index, across.values[0])]
+            down.next = across.result
+        return down.result[0]
 
     def _weigh(self, group: Value) -> None:
         """weight[group, n] = Σ over images and cells of narrow·wide."""
