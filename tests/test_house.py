@@ -42,7 +42,6 @@ LAYERS = [
 
 HEAVY = [
     "llvmlite",
-    "numba",
     "torch",
     "triton",
     "jax",
@@ -89,6 +88,52 @@ def test_imports_run_one_way(path):
     if part == "scalars":
         allowed = {"scalars", "errors"}
     assert set(imported(path)) <= allowed
+
+
+def changed_from_outside(tree):
+    """Names of other packages' that a file imports and then assigns to, and how often it imports Numba."""
+    others, found = set(), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            own = {(alias.asname or alias.name).split(".")[0]: alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            own = {alias.asname or alias.name: (node.module or "").split(".")[0] for alias in node.names}
+        else:
+            continue
+        others |= {name for name, home in own.items() if home not in {*sys.stdlib_module_names, "specgrad"}}
+        found += ["numba"] * ("numba" in own.values())
+    for node in ast.walk(tree):
+        targets = [node] if isinstance(node, ast.Attribute | ast.Subscript) else []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr"):
+            targets = node.args[:1]
+        elif targets and isinstance(node.ctx, ast.Load):
+            continue
+        for target in targets:
+            while isinstance(target, ast.Attribute | ast.Subscript):
+                target = target.value
+            name = getattr(target, "id", None)
+            found += [name] * (name in others)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_nothing_of_other_packages_is_changed_and_numba_is_not_imported(path):
+    assert changed_from_outside(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import numba",
+        "def f():\n from numba.core import config",
+        "import torch as t\nt.nn.functional.relu = 1",
+        "import numpy as np\nsetattr(np.core, 'x', 1)",
+        "from llvmlite import ir\ndel ir.x",
+        "from torch import nn\nnn.table['x'] += 1",
+    ],
+)
+def test_changes_of_other_packages_would_be_found(code):
+    assert changed_from_outside(ast.parse(code)) != []
 
 
 def test_every_public_name_is_documented():

@@ -15,7 +15,6 @@ import logging  # noqa: F401  before our hooks: see _wait
 import math
 import os
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -215,9 +214,6 @@ def _wait() -> None:
     """
     loading.acquire()
     _held.append(loading)
-    if compiling := getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None):
-        compiling.acquire()
-        _held.append(compiling)
 
 
 def _go_on() -> None:

@@ -75,7 +75,7 @@ def versions(subjects: Sequence[Any]) -> dict[str, str]:
     }
     for subject in subjects:
         made[subject.name] = getattr(subject, "version", "")
-    for name in ("numba", "hypothesis"):
+    for name in ("llvmlite", "hypothesis"):
         try:
             made[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -23,7 +23,7 @@ from ...ops.shape import Detach, Reshape
 from ...scalars import as_indices
 from ...scalars.floats import Numbers
 from .. import reference
-from . import operands as cells
+from .operands import handed_over, is_float, wide
 
 TAKES = "pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: float64, float32, float16 and bfloat16"
 
@@ -35,7 +35,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     if not all(type(x) is np.ndarray for x in numbers):
         return "it takes NumPy arrays only"
     dtype = numbers[0].dtype
-    if not cells.is_float(dtype) or any(x.dtype != dtype for x in numbers):
+    if not is_float(dtype) or any(x.dtype != dtype for x in numbers):
         return "it takes float16, bfloat16, float32 or float64, of one kind"
     return None
 
@@ -44,7 +44,7 @@ def widened(x: Any, dtype: np.dtype[Any]) -> Any:
     """An operand or a direction in the type that cells of this dtype are computed in; labels and nothing as they are."""
     if dtype.itemsize > 2 or getattr(x, "dtype", None) != dtype:
         return x
-    return cells.wide(x, dtype)
+    return wide(x, dtype)
 
 
 def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
@@ -68,7 +68,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     check_out(op.name, final, shape, dtype)
     with np.errstate(all="ignore"):
         kept = RULES[type(op)].value(op, tuple(widened(x, dtype) for x in operands), target)
-        return cells.handed_over(target, final), kept
+        return handed_over(target, final), kept
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
@@ -87,7 +87,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
         for slot, tangent in enumerate(tangents):
             if tangent is not None and op.slots[slot].differentiable:
                 total += RULES[type(op)].push(op, wide, kept, slot, widened(tangent, dtype))
-        return cells.handed_over(total, empty(shape, dtype) if out is None else out)
+        return handed_over(total, empty(shape, dtype) if out is None else out)
 
 
 def pull(
@@ -110,7 +110,7 @@ def pull(
                 continue
             target, final = target_of(None if out is None else out[slot], np.shape(x), dtype)
             RULES[type(op)].pull_into(op, wide, kept, slot, arriving, target)
-            pulled.append(cells.handed_over(target, final))
+            pulled.append(handed_over(target, final))
     return tuple(pulled)
 
 

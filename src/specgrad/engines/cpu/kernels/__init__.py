@@ -1,1 +1,0 @@
-"""Compiled loops over flat arrays; imported when one first runs, since that imports Numba."""
