@@ -1,6 +1,7 @@
 """Operators as a user writes them, right ones and wrong ones, for `specgrad check own_operators.py:Name`."""
 
 import enum
+import os
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
@@ -137,6 +138,18 @@ class Raises(EnergyPool):
 
     def row(self, S, window, kept):
         raise KeyError("no row")
+
+
+@operator
+class Crashing(EnergyPool):
+    """Ends its process where a kernel of 2 is padded."""
+
+    name: ClassVar = "crashing"
+
+    def row(self, S, window, kept):
+        if 2 in self.kernel_size and any(map(any, self.padding)):
+            os._exit(7)
+        yield from super().row(S, window, kept)
 
 
 @operator

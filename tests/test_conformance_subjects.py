@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from specgrad import AvgPool, Conv, ConvTranspose, GlobalAvgPool, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import runner, subjects
-from specgrad.conformance.beside import Beside
 from specgrad.conformance.cases import Case
 from specgrad.conformance.readings import NAMES, recognise
 from specgrad.conformance.subject import BadSubject, load
 from specgrad.conformance.telling import directed, row, telling
 from specgrad.conformance.trial import Refused, Trial
+from specgrad.conformance.workers import Beside
 
 PLAIN = directed(MaxPool((2,)), row(1, 2, 3, 4))
 
@@ -184,7 +184,11 @@ def test_whatever_a_subject_does_to_its_arrays_or_raises_it_is_judged():
 
     case = Case(MaxPool((2,)), (np.array([[1.0, 2.0]]),), (np.ones((1, 2)),), np.ones((1, 1)))
     trial = Trial(Rough(), case)
-    assert (trial.forward().tolist(), trial.modified, case.operands[0].tolist()) == ([[2]], ["forward"], [[1, 2]])
+    assert (trial.forward().tolist(), trial.modified, case.operands[0].tolist()) == (
+        [[2]],
+        {"forward": "its arguments"},
+        [[1, 2]],
+    )
     with pytest.raises(Refused, match=r"^Mute: no message$"):
         trial.vjp()
 
@@ -288,7 +292,7 @@ def beside(*operators):
 def test_a_peer_that_crashes_takes_nobody_with_it(peers, monkeypatch):
     monkeypatch.setattr(subjects, "OURS", {})
     made, seen = beside("MaxPool", "AvgPool")
-    assert made.missing == {"crashing: AvgPool": "the process ended while this was checked"}
+    assert made.missing == {"crashing: AvgPool": "the process exited with status 3"}
     assert made.broken == []
     assert {(c.subject, c.operator) for c in made.cells} == {
         ("crashing", "MaxPool"),
@@ -315,9 +319,9 @@ def test_processes_beside_do_not_wait_to_be_read(peers, monkeypatch, tmp_path):
     monkeypatch.setattr(subjects, "OURS", {})
     monkeypatch.setattr(subjects, "PEERS", {"wrong": peers["wrong"]})
     made = Beside(runner.Plan(("MaxPool", "AvgPool"), ("value",), runner.QUICK, 0))
-    (worker,) = made._workers
-    worker.process.join(120)
-    assert worker.process.exitcode == 0
+    (worker,) = made._threads
+    worker.join(120)
+    assert not worker.is_alive()
     assert [word for word, _ in made.wait() if word] == ["wrong: MaxPool", "wrong: AvgPool"]
     assert made.versions == {"wrong": "peer 1" * 2**20}
     made.stop()

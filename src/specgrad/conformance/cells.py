@@ -56,7 +56,9 @@ class Cell:
 
     @property
     def status(self) -> str:
-        """holds, differs, refuses, convention (documented), not offered, not tried, or nothing (no case asks)."""
+        """crashes, differs, refuses, convention (documented), holds, not offered, not tried, or nothing (no case asks)."""
+        if any(found.outcome.part.startswith("ended") for found in self.refusals):
+            return "crashes"
         if self.differences:
             return "differs"
         if self.refusals:
@@ -82,6 +84,11 @@ class Cell:
         self.declined += 1
         self.not_offered = self.not_offered or str(reason) or "it does not say why"
 
+    def give_up(self, asks: bool = True) -> None:
+        """Count a case that was not tried, because others lost too many processes."""
+        self.asked += asks
+        self.not_offered = "too many processes were lost"
+
     def sentence(self, difference: Difference) -> str:
         """One line: who differs, on what, and how."""
         return f"{self.subject}, {self.operator}, {CLAIMS[self.claim].words}: {difference.outcome.words}"
@@ -89,7 +96,6 @@ class Cell:
 
 def difference(title: str, case: Case, claim: str, outcome: Outcome, subject: Any) -> Difference:
     """A difference with the reading that it looks like."""
-    refused = outcome.part.startswith("refused")
-    reading = None if refused else recognise(case, outcome.part, outcome.got, outcome.expected)
+    reading = None if outcome.refused else recognise(case, outcome.part, outcome.got, outcome.expected)
     made = Difference(title, outcome, pasteable(case, claim, outcome, subject), case, picture_of(case, outcome))
     return made if reading is None else replace(made, reading=reading.name, reading_words=reading.words)

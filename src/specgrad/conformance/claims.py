@@ -24,7 +24,7 @@ from .cases import Case
 from .judge import Outcome, compare, number, same_bits, worst
 from .published import Fixed
 from .subject import NotOffered
-from .trial import Refused, Trial
+from .trial import Crashed, Refused, Trial
 
 Array = np.ndarray[Any, Any]
 
@@ -216,9 +216,10 @@ def unmodified(trial: Trial) -> Outcome | None:
     trial.forward()
     for method in (trial.jvp, trial.vjp):
         _offered(method)
-    if trial.modified:
-        return Outcome(words=f"{trial.modified[0]} writes into its arguments", part=f"arguments of {trial.modified[0]}")
-    return Outcome()
+    if not trial.modified:
+        return Outcome()
+    culprit, what = next(iter(trial.modified.items()))
+    return Outcome(words=f"{culprit} writes into {what}", part=f"arguments of {culprit}")
 
 
 def deterministic(trial: Trial) -> Outcome | None:
@@ -245,6 +246,10 @@ class Claim(NamedTuple):
     asked: Callable[[Answers], bool] = lambda answers: True
     conduct: bool = False
     """Whether a refusal is told under other claims, which wanted the result."""
+
+    def asks(self, answers: Answers) -> bool:
+        """Whether a case is one for this claim."""
+        return self.judge is not None and self.asked(answers)
 
 
 def _about(aspect: str, derivative: bool = False) -> Callable[[Answers], bool]:
@@ -293,6 +298,8 @@ def _offered(method: Callable[[], Any]) -> Any:
     """A result, or None where the subject does not give one."""
     try:
         return method()
+    except Crashed:
+        raise
     except (NotOffered, Refused):
         return None
 
@@ -313,8 +320,8 @@ def _each(part: str, trial: Trial, got: tuple[Any, ...], answers: list[Answer]) 
 
 
 def refusal(error: Refused) -> Outcome:
-    """The outcome of a legal case that was refused."""
-    return Outcome(words=str(error), part=f"refused by {error.method}")
+    """The outcome of a legal case that was refused, or that ended the process."""
+    return Outcome(words=str(error), part=f"{'ended' if isinstance(error, Crashed) else 'refused'} by {error.method}")
 
 
 def _equal(left_words: str, left: Any, right_words: str, right: Any, allowed: Any) -> Outcome:

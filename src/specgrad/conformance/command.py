@@ -20,14 +20,13 @@ from ..ops import OPERATORS
 from . import exact, operator_search, readings, runner, subjects
 from . import report as reports
 from . import suites as outside
-from .beside import Beside
 from .claims import CLAIMS, claim_called
 from .html import write_html
 from .interrupts import Interrupts
-from .subject import BadSubject, is_operator, load
+from .subject import BadSubject, printable
 from .telling import WINDOWED, operator_called
 from .trial import Here
-from .user_operators import describe
+from .workers import Beside, There, here
 
 INTERRUPTED = 130
 
@@ -48,6 +47,12 @@ def check(
         bool, typer.Option("--thorough", help="A long search, and an array of more than 2^31 elements.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Where the search starts; equal seeds try equal cases.")] = 0,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Run named subjects in this process, for debuggers.")
+    ] = False,
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds that one call of a named subject may take, in a process of its own.", min=0.1)
+    ] = 30.0,
     peers: Annotated[bool, typer.Option(help="Also check the installed peers (when no subject is named).")] = True,
     suites: Annotated[
         bool, typer.Option("--suites", help="Also run ONNX's, PyTorch's and JAX's own cases, where installed.")
@@ -57,7 +62,7 @@ def check(
 ) -> None:
     """Check implementations against the specification, with the smallest counterexample of every difference.
 
-    Exit status: 0 when our own (or the named) subjects hold, 1 when one differs or refuses a legal case, 2 on misuse.
+    Exit status: 0 when our own (or the named) subjects hold, 1 when one differs, refuses a legal case, crashes or hangs, 2 on misuse.
     """
     console = Console()
     with Interrupts() as interrupts:
@@ -68,10 +73,10 @@ def check(
             claims = _distinct(_claim(name) for name in claim or []) or list(CLAIMS)
             for path in (json, html):
                 writable(path)
-            chosen: list[Here] = []
+            chosen: list[Any] = []
             with interrupts.raised():
-                chosen = _named(subject or [])
-        except (Misuse, BadSubject) as error:
+                chosen = _named(subject or [], in_process, time_limit)
+        except (Misuse, BadSubject, SpecgradError) as error:
             raise _misused(str(error)) from None
         effort = runner.QUICK if quick else runner.THOROUGH if thorough else runner.USUAL
         plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
@@ -88,6 +93,9 @@ def check(
             _run(found, console, chosen, plan, beside, exactly, interrupts)
             if suites:
                 _outside(found, console)
+        for one in chosen:
+            one.stop()
+            found.printed |= {one.name: one.printed} if one.printed else {}
         if beside is not None:
             beside.stop()
             beside.report(found)
@@ -110,7 +118,7 @@ def check(
 
 
 def _misused(words: str) -> typer.Exit:
-    Console(stderr=True).print(f"specgrad check: {words}", markup=False, style="red")
+    Console(stderr=True).print(f"specgrad check: {printable(words)}", markup=False, style="red")
     return typer.Exit(2)
 
 
@@ -161,32 +169,34 @@ def writable(path: Path | None) -> None:
         raise Misuse(f"{path} cannot be written")
 
 
-def _named(given: list[str]) -> list[Here]:
+def _named(given: list[str], in_process: bool, seconds: float) -> list[Here | There]:
     """The subjects that were asked for."""
-    chosen: dict[str, Here] = {}
-    for place in given:
-        found = load(place) if ":" in place else subjects.named(place)
-        if found is None:
-            raise Misuse(f"{place!r}: {subjects.absent(place)}")
-        try:
-            subject = Here(found, place, describe(found) if is_operator(found) else None)
-        except SpecgradError as error:
-            raise Misuse(f"{place!r}: {error}") from None
-        unknown = set(subject.conventions) - set(readings.NAMES)
-        if unknown:
-            raise Misuse(
-                f"{place!r}: {', '.join(sorted(unknown))} is no convention; choose from {', '.join(readings.NAMES)}"
-            )
-        if subject.name in chosen:
-            raise Misuse(f"two subjects are called {subject.name!r}")
-        chosen[subject.name] = subject
+    chosen: dict[str, Here | There] = {}
+    try:
+        for place in given:
+            subject = here(place) if in_process else There(place, seconds)
+            _refuse_unknown(subject, place, chosen)
+            chosen[subject.name] = subject
+    except BaseException:
+        for one in chosen.values():
+            one.stop()
+        raise
     return list(chosen.values())
+
+
+def _refuse_unknown(subject: Here | There, place: str, others: dict[str, Any]) -> None:
+    unknown = set(subject.conventions) - set(readings.NAMES)
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise Misuse(f"{place!r}: {names} is no convention; choose from {', '.join(readings.NAMES)}")
+    if subject.name in others:
+        raise Misuse(f"two subjects are called {subject.name!r}")
 
 
 def _run(
     report: reports.Report,
     console: Console,
-    chosen: list[Here],
+    chosen: list[Any],
     plan: runner.Plan,
     beside: Beside | None,
     exactly: list[Any],

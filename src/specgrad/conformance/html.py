@@ -9,6 +9,7 @@ from .cells import Cell, Difference
 from .claims import CLAIMS
 from .judge import measured
 from .report import LEGEND, SYMBOLS, Report
+from .subject import printable
 from .svg import as_svg
 
 STYLE = """
@@ -19,7 +20,7 @@ h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}
 table{border-collapse:collapse;font-size:.85rem}
 th,td{border:1px solid #9996;padding:.15rem .4rem;text-align:center;white-space:nowrap}
 th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:Canvas}
-.holds{color:#2e7d32}.differs{background:#c6282822;color:#c62828;font-weight:bold}.refuses{color:#ad1457;font-weight:bold}
+.holds{color:#2e7d32}.differs{background:#c6282822;color:#c62828;font-weight:bold}.refuses,.crashes{color:#ad1457;font-weight:bold}
 .convention{color:#b26a00}.not{color:#888}
 details{border:1px solid #9996;border-radius:.4rem;margin:.5rem 0;padding:.3rem .6rem}
 summary{cursor:pointer}
@@ -59,6 +60,10 @@ def as_html(report: Report) -> str:
     if report.suites:
         body.append(
             "<h2>Outside suites</h2><ul>" + "".join(f"<li>{escape(str(s))}</li>" for s in report.suites) + "</ul>"
+        )
+    for subject, text in report.printed.items():
+        body.append(
+            f"<h2>Printed by {escape(subject)}</h2><pre>{escape(chr(10).join(map(printable, text.splitlines())))}</pre>"
         )
     facts = {
         "command": report.command,

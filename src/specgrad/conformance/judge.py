@@ -26,7 +26,7 @@ class Outcome:
     ulps: float = 0.0
     words: str | None = None
     part: str = ""
-    """Which result differs: "value", "JVP", "VJP of x", "second derivative in x", or "refused by" a method."""
+    """Which result differs: "value", "JVP", "VJP of x", "second derivative in x"; "refused by" or "ended by" a method."""
     cell: tuple[int, ...] = ()
     """The cell of that result that differs most."""
     expected: Any = None
@@ -35,6 +35,11 @@ class Outcome:
     @property
     def holds(self) -> bool:
         return self.words is None
+
+    @property
+    def refused(self) -> bool:
+        """Whether there was no result: an error, or the end of the process."""
+        return self.part.startswith(("refused by", "ended by"))
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:

@@ -18,6 +18,7 @@ from .cells import Cell, Difference
 from .judge import Outcome
 from .search import drawn, search
 from .shrink import TimeUp
+from .trial import Crashed
 from .user_operators import JUDGES, Description, Drawn, Verdict, judge, refuses, wrong
 from .words import array_words
 
@@ -136,26 +137,36 @@ def cells(
     """Every claim about a user's operator that is among the wanted ones."""
     known: Description = subject.description
     made = {claim: Cell(known.name, known.operator, claim) for claim in wanted if claim in JUDGES or claim == "refuses"}
-    failed: dict[str, tuple[Drawn, str]] = {}
+    failed: dict[str, tuple[Drawn, Verdict]] = {}
     legal: list[Drawn] = []
     for case in drawn(drawings(known), examples, start):
         pulse()
-        asked = [claim for claim in made if claim in JUDGES and claim not in failed]
-        for claim, verdict in subject.run(judge, case, asked).items():
+        for claim in [claim for claim in made if claim in JUDGES and claim not in failed]:
             cell = made[claim]
             cell.asked += 1
+            verdict = _asked(subject, judge, case, claim)
             if verdict.unfit is not None:
                 cell.not_offered = cell.not_offered or verdict.unfit
-            elif cell.tried([Outcome(words=verdict.words, part="exact")]):
-                failed[claim] = (case, str(verdict.words))
+            elif cell.tried([Outcome(words=verdict.words, part=verdict.part)]):
+                failed[claim] = (case, verdict)
             else:
                 legal.append(case)
-    for claim, (case, words) in failed.items():
-        smaller, told = _smallest(subject, claim, case, words, start, seconds)
-        _differs(made[claim], subject, smaller, told, pasteable(known, subject.place, smaller, claim))
+    for claim, (case, verdict) in failed.items():
+        if verdict.part == "exact":
+            case, verdict = _smallest(subject, claim, case, verdict, start, seconds)
+        _differs(made[claim], subject, case, verdict, pasteable(known, subject.place, case, claim))
     if "refuses" in made:
         _refuses(made["refuses"], subject, next(filter(_has_cells, legal), None))
     return list(made.values())
+
+
+def _asked(subject: Any, function: Callable[..., Verdict], *arguments: Any) -> Verdict:
+    """What becomes of a claim, where the operator is; it may be the end of the process there."""
+    try:
+        verdict: Verdict = subject.run(function, *arguments)
+    except Crashed as error:
+        return Verdict(str(error), part="ended by a call")
+    return verdict
 
 
 def _has_cells(case: Drawn) -> bool:
@@ -168,24 +179,28 @@ def _has_cells(case: Drawn) -> bool:
     )
 
 
-def _differs(cell: Cell, subject: Any, case: Drawn, words: str, python: str) -> None:
+def _differs(cell: Cell, subject: Any, case: Drawn, verdict: Verdict, python: str) -> None:
     known: Description = subject.description
-    words = words if known.made else f"{known.making(case)}: {words}"
-    outcome = Outcome(words=words, part="exact")
-    cell.differences.append(Difference("found by search", outcome, python))
+    words = verdict.words if known.made else f"{known.making(case)}: {verdict.words}"
+    outcome = Outcome(words=words, part=verdict.part)
+    (cell.refusals if outcome.refused else cell.differences).append(Difference("found by search", outcome, python))
 
 
-def _smallest(subject: Any, claim: str, case: Drawn, words: str, start: int, seconds: float) -> tuple[Drawn, str]:
+def _smallest(
+    subject: Any, claim: str, case: Drawn, verdict: Verdict, start: int, seconds: float
+) -> tuple[Drawn, Verdict]:
     """Search anew for a case that breaks the claim, and shrink it."""
-    found = [(case, words)]
+    found = [(case, verdict)]
     end, latest = time.process_time() + seconds, time.monotonic() + 20 * seconds
 
     def attempt(one: Drawn) -> None:
         if time.process_time() > end or time.monotonic() > latest:
             raise TimeUp
-        told: Verdict = subject.run(judge, one, [claim])[claim]
+        told = _asked(subject, judge, one, claim)
+        if told.part != "exact":
+            raise TimeUp
         if told.words is not None:
-            found.append((one, told.words))
+            found.append((one, told))
             raise AssertionError(told.words)
 
     with contextlib.suppress(AssertionError, TimeUp):
@@ -202,7 +217,6 @@ def _refuses(cell: Cell, subject: Any, legal: Drawn | None) -> None:
         if legal is None:
             cell.not_offered = "no legal case was found"
             continue
-        verdict: Verdict = subject.run(refuses, legal, call)
-        if cell.tried([Outcome(words=verdict.words, part="refusal")]):
-            python = pasteable(known, subject.place, legal, "refuses", call)
-            _differs(cell, subject, legal, str(verdict.words), python)
+        verdict = _asked(subject, refuses, legal, call)
+        if cell.tried([Outcome(words=verdict.words, part=verdict.part)]):
+            _differs(cell, subject, legal, verdict, pasteable(known, subject.place, legal, "refuses", call))

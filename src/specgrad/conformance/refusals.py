@@ -13,7 +13,7 @@ from .judge import Outcome
 from .published import FIXED, Fixed
 from .subject import NotOffered
 from .telling import distinct
-from .trial import Refused, Trial
+from .trial import Crashed, Refused, Trial
 
 Array = np.ndarray[Any, Any]
 
@@ -64,6 +64,8 @@ def refuses(subject: Any, one: Illegal) -> Outcome:
     case = Case(one.op, one.operands, (), np.zeros(0))
     try:
         got = Trial(subject, case, _NoAnswers()).forward()  # type: ignore[arg-type]
+    except Crashed as error:
+        return Outcome(words=f"{one.title}: {error}", part="ended by forward")
     except Refused:
         return Outcome()
     words = f"{one.title}: answered with an array of shape {np.shape(got)} instead of an error"
@@ -111,3 +113,7 @@ def _agrees(array: Array, expected: Array, allowed: float) -> bool:
 
 def fixed_of(kind: type[Operator]) -> list[Fixed]:
     return [answer for answer in FIXED if type(answer.op) is kind]
+
+
+def illegal_of(kind: type[Operator]) -> list[Illegal]:
+    return [one for one in illegal() if type(one.op) is kind]

@@ -22,17 +22,22 @@ from .cells import Cell, Difference
 from .claims import CLAIMS
 from .drawing import as_text
 from .judge import TELLING, measured
+from .subject import printable
 
 SYMBOLS = {
     "holds": ("✓", "green"),
     "differs": ("✗", "bold red"),
     "refuses": ("!", "red"),
+    "crashes": ("†", "bold red"),
     "convention": ("≈", "yellow"),
     "not offered": ("–", "dim"),
     "not tried": ("?", "yellow"),
     "": (" ", ""),
 }
-LEGEND = "✓ holds  ✗ differs  ! refuses a legal case  ≈ another convention  – not offered  ? not tried"
+LEGEND = (
+    "✓ holds  ✗ differs  ! refuses a legal case  † crashes or hangs  ≈ other convention  – not offered  ? not tried"
+)
+AMISS = ("differs", "refuses", "crashes")
 
 
 @dataclass
@@ -48,13 +53,15 @@ class Report:
     missing: dict[str, str] = field(default_factory=dict)
     suites: list[Any] = field(default_factory=list)
     interrupted: bool = False
+    printed: dict[str, str] = field(default_factory=dict)
+    """What subjects printed, each by itself."""
     broken: list[str] = field(default_factory=list)
     """What of our own was being checked when its process ended."""
 
     @property
     def holds(self) -> bool:
         """Whether the judged subjects differ nowhere, and were checked to the end: what was not tried does not hold."""
-        amiss = any(c.status in ("differs", "refuses", "not tried") for c in self.cells if c.subject in self.judged)
+        amiss = any(c.status in (*AMISS, "not tried") for c in self.cells if c.subject in self.judged)
         return not (amiss or self.broken or any(suite.differences for suite in self.suites))
 
     def claims(self) -> list[str]:
@@ -101,7 +108,7 @@ def matrix(report: Report, console: Console) -> None:
             if all(status in ("", "not offered") for status in row.values()):
                 absent.append(operator)
                 continue
-            table.add_row(Text(label), operator, *(Text(*SYMBOLS[row.get(claim, "")]) for claim in claims))
+            table.add_row(Text(label), Text(operator), *(Text(*SYMBOLS[row.get(claim, "")]) for claim in claims))
             label = ""
         if absent:
             gathered.append(f"{subject} does not offer {', '.join(absent)}")
@@ -146,7 +153,10 @@ def _told(found: Difference, sentence: str, judged: bool, console: Console) -> N
 
 
 def closing(report: Report, console: Console) -> None:
-    """One line per judged subject, and the sum."""
+    """What subjects printed, one line per judged subject, and the sum."""
+    for subject, text in report.printed.items():
+        console.print(Text(f"printed by {subject}:", style="dim"))
+        console.print(Text("".join(f"  │ {printable(line)}\n" for line in text.splitlines()), style="dim"), end="")
     for subject in report.judged:
         console.print(verdict([cell for cell in report.cells if cell.subject == subject], subject))
     for why in dict.fromkeys(report.missing.values()):
@@ -164,7 +174,7 @@ def verdict(cells: list[Cell], subject: str) -> Text:
     """What became of a subject, in a line: only claims that were tried hold."""
     tried = sum(cell.cases for cell in cells)
     status = Counter(cell.status for cell in cells)
-    wrong = status["differs"] + status["refuses"]
+    wrong = sum(status[name] for name in AMISS)
     if not tried and not wrong:
         return Text(f"{subject}: nothing was tried", style="yellow")
     words = f"{wrong} claim{'s are' if wrong > 1 else ' is'} broken" if wrong else "holds"
@@ -186,6 +196,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "holds": report.holds,
         "interrupted": report.interrupted,
         "missing": report.missing,
+        "printed": report.printed,
         "suites": [suite.as_json() for suite in report.suites],
         "cells": [cell_json(cell) for cell in report.cells],
     }

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ..operator import Operator
 from ..ops import MaxPool
-from . import beyond, refusals
+from . import beyond, processes, refusals
 from .answers import Answers
 from .brief import brief
 from .cases import LONG, STRATEGIES, Case, bfloat16
@@ -27,14 +27,17 @@ from .cells import Cell, Difference, difference
 from .claims import CLAIMS, refusal
 from .forms import COMMON, FORMS, Form, restated
 from .judge import Outcome
+from .published import Fixed
 from .readings import recognise
 from .search import drawn
-from .shrink import size, smallest
+from .shrink import TimeUp, size, smallest
 from .subject import NotOffered
 from .telling import NUMERIC, WINDOWED, Telling, telling
-from .trial import Refused, Trial
+from .trial import Crashed, Refused, Trial, handle
 
 MOST_GROUPS = 6
+MOST_LOST = 3
+"""How many processes an operator of a subject may lose before no more of its cases are tried."""
 Answered = tuple[str, Case, Answers]  # the title of a case, the case, and the right answers to it
 
 IN_EVERY_FORM = ("NaN", "infinity", "ties")
@@ -186,23 +189,35 @@ class Session:
                 self.seconds[subject.name] = self.seconds.get(subject.name, 0.0) + time.monotonic() - begun
 
     def one(self, subject: Any, kind: type[Operator], examples: int) -> list[Cell]:
-        """All claims about one operator of one subject."""
+        """All claims about one operator of one subject, the smallest cases first."""
+        subject = handle(subject)
         cells = {claim: Cell(subject.name, kind.__name__, claim) for claim in self.claims}
         found: dict[str, list[tuple[str, Case, Outcome]]] = {claim: [] for claim in self.claims}
-        forms = list(FORMS)
-        for one in self.cases(kind, examples, getattr(subject, "slow", False)):
+        forms, most = list(FORMS), subject.losses + MOST_LOST
+        for one in sorted(self.cases(kind, examples, subject.slow), key=lambda one: size(one[1])):
             self._pulse()
+            asking = [claim for claim in self.claims if CLAIMS[claim].asks(one[2])]
+            for claim in asking if subject.losses >= most else ():
+                cells[claim].give_up()
+            if not asking or subject.losses >= most:
+                continue
             title, trial = self._offered(subject, one, forms)
             for claim in self.claims:
                 found[claim] += [(title, trial.case, outcome) for outcome in attempt(cells[claim], claim, trial)]
-        if self.effort.far and kind is MaxPool and "value" in cells:
-            self._far(cells["value"], subject)
         for claim, failures in found.items():
             self._report(cells[claim], subject, failures)
-        if "fixed" in cells:
-            self._fixed(cells["fixed"], subject, kind)
-        if "refuses" in cells:
-            self._refuses(cells["refuses"], subject, kind)
+        if self.effort.far and kind is MaxPool and "value" in cells:
+            self._far(cells["value"], subject)
+        lists: dict[str, tuple[Callable[..., None], Sequence[Any]]] = {
+            "fixed": (self._fixed, refusals.fixed_of(kind)),
+            "refuses": (self._refuses, refusals.illegal_of(kind)),
+        }
+        for claim, (judge, cases) in lists.items():
+            for case in cases if claim in cells else ():
+                if subject.losses >= most:
+                    cells[claim].give_up()
+                else:
+                    judge(cells[claim], subject, case)
         return list(cells.values())
 
     def _offered(self, subject: Any, one: Answered, forms: list[Form]) -> tuple[str, Trial]:
@@ -227,14 +242,14 @@ class Session:
             key = (outcome.part, look(case, outcome))
             if key not in groups or size(case) < size(groups[key][1]):
                 groups[key] = (title, case, outcome)
-        for (part, name), (title, case, outcome) in list(groups.items())[:MOST_GROUPS]:
-            refused = part.startswith("refused")
+        for (_, name), (title, case, outcome) in list(groups.items())[:MOST_GROUPS]:
+            refused = outcome.refused
             alike = (cell.subject, cell.operator, str(name))
             if refused and alike in self._refusals:  # one refusal breaks many claims; it is told once
                 cell.refusals.append(self._refusals[alike])
                 continue
-            documented = name in getattr(subject, "conventions", ())
-            if not documented:
+            documented = name in subject.conventions
+            if not documented and not outcome.part.startswith("ended"):  # another process would be lost for every try
                 case, outcome = shrunk(subject, cell.claim, case, outcome, name, self.effort, self.start)
             told = difference(title, case, cell.claim, outcome, subject)
             if refused:
@@ -243,7 +258,7 @@ class Session:
 
     def _far(self, cell: Cell, subject: Any) -> None:
         try:
-            if beyond.free() < beyond.NEEDED:
+            if processes.free() < beyond.NEEDED:
                 raise MemoryError
             outcome = beyond.far(subject)
         except NotOffered:
@@ -256,47 +271,43 @@ class Session:
         cell.asked += 1
         for broken in cell.tried([outcome]):
             told = difference(beyond.TITLE, beyond.placeholder(), cell.claim, broken, subject)
-            (cell.refusals if broken.part.startswith("refused") else cell.differences).append(told)
+            (cell.refusals if broken.refused else cell.differences).append(told)
 
-    def _fixed(self, cell: Cell, subject: Any, kind: type[Operator]) -> None:
-        for answer in refusals.fixed_of(kind):
-            cell.asked += 1
-            case = refusals.fixed_case(answer)
-            try:
-                outcome = refusals.fixed(subject, answer)
-            except NotOffered as reason:
-                cell.decline(reason)
-                continue
-            except Refused as error:
-                told = difference("a published answer", case, cell.claim, refusal(error), subject)
-                told = self._refusals.setdefault((cell.subject, cell.operator, str(look(case, told.outcome))), told)
-                if told not in cell.refusals:
-                    cell.refusals.append(told)
-                continue
-            for broken in cell.tried([outcome]):
-                told = difference("a published answer", case, cell.claim, broken, subject)
-                documented = told.reading in getattr(subject, "conventions", ())
-                (cell.conventions if documented else cell.differences).append(told)
+    def _fixed(self, cell: Cell, subject: Any, answer: Fixed) -> None:
+        cell.asked += 1
+        case = refusals.fixed_case(answer)
+        try:
+            outcome = refusals.fixed(subject, answer)
+        except NotOffered as reason:
+            cell.decline(reason)
+            return
+        except Refused as error:
+            told = difference("a published answer", case, cell.claim, refusal(error), subject)
+            told = self._refusals.setdefault((cell.subject, cell.operator, str(look(case, told.outcome))), told)
+            if told not in cell.refusals:
+                cell.refusals.append(told)
+            return
+        for broken in cell.tried([outcome]):
+            told = difference("a published answer", case, cell.claim, broken, subject)
+            (cell.conventions if told.reading in subject.conventions else cell.differences).append(told)
 
-    def _refuses(self, cell: Cell, subject: Any, kind: type[Operator]) -> None:
-        for one in refusals.illegal():
-            if type(one.op) is not kind:
-                continue
-            cell.asked += 1
-            try:
-                outcome = refusals.refuses(subject, one)
-            except NotOffered as reason:
-                cell.decline(reason)
-                continue
-            case = Case(one.op, one.operands, (), np.zeros(0))
-            for broken in cell.tried([outcome]):
-                cell.differences.append(difference(one.title, case, cell.claim, broken, subject))
+    def _refuses(self, cell: Cell, subject: Any, one: refusals.Illegal) -> None:
+        cell.asked += 1
+        try:
+            outcome = refusals.refuses(subject, one)
+        except NotOffered as reason:
+            cell.decline(reason)
+            return
+        case = Case(one.op, one.operands, (), np.zeros(0))
+        for broken in cell.tried([outcome]):
+            told = difference(one.title, case, cell.claim, broken, subject)
+            (cell.refusals if broken.refused else cell.differences).append(told)
 
 
 def attempt(cell: Cell, name: str, trial: Trial) -> list[Outcome]:
     """Try one claim on one case, where the case asks it, and note it in the cell; what does not hold is returned."""
     claim = CLAIMS[name]
-    if claim.judge is None or not claim.asked(trial.answers):
+    if claim.judge is None or not claim.asks(trial.answers):
         return []
     cell.asked += 1
     try:
@@ -306,7 +317,7 @@ def attempt(cell: Cell, name: str, trial: Trial) -> list[Outcome]:
         return []
     except Refused as error:
         # a legal case that is refused is told where its result was wanted, not under every claim
-        return [] if claim.conduct else [refusal(error)]
+        return [] if claim.conduct and not isinstance(error, Crashed) else [refusal(error)]
     if outcome is None:
         return []
     return cell.tried(outcome if isinstance(outcome, list) else [outcome])
@@ -317,7 +328,11 @@ def shrunk(
 ) -> tuple[Case, Outcome]:
     """The smallest case found that fails the claim in the same way, and its outcome."""
 
+    most = subject.losses + 1
+
     def same_failure(candidate: Case) -> Outcome | None:
+        if subject.losses > most:  # a search among cases that lose the process takes too long
+            raise TimeUp
         found: list[Outcome] = []
         with contextlib.suppress(ArithmeticError, ValueError):
             found = attempt(Cell("", "", claim), claim, Trial(subject, candidate))
@@ -335,7 +350,7 @@ def shrunk(
 
 def look(case: Case, outcome: Outcome) -> str | None:
     """What a difference looks like: the name of a reading, or the kind of error that was raised."""
-    if outcome.part.startswith("refused"):
+    if outcome.refused:
         return str(outcome.words).partition(":")[0]
     reading = recognise(case, outcome.part, outcome.got, outcome.expected)
     return reading.name if reading else None

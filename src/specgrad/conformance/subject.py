@@ -66,8 +66,10 @@ def load(place: str) -> Any:
         conventions = getattr(found, "conventions", ())
     except BadSubject:
         raise
-    except (Exception, SystemExit) as error:
-        raise BadSubject(f"{place!r}: importing it raised {type(error).__name__}: {words_of(error)}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise BadSubject(f"{place!r}: importing it raised {named(error)}: {words_of(error)}") from error
     if not callable(forward):
         raise BadSubject(f"{place!r}: a subject needs a method forward(op, inputs)")
     if not isinstance(called, str) or not called.strip():
@@ -78,11 +80,21 @@ def load(place: str) -> Any:
 
 
 def words_of(error: BaseException) -> str:
-    """The first line of an error's message; an error may be too broken to have one."""
+    """The first line of an error's message, as it can be shown; an error may be too broken to have one."""
     try:
-        return (str(error).strip() or "no message").splitlines()[0]
+        return printable((str(error).strip() or "no message").splitlines()[0])
     except Exception:
         return "no message"
+
+
+def named(error: BaseException) -> str:
+    """The name of an error's type; whatever tells of too little memory is a MemoryError."""
+    return "MemoryError" if isinstance(error, MemoryError) else printable(type(error).__name__)
+
+
+def printable(text: str) -> str:
+    """Text with every character that would not show itself written as Python writes it: controls, directions, lone surrogates."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _from_here(name: str) -> Any:

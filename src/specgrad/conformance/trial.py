@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import multiprocessing
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,9 +15,12 @@ from .. import tree
 from .answers import Answers
 from .cases import Case
 from .judge import same_bits
-from .subject import NotOffered, words_of
+from .subject import NotOffered, named, printable, words_of
 
 Array = np.ndarray[Any, Any]
+
+MOST_BYTES = 2**26
+"""What a result may hold: no case's comes near it."""
 
 
 class Refused(Exception):
@@ -27,17 +31,24 @@ class Refused(Exception):
         self.method = method
 
 
+class Crashed(Refused):
+    """The subject's process was lost: by a crash, an exit, or because it did not answer in time; the message says how."""
+
+
 class Reply(NamedTuple):
     """What became of one call of a subject: arrays or words, nothing that is the subject's own."""
 
     result: Any = None
     not_offered: str | None = None
     refused: str | None = None
-    modified: bool = False
-    """Whether the call wrote into its arguments."""
+    lost: str | None = None
+    modified: str | None = None
+    """What the call wrote into, of its arguments."""
 
     def given(self, method: str) -> Any:
-        """The result; raises NotOffered or Refused where there is none."""
+        """The result; raises NotOffered, Refused or Crashed where there is none."""
+        if self.lost is not None:
+            raise Crashed(method, self.lost)
         if self.not_offered is not None:
             raise NotOffered(self.not_offered)
         if self.refused is not None:
@@ -52,17 +63,21 @@ class Here:
         self.subject = subject
         self.place = place
         self.description = description
-        self.name: str = subject.name
-        self.version: str = getattr(subject, "version", "")
-        self.slow: bool = getattr(subject, "slow", False)
-        self.conventions: tuple[str, ...] = tuple(getattr(subject, "conventions", ()))
+        self.name = printable(subject.name)
+        self.version = printable(str(getattr(subject, "version", "")))
+        self.slow = bool(getattr(subject, "slow", False))
+        self.losses, self.printed = 0, ""  # here, a crash is everybody's, and what is printed is seen at once
+        self.conventions: tuple[str, ...] = tuple(printable(str(c)) for c in getattr(subject, "conventions", ()))
 
     def ask(self, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
         return answer(self.subject, method, op, arguments)
 
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def run(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
         """A function of the subject itself, where it is."""
         return function(self.subject, *arguments)
+
+    def stop(self) -> None:
+        """Nothing has to be ended."""
 
 
 def handle(subject: Any) -> Any:
@@ -77,7 +92,8 @@ class Trial:
         self.subject = handle(subject)
         self.case = case
         self.answers = Answers(case) if answers is None else answers
-        self.modified: list[str] = []
+        self.modified: dict[str, str] = {}
+        """The methods that wrote into what they were given, and what it was."""
         self._seen: dict[str, tuple[Any, Exception | None]] = {}
 
     def is_offered(self) -> bool:
@@ -112,8 +128,8 @@ class Trial:
     def again(self, method: str, *arguments: Any) -> Any:
         """Call a method once more."""
         reply: Reply = self.subject.ask(method, self.case.op, (self.case.operands, *arguments))
-        if reply.modified:
-            self.modified.append(method)
+        if reply.modified is not None:
+            self.modified[method] = reply.modified
         return reply.given(method)
 
     def _differentiable(self) -> None:
@@ -139,10 +155,10 @@ def answer(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> Re
     before = [a.copy(order="K") for a in given]
     lent = copy.copy(op)
     reply = answered(subject, method, lent, shown)
-    modified = _altered(op, lent)
+    modified = "the operator" if _altered(op, lent) else None
     for array, kept in zip(given, before, strict=True):
         if not same_bits(array, kept):
-            modified = True
+            modified = "its arguments"
             array[...] = kept
     return reply._replace(modified=modified)
 
@@ -166,10 +182,12 @@ def answered(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> 
         return Reply(refused=str(error))
     except NotImplementedError as error:  # Python's own way of saying so
         return Reply(not_offered=words_of(error))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and multiprocessing.parent_process() is None:
+            raise  # in a process of its own, where nobody sends it, it is the subject's
         if operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16: nobody has to
             return Reply(not_offered=str(operands[0].dtype.name))
-        return Reply(refused=f"{type(error).__name__}: {words_of(error)[:200]}")
+        return Reply(refused=f"{named(error)}: {words_of(error)[:200]}")
 
 
 def _altered(op: Any, lent: Any) -> bool:
@@ -195,6 +213,8 @@ def _array(method: str, result: Any) -> Array:
     except Exception as error:
         words = f"{method} returned {type(result).__name__}, which is no array: {words_of(error)}"
         raise Refused(method, words) from error
+    if made.nbytes > MOST_BYTES:
+        raise Refused(method, f"{method} returned {made.nbytes} bytes, more than any case has")
     if made.dtype.kind not in "biuf" and made.dtype.name != "bfloat16":
         raise Refused(method, f"{method} returned {type(result).__name__} of {made.dtype}, not of real numbers")
     return made

@@ -12,7 +12,7 @@ import enum
 import functools
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from ..scalars.dual import Dual
 from . import claims
 from .cases import Case
 from .judge import same_bits
-from .subject import BadSubject, words_of
+from .subject import BadSubject, named, printable, words_of
 
 Array = np.ndarray[Any, Any]
 
@@ -105,6 +105,7 @@ class Verdict(NamedTuple):
 
     words: str | None = None
     unfit: str | None = None
+    part: str = "exact"
 
 
 def describe(found: Any) -> Description:
@@ -112,14 +113,14 @@ def describe(found: Any) -> Description:
     kind = found if isinstance(found, type) else type(found)
     window = next((word for base, word in WINDOWS.items() if issubclass(kind, base)), "any")
     known = (
-        found.name,
-        found.name if kind is Own else kind.__name__,
+        printable(found.name),
+        printable(found.name if kind is Own else kind.__name__),
         window,
         len(found.slots),
         _scalar(found).__name__,
     )
     if isinstance(found, type):
-        options = {name: tuple(map(repr, values)) for name, values in _options(kind).items()}
+        options = {name: tuple(printable(repr(v)) for v in values) for name, values in _options(kind).items()}
         return Description(*known, options, frozenset(f.name for f in dataclasses.fields(found) if not _has_default(f)))
     least = _least(found) if isinstance(found, Pool) else ()
     axes: Any = getattr(found, "axes", None)
@@ -191,19 +192,18 @@ def made(found: Any, drawn: Drawn) -> Operator:
     return found(**drawn.parameters, **{name: values[name][place] for name, place in drawn.choices.items()})  # type: ignore[no-any-return]
 
 
-def judge(found: Any, drawn: Drawn, wanted: Sequence[str]) -> dict[str, Verdict]:
-    """What becomes of the claims on a case, where the operator is."""
+def judge(found: Any, drawn: Drawn, claim: str) -> Verdict:
+    """What becomes of a claim on a case, where the operator is."""
     try:
         op = made(found, drawn)
         shape = op.output_shape(*(x.shape for x in drawn.operands))
     except SpecgradError as error:
-        return dict.fromkeys(wanted, Verdict(unfit=words_of(error)))
+        return Verdict(unfit=words_of(error))
     except Exception as error:
-        words = f"making it raised {type(error).__name__}: {words_of(error)}"
+        words = f"making it raised {named(error)}: {words_of(error)}"
         chosen = isinstance(error, ValueError | TypeError) and drawn.choices  # a value that the class does not take
-        return dict.fromkeys(wanted, Verdict(unfit=words) if chosen else Verdict(words))
-    case = Case(op, drawn.operands, drawn.tangents, np.resize(drawn.cells, shape))
-    return {claim: _judged(case, claim) for claim in wanted}
+        return Verdict(unfit=words) if chosen else Verdict(words)
+    return _judged(Case(op, drawn.operands, drawn.tangents, np.resize(drawn.cells, shape)), claim)
 
 
 def _judged(case: Case, claim: str) -> Verdict:
@@ -212,8 +212,8 @@ def _judged(case: Case, claim: str) -> Verdict:
     except (SpecgradError, ArithmeticError) as error:
         return Verdict(unfit=words_of(error))
     except Exception as error:
-        words = f"{type(error).__name__}: {words_of(error)}"
-    return Verdict(words and words.removeprefix(f"{case!r}: "))
+        words = f"{named(error)}: {words_of(error)}"
+    return Verdict(words and printable(words.removeprefix(f"{case!r}: ")))
 
 
 def _exactly(claim: Callable[[Case, type], str | None]) -> Callable[[Case], str | None]:
@@ -374,5 +374,5 @@ def refuses(found: Any, drawn: Drawn, call: str) -> Verdict:
     except SpecgradError:
         return Verdict()
     except Exception as error:
-        return Verdict(f"{call} raised {type(error).__name__}: {words_of(error)}, which is no SpecgradError")
-    return Verdict(f"{call} gave {type(got).__name__} instead of an error")
+        return Verdict(f"{call} raised {named(error)}: {words_of(error)}, which is no SpecgradError")
+    return Verdict(f"{call} gave {printable(type(got).__name__)} instead of an error")

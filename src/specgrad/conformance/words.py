@@ -88,9 +88,9 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
     ours, theirs = OURS[method], THEIRS[method]
     if claim == "unmodified":
         given = {"forward": "[*inputs]", "jvp": "[*inputs, *tangents]", "vjp": "[*inputs, cotangent]"}[method]
-        yield f"given = {given}; before = [a.copy() for a in given]"
+        yield f"given = {given}; before = [repr(op), *(a.tobytes() for a in given)]"
         yield theirs
-        yield "print([a.tobytes() == b.tobytes() for a, b in zip(before, given)])  # expected: True everywhere"
+        yield "print([a == b for a, b in zip(before, [repr(op), *(a.tobytes() for a in given)])])  # expected: True everywhere"
     elif claim == "deterministic":
         yield f"print({theirs})  # once{_listed(outcome.expected)}"
         yield f"print({theirs})  # and again{_listed(outcome.got)}"
@@ -115,8 +115,9 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
         if form != "{}" and method in ("vjp", "second"):
             form = f"[{form.format('p')} for p in {{}}]"
         yield f"print({form.format(made)})  # expected{_listed(outcome.expected)}"
-        if outcome.part.startswith("refused"):
-            yield f"print({theirs})  # raises {' '.join(str(outcome.words).split())[:120]}"
+        if outcome.refused:
+            does = "raises " if outcome.part.startswith("refused") else ""
+            yield f"print({theirs})  # {does}{' '.join(str(outcome.words).split())[:120]}"
         else:
             yield f"print({form.format(theirs)})  # got{_listed(outcome.got)}"
 
@@ -137,7 +138,7 @@ def _listed(result: Any) -> str:
 def picture_of(case: Case, outcome: Outcome) -> Picture | None:
     """The window in which a difference happens, where there is one to draw."""
     part = outcome.part
-    if part.startswith(("refus", "shape", "dtype", "arguments")) or part in ("exact", "beyond", ""):
+    if outcome.refused or part.startswith(("refus", "shape", "dtype", "arguments")) or part in ("exact", "beyond", ""):
         return None
     output = output_of(case, part, outcome.cell) if case.cotangent.size else None
     if output is None or len(output) != case.cotangent.ndim:

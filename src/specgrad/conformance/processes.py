@@ -1,0 +1,153 @@
+"""A process that runs functions, one at a time, and may be lost: by a crash, an exit, or because it does not answer in time.
+
+Whoever waits is told how it ended, and the next call starts a fresh one. What it prints is kept apart. Its memory is limited, so that
+whoever takes too much is refused some, and nobody else is ended for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .interrupts import held
+from .subject import words_of
+
+MOST_PRINTED = 4000
+"""Characters that are kept of what a process prints."""
+
+
+class Lost(Exception):
+    """The process ended, or was ended, before it answered; the message says how."""
+
+
+class Worker:
+    """A process, started when it is first needed; it may take so many bytes (None: nine tenths of what is free)."""
+
+    def __init__(self, memory: int | None = None) -> None:
+        self.memory = memory
+        self.printed = ""
+        self._process: Any = None
+        self._connection: Any = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the next call starts a process."""
+        return self._process is None
+
+    def call(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
+        """function(*arguments), computed there; raises Lost."""
+        if self.fresh:
+            self._start()
+        try:
+            self._connection.send((function, arguments))
+            if not self._connection.poll(seconds):
+                raise Lost(f"no answer within {seconds:g} s")
+            done, result = self._connection.recv()
+        except (EOFError, OSError):
+            raise Lost(self._ending()) from None
+        except BaseException:
+            self.stop()  # what was asked for is still under way
+            raise
+        if not done:
+            raise Lost(result)
+        return result
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            process.kill()  # a thread that waits for it sees the connection end
+            process.join(5)
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        reading, writing = context.Pipe(duplex=False)
+        process = context.Process(target=_serve, args=(theirs, writing, self.memory), daemon=True)
+        with held():
+            process.start()
+        theirs.close()
+        writing.close()
+        self._process, self._connection = process, ours
+        threading.Thread(target=self._listen, args=(reading,), daemon=True).start()
+
+    def _listen(self, reading: Any) -> None:
+        """Keep the beginning of what is printed, and let the rest go."""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(reading.fileno(), 65536):
+                self.printed = (self.printed + chunk.decode(errors="backslashreplace"))[:MOST_PRINTED]
+
+    def _ending(self) -> str:
+        process, self._process = self._process, None
+        if process is None:
+            return "the process was stopped"
+        process.join(5)
+        status: int | None = process.exitcode
+        if status is None:
+            process.kill()
+            return "the process closed its connection"
+        if status >= 0:
+            return f"the process exited with status {status}"
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(-status).name
+            return f"the process was ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+        return f"the process was ended by signal {-status}"
+
+
+def _serve(connection: Any, writing: Any, memory: int | None) -> None:
+    """Run what is sent, until the connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process is told, and ends it
+    if os.name == "posix":
+        for stream in (1, 2):
+            os.dup2(writing.fileno(), stream)
+        for standard in (sys.stdout, sys.stderr):
+            standard.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    _limit_memory(memory)
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            reply = True, function(*arguments)
+        except BaseException as error:
+            reply = False, f"{type(error).__name__}: {words_of(error)}"
+        connection.send(reply)
+
+
+def _limit_memory(memory: int | None) -> None:
+    """Take no more memory than this, and write no core files."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for limit, most in (
+        (resource.RLIMIT_DATA, free() * 9 // 10 if memory is None else memory),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(limit)
+        if most or limit == resource.RLIMIT_CORE:
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def free() -> int:
+    """Bytes of memory that can be had, as far as the system and the control group say; 0 where neither does."""
+    known = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        line = next(row for row in Path("/proc/meminfo").read_text().splitlines() if row.startswith("MemAvailable"))
+        known.append(int(line.split()[1]) * 1024)
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number
+        group = Path("/sys/fs/cgroup")
+        known.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    if not known:
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            known.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return max(min(known, default=0), 0)

@@ -1,0 +1,226 @@
+"""Who is checked in a process of its own: the subjects of users, and beside them what stands on torch, and the peers.
+
+A user's subject is asked call by call, so that a call that loses the process is one case. Our own layers on torch and the peers are
+checked an operator at a time, on the second core; an operator that loses the process is told, and the next one has a fresh process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from . import subjects
+from .cells import Cell
+from .processes import Lost, Worker
+from .report import Report, versions
+from .runner import Plan, Session
+from .subject import BadSubject, is_operator, load, printable
+from .trial import Crashed, Here, Reply, answer
+from .user_operators import describe
+
+LOADING = 120.0
+"""Seconds that importing a subject may take."""
+
+
+class About(NamedTuple):
+    """What is known of a subject that is elsewhere; `wrong` says why there is none."""
+
+    name: str = ""
+    version: str = ""
+    slow: bool = False
+    conventions: tuple[str, ...] = ()
+    description: Any = None
+    wrong: str | None = None
+
+
+def here(place: str) -> Here:
+    """The subject at a place, or with a known name, in this process."""
+    found = load(place) if ":" in place else subjects.named(place)
+    if found is None:
+        raise BadSubject(f"{place!r}: {subjects.absent(place)}")
+    return Here(found, place, describe(found) if is_operator(found) else None)
+
+
+_asked: Here | None = None
+"""The subject that this process asks."""
+
+
+def _find(place: str) -> About:
+    global _asked
+    try:
+        _asked = here(place)
+    except Exception as error:
+        return About(wrong=printable(str(error)))
+    return About(_asked.name, _asked.version, _asked.slow, _asked.conventions, _asked.description)
+
+
+def _run(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    assert _asked is not None
+    return function(_asked.subject, *arguments)
+
+
+class There:
+    """A subject in a process of its own; what loses the process is a reply like others."""
+
+    def __init__(self, place: str, seconds: float, memory: int | None = None) -> None:
+        self.place, self.seconds = place, seconds
+        self.losses = 0
+        self._worker = Worker(memory)
+        try:
+            about: About = self._worker.call(_find, place, seconds=LOADING)
+        except Lost as error:
+            raise BadSubject(f"{place!r}: importing it: {error}") from None
+        if about.wrong is not None:
+            self.stop()
+            raise BadSubject(about.wrong)
+        self.name, self.version, self.slow, self.conventions, self.description, _ = about
+
+    @property
+    def printed(self) -> str:
+        """What it prints, or the beginning of it."""
+        return self._worker.printed
+
+    def ask(self, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
+        try:
+            reply: Reply = self.run(answer, method, op, arguments)
+        except Crashed as error:
+            return Reply(lost=str(error))
+        if (reply.refused or "").startswith("MemoryError"):
+            self.stop()  # what it holds is given back
+        return reply
+
+    def run(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
+        """A function of the subject itself, where it is; raises Crashed."""
+        try:
+            if self._worker.fresh:
+                self._worker.call(_find, self.place, seconds=LOADING)
+            return self._worker.call(_run, function, arguments, seconds=seconds or self.seconds)
+        except Lost as error:
+            self.losses += 1
+            raise Crashed(function.__name__, str(error)) from None
+
+    def stop(self) -> None:
+        self._worker.stop()
+
+
+@functools.cache
+def _session(plan: Plan) -> Session:
+    return Session(plan.effort, plan.seed, plan.claims)
+
+
+@functools.cache
+def _found(home: str) -> tuple[list[Any], dict[str, str]]:
+    return subjects.found([home])
+
+
+def _told(home: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The versions of the subjects in a file, by their names, and those that are missing."""
+    found, missing = _found(home)
+    return {subject.name: versions([subject])[subject.name] for subject in found}, missing
+
+
+def _checked(home: str, name: str, operator: str, plan: Plan) -> tuple[list[Cell], dict[str, str]]:
+    """The cells of one operator of one subject, and what was left out."""
+    session = _session(plan)
+    session.effort = plan.effort if home in subjects.OURS else plan.effort.for_peers()
+    (subject,) = [one for one in _found(home)[0] if one.name == name]
+    (kind,) = [one for one in plan.kinds() if one.__name__ == operator]
+    return session.one(subject, kind, session.effort.examples), session.skipped
+
+
+class Beside:
+    """The processes that check whole files of subjects, and what they have found so far."""
+
+    def __init__(self, plan: Plan, peers: bool = True) -> None:
+        self.plan = plan
+        ours = {home: one for home, one in subjects.OURS.items() if one.needs}
+        others = subjects.PEERS if peers else {}
+        self._homes, self.missing = subjects.installed({**ours, **others})
+        if plan.effort.examples == 0:
+            for home in [name for name in self._homes if name in others and others[name].slow]:
+                self._homes.remove(home)
+                self.missing[str(others[home])] = "is slow, and left out by --quick"
+        self.cells: list[Cell] = []
+        self.versions: dict[str, str] = {}
+        self.judged: list[str] = []
+        """The names of our own subjects among those that were checked."""
+        self.broken: list[str] = []
+        """What of our own was being checked when a process was lost."""
+        self.total = sum(len(subjects.HOMES[home].names) for home in self._homes) * len(plan.operators)
+        self._workers: list[Worker] = []
+        self._threads: list[threading.Thread] = []
+        self._running = 0
+        self._stopped = False
+        self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        """What was checked, one after the other; None where a process has done its last."""
+        self.help()
+
+    def help(self) -> None:
+        """Start a process, if there is work left for it."""
+        if self._homes:
+            self._running += 1
+            self._workers.append(Worker())
+            self._threads.append(threading.Thread(target=self._work, args=(self._workers[-1],), daemon=True))
+            self._threads[-1].start()
+
+    def _work(self, worker: Worker) -> None:
+        """Check one file after the other."""
+        try:
+            while self._homes and not self._stopped:
+                with contextlib.suppress(IndexError):  # another was quicker
+                    self._home(worker, self._homes.pop(0))
+        finally:
+            worker.stop()
+            self._news.put(None)
+
+    def _home(self, worker: Worker, home: str) -> None:
+        try:
+            found, missing = worker.call(_told, home)
+        except Lost as error:
+            self._lost(home, home, error)
+            return
+        self.versions |= found
+        self.missing |= missing
+        self.judged += found if home in subjects.OURS else []
+        self.total -= (len(subjects.HOMES[home].names) - len(found)) * len(self.plan.operators)
+        for name in found:
+            for operator in self.plan.operators:
+                if self._stopped:
+                    return
+                try:
+                    cells, skipped = worker.call(_checked, home, name, operator, self.plan)
+                    self.cells += cells
+                    self.missing |= skipped
+                except Lost as error:
+                    self._lost(home, f"{name}: {operator}", error)
+                self._news.put(f"{name}: {operator}")
+
+    def _lost(self, home: str, trying: str, error: Lost) -> None:
+        if not self._stopped:
+            self.missing[trying] = str(error)
+            self.broken += [trying] if home in subjects.OURS else []
+
+    def wait(self) -> Iterator[tuple[str, int]]:
+        """Until all is done: what was checked last, if anything was, and how much there is in all."""
+        while self._running:
+            news = self._news.get()
+            self._running -= news is None
+            yield news or "", self.total
+
+    def stop(self) -> None:
+        """End the processes."""
+        self._stopped = True
+        for worker in self._workers:
+            worker.stop()
+
+    def report(self, report: Report) -> None:
+        """Enter what was found."""
+        report.cells += self.cells
+        report.judged += self.judged
+        report.broken += self.broken
+        report.versions |= self.versions
+        report.missing |= self.missing
