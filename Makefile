@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: check test lint format stubs bench clean
+.PHONY: check prove test lint format stubs bench clean
 
 check: .venv/core
 	$(BIN)/specgrad check
+
+prove: .venv/full
+	$(BIN)/specgrad prove --budget 20
 
 test: .venv/full
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal

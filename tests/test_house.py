@@ -35,6 +35,7 @@ LAYERS = [
     {"torch", "onnx"},
     {"bounds"},
     {"conformance", "bench"},
+    {"prove"},
     {"cli"},
     {"__main__"},
 ]

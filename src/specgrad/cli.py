@@ -1,4 +1,4 @@
-"""The command line: `specgrad check | explain | bench | warmup`; a command stands in a module of its own."""
+"""The command line: `specgrad check | prove | explain | bench | warmup`; a command stands in a module of its own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ try:
 
     from .conformance.command import Misuse, check, writable
     from .conformance.explain import explain
+    from .prove.command import prove
 except ImportError as missing:
     sys.exit(f"specgrad: {missing.name} is not installed; the command line needs: pip install 'specgrad[cli]'")
 
@@ -34,6 +35,7 @@ def _commands() -> None:
 
 app.command()(check)
 app.command()(explain)
+app.command()(prove)
 
 
 class Benchmark(StrEnum):

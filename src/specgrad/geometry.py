@@ -1,8 +1,10 @@
 """Which cells each output cell reads: the one shared idea of sliding-window operators.
 
-A window is a product of independent axes. Every axis states, as one table over (output, tap), which cell is read, whether that
-cell is real (inside the input) and whether the tap exists at all (with ceil_mode a tap beyond the padded input does not; a
-short adaptive bin has fewer taps than a long one). Sizes are exact integers. Nothing here knows what is done with the cells.
+A window is a product of independent axes. Every axis states which cell a tap of an output reads,
+whether that cell is real (inside the input) and whether the tap exists at all (with ceil_mode a tap
+beyond the padded input does not; a short adaptive bin has fewer taps than a long one). Each formula
+is written once, for an exact integer, an array of them, and a symbol of `specgrad prove`. Nothing
+here knows what is done with the cells.
 """
 
 from __future__ import annotations
@@ -15,19 +17,20 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import LARGEST, Pairs
-from .errors import ArgumentError, ShapeError, refusal, shape_words
 from .remembering import cached_property
 
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 Shape = tuple[int, ...]
 Index = Any
-"""An exact integer, an array of integers, or a symbol that stands for every integer (`specgrad prove`)."""
+"""An integer, an array of integers, or a symbol that stands for every integer."""
 
 
 class Taps(NamedTuple):
-    """What taps read: the cell (0 where it is not real), and the two masks. Of an axis: tables of shape (outputs, taps)."""
+    """What taps read: the cell (0 where it is not real), and the two masks.
+
+    Of a whole axis they are tables of shape (outputs, taps).
+    """
 
     cell: Integers
     real: Booleans
@@ -35,9 +38,10 @@ class Taps(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Runs of cells: an output reads `count` real ones from `first` on, `step` apart. No memory per tap, unlike :class:`Taps`.
+    """Runs of cells: an output reads `count` real cells from `first` on, `step` apart.
 
-    Its tap 0 lies at `start`, which may be padding, and `existing` taps exist.
+    Its tap 0 lies at `start`, which may be padding, and `existing` of its taps exist. Unlike
+    :class:`Taps`, runs take no memory per tap.
     """
 
     start: Integers
@@ -48,7 +52,10 @@ class Ranges(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """The inverse of :class:`Taps`, of shape (cells, most readers): which outputs read a cell, by which tap, ascending."""
+    """The inverse of :class:`Taps`: which outputs read a cell, in ascending order, and by which tap.
+
+    The tables have shape (cells, most readers).
+    """
 
     output: Integers
     tap: Integers
@@ -57,7 +64,10 @@ class Readers(NamedTuple):
 
 @dataclass(frozen=True)
 class Sliding:
-    """An axis of `size` cells under a kernel that slides: output o reads cells o*stride - before + j*dilation."""
+    """An axis of `size` cells under a kernel that slides.
+
+    Tap j of output o reads cell o*stride - before + j*dilation.
+    """
 
     size: int
     kernel: int
@@ -106,15 +116,16 @@ class Sliding:
 
     @property
     def phase(self) -> tuple[int, int, int]:
-        """gcd(stride, dilation), dilation/gcd, and the inverse of stride/gcd modulo dilation/gcd."""
+        """gcd = gcd(stride, dilation), dilation/gcd, and the inverse of stride/gcd modulo that."""
         shared = math.gcd(self.stride, self.dilation)
         step = self.dilation // shared
         return shared, step, pow(self.stride // shared, -1, step)
 
     def readers(self, cell: Index, outputs: int | None = None) -> Ranges:
-        """The run of outputs (of all, or of the first `outputs`) that read a cell: o*stride + j*dilation = cell + before.
+        """The run of outputs, of all or of the first `outputs`, that read a cell.
 
-        Modulo the dilation, one output in every `step` meets this, or none where `shared` does not divide cell + before.
+        They solve o*stride + j*dilation = cell + before. Modulo the dilation one output in every
+        `step` does, or none does where `shared` does not divide cell + before.
         """
         shared, step, inverse = self.phase
         place = cell + self.before
@@ -131,7 +142,10 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """An axis of `size` cells in `length` bins: output o reads [floor(o*size/length), ceil((o+1)*size/length))."""
+    """An axis of `size` cells in `length` bins, which may overlap.
+
+    Output o reads the cells from floor(o*size/length) up to ceil((o+1)*size/length).
+    """
 
     size: int
     length: int
@@ -150,7 +164,7 @@ class Adaptive:
         return Ranges(start, start, count, count, 1)
 
     def readers(self, cell: Index) -> Ranges:
-        """The run of outputs that read a cell: that cell's bin when `length` cells are put in `size` bins."""
+        """The run of outputs that read a cell: its bin where `length` cells are in `size` bins."""
         return Adaptive(self.length, self.size).reads(cell)
 
     def taps(self) -> Taps:
@@ -169,7 +183,7 @@ Axis = Sliding | Adaptive
 
 
 def readers(axis: Axis, outputs: int | None = None) -> Readers:
-    """Transpose an axis (or its first `outputs` outputs): which outputs read a cell, ascending, and by which tap."""
+    """Transpose an axis, or its first `outputs` outputs: the readers of every cell."""
     cell = np.arange(axis.size)[:, None]
     first, _, count, _, step = axis.readers(cell) if outputs is None else cast(Sliding, axis).readers(cell, outputs)
     reader = np.arange(max(int(count.max(initial=0)), 1))
@@ -185,57 +199,8 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[in
 
 
 def transposed_size(outputs: int, kernel: int, stride: int, padding: tuple[int, int], dilation: int, extra: int) -> int:
-    """The size of a transposed convolution's result: the least that `outputs` windows fit, and `extra` more."""
+    """The size of a transposed convolution's result: the least that fits `outputs`, and `extra`."""
     return (outputs - 1) * stride - sum(padding) + dilation * (kernel - 1) + 1 + extra
-
-
-def sliding_axes(
-    name: str,
-    sizes: Sequence[int],
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: str | Pairs,
-    dilation: Sequence[int],
-    ceil_mode: bool = False,
-) -> tuple[Sliding, ...]:
-    """One sliding axis per spatial size; refuses a kernel that does not fit."""
-    made = []
-    for axis, (n, k, s, d) in enumerate(zip(sizes, kernel_size, stride, dilation, strict=True)):
-        before, after = same_padding(n, k, s, d) if isinstance(padding, str) else padding[axis]
-        sliding = Sliding(n, k, s, before, after, d, ceil_mode)
-        if sliding.length > LARGEST and before + after > n:
-            rule = f"the result would have {sliding.length} cells there, most of them of padding alone"
-            raise refusal(ArgumentError, name, "padding", padding, rule, "use less padding", axis)
-        if sliding.length < 1:
-            rule = f"the kernel spans {sliding.extent} cells but the padded input has {n + before + after}"
-            remedy = "use a smaller kernel or dilation, or more padding"
-            raise refusal(ShapeError, name, "kernel_size", tuple(kernel_size), rule, remedy, axis)
-        made.append(sliding)
-    return tuple(made)
-
-
-def spatial_positions(name: str, shape: Shape, rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Where the spatial axes stand in an operand of this shape: the last `rank` ones, or those that `axes` names."""
-    if len(shape) < rank:
-        rule = f"has {len(shape)} axes, fewer than the {rank} spatial ones"
-        remedy = "give an array with more axes or a shorter kernel"
-        raise refusal(ShapeError, name, "x", shape_words(shape), rule, remedy)
-    if axes is None:
-        positions = tuple(range(len(shape) - rank, len(shape)))
-    else:
-        for axis, p in enumerate(axes):
-            if not -len(shape) <= p < len(shape):
-                rule = f"{p} is not an axis of an array with {len(shape)} axes"
-                remedy = f"write integers from {-len(shape)} to {len(shape) - 1}"
-                raise refusal(ArgumentError, name, "axes", axes, rule, remedy, axis)
-        positions = tuple(p % len(shape) for p in axes)
-        if len(set(positions)) < rank:
-            raise refusal(ArgumentError, name, "axes", axes, "names an axis twice", "name each axis once")
-    for p in positions:
-        if shape[p] == 0:
-            rule = "a spatial axis must not be empty"
-            raise refusal(ShapeError, name, "x", shape_words(shape), rule, "drop the empty input", p)
-    return positions
 
 
 class AxisReads(NamedTuple):

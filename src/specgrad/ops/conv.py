@@ -12,19 +12,11 @@ from typing import Any, ClassVar, cast
 from .. import arguments
 from ..arguments import Ints, Padding, Pairs
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
-from ..geometry import (
-    Geometry,
-    Shape,
-    Sliding,
-    channel_geometry,
-    readers,
-    sliding_axes,
-    spatial_positions,
-    transposed_size,
-)
+from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, transposed_size
 from ..operator import Slot, checked_shapes
 from ..remembering import remembered
 from .sums import Products
+from .window import sliding_axes, spatial_positions
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,11 +13,12 @@ import numpy as np
 from .. import arguments
 from ..arguments import Ints, Padding, Pairs
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
-from ..geometry import AxisReads, Geometry, Shape, Sliding, sliding_axes, spatial_positions
+from ..geometry import AxisReads, Geometry, Shape, Sliding
 from ..operator import Slot, checked_shapes
 from ..remembering import remembered
 from .shape import Move, Slice
 from .sums import Total
+from .window import sliding_axes, spatial_positions
 
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 """PyTorch's words for padding, and NumPy's."""

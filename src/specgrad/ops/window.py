@@ -1,6 +1,6 @@
-"""The windows of pooling: which cells of its one operand an output cell reads; sliding, adaptive and whole.
+"""The windows of pooling: which cells of its one operand an output cell reads.
 
-What is made of the cells is decided in pool.py.
+They are sliding, adaptive or whole. What is made of the cells is decided in pool.py.
 """
 
 from __future__ import annotations
@@ -10,10 +10,60 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, cast
 
 from .. import arguments
-from ..arguments import Ints, Padding, Pairs
-from ..geometry import Adaptive, Axis, Geometry, Shape, pool_geometry, sliding_axes, spatial_positions
+from ..arguments import LARGEST, Ints, Padding, Pairs
+from ..errors import ArgumentError, ShapeError, refusal, shape_words
+from ..geometry import Adaptive, Axis, Geometry, Shape, Sliding, pool_geometry, same_padding
 from ..operator import Operator, Slot, checked_shapes
 from ..remembering import remembered
+
+
+def sliding_axes(
+    name: str,
+    sizes: Sequence[int],
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: str | Pairs,
+    dilation: Sequence[int],
+    ceil_mode: bool = False,
+) -> tuple[Sliding, ...]:
+    """One sliding axis per spatial size; refuses a kernel that does not fit."""
+    made = []
+    for axis, (n, k, s, d) in enumerate(zip(sizes, kernel_size, stride, dilation, strict=True)):
+        before, after = same_padding(n, k, s, d) if isinstance(padding, str) else padding[axis]
+        sliding = Sliding(n, k, s, before, after, d, ceil_mode)
+        if sliding.length > LARGEST and before + after > n:
+            rule = f"the result would have {sliding.length} cells there, most of them of padding alone"
+            raise refusal(ArgumentError, name, "padding", padding, rule, "use less padding", axis)
+        if sliding.length < 1:
+            rule = f"the kernel spans {sliding.extent} cells but the padded input has {n + before + after}"
+            remedy = "use a smaller kernel or dilation, or more padding"
+            raise refusal(ShapeError, name, "kernel_size", tuple(kernel_size), rule, remedy, axis)
+        made.append(sliding)
+    return tuple(made)
+
+
+def spatial_positions(name: str, shape: Shape, rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Where the spatial axes of an operand are: the last `rank` ones, or those that `axes` names."""
+    if len(shape) < rank:
+        rule = f"has {len(shape)} axes, fewer than the {rank} spatial ones"
+        remedy = "give an array with more axes or a shorter kernel"
+        raise refusal(ShapeError, name, "x", shape_words(shape), rule, remedy)
+    if axes is None:
+        positions = tuple(range(len(shape) - rank, len(shape)))
+    else:
+        for axis, p in enumerate(axes):
+            if not -len(shape) <= p < len(shape):
+                rule = f"{p} is not an axis of an array with {len(shape)} axes"
+                remedy = f"write integers from {-len(shape)} to {len(shape) - 1}"
+                raise refusal(ArgumentError, name, "axes", axes, rule, remedy, axis)
+        positions = tuple(p % len(shape) for p in axes)
+        if len(set(positions)) < rank:
+            raise refusal(ArgumentError, name, "axes", axes, "names an axis twice", "name each axis once")
+    for p in positions:
+        if shape[p] == 0:
+            rule = "a spatial axis must not be empty"
+            raise refusal(ShapeError, name, "x", shape_words(shape), rule, "drop the empty input", p)
+    return positions
 
 
 @dataclass(frozen=True, eq=False, repr=False)

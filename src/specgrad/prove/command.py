@@ -1,0 +1,109 @@
+"""The command `specgrad prove`: choose statements, decide them, report, and set the exit status."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shlex
+import sys
+import time
+from concurrent.futures.process import BrokenProcessPool
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from ..conformance.command import INTERRUPTED, Misuse, writable
+from ..ops import OPERATORS
+from . import FAMILIES
+
+WIDE = 160  # columns, where no terminal says how many
+Family = StrEnum("Family", {name: name for name in FAMILIES})  # type: ignore[misc]
+
+
+def prove(
+    family: Annotated[list[Family] | None, typer.Argument(help="What to prove; none: all of it.")] = None,
+    operator: Annotated[
+        list[str] | None, typer.Option(help="Only this operator, e.g. MaxPool or max_pool; may be given several times.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.0, help="Stop after so many seconds, with a sample of the statements.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as one self-contained HTML file.")] = None,
+    badge: Annotated[
+        Path | None, typer.Option(help="Write what is proved into the marked line of this document.")
+    ] = None,
+) -> None:
+    """Prove statements about every geometry, and about operators for every input of a geometry.
+
+    Exit status: 0 when everything that was tried is as stated, 1 when a statement is refuted or
+    undecided, 2 on misuse.
+    """
+    try:
+        chosen = [str(name) for name in family or (FAMILIES if not operator else ("operators",))]
+        kinds = [_kind(name) for name in operator or []]
+        if kinds and chosen != ["operators"]:
+            raise Misuse("--operator chooses among operators only: specgrad prove operators --operator …")
+        if badge is not None and (family or operator or budget is not None):
+            raise Misuse("--badge counts all statements: it takes no family, no --operator and no --budget")
+        for path in (json, html, badge):
+            writable(path)
+        if find_spec("z3") is None:
+            raise Misuse("z3 is not installed; the proofs need: pip install 'specgrad[prove]'")
+    except Misuse as error:
+        raise _misused(str(error)) from None
+    from . import report as reports
+    from . import runner
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDE)
+    found = reports.Report(shlex.join(["specgrad", *sys.argv[1:]]), _versions())
+    todo = [task for name in chosen for task in runner.tasks(name, kinds)]
+    if not todo:
+        raise _misused(f"nothing is stated about {', '.join(kind.__name__ for kind in kinds)}")
+    found.tasks, begun = len(todo), time.monotonic()
+    try:
+        with Live(console=console, transient=True, auto_refresh=False) as live:
+            for name, results in runner.run(todo, budget):
+                found.done += 1
+                for one in results:
+                    found.enter(name, one)
+                if console.is_terminal:
+                    live.update(reports.table(found), refresh=True)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    except BrokenProcessPool:
+        raise _misused("a process that was proving has ended by itself, perhaps for want of memory") from None
+    found.seconds = time.monotonic() - begun
+    console.print(reports.table(found), crop=False)
+    reports.told(found, console)
+    for path, write in ((json, reports.write_json), (html, reports.write_html), (badge, reports.write_badge)):
+        if path is not None and not (found.interrupted and path is badge):
+            write(found, path)
+    raise typer.Exit(INTERRUPTED if found.interrupted else 0 if found.holds else 1)
+
+
+def _kind(name: str) -> Any:
+    for kind in OPERATORS:
+        if name in (kind.__name__, kind.name):
+            return kind
+    raise Misuse(f"--operator {name}: no such operator; choose from {', '.join(kind.__name__ for kind in OPERATORS)}")
+
+
+def _misused(words: str) -> typer.Exit:
+    Console(stderr=True).print(f"specgrad prove: {words}", markup=False, style="red", soft_wrap=True)
+    return typer.Exit(2)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "specgrad": importlib.metadata.version("specgrad"),
+        "z3": importlib.metadata.version("z3-solver"),
+        "Python": platform.python_version(),
+    }

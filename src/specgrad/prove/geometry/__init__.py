@@ -1,0 +1,33 @@
+"""Statements about every geometry: all sizes, kernels, strides, paddings and dilations.
+
+The formulas are those that the operators run (`specgrad.geometry`). A statement can be called with
+numbers: it returns whether it holds for them, and raises `Unmet` where they are none of its cases.
+The names of its parameters say what they range over:
+
+- `axis`: a sliding axis of either rounding; `floor`, `ceil`: one of that rounding;
+- `bins`: an adaptive axis;
+- `n`, `m`, `k`, `s`, `d`: integers from 1; `o`, `i`, `j`, `c`, `t`, `extra`: integers from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..integers import decide
+from ..statement import Found
+
+from . import lengths, taps, bins, layout  # noqa: F401 # isort: skip # in the order of the report
+from .vocabulary import PARAMETERS, STATEMENTS
+
+SUBJECT = "all geometries"
+
+
+def tasks() -> list[int]:
+    """One task per statement."""
+    return list(range(len(STATEMENTS)))
+
+
+def run(task: int, deadline: float) -> Iterator[Found]:
+    """Decide a statement."""
+    statement = STATEMENTS[task]
+    yield Found(SUBJECT, statement.words, statement.holds, "", decide(statement, PARAMETERS, deadline))

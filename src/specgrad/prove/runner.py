@@ -1,0 +1,78 @@
+"""The tasks of all families, spread over processes; what was found stands when time is up."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+import multiprocessing
+import os
+import queue
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any
+
+from ..threads import get_num_threads
+from .statement import Found, Verdict
+
+Task = tuple[str, Any]
+
+
+def tasks(family: str, operators: Sequence[type] = ()) -> list[Task]:
+    """What there is to decide in a family, for these operators or for all.
+
+    The order is mixed, so that the first tasks are a fair sample.
+    """
+    found = importlib.import_module(f"{__package__}.{family}").tasks()
+    random.Random(0).shuffle(found)
+    kinds: dict[type, list[Any]] = {}
+    for task in found:
+        kinds.setdefault(type(getattr(task, "op", None)), []).append(task)
+    chosen = [some for kind, some in kinds.items() if not operators or kind in operators]
+    mixed = itertools.chain.from_iterable(itertools.zip_longest(*chosen))
+    return [(family, task) for task in mixed if task is not None]
+
+
+def decide(task: Task, deadline: float = math.inf) -> list[Found]:
+    """What a family finds in one task; an exception counts as a statement that is undecided."""
+    family, what = task
+    try:
+        return list(importlib.import_module(f"{__package__}.{family}").run(what, deadline))
+    except Exception as error:
+        verdict = Verdict("undecided", 0.0, reason=f"{type(error).__name__}: {error}")
+        return [Found(str(what), "can be stated", True, str(what), verdict)]
+
+
+def run(todo: Sequence[Task], budget: float | None = None) -> Iterator[tuple[str, list[Found]]]:
+    """Decide tasks in several processes; what is not decided after `budget` seconds stays out."""
+    deadline = math.inf if budget is None else time.time() + budget
+    done: queue.SimpleQueue[Future[list[Found]]] = queue.SimpleQueue()
+    pool = ProcessPoolExecutor(get_num_threads(), multiprocessing.get_context("spawn"), _begin)
+    try:
+        families = {pool.submit(decide, task, deadline): task[0] for task in todo}
+        for future in families:
+            future.add_done_callback(done.put)
+        for _ in todo:
+            future = done.get(timeout=None if budget is None else max(deadline - time.time(), 0))
+            yield families[future], future.result()
+    except queue.Empty:
+        return
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin() -> None:
+    """Leave interrupts to the parent process, and end when the parent ends, however it does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,509 @@
+"""`specgrad prove`: statements are decided as stated, and planted faults are refuted."""
+
+import json
+import math
+import random
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import z3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_planted_faults import (
+    clean_geometry,  # noqa: F401
+    flipped_kernels,
+    gradient_to_padding,
+    zero_padding_in_max,
+)
+from typer.testing import CliRunner
+
+from specgrad import AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, GlobalMaxPool, Linear, MaxPool
+from specgrad.cli import app
+from specgrad.engines import reference
+from specgrad.geometry import Adaptive, Ranges, Sliding
+from specgrad.ops import pool
+from specgrad.prove import geometry, operators, reals, report, runner, statement
+from specgrad.prove.geometry import lengths
+from specgrad.prove.geometry.vocabulary import PARAMETERS, AnySliding
+from specgrad.prove.integers import assume, decide, lemma
+from specgrad.prove.operators.vocabulary import Case
+from specgrad.prove.statement import Found, Statement, Verdict
+from specgrad.prove.symbolic import Symbol, paths, term
+
+ROOT = Path(__file__).parent.parent
+GEOMETRY = {s.claim.__name__: s for s in geometry.STATEMENTS}
+
+
+# Geometry
+
+
+@pytest.mark.parametrize("name", GEOMETRY)
+def test_statement_about_geometry(name):
+    verdict = decide(GEOMETRY[name], PARAMETERS)
+    assert verdict.status == ("proved" if GEOMETRY[name].holds else "refuted"), verdict
+
+
+def test_there_are_enough_statements():
+    assert sum(s.holds for s in geometry.STATEMENTS) >= 40
+    assert len({s.words for s in geometry.STATEMENTS}) == len(geometry.STATEMENTS)
+
+
+def counterexample(verdict, capsys):
+    """Paste a counterexample; it prints that the statement does not hold."""
+    assert verdict.status == "refuted", verdict
+    exec(verdict.counterexample, {})
+    assert capsys.readouterr().out == "False\n"
+
+
+@pytest.mark.parametrize("name", [n for n, s in GEOMETRY.items() if not s.holds])
+def test_folklore_is_refuted_by_a_counterexample_to_paste(name, capsys):
+    counterexample(decide(GEOMETRY[name], PARAMETERS), capsys)
+
+
+def test_published_counterexamples():
+    """Those of docs/prove.md."""
+    assert Sliding(16, 3, 9, 3, 11).length == 4
+    assert Sliding(16, 3, 9, 3, 11, ceil_mode=True).length == 3
+    axis = Sliding(3, 2, 12, 15, 15, ceil_mode=True)
+    assert axis.length == 3
+    assert axis.start(2) == 9 >= axis.size
+
+
+def floor_as_ceil(self):
+    return -(-(self.size + self.before + self.after - self.extent) // self.stride) + 1
+
+
+def drops_too_late(self):
+    length = floor_as_ceil(self)
+    return length - 1 if (length - 1) * self.stride > self.size + self.before else length
+
+
+def misses_a_tap(self, output):
+    start, first, count, existing, step = reads(self, output)
+    return Ranges(start, first, np.maximum(count - 1, 0), existing, step)
+
+
+def counts_padding(self, output):
+    start, first, count, _, step = reads(self, output)
+    return Ranges(start, first, count, np.clip(-((start - self.size) // self.dilation), 0, self.kernel), step)
+
+
+def forgets_the_phase(self, cell, outputs=None):
+    first, _, count, _, step = find(self, cell, outputs)
+    return Ranges(first + 1, first + 1, count, count, step)
+
+
+def multiplies_first(self, output):
+    return output * self.size // max(self.length, 1)
+
+
+def rounds_down(self, output):
+    start = self.start(output)
+    count = self.start(output + 1) - start
+    return Ranges(start, start, count, count, 1)
+
+
+def unbalanced(size, kernel, stride, dilation):
+    total = max((-(-size // stride) - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
+    return total // 2 + 1, total - total // 2
+
+
+reads, find = Sliding.reads, Sliding.readers
+FAULTS = [
+    (Sliding, "length", property(floor_as_ceil), "windows_end_inside"),
+    (Sliding, "length", property(drops_too_late), "ceil_windows_start_inside"),
+    (Sliding, "reads", misses_a_tap, "runs_are_the_taps"),
+    (Sliding, "reads", counts_padding, "existing_taps_are_the_first"),
+    (Sliding, "readers", forgets_the_phase, "readers_read"),
+    (Sliding, "readers", forgets_the_phase, "readers_are_all"),
+    (Adaptive, "start", multiplies_first, "bins_do_not_overflow"),
+    (Adaptive, "reads", rounds_down, "bins_are_inside"),
+    (Adaptive, "reads", rounds_down, "bins_turn_round"),
+    (lengths, "same_padding", unbalanced, "same_divides"),
+    (
+        lengths,
+        "transposed_size",
+        lambda n, k, s, pad, d, extra: (n - 1) * s + d * (k - 1) + extra,
+        "transposed_inverts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("home", "name", "fault", "caught_by"), FAULTS, ids=[f"{f[1]}-{f[3]}" for f in FAULTS])
+def test_faulty_formula_is_refuted(home, name, fault, caught_by, monkeypatch, capsys):
+    monkeypatch.setattr(home, name, fault)
+    counterexample(decide(GEOMETRY[caught_by], PARAMETERS), capsys)
+
+
+# The prover
+
+
+def stated(claim):
+    return decide(Statement("", claim), PARAMETERS)
+
+
+def test_what_small_numbers_do_not_refute_z3_does():
+    def small(n):
+        return n != 12345
+
+    verdict = stated(small)
+    assert verdict.status == "refuted"
+    assert "n=12345" in verdict.counterexample
+
+
+def test_a_statement_about_nothing_is_not_proved():
+    def vacuous(n, m):
+        assume(n < m, m < n)
+        return n == m
+
+    assert stated(vacuous).status == "undecided"
+
+
+def test_assumptions_of_symbols_that_contradict_each_other_prove_nothing():
+    def contradictory(n):
+        if isinstance(n, Symbol):
+            assume(n < 0)
+        return n < 0 if isinstance(n, Symbol) else True
+
+    assert stated(contradictory).status == "undecided"
+
+
+def test_a_wrong_step_proves_nothing():
+    def wrong(n):
+        lemma(n < 5)
+        return n < 6 if isinstance(n, Symbol) else True
+
+    assert stated(wrong).status == "undecided"
+
+
+def test_divisors_must_be_positive():
+    def divides(n, m):
+        return (n // (m - 5)) * (m - 5) <= n if isinstance(n, Symbol) else True
+
+    verdict = stated(divides)
+    assert (verdict.status, "divisor" in verdict.reason) == ("undecided", True)
+
+
+def test_what_z3_cannot_decide_is_undecided(monkeypatch):
+    def hard(n, m, k):
+        return n * n * n + m * m * m != k * k * k
+
+    monkeypatch.setattr(statement, "STEPS", 10_000)
+    verdict = stated(hard)
+    assert (verdict.status, "z3 says" in verdict.reason) == ("undecided", True)
+    assert decide(Statement("", hard), PARAMETERS, time.time()).reason == "the claim: z3 says out of time"
+
+
+@pytest.mark.parametrize("number", range(-2, 9))
+def test_a_path_per_outcome(number):
+    """A run forks where Python asks, once per condition; each number is on one path only."""
+    runs = []
+
+    def run():
+        runs.append(n := Symbol(z3.Int("n")))
+        return max(n, 0) + (n if n > 5 else 1) + (n if n > 5 else 1)
+
+    met = []
+    for result, path in paths(run):
+        solver = z3.Solver()
+        solver.add(z3.Int("n") == number, *path.facts)
+        if solver.check() == z3.sat:
+            met.append(solver.model().eval(z3.IntVal(0) + term(result)).as_long())
+    assert len(runs) == 4
+    assert met == [max(number, 0) + 2 * (number if number > 5 else 1)]
+
+
+sizes = st.tuples(*(st.integers(low, 9) for low in (1, 1, 1, 0, 0, 1)), st.booleans())
+
+
+@given(sizes, st.integers(0, 9), st.integers(0, 9))
+@settings(max_examples=30)
+def test_symbols_compute_as_integers_do(fields, o, j):
+    """Every formula of a sliding axis, on symbols that are known numbers."""
+
+    def results(axis, o, j):
+        return (axis.length, axis.extent, *axis.tap(o, j), *axis.reads(o), *axis.readers(j)[1:3])
+
+    names = [z3.Int(f"field{n}") for n in range(8)]
+    values = (*fields[:6], o, j)
+    exact = results(Sliding(*fields), o, j)
+    known = [name == value for name, value in zip(names, values, strict=True)]
+    met = 0
+    for symbols, path in paths(
+        lambda: results(AnySliding(*map(Symbol, names[:6]), fields[6]), *map(Symbol, names[6:]))
+    ):
+        solver = z3.Solver()
+        solver.add(*known, *path.facts)
+        if solver.check() == z3.unsat:
+            continue
+        met += 1
+        solver.add(
+            z3.Or(
+                *(
+                    term(s) != term(int(e) if isinstance(s, Symbol) else bool(e))
+                    for s, e in zip(symbols, exact, strict=True)
+                )
+            )
+        )
+        assert solver.check() == z3.unsat
+    assert met == 1
+
+
+# Operators
+
+
+CASES = [
+    Case(MaxPool((2,), stride=1, padding=1), ((3,),)),
+    Case(MaxPool((2,), stride=1, ties="all"), ((3,),)),
+    Case(MaxPool((3,), stride=1, padding=((0, 1),), ties="split"), ((3,),)),
+    Case(MaxPool((2, 2), stride=1), ((2, 3),)),
+    Case(MaxPool((2,), padding=1, dilation=2), ((1,),)),
+    Case(AdaptiveMaxPool((2, 2)), ((2, 3),)),
+    Case(GlobalMaxPool(2), ((2, 2),)),
+    Case(AvgPool((2, 2), padding=1, count_include_pad=False), ((2, 2),)),
+    Case(AvgPool((2,), divisor_override=3, ceil_mode=True), ((3,),)),
+    Case(Conv((2,), stride=2, padding=1, groups=2), ((2, 4), (2, 1, 2))),
+    Case(ConvTranspose((2,), stride=2, output_padding=1), ((1, 2), (1, 1, 2))),
+    Case(Linear(), ((2,), (3, 2))),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_statements_about_an_operator(case):
+    found = list(operators.run(case, math.inf))
+    assert found
+    assert [one for one in found if not one.as_stated] == []
+
+
+def test_every_statement_about_operators_is_sampled():
+    assert {s.words for s in operators.STATEMENTS if any(map(s.takes, CASES))} == {
+        s.words for s in operators.STATEMENTS
+    }
+
+
+def test_believed_statements_are_refuted_by_counterexamples_to_paste(capsys):
+    found = {one.words: one.verdict for case in CASES[1:4:2] for one in operators.run(case, math.inf) if not one.holds}
+    assert len(found) == 2
+    for verdict in found.values():
+        counterexample(verdict, capsys)
+
+
+def last_winner(patch):
+    patch.setattr("specgrad.scalars.z3.Terms.gt_of", lambda self, a, b: a >= b)
+    patch.setattr("specgrad.scalars.base.Elements.gt", lambda self, a, b: np.greater_equal(a, b))
+
+
+def shared_by_all_taps(patch):
+    """Each tied cell gets 1 / taps."""
+
+    def row(self, S, window, kept):
+        best, _ = kept
+        tied = [self._is_tied(S, tap.real, tap.cells(0), best) for tap in window]
+        for tap, present in zip(window, tied, strict=True):
+            yield tap.entry(0, present, over=S.constant(len(tied)))
+
+    patch.setattr(pool.Maximum, "row", row)
+
+
+def one_sided(patch):
+    """A VJP that scatters to the neighbour."""
+    right = reference.pull
+    patch.setattr(reference, "pull", lambda *arguments, **more: tuple(np.roll(c, 1) for c in right(*arguments, **more)))
+
+
+OPERATOR_FAULTS = [
+    (last_winner, CASES[0], "the slopes are what"),
+    (zero_padding_in_max, CASES[0], "max is the least upper bound"),
+    (shared_by_all_taps, CASES[2], "the slopes of a window with a real cell add up to 1"),
+    (one_sided, CASES[0], "JVP and VJP are adjoint"),
+    (gradient_to_padding, CASES[7], "the row is the derivative"),
+    (flipped_kernels, CASES[9], "transposed convolution is the adjoint"),
+]
+
+
+@pytest.mark.usefixtures("clean_geometry")
+@pytest.mark.parametrize(("fault", "case", "caught_by"), OPERATOR_FAULTS, ids=[f[0].__name__ for f in OPERATOR_FAULTS])
+def test_faulty_operator_is_refuted(fault, case, caught_by, monkeypatch, capsys):
+    fault(monkeypatch)
+    (found,) = [one for one in operators.run(case, math.inf) if one.words.startswith(caught_by)]
+    counterexample(found.verdict, capsys)
+
+
+# Real terms
+
+
+def random_term(draw, depth, cells, weights):
+    """A term that a specification could make, and its value as a function of numbers."""
+    kind = draw.choice(("cell", "weight", "number") if depth == 0 else ("add", "sub", "mul", "where", "over", "neg"))
+    if kind in ("cell", "weight"):
+        return draw.choice(cells if kind == "cell" else weights)
+    if kind == "number":
+        return z3.RealVal(draw.randint(-2, 2))
+    a, b = (random_term(draw, depth - 1, cells, weights) for _ in range(2))
+    x, y = draw.choice(cells), draw.choice(cells)
+    return {
+        "add": a + b,
+        "sub": a - b,
+        "mul": a * b,
+        "neg": -a,
+        "where": z3.If(x > y, a, b),
+        "over": a / (z3.If(x == y, z3.RealVal(2), z3.RealVal(1))),
+    }[kind]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_term_is_its_polynomial(seed):
+    draw = random.Random(seed)
+    cells, weights = list(reals.variables("x", (3,))), list(reals.variables("w", (3,)))
+    made = random_term(draw, 4, cells, weights)
+    read = reals.Reading(made)
+    polynomial = read.polynomial(made)
+    assert all(
+        name in {str(v) for v in (*cells, *weights)} - read.fixed for monomial in polynomial for name in monomial
+    )
+    for _ in range(5):
+        numbers = [(v, z3.RealVal(draw.randint(-1, 1))) for v in (*cells, *weights)]
+        total = sum(
+            (
+                reals._term(value) * math.prod((z3.Real(name) for name in monomial), start=z3.RealVal(1))
+                for monomial, value in polynomial.items()
+            ),
+            start=z3.RealVal(0),
+        )
+        assert z3.simplify(z3.substitute(made - total, *numbers)).as_fraction() == 0
+
+
+def test_equations_that_hold_for_some_numbers_only_are_not_proved():
+    x, y, w = z3.Reals("x y w")
+    for left, right in ((x * w, y * w), (z3.If(x > y, w, 0), w), (x * x, x), (w / z3.If(x == y, z3.RealVal(2), 1), w)):
+        assert reals.counterexample(reals.Sequent(reals.equal([left], [right])), 3, math.inf) is not None
+    for left, right in ((x * (y + w), x * w + y * x), (z3.If(x > y, w, 0) + z3.If(x <= y, w, 0), w)):
+        assert reals.counterexample(reals.Sequent(reals.equal([left], [right])), 3, math.inf) is None
+
+
+def test_divisors_beyond_the_count_are_not_left_out():
+    """A divisor that may be 3 is not taken for 1 or 2."""
+    x = z3.Real("x")
+    varying = z3.If(x > 0, z3.RealVal(1), z3.RealVal(3))
+    claim = reals.Sequent([1 / varying >= z3.RealVal("1/2")])
+    assert reals.counterexample(claim, 2, math.inf) is not None
+    assert reals.counterexample(claim, 3, math.inf) is not None
+    assert reals.counterexample(reals.Sequent([1 / varying >= z3.RealVal("1/3")]), 3, math.inf) is None
+
+
+# The command
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["prove", *map(str, arguments)])
+
+
+def test_command_proves_and_reports(tmp_path):
+    json_path, html_path = tmp_path / "proved.json", tmp_path / "proved.html"
+    result = invoke("operators", "--operator", "Linear", "--json", json_path, "--html", html_path)
+    assert result.exit_code == 0, result.output
+    data = json.loads(json_path.read_text())
+    assert data["holds"]
+    assert data["proved"]["operators"] == sum(line["cases"] for line in data["lines"]) == 12
+    assert "convolution is linear in its weight" in result.output
+    assert "convolution is linear in its weight" in html_path.read_text()
+    assert "12 operators × statements × geometries for all inputs" in result.output
+
+
+@pytest.mark.parametrize("status", ["refuted", "undecided", "proved"])
+def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
+    """A statement that is not decided as stated fails; HTML is escaped."""
+    page = tmp_path / "page.html"
+    found = Found(
+        "max_pool", "a <statement>", status != "proved", "a case", Verdict(status, 0.0, "print(1 < 2)", "why")
+    )
+    monkeypatch.setattr(runner, "run", lambda todo, budget: iter([("operators", [found])]))
+    result = invoke("operators", "--operator", "Linear", "--html", page)
+    assert result.exit_code == 1
+    assert "print(1 < 2)" in result.output
+    assert "a &lt;statement&gt;" in page.read_text()
+    assert "<statement>" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--operator", "Pool"), "no such operator"),
+        (("geometry", "--operator", "MaxPool"), "--operator chooses among operators only"),
+        (("--operator", "SmoothMaxPool"), "nothing is stated about SmoothMaxPool"),
+        (("--badge", "README.md", "--budget", "1"), "--badge counts all statements"),
+        (("--json", "/no/such/folder/file.json"), "there is no folder"),
+    ],
+)
+def test_misuse(arguments, words):
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+def test_without_z3_the_command_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("specgrad.prove.command.find_spec", lambda name: None)
+    result = invoke("geometry")
+    assert result.exit_code == 2
+    assert "pip install 'specgrad[prove]'" in result.output
+
+
+def test_a_budget_takes_a_sample():
+    """The first tasks have all kinds of operators, and the budget stops the rest."""
+    todo = runner.tasks("operators")
+    kinds = {type(task.op) for _, task in todo}
+    assert {type(task.op) for _, task in todo[: len(kinds)]} == kinds
+    assert len(list(runner.run(todo, 0.0))) < 10
+
+
+def test_a_fault_of_ours_is_undecided(monkeypatch):
+    monkeypatch.setattr(operators, "run", lambda task, deadline: 1 / 0)
+    (found,) = runner.decide(("operators", CASES[0]))
+    assert (found.as_stated, found.verdict.status) == (False, "undecided")
+    assert "ZeroDivisionError" in found.verdict.reason
+
+
+# What the documents say
+
+
+def test_documentation_lists_every_statement():
+    text = (ROOT / "docs" / "prove.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- (.*?)( \(\*\*false\*\*\))?$", text.partition("## How")[0], re.MULTILINE)
+    assert listed == [
+        (s.words, "" if s.holds else " (**false**)") for s in (*geometry.STATEMENTS, *operators.STATEMENTS)
+    ]
+
+
+def test_documentation_prints_what_it_says(capsys):
+    text, names = (ROOT / "docs" / "prove.md").read_text(encoding="utf-8"), {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+        promised = re.findall(r"  # ([\d ]+)", block)
+        assert capsys.readouterr().out.split("\n")[:-1] == [words.strip() for words in promised]
+
+
+def test_readme_counts_what_is_stated():
+    """A full run, in which everything was proved, wrote the line."""
+    found = runner.tasks("operators")
+    cases = sum(s.takes(task) and s.holds for _, task in found for s in operators.STATEMENTS)
+    made = report.Report("", {})
+    for family, count in (("geometry", sum(s.holds for s in geometry.STATEMENTS)), ("operators", cases)):
+        made.lines[family, "", ""] = report.Line(family, "", "", True, as_stated=count)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"Proved by `specgrad prove`: {made.summary()}. {report.MARK}\n" in readme, (
+        "run `specgrad prove --badge README.md`"
+    )
+
+
+def test_badge_replaces_the_marked_line(tmp_path):
+    document = tmp_path / "document.md"
+    document.write_text(f"one\nold {report.MARK}\ntwo\n")
+    made = report.Report("", {})
+    made.enter("geometry", Found("", "", True, "", Verdict("proved", 0.0)))
+    report.write_badge(made, document)
+    assert document.read_text() == (
+        f"one\nProved by `specgrad prove`: 1 statements for all geometries. {report.MARK}\ntwo\n"
+    )
