@@ -9,7 +9,10 @@ backward, per call. `--small` prints how the ratio grows with the input instead,
 
 import argparse
 import json
+import platform
+import sys
 import time
+from datetime import date
 from pathlib import Path
 
 import torch
@@ -229,6 +232,14 @@ def measure_small(options):
             }
 
 
+def processor():
+    """The processor's name, where the system tells it."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]}, {platform.machine()}" if names else platform.machine()
+
+
 def shown(value):
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
@@ -260,9 +271,15 @@ def main():
                 print("\n" + "  ".join(f"{key:<{w}}" for key, w in zip(row, widths, strict=True)))
             print("  ".join(f"{shown(v):<{w}}" for v, w in zip(row.values(), widths, strict=True)), flush=True)
     if options.json:
-        options.json.write_text(
-            json.dumps({"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": told}, indent=1)
-        )
+        run = {
+            "command": " ".join(["python", *sys.argv]),
+            "date": date.today().isoformat(),
+            "machine": processor(),
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "rows": [{k: round(v, 2) if isinstance(v, float) else v for k, v in row.items()} for row in told],
+        }
+        options.json.write_text(json.dumps(run, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -180,17 +180,6 @@ def blocks(document):
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_readme_example_prints_what_it_says(capsys):
-    names = {}
-    for example in blocks("README.md"):
-        exec(compile(example, "README.md", "exec"), names)
-        printed = " ".join(capsys.readouterr().out.split())
-        promises = re.findall(r"# (\[.*\])\n", example)
-        assert promises
-        assert all(promised in printed for promised in promises)
-        assert len([line for line in example.splitlines() if line]) <= 12
-
-
 def shown_average(code):
     """The operator that CONTRIBUTING shows, in a sliding window, with the divisor that the text leaves out."""
     names = dict(vars(pool))
@@ -270,12 +259,3 @@ def test_doctests_are_found():
     """The operators' docstrings hold examples, which pytest runs."""
     finder = doctest.DocTestFinder()
     assert all(any(t.examples for t in finder.find(kind)) for kind in specgrad.OPERATORS)
-
-
-def test_both_pages_show_the_same_figures_of_the_gpu():
-    head = "| | forward | eager | compile | keep |"
-    tables = [
-        (ROOT / page).read_text().partition(head)[2].partition("\n\n")[0]
-        for page in ("README.md", "docs/performance.md")
-    ]
-    assert tables[0] == tables[1] != ""

@@ -1,0 +1,105 @@
+"""Write docs/speed.svg and the README's sentence of figures from docs/figures.json: `make figures`.
+
+`python benchmarks/torch_front_end.py --json docs/figures.json` measures them again. A test fails where picture or sentence
+are not those of the file.
+"""
+
+import json
+import re
+from html import escape
+from math import log2
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FIGURES, PICTURE, README = ROOT / "docs/figures.json", ROOT / "docs/speed.svg", ROOT / "README.md"
+MARKED = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
+LEFT, WIDE, HIGH, MOST = 240, 400, 15, 64
+STYLE = (
+    "svg{background:#fff}text{font:12px system-ui,sans-serif;fill:#222}.end{text-anchor:end}.head{font-weight:600}"
+    ".grid{stroke:#ddd}.level{stroke:#c0392b}.a{fill:#3b7dd8}.b{fill:#9cc3f5}"
+)
+
+
+def networks(measured):
+    return [row for row in measured["rows"] if "network" in row]
+
+
+def operators(measured):
+    return [row for row in measured["rows"] if "operator" in row]
+
+
+def kept(measured):
+    """How many times fewer bytes a 3×3 maximum keeps for its backward."""
+    row = next(row for row in operators(measured) if row["operator"] == "max k3 s1 p1")
+    return row["saved by torch"] / row["saved"]
+
+
+def sentence(measured):
+    """What the README says in words."""
+    told = "; ".join(f"{r['network']} {r['inference']:.1f} and {r['training step']:.1f}" for r in networks(measured))
+    return (
+        f"Times faster than PyTorch {measured['torch'].partition('+')[0]} at inference and in a training step "
+        f"({measured['machine']}, threads: {measured['threads']}):\n{told}. A 3×3 maximum keeps "
+        f"{kept(measured):.0f} × less memory for its backward.\n"
+    )
+
+
+def groups(measured):
+    """Headings, names of the two bars, and rows of a label with two ratios."""
+    yield (
+        "networks",
+        ("inference", "training step"),
+        [(r["network"], r["inference"], r["training step"]) for r in networks(measured)],
+    )
+    yield (
+        "single operators",
+        ("forward", "forward + backward"),
+        [(f"{r['operator']}, {r['layout']}", r["forward"], r["forward+backward"]) for r in operators(measured)],
+    )
+
+
+def across(ratio):
+    """Where a ratio stands on the logarithmic axis from 1/2 to 64."""
+    return LEFT + WIDE * (log2(min(max(ratio, 0.5), MOST)) + 1) / (log2(MOST) + 1)
+
+
+def picture(measured):
+    """Two bars for each row, on a logarithmic axis; the red line is torch's own speed."""
+    y = 38
+    title = "time of PyTorch over time of specgrad"
+    where = f"{measured['machine']}, threads: {measured['threads']}, PyTorch {measured['torch']}, {measured['date']}"
+    parts = [f'<text class="head" x="4" y="20">{title}</text><text x="4" y="{y}">{escape(where)}</text>']
+    for heading, names, rows in groups(measured):
+        y += 28
+        parts.append(f'<text class="head" x="4" y="{y}">{escape(heading)}</text>')
+        for name, kind, x in zip(names, "ab", (LEFT, LEFT + 150), strict=True):
+            parts.append(f'<rect class="{kind}" x="{x + 80}" y="{y - 10}" width="12" height="10"/>')
+            parts.append(f'<text x="{x + 97}" y="{y}">{name}</text>')
+        for label, *ratios in rows:
+            y += 6
+            parts.append(f'<text class="end" x="{LEFT - 8}" y="{y + HIGH + 4}">{escape(label)}</text>')
+            for ratio, kind in zip(ratios, "ab", strict=True):
+                end = across(ratio)
+                parts.append(f'<rect class="{kind}" x="{LEFT}" y="{y}" width="{end - LEFT:.1f}" height="{HIGH - 2}"/>')
+                parts.append(f'<text x="{end + 5:.1f}" y="{y + 11}">{ratio:.2f}</text>')
+                y += HIGH
+    grid = "".join(
+        f'<line class="{"level" if n == 1 else "grid"}" x1="{across(n):.1f}" x2="{across(n):.1f}" y1="44" y2="{y + 6}"/>'
+        f'<text x="{across(n) - 4:.1f}" y="{y + 22}">{n}</text>'
+        for n in (1, 2, 4, 8, 16, 32)
+    )
+    size = f'viewBox="0 0 {LEFT + WIDE + 50} {y + 32}" width="{LEFT + WIDE + 50}" height="{y + 32}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"><title>{title}</title>'
+    return f"{head}<style>{STYLE}</style>{grid}{''.join(parts)}</svg>\n"
+
+
+def made():
+    """Both texts, by the file that they belong to."""
+    measured = json.loads(FIGURES.read_text(encoding="utf-8"))
+    readme = README.read_text(encoding="utf-8")
+    return {PICTURE: picture(measured), README: MARKED.sub(lambda _: sentence(measured), readme)}
+
+
+if __name__ == "__main__":
+    for path, text in made().items():
+        path.write_text(text, encoding="utf-8")
