@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import specgrad
+from specgrad.conformance import runner
+from specgrad.conformance.claims import CLAIMS
+from specgrad.conformance.subject import load
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,6 +39,17 @@ def test_the_readme_prints_what_it_says(capsys):
         promises = re.findall(r"(?:print|prove)\(.*\)  # (.*)", block)
         assert " ".join(promises) in printed
         assert len([line for line in block.splitlines() if line]) <= 8
+
+
+def test_the_readme_shows_a_real_counterexample():
+    shown = re.search(r"```text\n(zero padded.*?)```", read(ROOT / "README.md"), re.DOTALL)[1]
+    subject = load(f"{ROOT}/examples/check_wrong.py:subject")
+    session = runner.Session(runner.Effort(5, 0, 0.0), claims=("padding",))
+    (cell,) = session.one(subject, specgrad.MaxPool, 5)
+    found = cell.differences[0]
+    said = f"{subject.name}, MaxPool, {CLAIMS[cell.claim].words}: {found.outcome.words}"
+    looks_like = f"looks like “{found.reading}”: {found.reading_words}"
+    assert all(line.strip() in (said, looks_like, *found.python.splitlines()) for line in shown.splitlines())
 
 
 def test_the_readme_is_short():
