@@ -111,3 +111,17 @@ def test_a_sum_of_products_is_rounded_once():
     )
     for layer in (by_transforms, LAYERS["graph"], LAYERS["program"]):
         assert np.array_equal(layer(sg.Mul(), *halves, gy)[2], wide[2].astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_shares_of_an_average_are_rounded_once(dtype):
+    """Divisors that differ from window to window: the shares stay float32 until they are added up."""
+    op = sg.AvgPool((3, 3), stride=1, padding=1, count_include_pad=False)
+    g = np.random.default_rng(0).standard_normal((4, 6)).astype(dtype)
+    x = np.zeros_like(g)
+    with sg.engine("cpu"):
+        pulled = op.vjp((x,), g)[0]
+    exact, sizes = (op.vjp((x.astype(np.float64),), a.astype(np.float64))[0] for a in (g, abs(g)))
+    near = 10 * 2.0**-24 / (1 - 10 * 2.0**-24) * sizes  # at most 9 shares, in float32
+    assert ((exact - near).astype(dtype) <= pulled).all()
+    assert (pulled <= (exact + near).astype(dtype)).all()

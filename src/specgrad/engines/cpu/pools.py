@@ -92,6 +92,11 @@ class Pool:
         return replace(self, cell=CELLS["uint16"], dtype=np.dtype(np.uint16))
 
     @cached_property
+    def in_single(self) -> Pool:
+        """The same of half floats that are sums yet, and so float32."""
+        return replace(self, cell=CELLS["float32"], dtype=np.dtype(np.float32)) if self.is_half else self
+
+    @cached_property
     def is_empty(self) -> bool:
         """Whether there is nothing to compute."""
         return 0 in self.lengths or 0 in self.layout.shape
@@ -389,9 +394,13 @@ def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
         memory[...] = 0
     else:
         arriving = as_output(pool, gy)
-        if pool.divisors.columns is not None:
-            shares = room(arriving.shape, arriving.dtype)
+        if pool.divisors.columns is None:
+            pool.fold("spread")(x=arriving, y=memory)
+        else:
+            shares = room(arriving.shape, pool.in_single.dtype)
             np.divide(arriving, pool.window_divisors, out=shares, casting="unsafe")
-            arriving = shares
-        pool.fold("spread")(x=arriving, y=memory)
+            sums = room(memory.shape, shares.dtype) if pool.is_half else memory
+            pool.in_single.fold("spread")(x=shares, y=sums)
+            if pool.is_half:  # rounded once, at the end
+                np.copyto(memory, sums, casting="unsafe")
     return delivered(pool.op.name, gx, out, pool.given, pool.dtype)

@@ -81,6 +81,10 @@ class Domain:
         """a b + c, rounded once."""
         return self.add(self.mul(a, b), c)
 
+    def exp(self, a: Any) -> Any:
+        """e^a, as one function; kernels compute it by arithmetic."""
+        raise Undecided(f"the exponential of {a!r} is needed")
+
     def comparison(self, predicate: str) -> Comparison:
         """The function that compares two numbers, by the name of LLVM's predicate."""
         return COMPARISONS[predicate]

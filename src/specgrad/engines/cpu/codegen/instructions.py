@@ -34,6 +34,9 @@ FLOATS = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "fneg": "n
 }
 """Instructions and intrinsics on floating-point numbers, and a domain's functions for them."""
 
+FUNCTIONS = FLOATS | {"llvm.exp": "exp"}
+"""The same, and a function that no kernel calls but a domain may know."""
+
 REDUCE = "llvm.vector.reduce."
 REDUCTIONS = {
     "fadd": "add",
@@ -97,9 +100,9 @@ def in_one_lane(instruction: Any, domain: Domain) -> Function | None:
 
 def _of_numbers(instruction: Any, domain: Domain) -> Function | None:
     name = name_of(instruction)
-    if name in FLOATS:
+    if name in FUNCTIONS:
         flags = getattr(instruction, "fastmath", instruction.flags)
-        return domain.under(flags, getattr(domain, FLOATS[name]))
+        return domain.under(flags, getattr(domain, FUNCTIONS[name]))
     if name in ("icmp", "fcmp"):
         return comparison(instruction, domain)
     if name in CASTS:

@@ -44,7 +44,8 @@ def emit(how: Weights, vector: int) -> Kernel:
                     offset = across * how.columns.dilation
                     at = first + down * how.rows.dilation * n.width + column * how.columns.stride + offset
                     lead = min(offset, how.columns.stride - 1)
-                    cells, moves = (k.strided(a, at, how.columns.stride, how.lanes, lead) for a in (x, dx))
+                    stride = how.columns.stride if how.lanes > 1 else 1  # one lane reads no cell beside its own
+                    cells, moves = (k.strided(a, at, stride, how.lanes, lead) for a in (x, dx))
                     if how.term == "softmax":
                         total = fma(k, moves, weight(k, cells, value), total)
                     else:
