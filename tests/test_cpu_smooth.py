@@ -39,6 +39,18 @@ def test_rows_and_columns_that_are_folded_together_keep_the_bounds(seed, pad):
         assert judge.holds(found), (op, judge.worst(found))
 
 
+@pytest.mark.parametrize("taps", [9, 11, 19, 34])
+def test_windows_of_many_taps_keep_the_bounds(taps):
+    """Their taps are joined by blocks, and those that fill no block one by one."""
+    random, op = np.random.default_rng(taps), sg.SmoothMaxPool((taps,), stride=1, beta=2.0)
+    x, dx = (random.standard_normal((2, 45)).astype(np.float32) for _ in range(2))
+    gy = random.standard_normal(op.output_shape(x.shape)).astype(np.float32)
+    with sg.engine("cpu"):
+        (y, dy), (gx,) = op.jvp((x,), (dx,)), op.vjp((x,), gy)
+    for found, judge in zip((y, dy, gx), bounds.smooth(op, x, dx, gy), strict=True):
+        assert judge.holds(found), judge.worst(found)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("channels", ["first", "last"])
 def test_results_are_written_where_they_are_wanted_even_over_the_operand(channels, dtype):

@@ -297,10 +297,12 @@ class _Tiles:
             parts = []
             for start, size in split(columns.taps, self.block, self.combine.overlaps):
                 at = start * columns.dilation
-                rooms = self.blocks
                 if size == 1:
-                    rooms = [self._cells_at(source, column * columns.stride, self.vector_span)]
-                parts.append(([self._strided(room, column, at) for room in rooms], start))
+                    cells = self._cells_at(source, column * columns.stride, self.vector_span)
+                    part = self.combine.first(k, self._strided(cells, column, at), 0)
+                else:
+                    part = [self._strided(room, column, at) for room in self.blocks]
+                parts.append((part, start))
             return fold_parts(k, self.combine, parts)[0], flag
         cells = self._cells_at(source, column * columns.stride, self.vector_span)
         taps = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]
