@@ -19,8 +19,8 @@ from .affine import TINY, Affine, Box, Floats, Relaxation, above, below, gamma, 
 
 def is_linear(op: Operator, varying: Sequence[bool]) -> bool:
     """Whether the output is an affine function of the operands that vary: no slope in one of them depends on one of them."""
-    slots = [slot for slot, varies in enumerate(varying) if varies]
-    return all(op.slots[slot].differentiable and not _reads(op, slot) & set(slots) for slot in slots or [0])
+    slots = [slot for slot, varies in enumerate(varying) if varies] or [0]  # a constant is a box of one point
+    return all(op.slots[slot].differentiable and not _reads(op, slot) & set(slots) for slot in slots)
 
 
 def _reads(op: Operator, slot: int) -> frozenset[int]:

@@ -17,6 +17,7 @@ import specgrad as sg
 from .node import Node
 
 HALF = Fraction(1, 2)
+LONGEST = 2**16
 COORDINATES: dict[str, Callable[..., Fraction]] = {  # of output o, for `scale`, n input and m = ⌊scale·n⌋ output cells
     "asymmetric": lambda o, scale, n, m: o / scale,
     "half_pixel": lambda o, scale, n, m: (o + HALF) / scale - HALF,
@@ -73,6 +74,8 @@ def resize(node: Node) -> Any:
         n = x.shape[axis]
         if length == n and scale == 1:
             continue
+        if length > LONGEST:
+            raise node.refused("sizes", length, f"is longer than {LONGEST} on axis {axis}", "use a smaller one")
         node.model.spend(length * (n if mode != "nearest" else 1), node)
         places = [COORDINATES[how](o, scale, n, length) for o in range(length)]
         if mode == "nearest":
