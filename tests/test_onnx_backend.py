@@ -18,7 +18,7 @@ MODULES = """
     abs add and_ averagepool batch_normalization cast castlike ceil celu clip concat constant constantofshape conv
     convtranspose depthtospace div dropout elu equal erf exp expand flatten floor gather gelu gemm
     globalaveragepool globalmaxpool greater greater_or_equal groupnormalization hardsigmoid hardswish identity
-    instance_normalization layernormalization leakyrelu less less_or_equal log logsoftmax lpnormalization lrn
+    instance_normalization layernormalization leakyrelu less less_or_equal log logsoftmax lpnormalization lppool lrn
     matmul max maxpool mean meanvariancenormalization min mish mod mul neg not_ or_ pad pow prelu rangeop
     reciprocal reduce_log_sum reduce_log_sum_exp reducel1 reducel2 reducemax reducemean reducemin reduceprod
     reducesum reducesumsquare relu reshape resize rmsnormalization selu shape sigmoid size slice softmax softplus

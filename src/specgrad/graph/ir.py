@@ -265,6 +265,17 @@ class Graph(Level):
 
         return Program(self, dtype, engine)
 
+    def to_onnx(self, dtype: Any = np.float32) -> Any:
+        """The ModelProto of this graph for one float type, opset 20: ``onnx.save(graph.to_onnx(), "model.onnx")``.
+
+        Constants are rounded to the type. Needs the package `onnx`.
+        """
+        try:
+            from ..onnx.exporter import model
+        except ModuleNotFoundError as missing:
+            raise ImportError(f"to_onnx needs {missing.name}: pip install 'specgrad[onnx]'") from missing
+        return model(self, dtype)
+
 
 def unused(graph: Graph, name: str) -> str:
     """This name, or the next that no node of the graph has."""

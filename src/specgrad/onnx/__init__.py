@@ -1,4 +1,4 @@
-"""ONNX models as graphs: ``specgrad.onnx.load("model.onnx")``. Needs the package `onnx`, which is imported when first used.
+"""ONNX models as graphs, ``specgrad.onnx.load("model.onnx")``, and graphs as models, ``graph.to_onnx()``. Needs the package `onnx`, which is imported when first used.
 
 A loaded model runs over floats, exact rationals, enclosures and terms, has derivatives, prints and compiles, as every graph does.
 """

@@ -210,7 +210,11 @@ def gather(node: Node) -> Any:
     indices = node.known(1)
     if indices.dtype.kind not in "iu":
         raise node.refused("indices", indices, "must be integers", "export the model again")
-    return sg.take(x, indices, node.axis(len(x.shape)))
+    axis = node.axis(len(x.shape))
+    if indices.size:
+        return sg.take(x, indices, axis)
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])  # a list of no index has one axis
+    return sg.reshape(sg.take(x, indices.reshape(-1), axis), shape)
 
 
 def depth_to_space(node: Node) -> Any:

@@ -141,6 +141,11 @@ def average_pool(node: Node) -> Any:
     return sg.avg_pool(x, **window, count_include_pad=counted)
 
 
+def lp_pool(node: Node) -> Any:
+    x = node.var(0)
+    return sg.lp_pool(x, p=node.attribute("p"), **sliding(node, x))
+
+
 def whole_plane(pool: Callable[..., Any], **options: Any) -> Callable[[Node], Any]:
     def read(node: Node) -> Any:
         x = node.var(0)
@@ -155,5 +160,6 @@ TABLE: dict[str, Callable[[Node], Any]] = {
     "MaxPool": max_pool,
     "AveragePool": average_pool,
     "GlobalMaxPool": whole_plane(sg.global_max_pool, ties="first"),  # as the networks that exporters read
+    "LpPool": lp_pool,
     "GlobalAveragePool": whole_plane(sg.global_avg_pool),
 }
