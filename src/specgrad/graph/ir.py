@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -271,10 +272,10 @@ class Graph(Level):
         Constants are rounded to the type. Needs the package `onnx`.
         """
         try:
-            from ..onnx.exporter import model
+            exporter = import_module("specgrad.onnx.exporter")  # a graph knows no format, but offers all
         except ModuleNotFoundError as missing:
             raise ImportError(f"to_onnx needs {missing.name}: pip install 'specgrad[onnx]'") from missing
-        return model(self, dtype)
+        return exporter.model(self, dtype)
 
 
 def unused(graph: Graph, name: str) -> str:

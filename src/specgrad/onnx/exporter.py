@@ -333,7 +333,7 @@ def fold(to: Export, op: Any, shape: Shape, columns: Value) -> Value:
     flat = to.reshape(columns, (math.prod(columns.shape[:-1]) // rows, rows, *(a.length for a in axes)))
     weight = to.array(np.eye(rows).reshape(rows, 1, *op.kernel_size))
     fitted = [(a.length - 1) * a.stride + a.extent - a.before - a.after for a in axes]
-    window = {
+    window: dict[str, Any] = {
         "strides": [*op.stride],
         "dilations": [*op.dilation],
         "pads": [*(a.before for a in axes), *(a.after for a in axes)],

@@ -28,14 +28,14 @@ class Value:
 def float_type(dtype: Any) -> np.dtype[Any]:
     """One of ONNX's float types that NumPy has too."""
     try:
-        found = None if dtype is None else np.dtype(dtype)
+        found: Any = None if dtype is None else np.dtype(dtype)
     except TypeError:
         found = None
     if found is None or found.name not in KINDS:
         raise refusal(
             ArgumentError, "to_onnx", "dtype", str(dtype), "is not a float type", "choose from " + ", ".join(KINDS)
         )
-    return found
+    return np.dtype(found)
 
 
 class Export:
