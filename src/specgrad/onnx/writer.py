@@ -28,14 +28,15 @@ class Value:
 def float_type(dtype: Any) -> np.dtype[Any]:
     """One of ONNX's float types that NumPy has too."""
     try:
-        found: Any = None if dtype is None else np.dtype(dtype)
+        name = "" if dtype is None else np.dtype(dtype).name
     except TypeError:
-        found = None
-    if found is None or found.name not in KINDS:
+        name = ""
+    if name not in KINDS:
         raise refusal(
             ArgumentError, "to_onnx", "dtype", str(dtype), "is not a float type", "choose from " + ", ".join(KINDS)
         )
-    return np.dtype(found)
+    made: np.dtype[Any] = np.dtype(name)
+    return made
 
 
 class Export:
