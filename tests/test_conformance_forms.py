@@ -6,12 +6,12 @@ from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
 from specgrad import AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, GlobalMaxPool, Linear, MaxPool, SmoothMaxPool
 from specgrad.conformance import NotOffered, runner
-from specgrad.conformance.answers import widened
 from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.forms import FORMS, Form, restated
 from specgrad.conformance.subject import load
 from specgrad.conformance.subjects.shapes import rank_of
 from specgrad.conformance.telling import WINDOWED, directed, row, telling
+from specgrad.drawing.window import widened
 
 
 class Only:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from specgrad import GlobalMaxPool, MaxPool
+from specgrad import AvgPool, Conv, ConvTranspose, GlobalMaxPool, MaxPool, Relu, SpecgradError, explain
 from specgrad.cli import app, main
-from specgrad.conformance.cases import Case
-from specgrad.conformance.drawing import as_text, picture
-from specgrad.conformance.telling import directed, row
+from specgrad.conformance.telling import row
+from specgrad.drawing.render import drawing
+from specgrad.drawing.window import as_text, picture
 
 
 def run(*words):
@@ -116,10 +116,9 @@ def test_explain_refuses_with_2(words):
 
 
 def test_pictures_mark_padding_window_and_winner():
-    case = directed(MaxPool((3,), stride=2, padding=1), row(4, 1, 7))
-    text = as_text(picture(case, (0, 0, 0)))
+    text = as_text(picture(MaxPool((3,), stride=2, padding=1), (row(4, 1, 7),), (0, 0, 0)))
     assert "[·] [4*]  [1]   7    ·" in text
-    assert picture(Case(GlobalMaxPool(0), (np.ones(2, np.float32),), (), np.ones(2)), (0,)) is None
+    assert picture(GlobalMaxPool(0), (np.ones(2, np.float32),), (0,)) is None
 
 
 def test_output_may_go_where_not_all_letters_are_known(monkeypatch):
@@ -130,3 +129,44 @@ def test_output_may_go_where_not_all_letters_are_known(monkeypatch):
         main()
     plain.flush()
     assert (ended.value.code, "Usage" in plain.buffer.getvalue().decode("ascii")) == (0, True)
+
+
+def test_explain_in_python(tmp_path):
+    x = np.array([[1.0, 2.0, 3.0], [4.0, 9.0, 6.0], [7.0, 8.0, 5.0]])
+    found = explain(MaxPool((2, 2), stride=1), x, output=(1, 0))
+    assert "[4] [9*]" in str(found)
+    assert found._repr_svg_() == found.svg()
+    for name, start in (("a.svg", b"<svg"), ("a.png", b"\x89PNG")):
+        found.save(tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(start)
+    for wrong in (
+        lambda: found.save(tmp_path / "a.txt"),
+        lambda: explain(MaxPool((2, 2)), x, output=(1, 0)),
+        lambda: explain(MaxPool((2, 2)), x, output=(0,)),
+        lambda: explain(Relu(), x),
+        lambda: explain(GlobalMaxPool(0), x).svg(),
+    ):
+        with pytest.raises(SpecgradError, match="explain: "):
+            wrong()
+
+
+def test_both_drawings_have_a_legend_of_what_is_there():
+    kinds = {box.kind for box in drawing(explain(MaxPool((2,), padding=1), row(4)[0], output=(0, 0)).picture).boxes}
+    for op, words in ((MaxPool((2,), padding=1), {"the winner", "padding"}), (AvgPool((2,)), set())):
+        made = drawing(explain(op, row(4, 1, 7)).picture)
+        told = {text.text for text in made.texts}
+        assert words == told & {"the winner", "padding"}
+        assert {box.kind for box in made.boxes if box.legend} == {box.kind for box in made.boxes} - {"o"}
+        assert all(0 <= box.x <= box.x + box.side <= made.width for box in made.boxes)
+        assert all(text.y <= made.height for text in made.texts)
+    assert "p w" in kinds
+
+
+def test_explain_draws_the_weights_gradient_of_a_convolution():
+    x, weight = np.array([[2.0, 0.0, 5.0]]), np.array([[[3.0, 4.0]], [[6.0, 7.0]]])
+    found = explain(Conv((2,), padding=1), x, weight, output=(1, 1)).picture
+    assert [(s.text, s.read, s.slope) for s in found.weights[0].rows[0]] == [("6", True, 2.0), ("7", True, 0.0)]
+    assert found.weights[0].at == (1, 0)
+    edge = explain(Conv((2,), padding=1), x, weight, output=(0, 0)).picture
+    assert [(s.text, s.read, s.slope) for s in edge.weights[0].rows[0]] == [("3", False, 0.0), ("4", True, 2.0)]
+    assert len(explain(ConvTranspose((2, 2, 2)), np.ones((1, 2, 2, 2))).picture.weights) == 2

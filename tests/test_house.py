@@ -33,7 +33,7 @@ LAYERS = [
     {"functional", "array_functions"},
     {"ranked"},
     {"torch", "onnx"},
-    {"bounds"},
+    {"bounds", "drawing"},
     {"conformance", "bench"},
     {"prove"},
     {"cli"},

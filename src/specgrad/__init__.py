@@ -49,6 +49,7 @@ from .array_functions import (
 from .autograd import Tape, grad, jvp, value_and_grad, vjp
 from .bounds import Bounds, bounds
 from .dispatch import engine, list_engines
+from .drawing import Explanation, explain
 from .errors import ArgumentError, ModelError, ScalarError, ShapeError, SlowPathWarning, SpecgradError
 from .functional import (
     adaptive_avg_pool,
@@ -191,6 +192,7 @@ __all__ = [
     "Dual",
     "Erf",
     "Exp",
+    "Explanation",
     "Fold",
     "Gelu",
     "GlobalAvgPool",
@@ -270,6 +272,7 @@ __all__ = [
     "equal",
     "erf",
     "exp",
+    "explain",
     "fold",
     "gelu",
     "get_memory_cache",

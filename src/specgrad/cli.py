@@ -15,7 +15,7 @@ try:
     from rich.progress import track
 
     from .conformance.command import Misuse, check, writable
-    from .conformance.explain import explain
+    from .drawing.command import explain
     from .prove.command import prove
 except ImportError as missing:
     sys.exit(f"specgrad: {missing.name} is not installed; the command line needs: pip install 'specgrad[cli]'")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch
+from ..drawing.window import widened
 from ..ops import ConvTranspose, SmoothMaxPool
 from ..ops.pool import Maximum
 from ..remembering import cached_property
@@ -222,11 +223,6 @@ class Answers:
         )
         bound = (answer[slot] if what == "vjp" else answer).bound
         return _float64(near, np.asarray(bound * 2, object))
-
-
-def widened(array: Array) -> Array:
-    """A float, half or integer array as float64, to look at."""
-    return np.asarray(array).astype(np.float64)
 
 
 def _tamed(array: Array) -> Array:

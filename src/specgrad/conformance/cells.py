@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..drawing.window import Picture
 from .cases import Case
 from .claims import CLAIMS
-from .drawing import Picture
 from .judge import Outcome
 from .readings import recognise
 from .subject import NotOffered

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..drawing.window import number
 from ..operator import Operator
 from ..scalars.dual import Dual
 from . import bounds
 from .answers import Answer, Answers
 from .cases import Case
-from .judge import Outcome, compare, number, same_bits, worst
+from .judge import Outcome, compare, same_bits, worst
 from .published import Fixed
 from .subject import NotOffered
 from .trial import Crashed, Refused, Trial

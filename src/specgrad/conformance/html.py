@@ -5,12 +5,12 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from ..drawing.render import as_svg
 from .cells import Cell, Difference
 from .claims import CLAIMS
 from .judge import measured
 from .report import LEGEND, SYMBOLS, Report
 from .subject import printable
-from .svg import as_svg
 
 STYLE = """
 :root{color-scheme:light dark}

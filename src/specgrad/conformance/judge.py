@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..drawing.window import number
 from .answers import Answer
 from .bounds import finfo
 
@@ -145,14 +146,6 @@ def ulp(exact: Fraction, dtype: np.dtype[Any]) -> Fraction:
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     exponent -= int(Fraction(2 ** max(exponent, 0), 2 ** max(-exponent, 0)) > size)
     return max(Fraction(2 ** max(exponent - info.nmant, 0), 2 ** max(info.nmant - exponent, 0)), least)
-
-
-def number(value: Any) -> str:
-    """A number as one reads it."""
-    read = float(value)
-    if np.isfinite(read) and read == int(read) and abs(read) < 1e6:
-        return "-0.0" if read == 0 and np.signbit(read) else str(int(read))
-    return repr(read)
 
 
 def same_bits(one: Any, other: Any) -> bool:

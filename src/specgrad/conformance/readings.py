@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dispatch
+from ..drawing.window import widened
 from ..geometry import Adaptive
 from ..ops import AvgPool, Conv, ConvTranspose, SmoothMaxPool
 from ..ops.conv import Bilinear
 from ..ops.pool import AdaptiveWindow, Average, Maximum, Pool
 from . import bounds
-from .answers import is_half, widened
+from .answers import is_half
 from .cases import Case
 
 Array = np.ndarray[Any, Any]

@@ -18,9 +18,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from ..drawing.window import as_text
 from .cells import Cell, Difference
 from .claims import CLAIMS
-from .drawing import as_text
 from .judge import TELLING, measured
 from .subject import printable
 

@@ -16,9 +16,9 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from ..drawing.window import widened
 from ..errors import SpecgradError
 from ..ops.conv import Bilinear
-from .answers import widened
 from .cases import Case
 from .search import search
 

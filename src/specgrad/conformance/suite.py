@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..drawing.window import as_text
 from ..operator import Operator
 from .claims import CLAIMS, claim_called
-from .drawing import as_text
 from .runner import Effort, Session
 from .telling import WINDOWED, operator_called
 

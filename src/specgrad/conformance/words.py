@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..drawing.window import Picture, picture
 from . import beyond
 from .cases import Case
-from .drawing import Picture, output_of, picture
 from .judge import Outcome
 
 Array = np.ndarray[Any, Any]
@@ -144,6 +144,25 @@ def picture_of(case: Case, outcome: Outcome) -> Picture | None:
     if output is None or len(output) != case.cotangent.ndim:
         return None
     try:
-        return picture(case, output)
+        return picture(case.op, case.operands, output)
     except (ValueError, IndexError):
         return None
+
+
+def output_of(case: Case, part: str, cell: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The output cell to draw for a difference: the cell itself, or for a cotangent an output that reads the cell."""
+    if not case.cotangent.size:
+        return None
+    if part.startswith("VJP of x") and len(cell) == case.operands[0].ndim:
+        op: Any = case.op
+        moved = [np.zeros(x.shape) for x in case.operands]
+        moved[0][cell] = 1
+        geometry = op.geometry(*(x.shape for x in case.operands))
+        flat = int(np.ravel_multi_index(cell, case.operands[0].shape)) if cell else 0
+        reads = np.zeros(geometry.outputs, bool)
+        for step in geometry.block(0, geometry.outputs).steps():
+            reads |= step.real & (step.place[0] == flat)
+        return tuple(int(i) for i in np.unravel_index(int(np.argmax(reads)), case.cotangent.shape))
+    if len(cell) == case.cotangent.ndim and all(i < n for i, n in zip(cell, case.cotangent.shape, strict=True)):
+        return cell
+    return (0,) * case.cotangent.ndim

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...drawing import distinct as shuffled
 from ...operator import Operator
 from ..cases import Case, bfloat16, cotangents
 
@@ -25,8 +26,7 @@ class Telling(NamedTuple):
 
 def distinct(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
     """Distinct small integers in a fixed shuffled order, about half of them negative."""
-    size = math.prod(shape)
-    return (np.random.default_rng(size).permutation(size) - size // 2).reshape(shape).astype(dtype)
+    return shuffled(shape).astype(dtype)
 
 
 def thirds(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:

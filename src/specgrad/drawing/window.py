@@ -1,7 +1,8 @@
-"""A window drawn from actual numbers: which cells an output reads, which are padding, who wins, where the gradient goes.
+"""What is drawn of a window: the cells that an output reads, padding, the winner, and where the gradient goes.
 
-A picture is made of planes of cells (the last two spatial axes of one channel, padding around it): one, or where there are more spatial
-axes every one that the window reads. It is made once, and rendered as text here and as SVG in `svg`.
+A picture is made of planes of cells: the last two spatial axes of one channel, with the padding around
+them. Windows with more spatial axes have one plane for each place that they read along the axes before.
+A convolution has the planes of its weight too. The picture is made once; `render` draws it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,27 @@ from .. import dispatch
 from ..geometry import Sliding, readers
 from ..ops import ConvTranspose
 from ..ops.conv import Bilinear
-from ..ops.pool import Maximum, Pool
-from .answers import widened
-from .cases import Case
-from .judge import number
+from ..ops.pool import Extremum, Pool
 
 Array = np.ndarray[Any, Any]
 
 
+def number(value: Any) -> str:
+    """A number as one reads it."""
+    read = float(value)
+    if np.isfinite(read) and read == int(read) and abs(read) < 1e6:
+        return "-0.0" if read == 0 and np.signbit(read) else str(int(read))
+    return repr(read)
+
+
+def widened(array: Array) -> Array:
+    """A float, half or integer array as float64, to look at."""
+    return np.asarray(array).astype(np.float64)
+
+
 @dataclass
 class Square:
-    """One place of the plane: a cell with its number, or padding; whether the window reads it, and with what slope."""
+    """A cell with its number, or padding; whether the window reads it, and with what slope."""
 
     text: str
     real: bool
@@ -36,26 +47,32 @@ class Square:
 
 
 class Plane(NamedTuple):
-    """Rows of squares, and where the plane stands along the axes before its own (nothing where there are none)."""
+    """Rows of squares, and the plane's place along the axes before its own (empty where there are none)."""
 
     rows: list[list[Square]]
     at: tuple[int, ...] = ()
+    name: str = "plane"
 
     @property
     def title(self) -> str:
         """Which plane this is, where there may be several."""
         padding = "" if any(square.real for row in self.rows for square in row) else ", padding"
-        return f"plane {list(self.at)}{padding}" if self.at else ""
+        return f"{self.name} {list(self.at)}{padding}" if self.at else ""
 
 
 @dataclass
 class Picture:
-    """The planes around one output cell, and what is said about it."""
+    """The planes around one output cell, those of the weight, and what is said about them."""
 
     planes: list[Plane]
     output: tuple[int, ...]
     title: str
     notes: list[str] = field(default_factory=list)
+    weights: list[Plane] = field(default_factory=list)
+
+    def all_planes(self) -> list[Plane]:
+        """The planes in the order in which they are drawn."""
+        return [*self.planes, *self.weights]
 
     def read(self) -> list[Square]:
         """The squares of the window, tap by tap."""
@@ -102,11 +119,10 @@ def _channels(op: Bilinear, shapes: list[tuple[int, ...]], written: int) -> rang
     return range(group * inner, (group + 1) * inner)
 
 
-def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
-    """The window of one output cell."""
-    op: Any = case.op
-    x = widened(case.operands[0])
-    shapes = [a.shape for a in case.operands]
+def picture(op: Any, operands: tuple[Array, ...], output: tuple[int, ...]) -> Picture | None:
+    """The window of one output cell; None where there is no plane to draw."""
+    operands = tuple(widened(x) for x in operands)
+    x, shapes = operands[0], [a.shape for a in operands]
     found = axes_of(op, shapes)
     if found is None or not found[0] or not x.size:
         return None
@@ -120,7 +136,7 @@ def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
         channel = positions[0] - 1
         fixed[channel] = _channels(op, shapes, output[channel])[0]
         title += f", channel {fixed[channel]} of {x.shape[channel]}"
-    slopes = _slopes(case, output)
+    slopes = _slopes(op, operands, output)
 
     def square(cells: tuple[int, ...]) -> Square:
         """The place that stands at these cells of the spatial axes."""
@@ -131,16 +147,40 @@ def picture(case: Case, output: tuple[int, ...]) -> Picture | None:
         read = all(
             any(c == cell and exists for c, _, exists in along) for cell, along in zip(cells, places, strict=True)
         )
-        slope = float(slopes[tuple(at)]) if inside and slopes is not None else 0.0
+        slope = float(slopes[0][tuple(at)]) if inside else 0.0
         text = _short(number(x[tuple(at)])) if inside else "·"
-        return Square(text, inside, read, slope, bool(isinstance(op, Maximum) and slope != 0))
+        return Square(text, inside, read, slope, bool(isinstance(op, Extremum) and slope != 0))
 
     # of the axes before the last two, the places that are read; of the last two, all
     before = itertools.product(*([c for c, _, exists in along if exists] for along in places[:-2]))
     extents = [_extent(axis, along) for axis, along in zip(axes[-2:], places[-2:], strict=True)]
     heights = [(i,) for i in extents[0]] if len(extents) > 1 else [()]
     planes = [Plane([[square((*at, *i, j)) for j in extents[-1]] for i in heights], at) for at in before]
-    return Picture(planes, output, title) if planes else None
+    if not planes:
+        return None
+    return Picture(planes, output, title, weights=_weights(op, operands, slopes, output) if len(positions) else [])
+
+
+def _weights(op: Any, operands: tuple[Array, ...], slopes: Any, output: tuple[int, ...]) -> list[Plane]:
+    """The planes of a convolution's weight that the output cell uses, with their own slopes."""
+    if not isinstance(op, Bilinear) or operands[1].ndim < 3:
+        return []
+    weight, gradient = operands[1], slopes[1]
+    used = _slopes(op, (np.ones(operands[0].shape), *operands[1:]), output)[1] != 0
+    rank, pairs = weight.ndim - 2, used.reshape(weight.shape[0] * weight.shape[1], -1).any(-1)
+    first = divmod(int(np.argmax(pairs)), weight.shape[1])
+    before = itertools.product(*(range(n) for n in weight.shape[2 : max(weight.ndim - 2, 2)]))
+
+    def square(at: tuple[int, ...]) -> Square:
+        return Square(_short(number(weight[at])), True, bool(used[at]), float(gradient[at]))
+
+    planes = []
+    for inner in before:
+        at = (*first, *inner)
+        shape = weight[at].shape if rank > 1 else (1, weight.shape[-1])
+        cells = [at if rank < 2 else (*at, i) for i in range(shape[0])]
+        planes.append(Plane([[square((*row, j)) for j in range(shape[1])] for row in cells], at, "weight"))
+    return planes
 
 
 def _with_ones(output: tuple[int, ...], positions: tuple[int, ...], ndim: int) -> list[int]:
@@ -166,17 +206,15 @@ def _extent(axis: Any, places: list[tuple[int, bool, bool]]) -> range:
     return range(min([-before, *reached]), max([axis.size + after - 1, *reached]) + 1)
 
 
-def _slopes(case: Case, output: tuple[int, ...]) -> Array | None:
-    """The row of one output: the slopes of its input cells."""
-    op: Any = case.op
-    operands = tuple(widened(x) for x in case.operands)
+def _slopes(op: Any, operands: tuple[Array, ...], output: tuple[int, ...]) -> tuple[Array, ...]:
+    """The row of one output: the slopes of the cells of every operand."""
     full = list(output)
     if not getattr(op, "keepdims", True):
         full = [i for p, i in enumerate(output) if p not in op.positions(operands[0].shape)]
     arriving = np.zeros(op.output_shape(*(x.shape for x in operands)))
     arriving[tuple(full)] = 1
     with dispatch.engine("reference"):
-        pulled: Array = op.vjp(operands, arriving)[0]
+        pulled: tuple[Array, ...] = op.vjp(operands, arriving)
     return pulled
 
 
@@ -186,34 +224,15 @@ def _short(text: str) -> str:
 
 def as_text(found: Picture) -> str:
     """Cells in the window stand in brackets, padding is a dot, winners have a star."""
-    squares = [s for plane in found.planes for row in plane.rows for s in row]
-    width = max((len(_marked(s)) for s in squares), default=1)
     lines = [found.title + ":"]
-    for plane in found.planes:
-        lines += [f"{plane.title}:"] if plane.at else []
-        lines += ["".join(_marked(s).rjust(width + 1) for s in row) for row in plane.rows]
+    for planes in (found.planes, found.weights):
+        width = max((len(_marked(s)) for plane in planes for row in plane.rows for s in row), default=1)
+        for plane in planes:
+            lines += [f"{plane.title}:"] if plane.at else []
+            lines += ["".join(_marked(s).rjust(width + 1) for s in row) for row in plane.rows]
     return "\n".join([*lines, *found.notes])
 
 
 def _marked(square: Square) -> str:
     text = f"{square.text}{'*' if square.wins else ''}"
     return f"[{text}]" if square.read else f" {text} "
-
-
-def output_of(case: Case, part: str, cell: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The output cell to draw for a difference: the cell itself, or for a cotangent an output that reads the cell."""
-    if not case.cotangent.size:
-        return None
-    if part.startswith("VJP of x") and len(cell) == case.operands[0].ndim:
-        op: Any = case.op
-        moved = [np.zeros(x.shape) for x in case.operands]
-        moved[0][cell] = 1
-        geometry = op.geometry(*(x.shape for x in case.operands))
-        flat = int(np.ravel_multi_index(cell, case.operands[0].shape)) if cell else 0
-        reads = np.zeros(geometry.outputs, bool)
-        for step in geometry.block(0, geometry.outputs).steps():
-            reads |= step.real & (step.place[0] == flat)
-        return tuple(int(i) for i in np.unravel_index(int(np.argmax(reads)), case.cotangent.shape))
-    if len(cell) == case.cotangent.ndim and all(i < n for i, n in zip(cell, case.cotangent.shape, strict=True)):
-        return cell
-    return (0,) * case.cotangent.ndim

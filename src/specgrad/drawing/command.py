@@ -1,0 +1,157 @@
+"""The command `specgrad explain`: an operator's geometry, values and gradient flow, drawn from actual numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from .. import dispatch
+from ..errors import SpecgradError
+from ..operator import Operator
+from ..ops import OPERATORS
+from ..ops.conv import Bilinear
+from ..ops.pool import Pool
+from . import Explanation, distinct
+from . import explain as explained
+from .window import Array
+
+MOST_CELLS = 10_000
+
+
+def numbers(words: str | None, argument: str) -> tuple[int, ...] | None:
+    """`3,3` as a tuple of integers."""
+    if words is None:
+        return None
+    try:
+        return tuple(int(word) for word in words.split(",") if word.strip())
+    except ValueError:
+        raise typer.BadParameter(f"{argument}: write integers with commas, e.g. 3,3") from None
+
+
+def explain(
+    operator: Annotated[str, typer.Argument(help="MaxPool, AvgPool, AdaptiveMaxPool, Conv, Linear, … or max_pool, …")],
+    input: Annotated[str, typer.Option(help="The input's spatial lengths, e.g. 5,5; of Linear: its shape.")] = "5,5",
+    kernel: Annotated[str | None, typer.Option(help="kernel_size, e.g. 3,3.")] = None,
+    stride: Annotated[str | None, typer.Option(help="stride, one number or one per axis.")] = None,
+    padding: Annotated[str | None, typer.Option(help="padding: one number, one per axis, same or valid.")] = None,
+    dilation: Annotated[str | None, typer.Option(help="dilation.")] = None,
+    output_padding: Annotated[str | None, typer.Option(help="output_padding of ConvTranspose.")] = None,
+    output_size: Annotated[str | None, typer.Option(help="output_size of adaptive pooling, e.g. 3,3.")] = None,
+    ceil_mode: Annotated[bool, typer.Option("--ceil-mode")] = False,
+    count_include_pad: Annotated[bool, typer.Option(help="Of an average: count padding.")] = True,
+    ties: Annotated[str | None, typer.Option(help="first, all or split.")] = None,
+    beta: Annotated[float | None, typer.Option(help="Of a smooth maximum.")] = None,
+    values: Annotated[
+        str | None, typer.Option(help="The input's numbers, with commas; none: distinct integers.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="The output cell to draw, e.g. 0,1; none: the first.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write the drawing as SVG.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write the drawing as PNG (needs matplotlib).")] = None,
+) -> None:
+    """Draw which cells an output reads, what it computes from them, and where its gradient goes."""
+    console = Console()
+    try:
+        op = _operator(operator, len(numbers(input, "--input") or ()), locals())
+        x = _input(numbers(input, "--input") or (), values)
+        found = explained(
+            op, x[None] if isinstance(op, Bilinear) and op.name != "linear" else x, output=numbers(at, "--at")
+        )
+        _show(found, console)
+        for path, suffix in ((svg, ".svg"), (png, ".png")):
+            if path is not None:
+                found.save(path, suffix)
+    except SpecgradError as error:
+        raise typer.BadParameter(str(error)) from None
+    except OSError as error:
+        raise typer.BadParameter(f"the drawing is not written: {error}") from None
+
+
+def _show(found: Explanation, console: Console) -> None:
+    """The operands, the output, the window, and the gradient of the input."""
+    op, operands = found.op, found.operands
+    with dispatch.engine("reference"):  # the specification speaks for itself, and compiles nothing
+        value = op(*operands)
+        gradient = op.vjp(operands, np.ones(value.shape))[0]
+    console.print(f"{op!r} on an input of shape {operands[0].shape} gives {value.shape}", markup=False)
+    tables = [_plane("input", operands[0]), *(_plane("weight", weight) for weight in operands[1:])]
+    tables += [_plane("output", value), *([str(found)] if found.picture else [])]
+    for text in (*tables, _plane("gradient of the input, for a cotangent of ones", gradient)):
+        console.print(text, markup=False, highlight=False)
+
+
+def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
+    kinds: dict[str, type[Operator]] = {word: kind for kind in OPERATORS for word in (kind.__name__, kind.name)}
+    kind: Any = kinds.get(name)
+    if kind is None or not issubclass(kind, Pool | Bilinear):
+        raise typer.BadParameter(
+            "choose from " + ", ".join(k.__name__ for k in OPERATORS if issubclass(k, Pool | Bilinear))
+        )
+    declared = {field.name for field in dataclasses.fields(kind)}
+    words: dict[str, Any] = {}
+    for field, option in (
+        ("stride", "stride"),
+        ("dilation", "dilation"),
+        ("padding", "padding"),
+        ("output_padding", "output_padding"),
+        ("kernel_size", "kernel"),
+        ("output_size", "output_size"),
+    ):
+        text = given[option]
+        if text is not None:
+            parts = text if text in ("same", "valid") else numbers(text, f"--{option}")
+            words[field] = (
+                parts
+                if isinstance(parts, str) or parts is None or len(parts) != 1 or field.endswith("_size")
+                else parts[0]
+            )
+    for field, default in (("rank", rank), ("output_size", (1,) * rank), ("kernel_size", (2,) * rank), ("beta", 1.0)):
+        if field in declared:
+            words.setdefault(field, default)
+    if given["ceil_mode"]:
+        words["ceil_mode"] = True
+    if not given["count_include_pad"]:
+        words["count_include_pad"] = False
+    words.update({name: given[name] for name in ("ties", "beta") if given[name] is not None})
+    try:
+        return kind(**words)
+    except TypeError:
+        extra = ", ".join(sorted(words.keys() - declared))
+        raise typer.BadParameter(f"{kind.__name__} takes no {extra}") from None
+
+
+def _input(sizes: tuple[int, ...], values: str | None) -> Array:
+    if any(n < 0 for n in sizes):
+        raise typer.BadParameter("--input: a length is at least 0")
+    if math.prod(sizes) > MOST_CELLS:
+        raise typer.BadParameter(
+            f"--input: {math.prod(sizes)} cells are too many to read; at most {MOST_CELLS} are drawn"
+        )
+    x = distinct(sizes)
+    if values is None:
+        return x
+    try:
+        listed = [float(word) for word in values.split(",")]
+    except ValueError:
+        raise typer.BadParameter("--values: write numbers with commas, e.g. 1,2.5,-inf") from None
+    if len(listed) != x.size:
+        raise typer.BadParameter(f"--values: {x.size} numbers are needed, {len(listed)} were given")
+    return np.array(listed).reshape(sizes)
+
+
+def _plane(title: str, array: Array) -> str:
+    """An array of up to two axes as a table of numbers (more axes: as NumPy prints them)."""
+    wide = np.asarray(array)
+    while wide.ndim > 2 and wide.shape[0] == 1:
+        wide = wide[0]
+    if wide.ndim > 2 or not wide.size:
+        return f"{title}:\n{wide}"
+    rows = wide.reshape(-1, wide.shape[-1] if wide.ndim else 1)
+    texts = [[f"{float(cell):.6g}" for cell in row] for row in rows]
+    width = max(len(text) for row in texts for text in row)
+    return "\n".join([f"{title}:", *("  " + "  ".join(text.rjust(width) for text in row) for row in texts)])
