@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: check prove test lint format stubs figures bench clean
+.PHONY: check prove test lint format stubs figures docs bench clean
 
 check: .venv/core
 	$(BIN)/specgrad check
@@ -25,6 +25,9 @@ format: .venv/full
 
 stubs: .venv/core
 	$(BIN)/python -c "from specgrad.ranked import stub; print(stub(), end='')" > src/specgrad/ranked.pyi
+
+docs: .venv/full
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 figures: .venv/core
 	$(BIN)/python benchmarks/figures.py

@@ -98,3 +98,23 @@ def test_semantics_row(rule, call, gives):
         assert np.all(np.abs(found - wanted) <= 0.5 * 10.0**-digits)
     else:
         assert all(a == b or (a != a and b != b) for a, b in zip(found.flat, wanted.flat, strict=True))
+
+
+ESSAYS = ["how_it_works", "start_pytorch", "start_exact", "start_kernel"]
+
+
+@pytest.mark.parametrize("name", ESSAYS)
+def test_code_of_a_page_prints_what_stands_beside_it(name, capsys):
+    for library in ("torch", "z3"):
+        pytest.importorskip(library)
+    names = {"__name__": name}
+    for block in re.findall(r"```python\n(.*?)```", read(ROOT / "docs" / f"{name}.md"), re.DOTALL):
+        exec(compile(block, f"{name}.md", "exec"), names)
+        promised = re.findall(r"(?:print|prove)\(.*\)  # (.*)|^# (.*)$", block, re.MULTILINE)
+        printed = capsys.readouterr().out.split()
+        assert not promised or " ".join("".join(line) for line in promised).split() == printed
+
+
+def test_the_essay_is_short():
+    code = "".join(re.findall(r"```python\n(.*?)```", read(ROOT / "docs" / "how_it_works.md"), re.DOTALL))
+    assert len([line for line in code.splitlines() if line.strip()]) <= 160

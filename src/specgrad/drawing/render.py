@@ -19,11 +19,18 @@ CELL, PADDING, READ, WINS, OUTPUT = "c", "p", "c w", "c win", "o"
 FILL = {CELL: "#ffffff", PADDING: "#f1f1f1", "p w": "#cfe3ff", READ: "#cfe3ff", WINS: "#ffd479", OUTPUT: "#dff3df"}
 EDGE = {CELL: "#555555", PADDING: "#aaaaaa", OUTPUT: "#2e7d32"}
 ARROW = "#c0392b"
-STYLE = (
-    ".c{fill:#fff;stroke:#555}.p{fill:#f1f1f1;stroke:#aaa;stroke-dasharray:3 2}.w{fill:#cfe3ff}.win{fill:#ffd479}"
-    ".t{font:12px ui-monospace,monospace;text-anchor:middle;fill:#111}.s{font:11px system-ui,sans-serif;fill:#333}"
-    f".g,.k{{stroke:{ARROW};stroke-width:1.5;fill:none;marker-end:url(#head)}}.o{{fill:#dff3df;stroke:#2e7d32}}"
-)
+RULES = {
+    ".c": "fill:#fff;stroke:#555",
+    ".p": "fill:#f1f1f1;stroke:#aaa;stroke-dasharray:3 2",
+    ".w": "fill:#cfe3ff",
+    ".win": "fill:#ffd479",
+    ".o": "fill:#dff3df;stroke:#2e7d32",
+    ".t": "font:12px ui-monospace,monospace;text-anchor:middle;fill:#111",
+    ".s": "font:11px system-ui,sans-serif;fill:#333",
+    ".g": f"stroke:{ARROW};stroke-width:1.5;fill:none;marker-end:url(#head)",
+}
+STYLE = "".join(f"svg.specgrad {name}{{{rule}}}" for name, rule in RULES.items())
+"""A page that holds a drawing keeps its own styles: each rule counts inside the drawing alone."""
 
 
 class Box(NamedTuple):
@@ -134,7 +141,7 @@ def _legend(made: Drawing, top: float, squares: list[Square]) -> float:
             made.write(20, top + 12, words)
             top += 17
     if made.arrows:
-        made.arrows.append(Arrow(((16, top + 8), (9, top + 4), (2, top + 8)), "k"))
+        made.arrows.append(Arrow(((16, top + 8), (9, top + 4), (2, top + 8)), "l g"))
         made.write(20, top + 12, "the gradient g of the output times the slope, the small number")
         top += 17
     return top + 4
@@ -145,7 +152,7 @@ def as_svg(found: Picture, arriving: str = "g") -> str:
     made = drawing(found, arriving)
     size = f'viewBox="0 0 {made.width:g} {made.height:g}" width="{made.width:g}" height="{made.height:g}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="specgrad" {size} role="img">',
         f"<title>{escape(made.title)}</title><style>{STYLE}</style>",
         '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         f'<path d="M0 0L8 4L0 8z" fill="{ARROW}"/></marker></defs>',
@@ -179,9 +186,9 @@ def save_png(found: Picture, path: Path) -> None:
     for box in made.boxes:
         dotted = box.kind.startswith(PADDING)
         edge = EDGE.get(box.kind, EDGE[PADDING if dotted else CELL])
-        style = {"facecolor": FILL[box.kind], "edgecolor": edge, "linestyle": ":" if dotted else "-"}
-        rounded = "round,pad=0,rounding_size=3"
-        axes.add_patch(FancyBboxPatch((box.x, box.y), box.side, box.side, boxstyle=rounded, linewidth=0.8, **style))
+        patch = FancyBboxPatch((box.x, box.y), box.side, box.side, boxstyle="round,pad=0,rounding_size=3")
+        patch.set(facecolor=FILL[box.kind], edgecolor=edge, linestyle=":" if dotted else "-", linewidth=0.8)
+        axes.add_patch(patch)
     for arrow in made.arrows:
         curve = Curve(list(arrow.points), [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3])
         axes.add_patch(FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, color=ARROW, linewidth=1))
