@@ -91,8 +91,9 @@ def signature(name: str, thing: object) -> str:
 
 
 def prose(docstring: str) -> str:
-    """A docstring as Markdown: examples become code, roles of Sphinx become names."""
+    """A docstring as Markdown: sections, lists of parameters, examples as code, roles of Sphinx as names."""
     text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", docstring).replace("``", "`")
+    text = re.sub(r"^(\w+)\n-+$", r"**\1**\n", text, flags=re.MULTILINE)
     lines, code = [], False
     for line in text.splitlines():
         if line.startswith(">>>") and not code:
@@ -101,6 +102,8 @@ def prose(docstring: str) -> str:
         elif code and not line.strip():
             lines.append("```")
             code = False
+        elif not code and re.fullmatch(r"\w+", line):
+            line = f"- `{line}`:"
         lines.append(line)
     return "\n".join([*lines, "```"] if code else lines)
 

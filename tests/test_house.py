@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "specgrad"
 
 LAYERS = [
-    {"errors"},
+    {"errors", "glossary"},
     {"arguments", "remembering"},
     {"geometry", "threads", "memory"},
     {"scalars"},

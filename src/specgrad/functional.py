@@ -1,8 +1,8 @@
 """The sliding-window operators as functions: each builds the frozen operator and applies it.
 
-A function takes an array (NumPy floats, integers where the operator allows, objects of any scalar), a Dual, or a Var, and returns
-its like. All parameters mean what the operator's own docstring says; `out` is an array to write the value into. Functions of cells,
-shapes and losses are in `array_functions`.
+A function takes an array (NumPy floats, integers where the operator allows, objects of any scalar), a
+Dual, a tensor or a Var, and returns its like. What the parameters mean is written once, in `glossary`.
+Functions of cells, shapes and losses are in `array_functions`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import marshal
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from . import arguments, dispatch
 from .arguments import Ints, Padding
+from .glossary import documented
 from .operator import shape_of
 from .ops import (
     Abs,
@@ -38,14 +39,32 @@ from .ops import (
 from .ops.pool import Extremum
 
 Array = Any
+A = TypeVar("A")
+"""The kind of the input and of the result: what goes in comes out."""
 _T = TypeVar("_T")
+
+
+class _Adaptive(TypedDict, total=False):
+    """The options of an extremum that every overload shares; the functions themselves say their defaults."""
+
+    ties: str
+    axes: Sequence[int] | None
+    out: Any
+
+
+class _Sliding(_Adaptive, total=False):
+    stride: Ints | None
+    padding: Padding
+    dilation: Ints
+    ceil_mode: bool
+
 
 _made: dict[Any, Any] = {}
 
 
 def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
-    """The operator, made once for arguments that are written alike: checking them costs more than a small pooling. Options are told by their places,
-    so all calls for one kind name them in one order."""
+    """The operator, made once for arguments that are written alike: checking them costs more than a
+    small pooling. The key has options by their places, so all calls for one kind name them in one order."""
     if dispatch.tracer is not None and dispatch.traced():
         return kind(*given, **options)
     try:
@@ -63,7 +82,8 @@ def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether nothing in it is NumPy's, of which marshal writes the bytes alone: np.True_ and np.int8(1) are the same to it."""
+    """Whether nothing in it is NumPy's, of which marshal writes the bytes alone: to it np.True_ and
+    np.int8(1) are the same."""
     return all(map(_is_plain, value)) if isinstance(value, list | tuple) else not hasattr(value, "dtype")
 
 
@@ -73,8 +93,21 @@ def _extremum(op: Extremum, x: Array, return_indices: bool, out: Array | None) -
     return op(x, out=out)
 
 
+@overload
 def max_pool(
-    x: Array,
+    x: A, kernel_size: Sequence[int], *, return_indices: Literal[False] = False, **options: Unpack[_Sliding]
+) -> A: ...
+@overload
+def max_pool(
+    x: A, kernel_size: Sequence[int], *, return_indices: Literal[True], **options: Unpack[_Sliding]
+) -> tuple[A, Any]: ...
+@overload
+def max_pool(
+    x: A, kernel_size: Sequence[int], *, return_indices: bool, **options: Unpack[_Sliding]
+) -> A | tuple[A, Any]: ...
+@documented
+def max_pool(
+    x: A,
     kernel_size: Sequence[int],
     *,
     stride: Ints | None = None,
@@ -84,9 +117,16 @@ def max_pool(
     ties: str = "first",
     return_indices: bool = False,
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
+    out: A | None = None,
 ) -> Any:
-    """The greatest real cell under a sliding kernel; with `return_indices` also where it is in its plane. See `MaxPool`."""
+    """The greatest real cell under a sliding kernel; padding takes no part.
+
+    `MaxPool` is the operator.
+
+    >>> import numpy as np
+    >>> max_pool(np.array([1.0, 3.0, 2.0]), (2,), stride=1)
+    array([3., 3.])
+    """
     op = _make(
         MaxPool,
         kernel_size,
@@ -100,8 +140,21 @@ def max_pool(
     return _extremum(op, x, return_indices, out)
 
 
+@overload
 def min_pool(
-    x: Array,
+    x: A, kernel_size: Sequence[int], *, return_indices: Literal[False] = False, **options: Unpack[_Sliding]
+) -> A: ...
+@overload
+def min_pool(
+    x: A, kernel_size: Sequence[int], *, return_indices: Literal[True], **options: Unpack[_Sliding]
+) -> tuple[A, Any]: ...
+@overload
+def min_pool(
+    x: A, kernel_size: Sequence[int], *, return_indices: bool, **options: Unpack[_Sliding]
+) -> A | tuple[A, Any]: ...
+@documented
+def min_pool(
+    x: A,
     kernel_size: Sequence[int],
     *,
     stride: Ints | None = None,
@@ -111,9 +164,16 @@ def min_pool(
     ties: str = "first",
     return_indices: bool = False,
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
+    out: A | None = None,
 ) -> Any:
-    """The lowest real cell under a sliding kernel; with `return_indices` also where it is in its plane. See `MinPool`."""
+    """The lowest real cell under a sliding kernel; padding takes no part.
+
+    `MinPool` is the operator.
+
+    >>> import numpy as np
+    >>> min_pool(np.array([1.0, 3.0, 2.0]), (2,), stride=1)
+    array([1., 2.])
+    """
     op = _make(
         MinPool,
         kernel_size,
@@ -127,8 +187,9 @@ def min_pool(
     return _extremum(op, x, return_indices, out)
 
 
+@documented
 def sum_pool(
-    x: Array,
+    x: A,
     kernel_size: Sequence[int],
     *,
     stride: Ints | None = None,
@@ -136,15 +197,23 @@ def sum_pool(
     dilation: Ints = 1,
     ceil_mode: bool = False,
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
-) -> Any:
-    """The sum of the cells under a sliding kernel. See `SumPool`."""
+    out: A | None = None,
+) -> A:
+    """The sum of the cells under a sliding kernel; padding adds 0.
+
+    `SumPool` is the operator.
+
+    >>> import numpy as np
+    >>> sum_pool(np.array([1.0, 3.0, 2.0]), (2,), stride=1)
+    array([4., 5.])
+    """
     op = _make(SumPool, kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, axes=axes)
     return op(x, out=out)
 
 
+@documented
 def lp_pool(
-    x: Array,
+    x: A,
     kernel_size: Sequence[int],
     *,
     p: int | float | Fraction,
@@ -153,9 +222,16 @@ def lp_pool(
     dilation: Ints = 1,
     ceil_mode: bool = False,
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
-) -> Any:
-    """(Σ |cell|^p)^(1/p) under a sliding kernel, for p from 1 to infinity. See `LpPool`."""
+    out: A | None = None,
+) -> A:
+    """(Σ |cell|^p)^(1/p) under a sliding kernel, for p from 1 to infinity; padding adds 0.
+
+    `LpPool` is the operator.
+
+    >>> import numpy as np
+    >>> lp_pool(np.array([3.0, -4.0]), (2,), p=2)
+    array([5.])
+    """
     window: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
     if isinstance(p, int | float) and p in (1, math.inf) and not isinstance(p, bool):
         kind: Any = SumPool if p == 1 else MaxPool
@@ -163,13 +239,22 @@ def lp_pool(
     return _make(LpPool, kernel_size, p=p, **window, axes=axes)(x, out=out)
 
 
-def max_unpool(y: Array, indices: Array, output_size: Sequence[int], *, out: Array | None = None) -> Any:
-    """The cells of y at their indices in planes of zeros: the way back from `max_pool`. See `MaxUnpool`."""
+@documented
+def max_unpool(y: A, indices: Array, output_size: Sequence[int], *, out: A | None = None) -> A:
+    """The cells of y at their indices in planes of zeros: the way back from `max_pool`.
+
+    `MaxUnpool` is the operator.
+
+    >>> import numpy as np
+    >>> max_unpool(np.array([3.0, 2.0]), np.array([1, 2]), (4,))
+    array([0., 3., 2., 0.])
+    """
     return _make(MaxUnpool, output_size)(y, indices, out=out)
 
 
+@documented
 def avg_pool(
-    x: Array,
+    x: A,
     kernel_size: Sequence[int],
     *,
     stride: Ints | None = None,
@@ -179,9 +264,16 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
-) -> Any:
-    """The mean of the cells under a sliding kernel, padding being 0. See `AvgPool`."""
+    out: A | None = None,
+) -> A:
+    """The mean of the cells under a sliding kernel; padding adds 0 and counts, if `count_include_pad`.
+
+    `AvgPool` is the operator.
+
+    >>> import numpy as np
+    >>> avg_pool(np.array([1.0, 3.0, 2.0]), (2,), stride=1)
+    array([2. , 2.5])
+    """
     op = _make(
         AvgPool,
         kernel_size,
@@ -196,8 +288,9 @@ def avg_pool(
     return op(x, out=out)
 
 
+@documented
 def smooth_max_pool(
-    x: Array,
+    x: A,
     kernel_size: Sequence[int],
     *,
     beta: int | float | Fraction,
@@ -207,9 +300,16 @@ def smooth_max_pool(
     ceil_mode: bool = False,
     pad: str = "zero",
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
-) -> Any:
-    """(1/beta) log Σ exp(beta x) of the cells under a sliding kernel. See `SmoothMaxPool`."""
+    out: A | None = None,
+) -> A:
+    """(1/beta) log Σ exp(beta x) of the cells under a sliding kernel.
+
+    `SmoothMaxPool` is the operator.
+
+    >>> import numpy as np
+    >>> smooth_max_pool(np.array([1.0, 2.0, 3.0, 4.0]), (4,), beta=10).round(6)
+    array([4.000005])
+    """
     op = _make(
         SmoothMaxPool,
         kernel_size,
@@ -224,48 +324,93 @@ def smooth_max_pool(
     return op(x, out=out)
 
 
+@overload
 def adaptive_max_pool(
-    x: Array,
+    x: A, output_size: Sequence[int | None], *, return_indices: Literal[False] = False, **options: Unpack[_Adaptive]
+) -> A: ...
+@overload
+def adaptive_max_pool(
+    x: A, output_size: Sequence[int | None], *, return_indices: Literal[True], **options: Unpack[_Adaptive]
+) -> tuple[A, Any]: ...
+@overload
+def adaptive_max_pool(
+    x: A, output_size: Sequence[int | None], *, return_indices: bool, **options: Unpack[_Adaptive]
+) -> A | tuple[A, Any]: ...
+@documented
+def adaptive_max_pool(
+    x: A,
     output_size: Sequence[int | None],
     *,
     ties: str = "first",
     return_indices: bool = False,
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
+    out: A | None = None,
 ) -> Any:
-    """The greatest cell of each of `output_size` evenly spread bins. See `AdaptiveMaxPool`."""
+    """The greatest cell of each of `output_size` evenly spread bins, which may overlap.
+
+    `AdaptiveMaxPool` is the operator.
+
+    >>> import numpy as np
+    >>> adaptive_max_pool(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), (3,))
+    array([2., 4., 5.])
+    """
     return _extremum(_make(AdaptiveMaxPool, output_size, ties=ties, axes=axes), x, return_indices, out)
 
 
+@documented
 def adaptive_avg_pool(
-    x: Array, output_size: Sequence[int | None], *, axes: Sequence[int] | None = None, out: Array | None = None
-) -> Any:
-    """The mean of each of `output_size` evenly spread bins. See `AdaptiveAvgPool`."""
+    x: A, output_size: Sequence[int | None], *, axes: Sequence[int] | None = None, out: A | None = None
+) -> A:
+    """The mean of each of `output_size` evenly spread bins, which may overlap.
+
+    `AdaptiveAvgPool` is the operator.
+
+    >>> import numpy as np
+    >>> adaptive_avg_pool(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), (3,))
+    array([1.5, 3. , 4.5])
+    """
     return _make(AdaptiveAvgPool, output_size, axes=axes)(x, out=out)
 
 
+@documented
 def global_max_pool(
-    x: Array,
+    x: A,
     rank: int,
     *,
     ties: str = "all",
     keepdims: bool = True,
     axes: Sequence[int] | None = None,
-    out: Array | None = None,
-) -> Any:
-    """The greatest cell of the whole plane of the last `rank` axes. See `GlobalMaxPool`."""
+    out: A | None = None,
+) -> A:
+    """The greatest cell of the whole plane of the last `rank` axes.
+
+    `GlobalMaxPool` is the operator.
+
+    >>> import numpy as np
+    >>> global_max_pool(np.array([[1.0, 3.0], [3.0, 2.0]]), 2)
+    array([[3.]])
+    """
     return _make(GlobalMaxPool, rank, ties=ties, keepdims=keepdims, axes=axes)(x, out=out)
 
 
+@documented
 def global_avg_pool(
-    x: Array, rank: int, *, keepdims: bool = True, axes: Sequence[int] | None = None, out: Array | None = None
-) -> Any:
-    """The mean of the whole plane of the last `rank` axes. See `GlobalAvgPool`."""
+    x: A, rank: int, *, keepdims: bool = True, axes: Sequence[int] | None = None, out: A | None = None
+) -> A:
+    """The mean of the whole plane of the last `rank` axes.
+
+    `GlobalAvgPool` is the operator.
+
+    >>> import numpy as np
+    >>> global_avg_pool(np.array([[1.0, 3.0], [3.0, 2.0]]), 2, keepdims=False)
+    array(2.25)
+    """
     return _make(GlobalAvgPool, rank, keepdims=keepdims, axes=axes)(x, out=out)
 
 
+@documented
 def conv(
-    x: Array,
+    x: A,
     weight: Array,
     bias: Array | None = None,
     *,
@@ -273,15 +418,25 @@ def conv(
     padding: Padding = 0,
     dilation: Ints = 1,
     groups: int = 1,
-    out: Array | None = None,
-) -> Any:
-    """bias + Σ x·weight over the window, for x (*batch, in, *spatial) and weight (out, in/groups, *kernel). See `Conv`."""
+    out: A | None = None,
+) -> A:
+    """bias + Σ x·weight over the window.
+
+    x is (*batch, in, *spatial) and weight (out, in/groups, *kernel).
+
+    `Conv` is the operator.
+
+    >>> import numpy as np
+    >>> conv(np.array([[1.0, 2.0, 3.0]]), np.array([[[1.0, 10.0]]]))
+    array([[21., 32.]])
+    """
     op = _make(Conv, _kernel("conv", weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
     return op(x, weight, bias, out=out)
 
 
+@documented
 def conv_transpose(
-    x: Array,
+    x: A,
     weight: Array,
     bias: Array | None = None,
     *,
@@ -290,9 +445,16 @@ def conv_transpose(
     output_padding: Ints = 0,
     dilation: Ints = 1,
     groups: int = 1,
-    out: Array | None = None,
-) -> Any:
-    """The adjoint of `conv` in its input, plus bias, for weight (in, out/groups, *kernel). See `ConvTranspose`."""
+    out: A | None = None,
+) -> A:
+    """The adjoint of `conv` in its input, plus bias, for weight (in, out/groups, *kernel).
+
+    `ConvTranspose` is the operator.
+
+    >>> import numpy as np
+    >>> conv_transpose(np.array([[1.0, 2.0]]), np.array([[[1.0, 10.0]]]), stride=2)
+    array([[ 1., 10.,  2., 20.]])
+    """
     op = _make(
         ConvTranspose,
         _kernel("conv_transpose", weight),
@@ -305,36 +467,61 @@ def conv_transpose(
     return op(x, weight, bias, out=out)
 
 
+@documented
 def unfold(
-    x: Array,
+    x: A,
     kernel_size: Sequence[int],
     *,
     stride: Ints = 1,
     padding: Padding = 0,
     dilation: Ints = 1,
-    out: Array | None = None,
-) -> Any:
-    """The patches under a sliding kernel as columns (*batch, channels * Πkernel, patches). See `Unfold`."""
+    out: A | None = None,
+) -> A:
+    """The patches under a sliding kernel as columns (*batch, channels * Πkernel, patches).
+
+    `Unfold` is the operator.
+
+    >>> import numpy as np
+    >>> unfold(np.array([[1.0, 2.0, 3.0]]), (2,))
+    array([[1., 2.],
+           [2., 3.]])
+    """
     return _make(Unfold, kernel_size, stride=stride, padding=padding, dilation=dilation)(x, out=out)
 
 
+@documented
 def fold(
-    columns: Array,
+    columns: A,
     output_size: Sequence[int],
     kernel_size: Sequence[int],
     *,
     stride: Ints = 1,
     padding: Padding = 0,
     dilation: Ints = 1,
-    out: Array | None = None,
-) -> Any:
-    """Columns added up to (*batch, channels, *output_size): the transpose of `unfold`. See `Fold`."""
+    out: A | None = None,
+) -> A:
+    """Columns added up to (*batch, channels, *output_size): the transpose of `unfold`.
+
+    `Fold` is the operator.
+
+    >>> import numpy as np
+    >>> fold(np.array([[1.0, 2.0], [2.0, 3.0]]), (3,), (2,))
+    array([[1., 4., 3.]])
+    """
     op = _make(Fold, kernel_size, output_size, stride=stride, padding=padding, dilation=dilation)
     return op(columns, out=out)
 
 
-def linear(x: Array, weight: Array, bias: Array | None = None, *, out: Array | None = None) -> Any:
-    """bias[o] + Σ_i x[..., i]·weight[o, i], for weight (out, in). See `Linear`."""
+@documented
+def linear(x: A, weight: Array, bias: Array | None = None, *, out: A | None = None) -> A:
+    """bias[o] + Σ_i x[..., i]·weight[o, i], for weight (out, in).
+
+    `Linear` is the operator.
+
+    >>> import numpy as np
+    >>> linear(np.array([1.0, 2.0]), np.array([[3.0, 4.0]]))
+    array([11.])
+    """
     return Linear()(x, weight, bias, out=out)
 
 

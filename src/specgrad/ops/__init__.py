@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import derive  # noqa: F401 - enters the rules by which all operators are differentiated again
+from ..glossary import document_operator
 from ..operator import Operator
 from .activation import Erf, Exp, Gelu, Log, Relu, Sigmoid, Silu, Softplus, Sqrt, Tanh
 from .conv import Conv, ConvTranspose, Linear
@@ -83,6 +84,9 @@ OPERATORS: tuple[type[Operator], ...] = (
 
 MOVES = tuple(kind for kind in OPERATORS if issubclass(kind, Move))
 """Those that move cells."""
+
+for _kind in OPERATORS:
+    document_operator(_kind)
 
 __all__ = [
     "MOVES",
