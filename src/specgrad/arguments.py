@@ -12,12 +12,14 @@ import operator
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .errors import ArgumentError, ShapeError, refusal
 
+A = TypeVar("A")
+"""The kind of the input and of the result: what goes in comes out."""
 Ints = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 Pairs = tuple[tuple[int, int], ...]

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from . import arguments, dispatch
-from .arguments import Ints, Padding
+from .arguments import A, Ints, Padding
 from .glossary import documented
 from .operator import shape_of
 from .ops import (
@@ -39,8 +39,6 @@ from .ops import (
 from .ops.pool import Extremum
 
 Array = Any
-A = TypeVar("A")
-"""The kind of the input and of the result: what goes in comes out."""
 _T = TypeVar("_T")
 
 

@@ -98,8 +98,8 @@ def stub() -> str:
         "from fractions import Fraction",
         "from typing import Any, Literal, overload",
         "",
-        "from .arguments import Ints, Padding",
-        "from .functional import A, Array",
+        "from .arguments import A, Ints, Padding",
+        "from .functional import Array",
         "",
     ]
     for name in __all__:

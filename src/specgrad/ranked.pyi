@@ -3,8 +3,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal, overload
 
-from .arguments import Ints, Padding
-from .functional import A, Array
+from .arguments import A, Ints, Padding
+from .functional import Array
 
 @overload
 def max_pool1d(x: A, kernel_size: int | Sequence[int], *, stride: Ints | None = None, padding: Padding = 0, dilation: Ints = 1, ceil_mode: bool = False, ties: str = 'first', return_indices: Literal[False] = False, axes: Sequence[int] | None = None, out: A | None = None) -> A: ...
