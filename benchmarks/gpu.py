@@ -2,9 +2,11 @@
 
     python benchmarks/gpu.py --json gpu.json --svg gpu.svg
 
+Three tables: kernels, whole networks as users feel them (`gpu_networks.py`), and what calls cost the host (`gpu_host.py`).
+
 The limit of a call is the bytes that it must read and write / the bandwidth of a large copy in the same run: x + y for the forward, x + y +
 kept for the forward that keeps what the backward needs, gy + kept + gx for the backward (and x, where it reads x again: of smooth maxima). Times are
-medians of CUDA events around calls that were queued ahead (what a call costs the host is told apart); outputs are fresh tensors. Peers run in the same process. All kernels, ours and torch.compile's, are compiled
+medians of CUDA events around calls that were queued ahead; outputs are fresh tensors. Peers run in the same process. All kernels, ours and torch.compile's, are compiled
 before by processes side by side (--warm), which also tell how long first calls take.
 """
 
@@ -12,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import importlib.util
 import json
 import math
 import multiprocessing
@@ -25,11 +26,12 @@ from typing import NamedTuple
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # whole cases are compiled side by side instead
 
+import gpu_host
+import gpu_networks
 import torch
 import torch._functorch.config as functorch_config
 import torch.nn.functional as F  # noqa: N812 - its customary name
 import triton
-from gpu_networks import NETWORKS
 
 import specgrad as sg
 from specgrad.engines import gpu
@@ -216,63 +218,6 @@ def warmed(indices, processes):
         return dict(zip(indices, pool.map(first_calls, indices), strict=True))
 
 
-def small_calls():
-    """Microseconds of host time per call of a small tensor, ours and PyTorch's."""
-    x = torch.randn(1, 8, 8, 8, device="cuda")
-    op = sg.MaxPool((2, 2))
-    y, kept = gpu.keep(op, (x,))
-    calls = {
-        "forward": lambda: gpu.forward(op, (x,)),
-        "keep": lambda: gpu.keep(op, (x,)),
-        "backward": lambda: gpu.pull(op, (x,), kept, y),
-        "PyTorch forward": lambda: F.max_pool2d(x, 2),
-    }
-    found = {}
-    for name, call in calls.items():
-        for _ in range(50):
-            call()
-        torch.cuda.synchronize()
-        begun = time.perf_counter()
-        for _ in range(500):
-            call()
-        found[name] = (time.perf_counter() - begun) / 500 * 1e6
-        torch.cuda.synchronize()
-    return found
-
-
-def end_to_end():
-    """Milliseconds of inference and training steps, before and after `accelerate`."""
-    if importlib.util.find_spec("specgrad.torch") is None:
-        print("no specgrad.torch here: networks are not measured")
-        return []
-    from specgrad.torch import accelerate
-
-    found = []
-    for name, make in NETWORKS.items():
-        for dtype in (torch.float32, torch.bfloat16):
-            torch.manual_seed(0)
-            net = make().cuda().to(dtype)
-            x = torch.randn(32, 3, 224, 224, device="cuda", dtype=dtype)
-            target = torch.randint(0, 10, (32,), device="cuda")
-
-            def infer(net=net, x=x):
-                with torch.no_grad():
-                    net(x)
-
-            def train(net=net, x=x, target=target):
-                F.cross_entropy(net(x).float(), target).backward()
-
-            before = clock(infer, 9), clock(train, 9)
-            accelerate(net, verbose=False)
-            after = clock(infer, 9), clock(train, 9)
-            for step, a, b in zip(("inference", "training step"), before, after, strict=True):
-                found.append(
-                    {"network": name, "dtype": str(dtype)[6:], "step": step, "before": a * 1e3, "after": b * 1e3}
-                )
-                print(f"{name:16}{str(dtype)[6:]:10}{step:15}{a * 1e3:8.2f} ms → {b * 1e3:8.2f} ms  × {a / b:.2f}")
-    return found
-
-
 def chart(cells):
     """An SVG: × limit of every cell on a logarithmic scale, ours beside the faster peer."""
     left, line, width = 330, 16, 560
@@ -354,8 +299,6 @@ def main():
             print(f"{words:44}{rule:10}{cell['ms']:9.3f}{cell['ratio']:9.2f}{gains[0]}{gains[1]:>10}", flush=True)
         del x
         torch.cuda.empty_cache()
-    small = small_calls()
-    print("host µs per call of 1×8×8×8:", {k: round(v, 1) for k, v in small.items()})
     if firsts:
         worst, middle = max(firsts.values()), statistics.median(firsts.values())
         print(
@@ -364,7 +307,6 @@ def main():
     everything = {
         "about": about,
         "cells": cells,
-        "small calls, µs": small,
         "first calls, s": [firsts[i] for i in sorted(firsts)],
     }
 
@@ -373,7 +315,9 @@ def main():
             options.json.write_text(json.dumps(everything, indent=1))
 
     write()  # whatever happens to the networks
-    everything["networks"] = [] if options.only else end_to_end()
+    if not options.only:
+        everything["networks"] = gpu_networks.cells(gpu_networks.parser().parse_args([]))
+        everything["host µs, ours and torch's"] = gpu_host.table()
     peers = [min(p for p in (c["eager"], c["compile"]) if p) / c["ratio"] for c in cells if c["eager"] or c["compile"]]
     if peers:
         print(

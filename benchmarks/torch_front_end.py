@@ -4,7 +4,7 @@
 
 Rounds of both sides are interleaved, so that whatever else the machine does falls on both alike; a figure is the least time of torch
 over the least time of specgrad (above 1 specgrad is faster). Saved bytes are counted with saved-tensor hooks: what autograd keeps for
-backward, per call. `--small` prints how the ratio grows with the input instead, from which functional.SMALL was chosen.
+backward, per call. `--small` prints how the ratio grows with the input instead, from which routing.SMALL was chosen.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from torch import nn
 
 import specgrad as sg
 import specgrad.torch
-from specgrad.torch import functional
+from specgrad.torch import functional, routing
 
 
 def smooth_by_torch(x, kernel, beta):
@@ -211,7 +211,7 @@ def measure_networks(options):
 
 
 def measure_small(options):
-    functional.SMALL = 0
+    routing.SMALL = 0
     for side in (8, 16, 32, 48, 64, 96, 128):
         x = torch.randn(1, 16, side, side, requires_grad=True)
         for name, arguments in (

@@ -32,4 +32,4 @@ def specification():
 @pytest.fixture
 def any_size(monkeypatch):
     """Let specgrad.torch.functional run calls of every size itself, which leaves small ones to aten."""
-    monkeypatch.setattr("specgrad.torch.functional.SMALL", 0)
+    monkeypatch.setattr("specgrad.torch.routing.SMALL", 0)

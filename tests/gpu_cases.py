@@ -9,7 +9,6 @@ Each part prints what differs and exits with 1. TRITON_INTERPRET=1 must be set b
 """
 
 import argparse
-import functools
 import itertools
 import math
 import sys
@@ -17,7 +16,7 @@ import warnings
 
 import numpy as np
 import torch
-import triton
+from interpreting import quicken
 
 import specgrad as sg
 from specgrad import dispatch
@@ -27,18 +26,7 @@ from specgrad.conformance.subjects.gpu_engine import GpuEngine
 from specgrad.engines import REDUCTIONS, gpu
 from specgrad.ops.pool import Average, Maximum
 
-if (
-    gpu.INTERPRETED
-):  # the language of a helper is prepared once: at every call, as it is, that takes a third of the time
-    interpreter = triton.runtime.interpreter
-    prepare = functools.cache(interpreter._patch_lang)
-
-    def called(self, *args, **words):
-        prepare(self.fn)
-        return self.rewrite()(*args, **words)
-
-    interpreter.InterpretedFunction.__call__ = called
-
+quicken()
 DEVICE = "cpu" if gpu.INTERPRETED else "cuda"
 KINDS = list(REDUCTIONS)
 CLAIMS = ("value", "jvp", "vjp", "second", "padding", "ties", "nan", "infinity")

@@ -1,7 +1,7 @@
 """The GPU engine without a GPU: Triton's interpreter against the specification, and its compiler for sm_90.
 
-`gpu_cases.py`, `gpu_faults.py` and `gpu_compile.py` run in processes of their own, because Triton decides on its import whether it interprets. On a machine
-with a CUDA device run `python tests/gpu_cases.py` itself, part by part: it takes the device, and has parts of its own for it.
+`gpu_cases.py`, `gpu_front.py`, `gpu_faults.py` and `gpu_compile.py` run in processes of their own, because Triton decides on its import whether it interprets. On a machine
+with a CUDA device run `python tests/gpu_cases.py` itself, part by part, and `python tests/gpu_front.py`: each takes the device, and has parts of its own for it.
 """
 
 import importlib.util
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from specgrad import SlowPathWarning
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed", allow_module_level=True)
@@ -46,6 +48,7 @@ PARTS = {
     # every seventh: in turn of both precisions and all layouts, awkward numbers and others, maxima and averages
     "windows": ("gpu_cases.py", "--part", "windows", "--every", "7"),
     "planted faults": ("gpu_faults.py",),
+    "prepared calls": ("gpu_front.py",),
 }
 
 
@@ -61,39 +64,56 @@ def test_every_kernel_compiles_for_sm_90(tmp_path):
     assert code == 0, words
 
 
+class Compiled:
+    """What Triton compiles, with a launcher that counts its launches: it is given arguments in the way of Triton 3.6 or 3.9, or in another."""
+
+    def __init__(self, form):
+        self.form, self.launched, self.run = form, [], self
+        if form != "no launcher":
+            self.launch = lambda *given: self.launched.append(given)
+
+    def begin(self, grid, stream, hooks, args):
+        told = type("LazyDict", (), {})()
+        if self.form == "3.6":
+            self.launch(grid, 1, 1, stream, "function", False, None, None, "metadata", told, *hooks, *args)
+        elif self.form == "3.9":
+            self.launch(grid, 1, 1, stream, "function", False, "metadata", told, *hooks, None, "signature", args)
+        elif self.form == "stream last":
+            self.launch(grid, 1, 1, "function", *args, stream)
+        elif self.form == "addresses":
+            self.launch(grid, 1, 1, stream, "function", *(getattr(arg, "place", arg) for arg in args))
+        elif self.form == "apart":
+            self.launch(grid, 1, 1, stream, "function", args[0], "metadata", *args[1:])
+
+
 class Kernel:
-    """A kernel as a `Call` sees one: it counts the calls through Triton, and what it compiled counts the launches."""
+    """A kernel as a `Call` sees one: it counts the calls through Triton."""
 
-    arg_names = ("x", "n", "BLOCK")
-    function, packed_metadata = "function", "metadata"
-
-    def __init__(self):
-        self.asked, self.launched = [], []
+    def __init__(self, form, hooks):
+        self.asked, self.compiled, self.hooks = [], Compiled(form), hooks
 
     def __getitem__(self, grid):
         def ask(*args, **words):
-            self.asked.append((grid, args, words))
-            return self
+            self.asked.append(args)
+            self.compiled.begin(grid[0], "stream", self.hooks, (*args, *words.values()))
+            return self.compiled
 
         return ask
 
-    def run(self, *args):
-        self.launched.append(args)
-
 
 class Tensor:
-    """As much of a tensor as a `Call` looks at."""
+    """As much of a tensor as a program looks at."""
 
     device = type("Device", (), {"type": "cuda", "index": 0})()
 
     def __init__(self, place):
         self.place = place
 
-    def get_device(self):
-        return 0
-
     def data_ptr(self):
         return self.place
+
+    def stride(self):
+        return ()
 
 
 @pytest.fixture
@@ -101,68 +121,61 @@ def calls(monkeypatch):
     pytest.importorskip("torch")
     from specgrad.engines.gpu import calls
 
-    monkeypatch.setattr(calls.triton, "__version__", "3.6.0")
-    monkeypatch.setattr(calls.torch.version, "hip", None)
+    monkeypatch.setattr(calls, "NVIDIA", True)
     monkeypatch.setattr(calls.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(calls.torch._C, "_cuda_getCurrentRawStream", lambda index: "stream", raising=False)
-    calls.launches.cache_clear()
+    monkeypatch.setattr(calls.torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    for cache in (calls.watches, calls.warn):
+        cache.cache_clear()
     yield calls
-    calls.launches.cache_clear()
+    for cache in (calls.watches, calls.warn):
+        cache.cache_clear()
 
 
-def call_four_times(calls):
-    kernel = Kernel()
-    call = calls.Call(kernel, 7, (5,), {"BLOCK": 64, "num_warps": 4})
-    places = [Tensor(place) for place in (32, 64, 72, 96)]
-    for place in places:
-        call(place)
-    return kernel, places
+def run_five_times(calls, form):
+    """A program of one kernel on two tensors, of which the fourth begins where no vector does."""
+    from specgrad.engines.gpu.program import Program
+
+    runtime = calls.triton.knobs.runtime
+    kernel = Kernel(form, (runtime.launch_enter_hook, runtime.launch_exit_hook))
+    program = Program(Tensor.device)
+    x, y = program.operand("float32"), program.operand("uint8")
+    program.launch(calls.Call(kernel, 7, (5,), {"BLOCK": 64}), x, y)
+    program.ready()
+    tensors = [(Tensor(place), Tensor(place + 8 * 16)) for place in (32, 64, 96, 72, 128)]
+    for pair in tensors:
+        program(*pair)
+    return kernel, tensors
 
 
-def test_a_known_launcher_is_called_without_triton_where_addresses_allow(calls):
-    kernel, places = call_four_times(calls)
-    assert [args for _, args, _ in kernel.asked] == [(places[0], 5), (places[2], 5)]
-    given = (7, 1, 1, "stream", "function", "metadata", None, None, None)
-    assert kernel.launched == [(*given, 64, 5, 64), (*given, 96, 5, 64)]
-
-
-def unlike(calls, monkeypatch, how):
-    if how.startswith("version"):
-        monkeypatch.setattr(calls.triton, "__version__", how.split()[1])
-    elif how == "hip":
-        monkeypatch.setattr(calls.torch.version, "hip", "7.0")
-    elif how == "no stream":
-        monkeypatch.delattr(calls.torch._C, "_cuda_getCurrentRawStream")
-    elif how == "no hooks":
-        monkeypatch.setattr(calls.triton, "knobs", type("Knobs", (), {"runtime": object()})())
-    elif how == "no knobs":
-        monkeypatch.delattr(calls.triton, "knobs")
-    elif how == "interpreted":
-        monkeypatch.setattr(calls, "INTERPRETED", True)
-    elif how == "no metadata":
-        monkeypatch.delattr(Kernel, "packed_metadata")
+@pytest.mark.parametrize("form", ["3.6", "3.9"])
+def test_launches_do_what_triton_was_seen_to_do(calls, form):
+    kernel, tensors = run_five_times(calls, form)
+    asked = [tensors[0], tensors[1], tensors[3]]
+    assert kernel.asked == [(*pair, 5) for pair in asked]
+    given = (7, 1, 1, "stream", "function", False)
+    if form == "3.6":
+        straight = [(*given, None, None, "metadata", None, None, None, p, p + 128, 5, 64) for p in (96, 128)]
     else:
-        monkeypatch.setattr(getattr(calls.triton.knobs.runtime, how), "calls", [print])
+        straight = [(*given, "metadata", None, None, None, None, "signature", (p, p + 128, 5, 64)) for p in (96, 128)]
+    assert [kernel.compiled.launched[i] for i in (2, 4)] == straight
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "version 3.4.0",
-        "version 3.10.0",
-        "version 4.6.0+git1",
-        "hip",
-        "no stream",
-        "no hooks",
-        "no knobs",
-        "interpreted",
-        "no metadata",
-        "launch_enter_hook",
-        "launch_exit_hook",
-    ],
-)
-def test_every_other_call_goes_through_triton(calls, monkeypatch, how):
-    unlike(calls, monkeypatch, how)
-    kernel, places = call_four_times(calls)
-    assert [(grid, args) for grid, args, _ in kernel.asked] == [((7,), (place, 5)) for place in places]
-    assert not kernel.launched
+@pytest.mark.parametrize("form", ["no launcher", "stream last", "addresses", "apart"])
+def test_what_is_not_recognised_goes_through_triton_in_words(calls, form):
+    with pytest.warns(SlowPathWarning, match=r"launches kernels in a way that specgrad does not know \(.*\): they run"):
+        kernel, tensors = run_five_times(calls, form)
+    assert kernel.asked == [(*pair, 5) for pair in tensors]
+
+
+@pytest.mark.parametrize("how", ["launch_enter_hook", "launch_exit_hook"])
+def test_whoever_listens_to_launches_hears_all_of_them(calls, monkeypatch, how):
+    monkeypatch.setattr(getattr(calls.triton.knobs.runtime, how), "calls", [print])
+    kernel, tensors = run_five_times(calls, "3.6")
+    assert kernel.asked == [(*pair, 5) for pair in tensors]
+
+
+def test_devices_that_are_not_nvidias_go_through_triton(calls, monkeypatch):
+    monkeypatch.setattr(calls, "NVIDIA", False)
+    kernel, tensors = run_five_times(calls, "3.6")
+    assert kernel.asked == [(*pair, 5) for pair in tensors]

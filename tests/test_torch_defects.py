@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import specgrad as sg
 from specgrad import dispatch
-from specgrad.torch import defects, functional
+from specgrad.torch import defects, functional, routing
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 HERE = [d for d in defects.LISTED if d.device in DEVICES and d in defects.listed(d.example[0], d.device)]
@@ -66,10 +66,9 @@ def never_reached(defect):
     """Our function answers the example rightly, small as it is: torch's, for which it is listed, would not."""
     name, make, arguments = defect.example
     x = make()
-    assert x.numel() < functional.SMALL
-    assert defects.is_wrong(
-        name, x.to(defect.device, copy=True).requires_grad_(), int(name[-2]), *arguments[2:4], indices=True
-    )
+    assert x.numel() < routing.SMALL
+    padding, dilation = arguments[2] if len(arguments) > 2 else 0, arguments[3] if len(arguments) > 3 else 1
+    assert defects.is_wrong(name, x.to(defect.device), int(name[-2]), padding, dilation, True, True)
     got = answers(getattr(functional, name), x, arguments, name.startswith("max"), defect.device)
     assert agree(got, expected(name, x, arguments)), (defect.title, got, expected(name, x, arguments))
 
@@ -88,7 +87,7 @@ def test_no_defect_is_reached():
 def test_sound_neighbours_stay_torchs(monkeypatch):
     """What no entry affects is torch's as before: the entries are no wider than their conditions say."""
     asked = []
-    monkeypatch.setattr(functional, "_found", lambda *arguments: asked.append(arguments) or arguments[1])
+    monkeypatch.setattr(routing, "ours", lambda *arguments: asked.append(arguments) or arguments[1])
     x = torch.randn(2, 3, 6, 6)
     last = x.to(memory_format=torch.channels_last)
     volume = torch.randn(1, 2, 4, 4, 4)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 
 from specgrad.ops import AdaptiveAvgPool  # noqa: E402
-from specgrad.torch import functional  # noqa: E402
+from specgrad.torch import functional, routing  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("any_size")
 
@@ -41,14 +41,14 @@ def known_to_torch(name):
 def answered(monkeypatch):
     """The calls that our own operators answered."""
     calls = []
-    found = functional._found
+    found = routing.ours
 
     def counted(*arguments):
         result = found(*arguments)
         calls.append(arguments[0].kind)
         return result
 
-    monkeypatch.setattr(functional, "_found", counted)
+    monkeypatch.setattr(routing, "ours", counted)
     return calls
 
 
@@ -247,7 +247,7 @@ def test_what_is_torchs_to_answer(answered, monkeypatch):
     assert functional.max_pool1d(one, 2, 1, 1, 2).item() == F.max_pool1d(one, 2, 1, 1, 2).item() == -math.inf
     empty = torch.ones(0, 2, 4, 4)
     assert functional.max_pool2d(empty, 2).shape == (0, 2, 2, 2)
-    monkeypatch.setattr(functional, "SMALL", 100)
+    monkeypatch.setattr(routing, "SMALL", 100)
     assert functional.avg_pool2d(torch.ones(1, 4, 4), 2).tolist() == [[[1, 1], [1, 1]]]
     assert len(answered) <= 1
     planes = torch.randn(2, 3, 9, 9)

@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 
 import specgrad as sg  # noqa: E402
 import specgrad.torch as st  # noqa: E402
-from specgrad.torch import functional  # noqa: E402
+from specgrad.torch import functional, routing  # noqa: E402
 from specgrad.torch.modules import REPLACES  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("any_size")
@@ -72,7 +72,7 @@ def residual_network():
 @pytest.mark.parametrize("small", [0, 1 << 17])
 @pytest.mark.parametrize("record", [torch.jit.script, lambda net: torch.jit.trace(net, torch.randn(2, 3, 64, 64))])
 def test_an_accelerated_model_is_recorded_by_torch_jit_and_stays_as_it_is(record, small, monkeypatch):
-    monkeypatch.setattr(functional, "SMALL", small)
+    monkeypatch.setattr(routing, "SMALL", small)
     net, x, heard = residual_network(), torch.randn(2, 3, 48, 48), []
     wanted = net(x)
     done = st.accelerate(net, verbose=False)
@@ -197,8 +197,8 @@ def test_accelerate_as_a_context_also_changes_functions(monkeypatch):
     net, x = Net(), torch.randn(2, 3, 32, 32)
     wanted = net(x)
     answered = []
-    found = functional._found
-    monkeypatch.setattr(functional, "_found", lambda *a: (answered.append(a[0].kind.__name__), found(*a))[1])
+    found = routing.ours
+    monkeypatch.setattr(routing, "ours", lambda *a: (answered.append(a[0].kind.__name__), found(*a))[1])
     with st.accelerate(net, verbose=False) as done:
         got = net(x)
         assert done.calls == {"max_pool2d": 2, "avg_pool2d": 1}

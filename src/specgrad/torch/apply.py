@@ -24,8 +24,9 @@ from ..scalars import find_family
 from ..scalars.base import unlike
 from ..scalars.torch import refuse_layout
 from . import kernels, stated
-from .direct import is_plain, pooled
+from .direct import pooled
 from .operators import FAMILIES, HALVES, encoded
+from .plain import is_plain
 
 Operands = tuple[Any, ...]
 BILINEAR = (ops.Conv, ops.ConvTranspose, ops.Linear)

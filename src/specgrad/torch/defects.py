@@ -29,6 +29,7 @@ class Request(NamedTuple):
     padding: Any
     dilation: Any
     indices: bool
+    differentiated: bool
 
 
 class Defect(NamedTuple):
@@ -65,15 +66,15 @@ def lies_channels_last(call: Request) -> bool:
     return suggests_channels_last(*as_images(call.x, call.rank))
 
 
-def is_differentiated(call: Request) -> bool:
+def is_differentiated(x: Tensor) -> bool:
     """Whether a derivative may be asked for; also inside any transform."""
-    wanted = call.x.requires_grad and torch.is_grad_enabled()
+    wanted = x.requires_grad and torch.is_grad_enabled()
     return wanted or forward_ad._current_level >= 0 or _C._functorch.peek_interpreter_stack() is not None
 
 
 def names_winners(call: Request) -> bool:
     """Whether it matters which cell has won: for indices and for derivatives."""
-    return call.indices or is_differentiated(call)
+    return call.indices or call.differentiated
 
 
 def _lowest(*shape: int) -> Callable[[], Tensor]:
@@ -124,7 +125,7 @@ LISTED = (
         ("avg_pool1d", "avg_pool2d"),
         "cuda",
         (2, 14),
-        lambda call: is_padded(call) and is_differentiated(call) and lies_channels_last(call),
+        lambda call: is_padded(call) and call.differentiated and lies_channels_last(call),
         ("avg_pool2d", lambda: torch.zeros(1, 2, 4, 4).to(memory_format=torch.channels_last), (2, 1, 1)),
     ),
 )
@@ -143,7 +144,12 @@ def listed(function: str, device: str) -> tuple[Defect, ...]:
     )
 
 
-def is_wrong(function: str, x: Tensor, rank: int, padding: Any = 0, dilation: Any = 1, indices: bool = False) -> bool:
+def is_wrong(
+    function: str, x: Tensor, rank: int, padding: Any, dilation: Any, indices: bool, differentiated: bool
+) -> bool:
     """Whether torch's own kernel is known to answer this call wrongly."""
     found = listed(function, x.device.type)
-    return bool(found) and any(d.affects(Request(x, rank, padding, dilation, indices)) for d in found)
+    if not found:
+        return False
+    request = Request(x, rank, padding, dilation, indices, differentiated)
+    return any(defect.affects(request) for defect in found)

@@ -6,43 +6,17 @@ plain tensor. Everything else goes through the registered operators, and so does
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
-from torch import _C, Tensor
-from torch.autograd import forward_ad
+from torch import Tensor
 
 from ..engines import reduction
 from ..scalars.torch import refuse_layout
 from . import keeping, kernels
 from .operators import FAMILIES, encoded
-
-CLASSES = (Tensor, torch.nn.Parameter)
-
-
-@functools.cache
-def _keys_of_plain(device: str) -> frozenset[int]:
-    """The dispatch keys of a tensor that is nothing else besides: no wrapper of a transform, no view of negated numbers."""
-    found = set()
-    for inference in (False, True):
-        with torch.inference_mode(inference):
-            found.add(_C._dispatch_keys(torch.empty(0, device=device)).raw_repr())
-    return frozenset(found)
-
-
-def is_plain(x: Tensor) -> bool:
-    """Whether a call on this tensor is noticed by nothing but ordinary autograd."""
-    return (
-        not torch.compiler.is_compiling()
-        and type(x) in CLASSES
-        and not x.is_meta
-        and _C._functorch.peek_interpreter_stack() is None
-        and _C._len_torch_dispatch_stack() == 0
-        and forward_ad._current_level < 0
-        and _C._get_tracing_state() is None
-        and _C._dispatch_keys(x).raw_repr() in _keys_of_plain(x.device.type)  # asked last: what is plain is learnt here
-    )
+from .plain import is_plain
+from .prepared import find
 
 
 def pooled(op: Any, x: Tensor) -> Any:
@@ -53,16 +27,19 @@ def pooled(op: Any, x: Tensor) -> Any:
     return FAMILIES[type(op)].value(x, kernels.last_axes(x), *encoded(op, x.ndim))
 
 
-def run(op: Any, x: Tensor, indices: bool = False, last: int = -1) -> Any:
+def run(op: Any, x: Tensor, indices: bool = False, last: int | None = None) -> Any:
     """The value on a plain tensor, and if asked for the places of the winners of a maximum that has one of each window."""
-    last = kernels.last_axes(x) if last < 0 else last
+    call = find(op, x, last)
+    if call is not None:
+        return call(x, indices)
+    last = kernels.last_axes(x) if last is None else last
     if x.requires_grad and torch.is_grad_enabled():
         return Pooled.apply(x, op, last, indices)
     return (kernels.with_places if indices else kernels.forward)(op, x, last)
 
 
 class Pooled(torch.autograd.Function):
-    """A pooling operator in ordinary autograd."""
+    """A pooling operator of a CPU tensor, or by the specification, in ordinary autograd."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, op: Any, last: int, indices: bool) -> Any:
@@ -72,9 +49,7 @@ class Pooled(torch.autograd.Function):
             if indices:
                 places = kernels.places(op, codes, x, tuple(x.shape), last)
                 ctx.mark_non_differentiable(places)
-                ctx.save_for_backward(
-                    codes, places
-                )  # as torch does, which refuses to go back once they were written to
+                ctx.save_for_backward(codes, places)  # as torch does, which refuses to go back once they are written to
                 return value, places
             ctx.save_for_backward(codes)
         elif reduction(op) == "mean":

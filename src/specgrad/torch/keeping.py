@@ -1,6 +1,6 @@
 """What an engine keeps of a forward computation, as tensors that autograd can see: hooks count and move them, x is guarded.
 
-The GPU engine keeps tensors. The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are views
+The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are views
 of x become x itself, so that autograd notices when x is written to before backward. How the engine nests them is not known here.
 """
 
@@ -38,9 +38,6 @@ class Nest(NamedTuple):
 def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest | None]:
     """The value, the tensors to save, x being the first, and the rest."""
     engine = kernels.engine(op, x)
-    if engine is kernels.Device:
-        value, kept = kernels.gpu().keep(op, (x,))
-        return value, [x, *kept], None
     if engine is kernels.Arrays and not pooling.refuses(op, (as_array(x),)):
         return _keep_arrays(op, x)
     return engine.forward(op, x), [x], None
@@ -48,12 +45,9 @@ def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest | None]:
 
 def pull(op: Any, gy: Tensor, saved: tuple[Tensor, ...], nest: Nest | None, last: int) -> Tensor:
     """gx, from what was kept."""
-    x, *kept = saved
+    x = saved[0]
     if nest is not None:
         return _pull_arrays(op, gy, saved, nest)
-    if kept:
-        pulled: Tensor = kernels.gpu().pull(op, (x,), tuple(kept), gy)[0]
-        return pulled
     return kernels.pull(op, gy, x, tuple(x.shape), last)
 
 

@@ -85,6 +85,12 @@ def empty(like: Tensor, shape: Shape, channels_last: int, dtype: torch.dtype | N
     return torch.empty(shape, dtype=dtype or like.dtype, device=like.device, memory_format=layout(shape, channels_last))
 
 
+@functools.lru_cache(maxsize=256)
+def empty_strides(shape: Shape, channels_last: int) -> Shape:
+    """The strides of what `empty` gives."""
+    return torch.empty(shape, device="meta", memory_format=layout(shape, channels_last)).stride()
+
+
 def code_type(op: Any, shape: Shape, on: str) -> torch.dtype:
     """The dtype of a maximum's codes on a kind of device: as if every cell that a window spans had one, whatever the engine counts."""
     positions = op.positions(shape)
@@ -246,29 +252,34 @@ class Device:
 
     @staticmethod
     def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
-        x, kept = Device._kept(op, source, dx)
-        moved: Tensor = gpu().push(op, (x,), kept, (dx,))
+        if source is None:
+            moved: Tensor = gpu().forward(op, (dx,))
+        elif reads_codes(op):
+            moved = gpu().push(op, (dx,), (Device._codes(op, source, tuple(dx.shape)),), (dx,))
+        else:
+            moved = gpu().push(op, (source,), gpu().keep(op, (source,))[1], (dx,))
         return moved
 
     @staticmethod
     def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
-        like = source if source is not None and not reads_codes(op) else empty(gy, shape, channels_last)
-        x, kept = Device._kept(op, source, like)
-        pulled: Tensor = gpu().pull(op, (x,), kept, gy)[0]
-        return pulled
+        if source is not None and not reads_codes(op):
+            pulled: Tensor = gpu().pull(op, (source,), gpu().keep(op, (source,))[1], gy)[0]
+            return pulled
+        steps = empty_strides(shape, channels_last)
+        program = gpu().prepare(op, "pull", shape, steps, gy.dtype, gy.device, gy.dtype)
+        found: Tensor = program(gy, *(() if source is None else (Device._codes(op, source, shape),)))[0]
+        return found
 
     @staticmethod
     def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
-        return places_of_taps(op, codes, shape)
+        program = gpu().prepare(op, "places", shape, strides(shape), like.dtype, codes.device)
+        found: Tensor = program(Device._codes(op, codes, shape))[0]
+        return found
 
     @staticmethod
-    def _kept(op: Any, source: Tensor | None, like: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if source is None:
-            return like, ()
-        if reads_codes(op):
-            wide = op.geometry(tuple(like.shape)).taps > 255
-            return like, (source.to(torch.int32 if wide else torch.uint8),)
-        return source, gpu().keep(op, (source,))[1]
+    def _codes(op: Any, codes: Tensor, shape: Shape) -> Tensor:
+        """Codes in the engine's type."""
+        return codes.to(torch.int32 if op.geometry(shape).taps > 255 else torch.uint8)
 
 
 class Composed:

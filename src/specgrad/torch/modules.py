@@ -39,8 +39,8 @@ class _Max(_Ours):
             self.stride,
             self.padding,
             self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
+            self.ceil_mode,
+            self.return_indices,
         )
 
 

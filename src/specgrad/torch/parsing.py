@@ -28,6 +28,10 @@ class Asked(NamedTuple):
     """Whether some windows have no real cell, of which torch's value is the lowest number."""
     op: Any = None
 
+    @property
+    def rank(self) -> int:
+        return len(self.parameters[FIELDS[self.kind].index("axes")])
+
 
 def asking(kind: Any, words: Callable[..., Words | None]) -> Callable[..., Asked | None]:
     """What is asked for by arguments in torch's words; None if that is torch's to answer. Numbers, None and sequences of these are cached."""

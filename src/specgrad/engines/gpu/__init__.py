@@ -5,6 +5,8 @@ ties="first", in one byte where a window has at most 255 taps; the maximum for t
 planes, the place of the only one; pivot and total of a smooth maximum; nothing of an average. Cotangents are gathered: no atomics, equal calls give equal bits, and every element is
 written once (values once more by a program that meets a NaN). Half floats are computed in float32 and rounded once. A tangent or cotangent may have another dtype than
 the operand; its derivative has it too. Second derivatives are compositions of `push` and `pull`, which are linear in their last argument.
+
+Every call runs a `Program`, which `prepare` makes once for a rule and operands of one geometry; who calls often keeps it.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from typing import Any
 import torch
 
 from ...errors import ArgumentError, describe, refusal
+from ...geometry import Shape
 from ...ops.pool import SmoothMaxPool
 from .. import reduction
 from . import passes, smooth, tables, tiles
 from .calls import INTERPRETED as INTERPRETED
 from .plan import Plan, plan
+from .program import Buffer, Program
 from .tiles import code_type, computed
 
 TAKES = "pooling of torch tensors on CUDA devices: float64, float32, float16 and bfloat16, of any layout"
@@ -48,22 +52,24 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     return None
 
 
-def planned(op: Any, x: Any) -> Plan:
-    return plan(op, tuple(x.shape), tuple(x.stride()))
-
-
-def kept_like(op: Any, x: Any) -> tuple[tuple[tuple[int, ...], Any], ...]:
-    """(shape, dtype) of each tensor that `keep` keeps of x."""
-    made = planned(op, x)
+def kept_types(made: Plan, dtype: torch.dtype) -> tuple[torch.dtype, ...]:
+    """The dtypes of the tensors that `keep` keeps of an operand."""
+    op = made.op
     if reduction(op) == "logsumexp":
-        return ((made.shape, computed(x.dtype)),) * 2
+        return (computed(dtype),) * 2
     if reduction(op) == "mean":
         return ()
     if op.ties == "first":
-        return ((made.shape, code_type(made.taps)),)
+        return (code_type(made.taps),)
     if op.ties == "split":
-        return (made.shape, x.dtype), (made.shape, torch.int32)
-    return ((made.shape, x.dtype), (made.shape, code_type(made.taps)))[: 2 if alone(made) else 1]
+        return dtype, torch.int32
+    return (dtype, code_type(made.taps)) if alone(made) else (dtype,)
+
+
+def kept_like(op: Any, x: Any) -> tuple[tuple[Shape, Any], ...]:
+    """(shape, dtype) of each tensor that `keep` keeps of x."""
+    made = plan(op, tuple(x.shape), x.stride())
+    return tuple((made.shape, dtype) for dtype in kept_types(made, x.dtype))
 
 
 def alone(made: Plan) -> bool:
@@ -71,79 +77,162 @@ def alone(made: Plan) -> bool:
     return tables.fills(made) and made.taps >= tiles.LARGE
 
 
-def room(made: Plan, like: Any, dtype: Any, of_output: bool = True) -> Any:
-    lengths = made.lengths if of_output else made.given
-    return like.new_empty(lengths) if dtype == like.dtype else like.new_empty(lengths, dtype=dtype)
+def prepare(
+    op: Any, rule: str, shape: Shape, steps: Shape, dtype: torch.dtype, device: torch.device, moved: Any = None
+) -> Program:
+    """The program of a rule on an operand of this shape, strides, dtype and device; `moved` is the dtype of the tangent or cotangent.
+
+    forward(x) -> y; keep(x) -> y, *kept (but for the value itself); indices(x) -> y, places; places(codes) -> places; push(x, dx, *kept)
+    -> dy and pull(x, gy, *kept) -> gx, both without an x that they do not read.
+    """
+    made = plan(op, shape, steps)
+    key = rule, dtype, device, moved
+    found: Program | None = made.made.get(key)
+    if found is None:
+        found = Program(device)
+        RULES[rule](found, made, dtype, moved)
+        made.made[key] = found.ready()
+    return found
 
 
-def written(made: Plan, y: Any, out: Any, of_output: bool = True) -> Any:
-    """A result in the caller's order of axes; in `out` where one was given."""
-    y = made.left(y) if of_output else y if made.straight else y.permute(made.back)
+def of(op: Any, rule: str, x: Any, moved: Any = None) -> Program:
+    return prepare(op, rule, tuple(x.shape), x.stride(), x.dtype, x.device, moved)
+
+
+def reads_operand(op: Any) -> bool:
+    """Whether derivatives read x again."""
+    return not (reduction(op) == "mean" or getattr(op, "ties", None) == "first")
+
+
+def source(program: Program, made: Plan, dtype: torch.dtype) -> Buffer:
+    """The operand x, or a tangent that lies like it."""
+    return program.operand(dtype, None, made.entered) if made.copies else program.operand(dtype)
+
+
+def like_output(program: Program, made: Plan, dtype: torch.dtype) -> Buffer:
+    """An operand of the output's shape."""
+    return program.operand(dtype, made.layout[1], made.fitted)
+
+
+def value(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
+    """Write the value, and what is kept of it, by the kernel that suits the windows."""
+    if not made.outputs:
+        return
+    if kind != "smooth" and tiles.slides(made):
+        passes.fold(program, made, kind, x, y, kept)
+    elif kind == "smooth" and tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
+        smooth.fold(program, made, x, y, kept)
+    elif kind != "smooth" and made.taps >= tiles.LARGE:
+        tables.reduce(program, made, kind, x, y, kept)
+    else:
+        tables.visit(program, made, kind, x, x, y, kept)
+
+
+def _forward(program: Program, made: Plan, dtype: torch.dtype, _: Any) -> None:
+    kind = {"logsumexp": "smooth", "mean": "sum", "max": "max"}[reduction(made.op) or ""]
+    x, y = source(program, made, dtype), program.result(*made.layout, dtype)
+    value(program, made, kind, x, y, ())
+
+
+def _keep(program: Program, made: Plan, dtype: torch.dtype, _: Any) -> None:
+    op, x, y = made.op, source(program, made, dtype), program.result(*made.layout, dtype)
+    tied = reduction(op) == "max" and op.ties != "first"
+    # the value itself is the first that ties keep
+    kept = tuple(program.result(*made.layout, kind) for kind in kept_types(made, dtype)[tied:])
+    if not tied:
+        kind = {"logsumexp": "smooth", "mean": "sum", "max": "winners"}[reduction(op) or ""]
+        value(program, made, kind, x, y, kept)
+    elif made.outputs and op.ties == "all" and kept:
+        tables.reduce(program, made, "alone", x, y, (y, *kept))
+    elif made.outputs:
+        value(program, made, "max", x, y, ())
+        if op.ties == "split":
+            tables.visit(program, made, "count", x, x, kept[0], (y,))
+
+
+def _indices(program: Program, made: Plan, dtype: torch.dtype, _: Any) -> None:
+    x, y = source(program, made, dtype), program.result(*made.layout, dtype)
+    places = program.result(*made.layout, torch.int64)
+    codes = program.between(made.lengths, code_type(made.taps))
+    value(program, made, "winners", x, y, (codes,))
+    if made.outputs:
+        tables.select(program, made, codes, places, codes, index=True)
+
+
+def _places(program: Program, made: Plan, dtype: torch.dtype, _: Any) -> None:
+    codes, places = like_output(program, made, code_type(made.taps)), program.result(*made.layout, torch.int64)
+    if made.outputs:
+        tables.select(program, made, codes, places, codes, index=True)
+
+
+def _push(program: Program, made: Plan, dtype: torch.dtype, moved: Any) -> None:
+    op = made.op
+    x = source(program, made, dtype) if reads_operand(op) else None
+    dx = source(program, made, moved)
+    kept = tuple(like_output(program, made, kind) for kind in kept_types(made, dtype))
+    dy = program.result(*made.layout, moved)
+    if not made.outputs:
+        return
+    if x is None:
+        tables.select(program, made, dx, dy, kept[0], index=False)
+    else:
+        maximum = reduction(op) == "max"
+        shared = not maximum or op.ties == "split"
+        tables.visit(program, made, "ties" if maximum else "weights", x, dx, dy, kept, shared=shared)
+
+
+def _pull(program: Program, made: Plan, dtype: torch.dtype, moved: Any) -> None:
+    op = made.op
+    x = source(program, made, dtype) if reads_operand(op) else None
+    gy = like_output(program, made, moved)
+    kept = tuple(like_output(program, made, kind) for kind in kept_types(made, dtype))
+    gx = program.result(*made.layout_given, moved)
+    program.zero = made.cells > 0 and not made.outputs
+    if not made.cells or program.zero:
+        return
+    if reduction(op) == "mean":
+        one_divisor = not made.depth or tiles.divisor(made)[0] == "all"
+        if tiles.slides(made) and one_divisor:
+            passes.spread_sum(program, made, gy, gx)
+        else:
+            tables.collect(program, made, "sum", None, gy, gx, ())
+    elif reduction(op) == "logsumexp":
+        if tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
+            smooth.spread(program, made, gy, gx, kept, x)
+        else:
+            tables.collect(program, made, "weights", x, gy, gx, kept)
+    elif op.ties != "first":
+        kind = "shared" if op.ties == "split" else "alone" if len(kept) > 1 else "tied"
+        tables.collect(program, made, kind, x, gy, gx, kept)
+    elif tiles.slides(made):
+        passes.spread_maximum(program, made, gy, gx, kept[0])
+    else:
+        tables.collect(program, made, "first", None, gy, gx, kept)
+
+
+RULES = {"forward": _forward, "keep": _keep, "indices": _indices, "places": _places, "push": _push, "pull": _pull}
+
+
+def written(op: Any, y: Any, out: Any) -> Any:
+    """A result, in `out` where one was given."""
     if out is None:
         return y
     if not isinstance(out, torch.Tensor) or (out.shape, out.dtype, out.device) != (y.shape, y.dtype, y.device):
         rule = f"must be a {y.dtype} tensor of shape {tuple(y.shape)} on {y.device}"
-        raise refusal(ArgumentError, made.op.name, "out", describe(out), rule, "allocate it with torch.empty")
+        raise refusal(ArgumentError, op.name, "out", describe(out), rule, "allocate it with torch.empty")
     out.copy_(y)
     return out
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    (x,) = operands
-    made = planned(op, x)
-    y = room(made, x, x.dtype)
-    if made.outputs:
-        source = made.entered(x)
-        if reduction(op) == "logsumexp":
-            value(made, "smooth", source, y, ())
-        elif reduction(op) == "mean":
-            value(made, "sum", source, y, ())
-        else:
-            value(made, "max", source, y, ())
-    return written(made, y, out)
-
-
-def value(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
-    """Write the value, and what is kept of it, by the kernel that suits the windows."""
-    if kind != "smooth" and tiles.slides(made):
-        passes.fold(made, kind, x, y, kept)
-    elif kind == "smooth" and tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
-        smooth.fold(made, x, y, kept)
-    elif kind != "smooth" and made.taps >= tiles.LARGE:
-        tables.reduce(made, kind, x, y, kept)
-    else:
-        tables.visit(made, kind, x, x, y, kept)
+    return written(op, of(op, "forward", operands[0])(*operands)[0], out)
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, tuple[Any, ...]]:
-    (x,) = operands
-    if reduction(op) == "mean":
-        return forward(op, operands, out), ()
-    made = planned(op, x)
-    y = room(made, x, x.dtype)
-    kept: tuple[Any, ...]
-    if reduction(op) == "logsumexp":
-        kept = tuple(room(made, x, computed(x.dtype)) for _ in range(2))
-        if made.outputs:
-            value(made, "smooth", made.entered(x), y, kept)
-    elif op.ties == "first":
-        kept = (room(made, x, code_type(made.taps)),)
-        if made.outputs:
-            value(made, "winners", made.entered(x), y, kept)
-    elif op.ties == "all" and alone(made):
-        kept = (y, room(made, x, code_type(made.taps)))
-        if made.outputs:
-            tables.reduce(made, "alone", made.entered(x), y, kept)
-    else:
-        kept = (y,)
-        if made.outputs:
-            source = made.entered(x)
-            value(made, "max", source, y, ())
-        if op.ties == "split":
-            kept = (y, room(made, x, torch.int32))
-            if made.outputs:
-                tables.visit(made, "count", source, source, kept[1], (y,))
-    return written(made, y, out), tuple(made.left(k) for k in kept)
+    y, *kept = of(op, "keep", operands[0])(*operands)
+    if reduction(op) == "max" and op.ties != "first":
+        kept = [y, *kept]
+    return written(op, y, out), tuple(kept)
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -153,13 +242,8 @@ def recall(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     """The value, and the place of the first winner in its plane, -1 where no cell is real."""
-    (x,) = operands
-    made = planned(op, x)
-    y, codes, places = (room(made, x, dtype) for dtype in (x.dtype, code_type(made.taps), torch.int64))
-    if made.outputs:
-        value(made, "winners", made.entered(x), y, (codes,))
-        tables.select(made, codes, places, codes, index=True)
-    return written(made, y, out), made.left(places)
+    y, places = of(op, "indices", operands[0])(*operands)
+    return written(op, y, out), places
 
 
 def push(op: Any, operands: tuple[Any, ...], kept: tuple[Any, ...], tangents: tuple[Any, ...], out: Any = None) -> Any:
@@ -169,21 +253,11 @@ def push(op: Any, operands: tuple[Any, ...], kept: tuple[Any, ...], tangents: tu
         dx = torch.zeros_like(x)
     if reduction(op) == "mean":
         return forward(op, (dx,), out)
-    maximum = reduction(op) == "max"
-    first = maximum and op.ties == "first"
-    if not first and dx.stride() != x.stride():
+    if not reads_operand(op):
+        return written(op, of(op, "push", dx, dx.dtype)(dx, *kept)[0], out)
+    if dx.stride() != x.stride():
         x, dx = x.contiguous(), dx.contiguous()
-    made = planned(op, dx)
-    dy = room(made, dx, dx.dtype)
-    if made.outputs:
-        fitted, moved = tuple(made.fitted(k) for k in kept), made.entered(dx)
-        if first:
-            tables.select(made, moved, dy, fitted[0], index=False)
-        else:
-            kind = "ties" if maximum else "weights"
-            shared = not maximum or op.ties == "split"
-            tables.visit(made, kind, made.entered(x), moved, dy, fitted, shared=shared)
-    return written(made, dy, out)
+    return written(op, of(op, "push", x, dx.dtype)(x, dx, *kept)[0], out)
 
 
 def pull(
@@ -197,30 +271,6 @@ def pull(
     """gx = Σ slope·gy over the windows that read a cell; of a smooth maximum, the scatter with its weights."""
     if wanted is not None and not wanted[0]:
         return (None,)
-    (x,) = operands
-    made = planned(op, x)
-    gx = room(made, cotangent, cotangent.dtype, of_output=False)
-    if made.cells and not made.outputs:
-        gx.zero_()
-    elif made.cells:
-        gy, fitted = made.fitted(cotangent), tuple(made.fitted(k) for k in kept)
-        if reduction(op) == "mean":
-            one_divisor = not made.depth or tiles.divisor(made)[0] == "all"
-            if tiles.slides(made) and one_divisor:
-                passes.spread_sum(made, gy, gx)
-            else:
-                tables.collect(made, "sum", None, gy, gx, ())
-        elif reduction(op) == "logsumexp":
-            source = made.entered(x)
-            if tiles.slides(made) and tiles.plane_taps(made) <= tiles.SMALL:
-                smooth.spread(made, gy, gx, fitted, source)
-            else:
-                tables.collect(made, "weights", source, gy, gx, fitted)
-        elif op.ties != "first":
-            kind = "shared" if op.ties == "split" else "alone" if len(fitted) > 1 else "tied"
-            tables.collect(made, kind, made.entered(x), gy, gx, fitted)
-        elif tiles.slides(made):
-            passes.spread_maximum(made, gy, gx, fitted[0])
-        else:
-            tables.collect(made, "first", None, gy, gx, fitted)
-    return (written(made, gx, out and out[0], of_output=False),)
+    read = operands if reads_operand(op) else ()
+    (gx,) = of(op, "pull", operands[0], cotangent.dtype)(*read, cotangent, *kept)
+    return (written(op, gx, out and out[0]),)

@@ -1,25 +1,25 @@
-"""How a kernel is called: first through Triton, which compiles it; then straight to what it compiled.
+"""How a kernel is called: first through Triton, which compiles it; then straight to the launcher of what it compiled.
 
 Triton chooses among compiled kernels by the types of all arguments, by which numbers are 1 or multiples of 16, and by which tensors begin at
 multiples of sixteen bytes. A `Call` has one kernel, one set of numbers and tensors of the same types, so only their addresses are asked;
-calls with any other address go through Triton. The current device and its current stream are asked each time.
+calls with any other address go through Triton.
 
-Triton does not promise how its launcher is called: versions that are not `KNOWN` to take it so, and other devices than CUDA's, go through
-Triton always.
+Triton does not promise how its launcher is called. So a `Call` watches Triton call it once, and then makes the same call with other addresses
+and another stream. Where it does not recognise what it sees, every call goes through Triton, and a warning says so once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 from typing import Any
 
 import torch
 import triton
 
-KNOWN = range(
-    5, 10
-)  # minor versions 3.5 to 3.9: run with 3.6; the launchers of the others take the same, as their sources say
+from ...errors import SlowPathWarning
+
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 
 NVIDIA = not INTERPRETED and torch.version.hip is None
@@ -42,56 +42,103 @@ def hooked() -> bool:
     """Whether somebody, a profiler, wants to see every launch."""
     runtime = triton.knobs.runtime
     enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
-    return bool(getattr(enter, "calls", enter)) or bool(getattr(leave, "calls", leave))
+    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
 
 
 @functools.cache
-def launches() -> bool:
-    """Whether what Triton compiled can be launched without it: whether its launcher takes what `Call` gives it."""
-    major, minor = (int(part) for part in triton.__version__.split(".")[:2])
-    return (
-        not INTERPRETED
-        and major == 3
-        and minor in KNOWN
-        and torch.version.hip is None
-        and hasattr(torch._C, "_cuda_getCurrentRawStream")
-        and hasattr(triton, "knobs")
-        and all(hasattr(triton.knobs.runtime, hook) for hook in ("launch_enter_hook", "launch_exit_hook"))
+def watches() -> bool:
+    """Whether Triton launches as far as is known here: on NVIDIA's devices, with hooks that can be asked for listeners."""
+    runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
+    hooks = all(hasattr(runtime, hook) for hook in ("launch_enter_hook", "launch_exit_hook"))
+    return NVIDIA and hooks and hasattr(torch._C, "_cuda_getCurrentRawStream")
+
+
+@functools.cache
+def warn(reason: str) -> None:
+    """Say once that launches take longer than they could."""
+    words = (
+        f"specgrad: Triton {triton.__version__} launches kernels in a way that specgrad does not know ({reason}): they run, and each "
+        "call costs the host some 40 µs more; a version that is known: 3.6"
     )
+    warnings.warn(words, SlowPathWarning, stacklevel=2)
+
+
+class Launch:
+    """A compiled kernel's launcher, and all that Triton gave it but the stream and the addresses, which come first among the kernel's arguments."""
+
+    __slots__ = ("after", "before", "grid", "nested", "run")
+
+    def __init__(self, run: Any, given: tuple[Any, ...], tensors: tuple[Any, ...], stream: int) -> None:
+        """What was given, as it is known here; anything else is a ValueError."""
+        self.run, self.grid, rest = run, given[:3], given[4:]
+        if len(given) < 5 or given[3] != stream:
+            raise ValueError("the fourth argument is not the stream")
+        self.nested = isinstance(rest[-1], tuple)
+        own, kernels = (rest[:-1], rest[-1]) if self.nested else (rest, rest)
+        first = next((i for i, part in enumerate(kernels) if part is tensors[0]), -1)
+        if first < 0 or (self.nested and first > 0):
+            raise ValueError("the tensors are not among the arguments")
+        if any(a is not b for a, b in zip(kernels[first : first + len(tensors)], tensors, strict=True)):
+            raise ValueError("the tensors do not follow each other")
+        self.before = tuple(None if _is_hook(part) else part for part in (own if self.nested else own[:first]))
+        self.after = kernels[first + len(tensors) :]
+
+    def __call__(self, stream: int, addresses: tuple[int, ...]) -> None:
+        if self.nested:
+            self.run(*self.grid, stream, *self.before, (*addresses, *self.after))
+        else:
+            self.run(*self.grid, stream, *self.before, *addresses, *self.after)
+
+
+def _is_hook(part: Any) -> bool:
+    """Whether this is for listeners, of which there are none: a hook, or what it would be told."""
+    runtime = triton.knobs.runtime
+    return part is runtime.launch_enter_hook or part is runtime.launch_exit_hook or type(part).__name__ == "LazyDict"
 
 
 class Call:
     """A kernel with all its arguments but the tensors, which come first among its parameters, then numbers, then constants."""
 
-    __slots__ = ("compiled", "kernel", "numbers", "programs", "words")
+    __slots__ = ("kernel", "launch", "launcher", "numbers", "programs", "words")
 
     def __init__(self, kernel: Any, programs: int, numbers: tuple[int, ...], words: dict[str, Any]) -> None:
         self.kernel, self.programs, self.numbers, self.words = kernel, programs, numbers, words
-        self.compiled: dict[int, tuple[Any, tuple[Any, ...], tuple[Any, ...]]] = {}
+        self.launcher: Any = None
+        self.launch: Launch | None = None
 
-    def __call__(self, *tensors: Any) -> None:
-        index, bits = tensors[0].get_device(), 0
-        places = []
-        for tensor in tensors:
-            place = tensor.data_ptr()
-            places.append(place)
-            bits |= place
-        known = self.compiled.get(index)
-        if known is None or bits % 16 or hooked():
-            self.ask(tensors, keep=bits % 16 == 0)
+    def __call__(self, tensors: tuple[Any, ...], aligned: bool) -> None:
+        """Call through Triton. If all tensors begin at multiples of sixteen bytes, the second call is watched, and `launch` is there afterwards."""
+        device = tensors[0].device
+        with on(device):
+            if not aligned or not watches():
+                self.ask(tensors)
+            elif self.launcher is None:
+                self.launcher = getattr(self.ask(tensors), "run", False)
+            else:
+                self.watch(tensors, torch._C._cuda_getCurrentRawStream(device.index))
+
+    def ask(self, tensors: tuple[Any, ...]) -> Any:
+        return self.kernel[(self.programs,)](*tensors, *self.numbers, **self.words)
+
+    def watch(self, tensors: tuple[Any, ...], stream: int) -> None:
+        """See what Triton gives to its launcher."""
+        run, seen = getattr(self.launcher, "launch", None), []
+        if run is None:
+            warn("there is no launcher")
+            self.ask(tensors)
             return
-        run, function, after = known
-        if index == torch.cuda.current_device():
-            run(self.programs, 1, 1, torch._C._cuda_getCurrentRawStream(index), *function, *places, *after)
-        else:
-            with torch.cuda.device(index):
-                run(self.programs, 1, 1, torch._C._cuda_getCurrentRawStream(index), *function, *places, *after)
 
-    def ask(self, tensors: tuple[Any, ...], keep: bool) -> None:
-        """Call through Triton; and keep what it compiled, if asked to."""
-        with on(tensors[0].device):
-            kernel = self.kernel[(self.programs,)](*tensors, *self.numbers, **self.words)
-        if keep and launches() and all(hasattr(kernel, part) for part in ("run", "function", "packed_metadata")):
-            constants = tuple(self.words[name] for name in self.kernel.arg_names if name in self.words)
-            function = kernel.function, kernel.packed_metadata, None, None, None
-            self.compiled[tensors[0].get_device()] = kernel.run, function, (*self.numbers, *constants)
+        def watched(*given: Any) -> Any:
+            seen.append(given)
+            return run(*given)
+
+        self.launcher.launch = watched
+        try:
+            self.ask(tensors)
+        finally:
+            self.launcher.launch = run
+        try:
+            for given in seen[:1]:
+                self.launch = Launch(run, given, tensors, stream)
+        except ValueError as reason:
+            warn(str(reason))

@@ -15,6 +15,7 @@ from .kernels import stream as stream_kernels
 from .kernels import volume as volume_kernels
 from .launch import common_words, lane_words, planes_words
 from .plan import Plan
+from .program import Program
 from .tiles import (
     accumulator,
     ahead,
@@ -36,15 +37,16 @@ from .tiles import (
 from .tuned import TUNE
 
 
-def spread(made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0) -> None:
+def spread(
+    program: Program, made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0
+) -> None:
     """Cotangents of sliding windows, in one call."""
-    key = "spread", kind, gy.dtype, gx.dtype, low is not None
-    call = made.once(key, lambda: spread_call(made, kind, gy, gx, low, low_taps))
+    call = spread_call(made, kind, gy, gx, low, low_taps)
     beside = made.table("depth_readers", gy.device) if made.depth else gy
     if INTERPRETED and not made.depth:
-        beside = gy.new_empty(1 << 15, dtype=torch.uint8)  # in place of shared memory
+        beside = program.between((1 << 15,), torch.uint8)  # in place of shared memory
     given = (gy if t is None else t for t in (codes, gx, low))
-    call(gy, *given, beside, scale(made, kind, gy))
+    program.launch(call, gy, *given, beside, scale(made, kind, gy))
 
 
 def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:

@@ -14,6 +14,7 @@ from .kernels import rows as rows_kernels
 from .kernels import stream as stream_kernels
 from .kernels import volume as volume_kernels
 from .plan import Plan
+from .program import Program
 from .tiles import (
     accumulator,
     ahead,
@@ -82,11 +83,13 @@ def lane_words(
     }
 
 
-def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any = None, low_taps: int = 0) -> None:
+def fold(
+    program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any = None, low_taps: int = 0
+) -> None:
     """Maximum, winners or sum of sliding windows, in one call."""
     deep = made.table("depths", x.device) if made.depth else y
-    call = made.once(("fold", kind, x.dtype, y.dtype, low is not None), lambda: fold_call(made, kind, x, low, low_taps))
-    call(x, y if low is None else low, y, kept[0] if kept else y, deep, scale(made, kind, y))
+    call = fold_call(made, kind, x, low, low_taps)
+    program.launch(call, x, y if low is None else low, y, kept[0] if kept else y, deep, scale(made, kind, y))
 
 
 def planes_words(made: Plan, held: tuple[int, int, int], dtype: Any) -> dict[str, Any]:

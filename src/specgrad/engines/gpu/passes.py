@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from ...geometry import Sliding
 from .. import reduction
 from . import cotangents, launch, tiles
 from .plan import Plan, taps_of
+from .program import Program
 from .tiles import code_type, computed, one_depth
 from .tuned import TUNE
 
@@ -93,22 +92,22 @@ def lies_dense(made: Plan) -> bool:
     return found and made.groups == 1
 
 
-def fold(made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
+def fold(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
     """A maximum, its winners or a sum over sliding windows."""
     plans = depth_first(made, kind) if made.depth else columns_first(made, kind)
     if plans is None:
-        launch.fold(made, kind, x, y, kept)
+        launch.fold(program, made, kind, x, y, kept)
         return
     one, other = plans
-    between = torch.empty(one.lengths, dtype=computed(x.dtype) if kind == "sum" else x.dtype, device=x.device)
+    between = program.between(one.lengths, computed(x.dtype) if kind == "sum" else x.dtype)
     if kind != "winners":
-        fold(one, kind, x, between, ())
-        launch.fold(other, kind, between, y, ())
+        fold(program, one, kind, x, between, ())
+        launch.fold(program, other, kind, between, y, ())
         return
     taps = taps_of(one.rows) * taps_of(one.columns)
-    low = torch.empty(one.lengths, dtype=code_type(taps), device=x.device)
-    fold(one, kind, x, between, (low,))
-    launch.fold(other, kind, between, y, kept, low, taps)
+    low = program.between(one.lengths, code_type(taps))
+    fold(program, one, kind, x, between, (low,))
+    launch.fold(program, other, kind, between, y, kept, low, taps)
 
 
 def readers_of(axis: Any) -> int:
@@ -164,23 +163,23 @@ def turned(made: Plan) -> Plan | None:
     return plan
 
 
-def spread_sum(made: Plan, gy: Any, gx: Any) -> None:
+def spread_sum(program: Program, made: Plan, gy: Any, gx: Any) -> None:
     """Cotangents of an average whose windows all have one divisor."""
     around = turned(made)
     if around is not None:
-        fold(around, "sum", gy, gx, ())
+        fold(program, around, "sum", gy, gx, ())
         return
     plans = depth_last(made) if made.depth else None
     if plans is None:
-        cotangents.spread(made, "sum", gy, gx)
+        cotangents.spread(program, made, "sum", gy, gx)
         return
     deep, flat = plans
-    between = torch.empty(deep.given, dtype=computed(gy.dtype), device=gy.device)
-    spread_sum(deep, gy, between)
-    spread_sum(flat, between, gx)
+    between = program.between(deep.given, computed(gy.dtype))
+    spread_sum(program, deep, gy, between)
+    spread_sum(program, flat, between, gx)
 
 
-def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
+def spread_maximum(program: Program, made: Plan, gy: Any, gx: Any, codes: Any) -> None:
     """Cotangents of the first winners of sliding windows."""
     rows, columns = made.rows, made.columns
     assert isinstance(rows, Sliding)
@@ -189,8 +188,8 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
     plans = depth_last(made) if made.depth else None
     if plans is not None and flat_readers * readers_of(made.depth[0]) > TUNE["matches deep"]:
         deep, flat = plans
-        gy, codes = along(deep, gy, codes, rows.kernel * columns.kernel)
-        spread_maximum(flat, gy, gx, codes)
+        gy, codes = along(program, deep, gy, codes, rows.kernel * columns.kernel)
+        spread_maximum(program, flat, gy, gx, codes)
         return
     many = flat_readers > TUNE["matches flat"] and not made.depth
     held = tiles.whole_planes(made, "first", gy.element_size())
@@ -205,10 +204,10 @@ def spread_maximum(made: Plan, gy: Any, gx: Any, codes: Any) -> None:
             hand_on(*made.made["axes"])
             made.made["axes"][1].made["bytes"] = made.inner == 1  # these codes are ours, bytes that begin aligned
         down, across = made.made["axes"]
-        gy, codes = along(down, gy, codes, columns.kernel)
-        cotangents.spread(across, "first", gy, gx, codes)
+        gy, codes = along(program, down, gy, codes, columns.kernel)
+        cotangents.spread(program, across, "first", gy, gx, codes)
         return
-    cotangents.spread(made, "first", gy, gx, codes)
+    cotangents.spread(program, made, "first", gy, gx, codes)
 
 
 def hand_on(one: Plan, other: Plan) -> None:
@@ -216,10 +215,10 @@ def hand_on(one: Plan, other: Plan) -> None:
     one.made["sparse"], other.made["whole"] = True, False
 
 
-def along(made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:
+def along(program: Program, made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:
     """Spread along the rows of a plan; what the codes say about the other axes goes along."""
     shape = (made.outer, made.rows.size, made.columns.size, made.inner)
-    between = torch.empty(shape, dtype=computed(gy.dtype), device=gy.device)
-    low = torch.empty(shape, dtype=code_type(low_taps), device=gy.device)
-    cotangents.spread(made, "first", gy, between, codes, low, low_taps)
+    between = program.between(shape, computed(gy.dtype))
+    low = program.between(shape, code_type(low_taps))
+    cotangents.spread(program, made, "first", gy, between, codes, low, low_taps)
     return between, low

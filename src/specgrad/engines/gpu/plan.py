@@ -96,13 +96,19 @@ class Plan:
             like_output = like_output.unsqueeze(p)
         return (like_output if self.straight else like_output.permute(self.order)).contiguous()
 
-    def left(self, y: Any) -> Any:
-        """What `fitted` undoes."""
-        if not self.straight:
-            y = y.permute(self.back)
+    @cached_property
+    def layout(self) -> tuple[Shape, Shape]:
+        """Shape and strides of a result, in the caller's order of axes, that is dense in canonical order: what `fitted` leaves as it is."""
+        dense = torch.empty(self.lengths, device="meta").permute(self.back)
         for p in reversed(self.dropped):
-            y = y.squeeze(p)
-        return y
+            dense = dense.squeeze(p)
+        return tuple(dense.shape), dense.stride()
+
+    @cached_property
+    def layout_given(self) -> tuple[Shape, Shape]:
+        """The same of the operand's shape."""
+        dense = torch.empty(self.given, device="meta").permute(self.back)
+        return tuple(dense.shape), dense.stride()
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes, made once."""

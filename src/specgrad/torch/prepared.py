@@ -1,0 +1,136 @@
+"""Pooling of CUDA tensors, prepared: for tensors of one shape, layout, dtype and device everything is decided once. A call allocates and launches.
+
+`find` is for plain tensors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import dispatch
+from ..engines import REDUCTIONS, reduction
+from . import kernels
+from .operators import FAMILIES, encoded
+from .plain import CLASSES, is_eager, is_ordinary, is_plain
+
+MOST = 4096  # calls that are remembered
+_found: dict[Any, Prepared] = {}
+
+
+class Prepared:
+    """An operator on tensors of one geometry: its programs, each made when it is first asked for, and its node of autograd."""
+
+    __slots__ = ("apply", "device", "dtype", "last", "name", "op", "programs", "shape", "steps")
+
+    def __init__(self, op: Any, x: Tensor, last: int) -> None:
+        self.op, self.last, self.name = op, last, f"specgrad::{op.name}"
+        self.shape, self.steps, self.dtype, self.device = tuple(x.shape), x.stride(), x.dtype, x.device
+        self.programs: dict[Any, tuple[Any, bool]] = {}
+        # a node, without looking for transforms again
+        self.apply: Any = super(torch.autograd.Function, NODES[type(op)]).apply  # type: ignore[misc]
+
+    def program(self, rule: Any) -> tuple[Any, bool]:
+        """The program of a rule, (its name, the dtype of the cotangent), and whether its results lie as they must."""
+        name, moved = rule
+        made = kernels.gpu().prepare(self.op, name, self.shape, self.steps, self.dtype, self.device, moved)
+        results = made.memory[: made.results]
+        lies = all(kernels.empty_strides(shape, self.last) == steps for shape, steps, _ in results)
+        self.programs[rule] = made, lies
+        return made, lies
+
+    def run(self, rule: Any, *operands: Tensor) -> list[Tensor]:
+        """The results of a rule."""
+        program, lies = self.programs.get(rule) or self.program(rule)
+        if _profiles():
+            with torch.profiler.record_function(f"{self.name}_{rule[0]}"):
+                results: list[Tensor] = program(*operands)
+        else:
+            results = program(*operands)
+        return results if lies else [kernels.laid_out(result, self.last) for result in results]
+
+    def __call__(self, x: Tensor, indices: bool = False) -> Any:
+        """The value; of a maximum, and if asked for, also the places of its winners."""
+        if x.requires_grad and torch.is_grad_enabled():
+            return self.apply(x, self, indices)
+        return tuple(self.run(INDICES, x)) if indices else self.run(FORWARD, x)[0]
+
+    def prepare(self) -> None:
+        """Make the programs of a training step: while a graph is captured nothing can be copied to the device."""
+        for rule in (FORWARD, KEEP, ("pull", self.dtype)):
+            self.program(rule)
+
+
+FORWARD, KEEP, INDICES, PLACES = (("forward", None), ("keep", None), ("indices", None), ("places", None))
+_profiles = torch._C._autograd._profiler_enabled
+
+
+class Node(torch.autograd.Function):
+    """A pooling operator in ordinary autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, call: Prepared, indices: bool) -> Any:
+        ctx.call = call
+        y, *kept = call.run(KEEP, x)
+        what = reduction(call.op)
+        if what == "mean":
+            ctx.save_for_backward(None)
+        elif not kernels.reads_codes(call.op):
+            ctx.save_for_backward(x, *((y,) if what == "max" else ()), *kept)
+        elif not indices:
+            ctx.save_for_backward(*kept)
+        else:
+            (places,) = call.run(PLACES, *kept)
+            ctx.mark_non_differentiable(places)
+            ctx.save_for_backward(*kept, places)  # as torch does, which refuses to go back once they were written to
+            return y, places
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gy: Tensor, *_: Any) -> Any:
+        saved, call = ctx.saved_tensors, ctx.call
+        if torch.is_grad_enabled() or not is_plain(gy):  # to be differentiated again, or transformed
+            op, shape = call.op, call.shape
+            gx = FAMILIES[type(op)].pull(gy, saved[0], list(shape), call.last, *encoded(op, len(shape)))
+        elif saved[0] is None:
+            gx = call.run(("pull", gy.dtype), gy)[0]
+        elif kernels.reads_codes(call.op):
+            gx = call.run(("pull", gy.dtype), gy, saved[0])[0]
+        else:
+            x, *kept = saved
+            gx = call.run(("pull", gy.dtype), x, gy, *kept)[0]
+        return gx, None, None
+
+
+NODES = {
+    kind: type(kind.__name__, (Node,), {"__doc__": f"{kind.__name__} in ordinary autograd."}) for kind in REDUCTIONS
+}
+"""A class for each operator, by whose name profilers and `grad_fn` show it."""
+
+
+def find(op: Any, x: Tensor, last: int | None = None) -> Prepared | None:
+    """The prepared call of an operator on tensors like x, whose results are channels_last as `last` says or as x suggests; None if the GPU
+    engine does not take them."""
+    if not x.is_cuda:
+        return None
+    key = op, x.shape, x.stride(), x.dtype, x.device, last
+    found: Prepared | None = _found.get(key)
+    if found is None and kernels.engine(op, x) is kernels.Device:
+        if len(_found) >= MOST:
+            _found.clear()
+        found = _found[key] = Prepared(op, x, kernels.last_axes(x) if last is None else last)
+    return found
+
+
+def at_once(op: Any, x: Tensor) -> Any:
+    """The value on an ordinary CUDA tensor in an eager call; NotImplemented for any other."""
+    if not x.is_cuda or type(op) not in NODES or not is_eager() or dispatch.forced() is not None or not is_ordinary(x):
+        return NotImplemented
+    call = find(op, x)
+    return NotImplemented if call is None else call(x)
+
+
+for kind in CLASSES:
+    dispatch.shortcuts[kind] = at_once

@@ -1,0 +1,306 @@
+"""Whose kernel answers a call of torch's names: decided once for arguments that are written alike and tensors that lie alike.
+
+Torch's own answers what our engines do not take and what torch refuses, and small inputs, where a call from Python costs more than our
+kernel gains; but no call that is listed in `defects`. While a CUDA graph is captured calls cost nothing, and our kernels run.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from marshal import dumps
+from typing import Any
+
+import torch
+from torch import _C, Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+
+from ..engines import reduction
+from ..errors import SpecgradError
+from ..ops import AdaptiveAvgPool, AvgPool, MaxPool
+from . import direct, plain, prepared
+from .defects import is_differentiated, is_wrong
+from .kernels import BFLOAT16, as_images, last_axes, suggests_channels_last
+from .operators import FAMILIES, FIELDS, HALVES, decoded
+from .parsing import Asked, Words, asking
+from .plain import is_eager
+
+SMALL = 1 << 17
+"""Elements of a CPU input below which aten is called, and twice as many where a gradient is wanted: two calls from Python instead of one.
+Measured with benchmarks/torch_front_end.py --small, where the slower of maximum and average draws level with torch. 0 is for tests: nothing is
+small, on no device."""
+
+HOST = (12.0, 60.0)
+"""Microseconds that a call of ours costs the host of a GPU more than torch's, inside a network: forwards, and forwards and back."""
+GAINS: dict[tuple[str, str, bool], tuple[float, float]] = {
+    ("max", "sliding", False): (0, 2),
+    ("max", "sliding", True): (6, 0),
+    ("max", "bins", False): (0, 0),
+    ("max", "bins", True): (11, 7),
+    ("max", "whole", False): (130, 2),
+    ("max", "whole", True): (130, 2),
+    ("mean", "sliding", False): (0, 1),
+    ("mean", "sliding", True): (0, 1),
+    ("mean", "bins", False): (2, 4),
+    ("mean", "bins", True): (50, 5),
+    ("mean", "whole", False): (4, 1),
+    ("mean", "whole", True): (4, 3),
+}
+"""Microseconds that our kernels take less than torch's on 50,000 cells, forwards and back, by what is made of a window, how windows lie, and
+whether channels are stored last. Measured on an H200; the least of several windows."""
+TAPS, CELLS = 1.2, 8.0
+"""And for each million of taps forwards, and of cells back."""
+
+FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if BFLOAT16 is not None else ()))
+DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
+"""Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
+CLASSES = (*plain.CLASSES, FakeTensor, FunctionalTensor)
+MOST = 4096  # calls that are remembered for each function
+
+
+def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
+    """Whether calling us costs more than our kernel gains."""
+    if not x.is_cuda or SMALL == 0:
+        return bool(x.numel() < max(SMALL * (1 + wanted), 1))
+    shape = tuple(x.shape)
+    windows = "sliding" if hasattr(op, "kernel_size") else "whole" if set(op.output_size) == {1} else "bins"
+    forwards, back = GAINS[reduction(op) or "", windows, last_axes(x) > 0]
+    if windows == "sliding":
+        forwards += TAPS * math.prod(op.kernel_size) * math.prod(op.output_shape(shape)) / 1e6
+    back += CELLS * x.numel() / 1e6
+    return bool(forwards + back * wanted < HOST[wanted])
+
+
+class Route:
+    """Who answers calls with the same arguments on tensors that lie alike."""
+
+    __slots__ = ("aten", "keys", "ours", "seen", "torchs", "watches")
+
+    def __init__(
+        self, ours: Any, torchs: tuple[bool, bool], aten: Any = None, keys: frozenset[int] = frozenset()
+    ) -> None:
+        self.ours, self.torchs, self.aten, self.keys = ours, torchs, aten, keys
+        """Our answer to an eager call on an ordinary tensor (None: there is none); whether torch answers all the same, without and with a
+        gradient, since the input is small and torch is right; where torch's own function ends; the dispatch keys of ordinary tensors."""
+        self.watches, self.seen = isinstance(ours, prepared.Prepared), 0
+        """Whether a captured graph has our kernels, whoever answers else; and how often torch answered."""
+
+    def is_captured(self) -> bool:
+        """Whether a graph is being captured that our kernels can be part of: those of a call that was made before, to warm up."""
+        if self.seen == 3:
+            return bool(_is_capturing())
+        if self.seen < 2:
+            self.seen += 1
+            if self.seen == 2 and not _is_capturing():
+                self.ours.prepare()
+                self.seen = 3
+        return False
+
+
+TORCHS = Route(None, (True, True))
+_is_capturing: Any = getattr(_C, "_cuda_isCurrentStreamCapturing", bool)
+_modes = _C._len_torch_function_stack
+is_grad_enabled = torch.is_grad_enabled
+
+
+class Function:
+    """One of torch's pooling functions; `theirs` calls it with an input, arguments, and whether indices are wanted. `padding` and `dilation`
+    are the places of these among the arguments that make the operator; -1: there are none."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: Any,
+        words: Callable[..., Words | None],
+        theirs: Callable[[Any, tuple[Any, ...], bool], Any],
+        padding: int = -1,
+        dilation: int = -1,
+    ) -> None:
+        self.name, self.rank, self.kind, self.theirs = name, int(name[-2]), kind, theirs
+        self.padding, self.dilation = padding, dilation
+        self.asked = asking(kind, words)
+        self.routes: dict[Any, Route] = {}
+
+    def __call__(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
+        """What a call comes to."""
+        if not is_eager() or type(x) not in plain.CLASSES:
+            return self.general(x, arguments, indices)
+        try:
+            key = x.shape, x.stride(), x.dtype, x.device, indices, SMALL, dumps(arguments, 2)
+        except (RuntimeError, ValueError):  # a tensor without strides, or an argument that is not written plainly
+            return self.general(x, arguments, indices)
+        route = self.routes.get(key) or self.add(key, x, arguments, indices)
+        if route.torchs[x.requires_grad and is_grad_enabled()] and not (route.watches and route.is_captured()):
+            if route.aten is not None and _modes() == 0:
+                return route.aten(x)
+            return self.theirs(x, arguments, indices)
+        if _C._len_torch_dispatch_stack() or _C._dispatch_keys(x).raw_repr() not in route.keys:
+            return self.general(x, arguments, indices)
+        return route.ours(x)
+
+    def add(self, key: Any, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Route:
+        """A new route."""
+        if len(self.routes) >= MOST:
+            self.routes.clear()
+        return self.routes.setdefault(key, self.route(x, arguments, indices))
+
+    def route(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Route:
+        """Who answers, decided."""
+        rank = self.rank
+        if (
+            x.layout is not torch.strided
+            or x.numel() == 0
+            or x.dtype is torch.bool
+            or x.ndim not in (rank + 1, rank + 2)
+        ):
+            return TORCHS
+        found = self.asked(x.shape[-rank:], *arguments)
+        if found is None or found.op is None:
+            return TORCHS
+        try:
+            found.op.output_shape(tuple(x.shape))
+        except SpecgradError:
+            return TORCHS
+        taken = x.dtype in FLOATS and x.device.type in DEVICES
+        torchs = [
+            not self.is_wrong(x, arguments, indices, wanted)
+            and (not taken or is_small(found.op, x, wanted) or is_read_alone(found, x, wanted))
+            for wanted in (False, True)
+        ]
+        if not taken and all(torchs):
+            return TORCHS
+        direct = None if indices else aten(self.name, found, arguments)
+        made = Route(answer(found, x, indices), (torchs[0], torchs[1]), direct, plain.ordinary_keys(x.device.type))
+        # one program reads a whole plane, which takes long where planes are large and few
+        made.watches &= not (is_whole_mean(found) and x.shape[-rank:].numel() > 1024)
+        return made
+
+    def is_wrong(self, x: Tensor, arguments: tuple[Any, ...], indices: bool, wanted: bool) -> bool:
+        """Whether torch's own kernel is known to be wrong."""
+        pads = arguments[self.padding] if self.padding >= 0 else 0
+        holes = arguments[self.dilation] if self.dilation >= 0 else 1
+        return is_wrong(self.name, x, self.rank, pads, holes, indices, wanted)
+
+    def general(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
+        """The answer in any context."""
+        usual = type(x) in CLASSES and x.layout is torch.strided and x.ndim in (self.rank + 1, self.rank + 2)
+        if not usual or is_recorded() or (found := self.asked(x.shape[-self.rank :], *arguments)) is None:
+            return self.theirs(x, arguments, indices)
+        taken = x.dtype in FLOATS and x.device.type in DEVICES
+        if torch.compiler.is_compiling():  # there lengths may be symbols, which a comparison would fix
+            taken = taken and not (x.is_cuda and is_whole_mean(found))  # of which the compiler makes part of a kernel
+        else:
+            op, wanted = found.op or decoded(found.kind, found.parameters), is_differentiated(x)
+            if not taken or x.numel() == 0 or is_small(op, x, x.requires_grad and torch.is_grad_enabled()):
+                taken = x.numel() > 0 and x.dtype is not torch.bool and self.is_wrong(x, arguments, indices, wanted)
+        if not taken:
+            return self.theirs(x, arguments, indices)
+        try:
+            return ours(found, x, indices)
+        except SpecgradError:
+            return self.theirs(x, arguments, indices)
+
+
+def takes(x: Any, rank: int) -> bool:
+    """Whether an input is one for our engines: plain float cells, batched or not; and, in eager calls, many of them."""
+    if type(x) not in CLASSES or x.layout is not torch.strided or x.ndim not in (rank + 1, rank + 2) or is_recorded():
+        return False
+    if x.dtype not in FLOATS or x.device.type not in DEVICES:
+        return False
+    wanted = x.requires_grad and torch.is_grad_enabled()
+    return torch.compiler.is_compiling() or x.numel() >= max(SMALL * (1 + wanted), 1)
+
+
+def is_recorded() -> bool:
+    """Whether a call is recorded to be run without us."""
+    return torch.onnx.is_in_onnx_export() if torch.compiler.is_compiling() else _C._get_tracing_state() is not None
+
+
+def is_whole_mean(asked: Asked) -> bool:
+    """Whether these are means of whole planes, which aten reads at the speed of memory, too."""
+    words = dict(zip(FIELDS[asked.kind], asked.parameters, strict=True))
+    return asked.kind is AdaptiveAvgPool and set(words["output_size"]) == {1} and SMALL > 0
+
+
+def is_read_alone(asked: Asked, x: Tensor, wanted: bool) -> bool:
+    """Whether these are means that are aten's to find. On the CPU no gradient is wanted, planes lie together, and are several, since
+    threads share the cells of a single one in a way of their own."""
+    if x.is_cuda or not x.is_cpu or wanted or not is_whole_mean(asked):
+        return x.is_cuda and is_whole_mean(asked)
+    return x.is_contiguous() and x.shape[: -asked.rank].numel() > 1
+
+
+def aten(name: str, asked: Asked, arguments: tuple[Any, ...]) -> Callable[[Tensor], Any] | None:
+    """Where torch's own function ends, with its arguments."""
+    words = dict(zip(FIELDS[asked.kind], asked.parameters, strict=True))
+    if asked.kind is MaxPool:
+        call, (kernel, stride, *others) = getattr(torch, name), arguments
+        return lambda x: call(x, kernel, kernel if stride is None else stride, *others)
+    if asked.kind is AvgPool and not name.endswith("1d"):
+        call, (kernel, stride, *others) = getattr(_C._nn, name), arguments
+        return lambda x: call(x, kernel, kernel if stride is None else stride, *others)
+    if asked.kind is AdaptiveAvgPool and not name.endswith("1d"):
+        call, size = getattr(_C._nn, name), words["output_size"]
+        return lambda x: call(x, size)
+    return None
+
+
+def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:
+    """Our answer to eager calls on ordinary tensors like x: on a GPU a prepared call."""
+    op = asked.op
+    special = asked.misses or _is_one_volume(op, x) or _is_widened(asked, x)
+    found = None if special else prepared.find(op, x)
+    if found is None:
+        return lambda t: ours(asked, t, indices)
+    return functools.partial(found, indices=True) if indices else found
+
+
+def ours(asked: Asked, x: Tensor, indices: bool) -> Any:
+    """What our operator gives, with torch's value for windows that have no real cell."""
+    if _is_widened(asked, x) and torch.is_autocast_enabled("cpu"):
+        x = x.float()
+    found = _run(asked, x, indices)
+    if not asked.misses:
+        return found
+    value, *places = found if indices else (found,)
+    value = _lowered(asked, value, x.shape)
+    return (value, *places) if indices else value
+
+
+def _is_widened(asked: Asked, x: Tensor) -> bool:
+    """Whether torch pools these half floats in float32 under autocast on the CPU: those of rank 3."""
+    return x.dtype in HALVES and x.device.type == "cpu" and asked.rank == 3
+
+
+def _lowered(asked: Asked, value: Tensor, shape: Sequence[int]) -> Tensor:
+    """A maximum with torch's value, the lowest number of the dtype, for windows without a real cell."""
+    words = dict(zip(FIELDS[asked.kind], asked.parameters, strict=True))
+    lowest = -math.inf if value.is_floating_point() else torch.iinfo(value.dtype).min
+    for i, axis in enumerate(words["axes"]):
+        start = torch.arange(value.shape[axis], device=value.device) * words["stride"][i] - words["padding"][2 * i]
+        cells = start[:, None] + torch.arange(words["kernel_size"][i], device=value.device) * words["dilation"][i]
+        real = ((cells >= 0) & (cells < shape[axis])).any(1)
+        value = torch.where(real.reshape(-1, *(1,) * (-axis - 1)), value, lowest)
+    return value
+
+
+def _run(asked: Asked, x: Tensor, indices: bool) -> Any:
+    if plain.is_plain(x):
+        op = asked.op or decoded(asked.kind, asked.parameters)
+        if not _is_one_volume(op, x):
+            return direct.run(op, x, indices)
+        found = direct.run(op, x.unsqueeze(0), indices, 5)  # of which the results, too, have their channels stored last
+        return tuple(part.squeeze(0) for part in found) if indices else found.squeeze(0)
+    made, last = FAMILIES[asked.kind], last_axes(x)
+    if not indices:
+        return made.value(x, last, *asked.parameters)
+    value, codes = made.keep(x, last, *asked.parameters)
+    return value, made.places(codes, x.detach(), list(x.shape), last, *asked.parameters)
+
+
+def _is_one_volume(op: Any, x: Tensor) -> bool:
+    """Whether this is the maximum of a volume without a batch axis whose channels are stored last: torch keeps that layout, of maxima alone."""
+    return x.ndim == 4 and type(op) is MaxPool and len(op.kernel_size) == 3 and suggests_channels_last(*as_images(x, 3))

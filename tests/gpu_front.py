@@ -1,0 +1,234 @@
+"""Prepared calls of pooling, as `specgrad.torch` makes them on CUDA tensors, against the specification.
+
+    python tests/gpu_front.py                     on a CUDA device: torch's names, sg's own, derivatives, graphs, streams, profiles
+    TRITON_INTERPRET=1 python tests/gpu_front.py  without one: prepared calls alone, on CPU tensors in Triton's interpreter
+
+Prints what differs and exits with 1.
+"""
+
+import itertools
+import math
+import sys
+import warnings
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from interpreting import quicken
+
+import specgrad as sg
+from specgrad import dispatch
+from specgrad.engines import gpu
+from specgrad.torch import functional, prepared, routing
+
+quicken()
+DEVICE = "cpu" if gpu.INTERPRETED else "cuda"
+SHAPE, TURNS = ((1, 2, 18, 5), 1) if gpu.INTERPRETED else ((2, 3, 18, 9), 3)  # through Triton, watched, straight
+OPERATORS = [
+    (sg.MaxPool((3, 3), stride=2, padding=1), "max_pool2d", (3, 2, 1)),
+    (sg.MaxPool((2, 2), dilation=2), "max_pool2d", (2, None, 0, 2)),
+    (sg.AvgPool((2, 3), stride=(1, 2), padding=1, count_include_pad=False), "avg_pool2d", ((2, 3), (1, 2), 1, False, False)),
+    (sg.AvgPool((5, 5), stride=1, padding=2), "avg_pool2d", (5, 1, 2)),
+    (sg.AdaptiveMaxPool((2, 3)), "adaptive_max_pool2d", ((2, 3),)),
+    (sg.AdaptiveAvgPool((1, 1)), "adaptive_avg_pool2d", (1,)),
+    (sg.SmoothMaxPool((2, 2), beta=2.0), "", ()),
+    (sg.GlobalMaxPool(2), "", ()),
+    (sg.MaxPool((2, 2), stride=1, ties="split"), "", ()),
+    (sg.MaxPool((17, 2), stride=1), "max_pool2d", ((17, 2), 1)),
+]  # fmt: skip
+
+
+def layouts(array):
+    x = torch.from_numpy(array).to(DEVICE)
+    wide = torch.zeros(*x.shape[:-1], 2 * x.shape[-1], dtype=x.dtype, device=DEVICE)
+    yield "contiguous", x
+    yield "channels_last", x.contiguous(memory_format=torch.channels_last)
+    if gpu.INTERPRETED:
+        return
+    yield "a view", wide[..., ::2].copy_(x)
+    yield "not aligned", torch.zeros(x.numel() + 1, dtype=x.dtype, device=DEVICE)[1:].view(x.shape).copy_(x)
+
+
+def expected(op, x, gy):
+    with sg.engine("reference"), np.errstate(all="ignore"):
+        found = [op(x), op.vjp((x,), gy)[0]]
+        return [*found, *([dispatch.with_indices(op, (x,))[1]] if getattr(op, "ties", "") == "first" else [])]
+
+
+def calls(op, name, arguments):
+    """Ways to reach an operator: (label, function, whether it gives indices)."""
+    if gpu.INTERPRETED:
+        indexed = getattr(op, "ties", "") == "first"
+        yield "prepared", lambda t: prepared.Prepared(op, t, 0)(t, indexed), indexed
+        return
+    yield "operator", op, False
+    if name:
+        yield name, lambda t: getattr(functional, name)(t, *arguments), False
+        if "max" in name:
+            yield f"{name} with indices", lambda t: getattr(functional, name)(t, *arguments, return_indices=True), True
+
+
+def same(got, right, exact):
+    got = got.detach().cpu().numpy()
+    slack = 0 if exact else 1e-12
+    return got.shape == right.shape and np.allclose(got, right, rtol=slack, atol=slack, equal_nan=True)
+
+
+def derivatives():
+    rng, wrong = np.random.default_rng(0), []
+    for op, name, arguments in OPERATORS:
+        shape = SHAPE
+        array = rng.integers(-9, 10, shape).astype(np.float64)
+        gy = rng.integers(-3, 4, op.output_shape(shape)).astype(np.float64)
+        right, exact = expected(op, array, gy), isinstance(op, sg.MaxPool | sg.AdaptiveMaxPool) and op.ties == "first"
+        for (layout, x), (label, call, indexed) in itertools.product(layouts(array), calls(op, name, arguments)):
+            for turn in range(TURNS):
+                leaf = x.detach().requires_grad_()
+                y, *places = call(leaf) if indexed else (call(leaf),)
+                cotangent = torch.from_numpy(gy).to(DEVICE)
+                if turn == 1:
+                    cotangent = cotangent.transpose(-1, -2).contiguous().transpose(-1, -2)
+                (gx,) = torch.autograd.grad(y, leaf, cotangent)
+                with torch.no_grad():
+                    alone = call(x)
+                alone, *places_alone = alone if indexed else (alone,)
+                checks = {"keep": (y, right[0]), "forward": (alone, right[0]), "VJP": (gx, right[1])}
+                for i, place in enumerate([*places, *places_alone]):
+                    checks[f"indices {i}"] = place, right[2]
+                wrong += [
+                    f"{part} of {op!r} by {label}, {layout}, turn {turn}"
+                    for part, (got, want) in checks.items()
+                    if not same(got, want, exact)
+                ]
+    return wrong
+
+
+def second_order():
+    """Reverse over reverse, forward over reverse and vmap, of which the second order of maxima and averages is that of a square."""
+    wrong = []
+    for op, _, _ in OPERATORS:
+        x = torch.randn(2, 3, 18, 9, device=DEVICE, dtype=torch.float64, requires_grad=True)
+
+        def loss(t, op=op):
+            return op(t).square().sum()
+
+        v = torch.randn_like(x)
+        (g,) = torch.autograd.grad(loss(x), x, create_graph=True)
+        (reverse,) = torch.autograd.grad((g * v).sum(), x)
+        forward = torch.func.jvp(torch.func.grad(loss), (x.detach(),), (v,))[1]
+        step = 1e-6
+        around = [torch.func.grad(loss)(x.detach() + s * step * v) for s in (1, -1)]
+        if not torch.allclose(reverse, forward, rtol=1e-9, atol=1e-9):
+            wrong.append(f"second derivatives of {op!r}")
+        if not torch.allclose(reverse, (around[0] - around[1]) / (2 * step), rtol=1e-3, atol=1e-3):
+            wrong.append(f"second derivatives of {op!r} against differences")
+        mapped = torch.vmap(torch.func.grad(loss))(x.detach())
+        if not torch.allclose(mapped, torch.func.grad(loss)(x.detach()), rtol=1e-9, atol=1e-9):
+            wrong.append(f"vmap of {op!r}")
+    return wrong
+
+
+def contexts():
+    """Graphs that are captured, streams, threads, profiles, inference."""
+    wrong = []
+
+    def check(what, holds):
+        if not holds:
+            wrong.append(what)
+
+    routing.SMALL, runs, run = 1 << 17, [], prepared.Prepared.run
+    prepared.Prepared.run = lambda self, *given: (runs.append(self), run(self, *given))[1]
+    x = torch.randn(2, 8, 33, 35, device=DEVICE)
+    leaf = x.clone().requires_grad_()
+    calls = (
+        ("max_pool2d", (5, 2, 1)),
+        ("avg_pool2d", (3, 2, 1)),
+        ("adaptive_avg_pool2d", (4,)),
+        ("avg_pool2d", (4, 4, 0)),
+    )
+    for name, arguments in calls:
+
+        def step(name=name, arguments=arguments):
+            leaf.grad = None
+            y = getattr(functional, name)(leaf, *arguments)
+            y.square().sum().backward()
+            return y
+
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        check(f"small {name} is torch's", not runs)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = step()
+        gx = leaf.grad
+        check(f"captured {name} is ours", len(runs) == 2)
+        runs.clear()
+        leaf.data.copy_(torch.randn_like(x))
+        graph.replay()
+        wide = leaf.detach().double().requires_grad_()
+        right = getattr(F, name)(wide, *arguments)
+        (back,) = torch.autograd.grad(right.square().sum(), wide)
+        check(f"captured {name}", torch.allclose(y.double(), right, rtol=1e-5, atol=1e-5))
+        check(f"captured {name} backwards", torch.allclose(gx.double(), back, rtol=1e-4, atol=1e-4))
+        with torch.no_grad():
+            eager = getattr(functional, name)(leaf, *arguments)
+        check(f"{name} after a capture", torch.allclose(eager.double(), right, rtol=1e-5, atol=1e-5))
+        runs.clear()
+    prepared.Prepared.run = run
+    routing.SMALL = 0
+    leaf = x.clone().requires_grad_()
+    functional.max_pool2d(leaf, 2).sum().backward()
+    torch.cuda.synchronize()
+    with torch.profiler.profile() as profile:
+        y = functional.max_pool2d(leaf, 2)
+        y.sum().backward()
+    names = {event.key for event in profile.key_averages()}
+    check(
+        f"profile shows operators: {sorted(n for n in names if 'ool' in n)}",
+        {"specgrad::max_pool_keep", "specgrad::max_pool_pull"} <= names,
+    )
+    check("grad_fn has the operator's name", "MaxPool" in type(y.grad_fn).__name__)
+    with torch.inference_mode():
+        check("inference mode", torch.equal(functional.max_pool2d(x, 2), F.max_pool2d(x, 2)))
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        other = functional.max_pool2d(x, 2)
+    torch.cuda.current_stream().wait_stream(stream)
+    check("another stream", torch.equal(other, F.max_pool2d(x, 2)))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        functional.max_pool2d(leaf, 2).sum().backward()
+    except RuntimeError as error:
+        check(f"no synchronisation: {error}", False)
+    torch.cuda.set_sync_debug_mode("default")
+    half = torch.randn(2, 3, 8, 8, device=DEVICE)
+    with torch.autocast("cuda"):
+        check("autocast", torch.equal(functional.max_pool2d(half, 2), F.max_pool2d(half, 2)))
+    check(
+        "-inf where no cell is",
+        math.isinf(functional.max_pool1d(torch.ones(1, 1, 1, device=DEVICE), 2, 1, 1, 2).item()),
+    )
+    neg = torch.complex(x, x).conj().imag  # a lazily negated view
+    check("negated views", torch.equal(functional.max_pool2d(neg, 2), F.max_pool2d(neg.resolve_neg(), 2)))
+    return wrong
+
+
+def main():
+    warnings.simplefilter("ignore")
+    routing.SMALL = 0
+    wrong = derivatives()
+    if not gpu.INTERPRETED:
+        wrong += second_order() + contexts()
+    for words in wrong:
+        print(words)
+    print("differences:", len(wrong))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
