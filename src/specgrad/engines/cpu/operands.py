@@ -112,6 +112,8 @@ def result_in(
 ) -> tuple[Array, Array]:
     """Memory for a result in the order of a layout, of these lengths, and the array of that shape that it makes up: `out` if it lies so."""
     if out is not None and out.dtype.isnative and out.flags.aligned and out.flags.writeable:
+        if out.flags.c_contiguous and is_sorted(layout.order):
+            return out if lengths == shape else out.reshape(lengths), out
         given = tuple(lengths[p] for p in layout.back)
         as_laid = out.reshape(given).transpose(layout.order)
         if as_laid.flags.c_contiguous and np.may_share_memory(as_laid, out):

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...dispatch import check_out, write
+from ...operator import output_shape
 from ...scalars.floats import Numbers, admitted
 from .. import reduction, reference
 from . import pools, tied, weighted
@@ -70,7 +71,7 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
     reduces = reduction(op)
     if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), native(x.dtype))
+        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
     if reduces == "max":
         return pools.maximum(op, x, out)
     if reduces == "mean":
@@ -88,7 +89,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     (x,) = operands
     reduces = reduction(op)
     if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), native(x.dtype))
+        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
     if reduces == "mean":
         return pools.average(op, x, out), recall(op, operands)
     if reduces == "max" and op.ties == "first":
@@ -124,7 +125,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
     if isinstance(kept, ByStatement):
         return reference.push(op, operands, kept.kept, (dx,), out)
     if out is not None:
-        check_out(op.name, out, op.output_shape(x.shape), native(x.dtype))
+        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
         if np.may_share_memory(out, dx):
             return write(op.name, push(op, operands, kept, (dx,)), out)
     if isinstance(kept, pools.Pool):

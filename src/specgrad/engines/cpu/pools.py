@@ -48,6 +48,7 @@ from .schedule import (
     nominal,
     phases_step,
     reversed_axis,
+    tiles_planes,
 )
 
 Array = npt.NDArray[Any]
@@ -216,7 +217,7 @@ class Pool:
     def gathers(self) -> Step | None:
         """The kernel by which each cell gathers the cotangents that it won, where windows are small; else they are scattered."""
         axes = tuple(map(even, self.axes))
-        small = self.layout.inner == 1 and self.taps <= GATHERED and len(axes) <= 2 and all(map(in_phases, axes))
+        small = self.layout.inner == 1 and self.taps <= GATHERED and (len(axes) <= 2 or tiles_planes(axes)) and all(map(in_phases, axes))
         return phases_step(axes, self.layout.planes, self.cell, self.cell, "code", self.codes) if small else None  # type: ignore[arg-type]
 
     @cached_property

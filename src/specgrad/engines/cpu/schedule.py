@@ -29,7 +29,7 @@ from .codegen.code_cache import cached
 from .codegen.combine import LogSumExp, Sum, combine_of, working
 from .codegen.object_code import Compiled
 from .codegen.thread_pool import Call, address
-from .emitters import along, bins, phases, runs, tiles, weights
+from .emitters import along, bins, direct, phases, runs, tiles, weights
 from .emitters.windows import Window
 
 Array = npt.NDArray[Any]
@@ -39,6 +39,9 @@ UNROLLED = 256  # taps of an axis that are joined without a loop, at most
 REACH = 1024  # cells from the first tap of an axis to the last, at most, where rows are copied or kept
 TILE = 256  # columns of windows in a tile, at most
 LINES = 1 << 15  # cells of the lines of a tile
+SMALL = 12  # taps of a window that is folded in registers, at most
+TOTALS = 4  # vectors that a way back adds up at a time, at most
+TOGETHER = 4  # rows of windows that are folded together in registers
 GATHERED = 32  # taps of a window of which each cell gathers what it won, at most
 NEAR = 4  # cells that windows move by, at most, where lanes run along windows
 LEAST, MOST = 1 << 13, 1 << 17  # cells that a task takes
@@ -84,7 +87,9 @@ class Divisors(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return "all" if self.columns is None else "each"
+        if self.columns is not None:
+            return "each"
+        return "scale" if math.frexp(self.rows[0])[0] == 0.5 else "all"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -206,6 +211,8 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
             passes += backwards(axes, count)
         elif whole and axes[-1].size > 1 and not in_order:
             passes.append(("whole", rank))
+        elif plan_direct(fold, axes) is not None:
+            passes.append(("direct", plan_direct(fold, axes)[0]))
         elif all(window is not None and (in_order or window.stride <= NEAR) for window in windows[-1:]) and windows[0]:
             passes.append(("tiles", count))
         elif all(map(are_full, axes[-count:])) and not in_order:
@@ -217,10 +224,43 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
     return _Planner(fold, axes, divisors, beta).plan(passes)
 
 
+NO_PLANES = Window(1)
+
+
+def plan_direct(fold: Fold, axes: Sequence[Axis]) -> tuple[int, int, int] | None:
+    """How many axes are folded at once in registers, by which lanes and how many rows of windows together; None where windows are too large."""
+    columns, rows = axes[-1], axes[-2] if len(axes) > 1 else Sliding(1, 1)
+    down, across = window_of(rows), window_of(columns)
+    if fold.what not in ("sum", "max", "min", "argmax") or down is None or across is None or working(fold.cell) is not fold.cell:
+        return None
+    if (fold.exact and fold.what == "argmax") or across.stride > NEAR or down.taps * across.taps > SMALL:
+        return None
+    assert isinstance(columns, Sliding)
+    behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
+    lanes = VECTOR // fold.cell.size
+    while lanes > 1:
+        fits = columns.length >= lanes and columns.size >= lanes * across.stride + across.extent
+        if fits and max(columns.before, 0) + max(behind, 0) <= lanes * across.stride:
+            break
+        lanes //= 2
+    else:
+        return None
+    if lanes * fold.cell.size < 16:
+        return None
+    count = min(len(axes), 2)
+    if len(axes) > 2:
+        outer = window_of(axes[-3])
+        count += outer is not None and not outer.padded and outer.extent <= outer.stride
+    return count, lanes, TOGETHER
+
+
 def backwards(axes: Sequence[Any], count: int) -> list[tuple[str, int]]:
     """The first pass of the way back through the last `count` axes; none where it goes axis by axis."""
     last = axes[-count:]
     if all(map(in_phases, last)):
+        outer = axes[-3:]
+        if len(outer) == 3 and tiles_planes([getattr(axis, "axis", axis) for axis in outer]):
+            return [("phases", 3)]
         return [("phases", count)]
     if all(in_runs(axis) for axis in last):
         return [("runs", count)]
@@ -249,7 +289,7 @@ class _Planner:
         self.between: list[tuple[str, int, np.dtype[Any]]] = []
 
     def plan(self, passes: Sequence[tuple[str, int]]) -> Chain:
-        self.ordered = all(walk in ("tiles", "along") for walk, _ in passes)
+        self.ordered = all(walk in ("tiles", "along", "direct") for walk, _ in passes)
         stop = len(self.axes)
         for turn, (walk, count) in enumerate(passes):
             self.first, self.last = turn == 0, turn == len(passes) - 1
@@ -309,6 +349,8 @@ class _Planner:
         rows, columns = self.divisors
         if columns is not None and self.lines:
             rows, columns = np.ones(self.fold.planes, rows.dtype), rows
+        if self.divisors.kind == "scale":
+            rows = 1 / rows
         tables = {"row_divisors": address(rows)}
         if columns is not None:
             columns = np.append(columns, np.ones(VECTOR // columns.itemsize, columns.dtype))  # read by whole vectors
@@ -391,6 +433,47 @@ class _Planner:
         self._add(
             tiles.emit, how, sizes, items, tile_rows * tile_columns * down.stride * across.stride, names, (), reason
         )
+
+    def _direct(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Small windows over planes, in registers."""
+        axes = self.axes[start:stop]
+        columns, rows = axes[-1], axes[-2] if len(axes) > 1 else Sliding(1, 1)
+        outer: Axis = axes[0] if len(axes) > 2 else Sliding(1, 1)
+        planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
+        plan = plan_direct(self.fold, self.axes[:stop])
+        assert plan is not None
+        _, lanes, stack = plan
+        if stop - start == 1:  # lines are the rows of one plane
+            rows, planes = Sliding(planes, 1), 1
+        assert isinstance(rows, Sliding) and isinstance(columns, Sliding) and isinstance(outer, Sliding)
+        across_planes, down, across = window_of(outer), window_of(rows), window_of(columns)
+        assert across_planes and down and across
+        behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
+        parts = -(-columns.length // max(TILE, 8 * lanes))
+        tile_columns = -(-columns.length // parts)
+        if columns.length - (parts - 1) * tile_columns < lanes:
+            parts, tile_columns = 1, columns.length
+        stack = min(stack, rows.length)
+        items = planes * outer.length * parts
+        cells = columns.size * rows.stride * across_planes.taps
+        most = max(stack, min(rows.length, MOST // max(cells, 1)))
+        if items < 32:
+            most = max(stack, min(most, -(-rows.length * items // 32)))
+        bands = -(-rows.length // most)
+        tile_rows = -(-rows.length // bands)
+        tile_rows = min(-(-tile_rows // stack) * stack, rows.length)
+        bands = -(-rows.length // tile_rows)
+        how = direct.Direct(
+            self._combine(self._cell), self._result, across_planes, down, across, columns.before, behind, tile_columns,
+            stack, lanes, self._divides()[0])
+        sizes = {
+            "depth": outer.size, "height": rows.size, "width": columns.size,
+            "depth_out": outer.length, "height_out": rows.length, "width_out": columns.length, "above": rows.before,
+            "inside": (columns.size + columns.before - across.extent) // across.stride - lanes + 1,
+            "down": bands, "across": parts, "tile_rows": tile_rows, "tile_columns": tile_columns,
+        }
+        reason = f"small windows in registers, {stack} rows of {lanes} at a time"
+        self._add(direct.emit, how, sizes, items * bands, tile_rows * cells // parts, names, (), reason)
 
     @staticmethod
     def _least_cells(columns: Sliding, tile_columns: int, parts: int) -> int:
@@ -543,28 +626,39 @@ def phases_step(
     beta: Array | None = None,
     marks: bool = False,
 ) -> Step:
-    """The kernel by which each cell gathers, over the last two axes of windows, or one."""
+    """The kernel by which each cell gathers, over the last two axes of windows, or one, or three of which the first share no plane."""
     columns = own[-1]
-    rows = own[0] if len(own) == 2 else Sliding(planes, 1)
-    planes = planes if len(own) == 2 else 1
+    rows, depth = own[-2] if len(own) > 1 else Sliding(planes, 1), own[0].kernel if len(own) == 3 else 1
+    planes = 1 if len(own) == 1 else planes * own[0].length if len(own) == 3 else planes
     down, across = window_of(rows), window_of(columns)
     assert down is not None
     assert across is not None
-    lanes = min(VECTOR // working(cell).size, max(64 // columns.stride, 1))
-    if term in ("equal", "softmax"):  # cells are read where they are written
-        lanes = power(lanes, columns.size // columns.stride)
+    low, high = phases.span(phases.readers(across, columns.before))
     groups_down, groups_across = -(-rows.size // rows.stride), -(-columns.size // columns.stride)
-    rest = columns.size % columns.stride
-    narrow = columns.size // columns.stride < lanes
+    whole, rest = divmod(columns.size, columns.stride)
+    behind = whole + high - columns.length
+    widest = min(VECTOR // working(cell).size, max(64 // columns.stride, 1))
+    lanes = widest
+    while lanes > 1 and not (
+        min(whole, columns.length) >= lanes + high - low and max(-low, 0) + max(behind, 0) <= lanes and behind <= high - low
+    ):
+        lanes //= 2
+    lines = lanes * cell.size < 16 or working(cell) is not cell or divides == "each"
+    if lines:
+        lanes = widest
+        if term in ("equal", "softmax"):  # cells are read where they are written
+            lanes = power(lanes, whole)
+    narrow = whole < lanes
     parts = 1 if narrow else -(-groups_across // max(TILE, 8 * lanes))
     tile_columns = -(-groups_across // parts)
-    if not narrow and groups_across - (parts - 1) * tile_columns - (1 if rest else 0) < lanes:
+    if not narrow and groups_across - (parts - 1) * tile_columns - (1 if rest else 0) < lanes + high - low:
         parts, tile_columns = 1, groups_across
     most = max(1, min(groups_down, LINES // 2 // max(tile_columns, 1)))
     if planes < 32:
         most = min(most, max(4 * down.shared, -(-groups_down * planes // 32)))
     bands = -(-groups_down // most)
     tile_rows = -(-groups_down // bands)
+    totals = rows.stride * columns.stride * (depth if term == "code" else 1)
     how = phases.Phases(
         term,
         cell,
@@ -574,10 +668,14 @@ def phases_step(
         across,
         (rows.before, columns.before),
         (tile_rows, -(-tile_columns // lanes) * lanes),
-        narrow,
-        rest,
+        (rows.size % rows.stride, rest),
+        max(1, min(TOTALS // totals, tile_rows)),
         lanes,
-        power(lanes, _least_windows(columns, tile_columns, parts)),
+        lines,
+        0 if lines else behind,
+        narrow,
+        power(lanes, _least_windows(columns, tile_columns, parts)) if lines else 1,
+        depth,
         divides,
         beta is not None and bool(beta[0] < 0),
         marks,
@@ -593,11 +691,12 @@ def phases_step(
         "tile_columns": tile_columns,
         "groups_down": groups_down,
         "groups_across": groups_across,
+        "inside": columns.length - lanes - high,
         **(by or {}),
         **({} if beta is None else {"beta": address(beta)}),
     }
     items = planes * bands * parts
-    cells = tile_rows * tile_columns * rows.stride * columns.stride
+    cells = tile_rows * tile_columns * rows.stride * columns.stride * depth
     call = Call(compiled(phases.emit, how), sizes, items, grain(items, cells))
     return Step(call, (), "each cell gathers from the windows that read it", held if beta is None else (*held, beta))
 
@@ -606,13 +705,20 @@ def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
     """The fewest windows of a row that a tile reads."""
     window = window_of(columns)
     assert window is not None
-    low, high = phases._span(phases.readers(window, columns.before))
+    low, high = phases.span(phases.readers(window, columns.before))
     groups = -(-columns.size // columns.stride)
     counts = []
     for part in range(parts):
         left, right = part * tile_columns, min((part + 1) * tile_columns, groups)
         counts.append(min(right + high, columns.length) - max(left + low, 0))
     return max(min(counts), 1)
+
+
+def tiles_planes(axes: Sequence[Axis]) -> bool:
+    """Whether each plane of the first of three axes is read by exactly one window."""
+    first = axes[0]
+    is_sliding = len(axes) == 3 and isinstance(first, Sliding) and not first.before and first.dilation == 1
+    return is_sliding and first.kernel == first.stride and first.kernel * first.length == first.size <= 4 * first.length
 
 
 def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, beta: Array | None = None) -> Step:

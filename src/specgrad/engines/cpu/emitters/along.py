@@ -11,7 +11,7 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Value
 from ..codegen.combine import Part, Sum, working
-from .windows import Window, guard_nan, stacked
+from .windows import Divisors, Window, guard_nan, stacked
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,7 @@ class _Along:
         self.y = [k.array("y", how.result)]
         if combine.codes is not None:
             self.y.append(k.array("codes", combine.codes))
-        if how.divides != "no":
-            self.row_divisors = k.array("row_divisors", working(combine.cell))
-        if how.divides == "each":
-            self.column_divisors = k.array("column_divisors", working(combine.cell))
+        self.divisors = Divisors(k, how.divides, combine.cell)
         self.first, self.count, self.skipped = (k.array(name, WORD) for name in ("first", "count", "skipped"))
         self.combine.begin(k)
         self.n = k.sizes(
@@ -169,11 +166,7 @@ class _Along:
     def _store(self, part: Part, row: Number, index: Number, lanes: int, flag: Value) -> Value:
         k, how = self.kernel, self.how
         part = self.combine.finish(k, part)
-        if how.divides != "no":
-            by = k.splat(k.load(self.row_divisors, row if how.divides == "each" else 0), lanes)
-            if how.divides == "each":
-                by = by * k.load(self.column_divisors, self.left + index, lanes)
-            part = [part[0] / by, *part[1:]]
+        part = [self.divisors.divide(part[0], row, self.left + index), *part[1:]]
         for one, target in zip(part, self.target, strict=True):
             k.store(one, target, row * self.n.inner + index)
         return flag

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, Sum, working
-from .windows import guard_nan
+from .windows import Divisors, guard_nan
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,7 @@ class _Bins:
         self.y = [k.array("y", how.result)]
         if self.combine.codes is not None:
             self.y.append(k.array("codes", self.combine.codes))
-        if how.divides != "no":
-            self.row_divisors = k.array("row_divisors", working(self.combine.cell))
-        if how.divides == "each":
-            self.column_divisors = k.array("column_divisors", working(self.combine.cell))
+        self.divisors = Divisors(k, how.divides, self.combine.cell)
         names = ("first_row", "row_count", "first_column", "column_count")
         self.first_row, self.row_count, self.first_column, self.column_count = (k.array(n, WORD) for n in names)
         if self.combine.codes is not None:
@@ -108,8 +105,7 @@ class _Bins:
             first, count = k.load(self.first_column, each.index), k.load(self.column_count, each.index)
             part, flag = self._across(source, first, count, each.values[0])
             part = self.combine.finish(k, part)
-            if self.how.divides != "no":
-                part = [part[0] / self._divisor(each.index), *part[1:]]
+            part = [self.divisors.divide(part[0], self.row, each.index), *part[1:]]
             if self.combine.codes is not None:
                 skipped = k.load(self.skipped_rows, self.row) * self.how.width + k.load(
                     self.skipped_columns, each.index
@@ -165,9 +161,3 @@ class _Bins:
             low, high = range(lanes), range(lanes, 2 * lanes)
             part = self.combine.join(k, [k.shuffle(p, p, low) for p in part], [k.shuffle(p, p, high) for p in part])
         return [k.lane(p, 0) for p in part]
-
-    def _divisor(self, column: Value) -> Value:
-        k = self.kernel
-        if self.how.divides == "all":
-            return k.load(self.row_divisors)
-        return k.load(self.row_divisors, self.row) * k.load(self.column_divisors, column)

@@ -1,7 +1,11 @@
 """The way back through windows of one size: each cell gathers what the windows that read it bring.
 
 Cells of one phase (their place modulo the stride) are read by the same taps of neighbouring windows, so lanes run along windows, and
-the phases of a row are interleaved when it is written. Windows are added in row-major order. What a window brings to a cell is said by `term`:
+the phases of a row are interleaved when it is written. Windows are added in row-major order. Several rows of cells are filled at a time, so that
+what a row of windows brings is loaded once. Rows of windows are read where they lie, with nothing put in beside their ends; or, where
+they are short, divided or converted, as lines of scratch.
+
+What a window brings to a cell is said by `term`:
 
 | term | brings | VJP of |
 |---|---|---|
@@ -20,7 +24,7 @@ from typing import Any, NamedTuple
 from ..codegen.builder import F32, I32, I64, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import weight, working
 from ..codegen.vector_math import fma
-from .windows import Window, copy_exactly
+from .windows import Divisors, Window, copy_exactly, load_padded
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,21 @@ class Phases:
     before: tuple[int, int]
     tile: tuple[int, int]
     """Most groups of rows and of columns in a tile; a group is as many cells as windows are apart."""
-    narrow: bool
-    """Whether a row has fewer cells than a vector of groups."""
-    rest: int
-    """Cells of a row that are no whole group."""
+    rest: tuple[int, int]
+    """Rows and columns of cells that are no whole group."""
+    stack: int
+    """Groups of rows that are filled together."""
     lanes: int
-    copy_lanes: int
+    lines: bool
+    """Whether rows of windows are copied to scratch."""
+    behind: int = 0
+    """How far the windows that read the last whole group of a row reach beyond the last window; read where rows are not copied."""
+    narrow: bool = False
+    """Whether a row has fewer cells than a vector of groups; then rows are copied."""
+    copy_lanes: int = 1
     """Lanes of the loads that copy a row of windows, at most its windows."""
+    planes: int = 1
+    """Planes of cells that a window reads; no two windows share one."""
     divides: str = "no"
     negative: bool = False
     """Whether β is."""
@@ -77,36 +89,41 @@ class _Phases:
     def __init__(self, how: Phases, vector: int) -> None:
         self.how = how
         k = self.kernel = Kernel("phases", vector)
-        self.g = k.array("g", how.cell)
+        self.given = [k.array("g", how.cell)]
         if how.beside is not None:
-            self.beside = k.array("codes" if how.term == "code" else "values", how.beside)
-        if how.term in ("equal", "softmax"):
+            self.given.append(k.array("codes" if how.term == "code" else "values", how.beside))
+        self.compares = how.term in ("equal", "softmax")
+        if self.compares:
             self.x = k.array("x", how.cell)
         self.gx = k.array("gx", how.result)
-        if how.divides != "no":
-            self.row_divisors = k.array("row_divisors", working(how.cell))
-        if how.divides == "each":
-            self.column_divisors = k.array("column_divisors", working(how.cell))
+        self.divisors = Divisors(k, how.divides, how.cell)
         if how.term == "softmax":
             k.beta = k.load(k.array("beta", working(how.cell)))
-        names = "height width height_out width_out down across tile_rows tile_columns groups_down groups_across"
+        names = "height width height_out width_out down across tile_rows tile_columns groups_down groups_across inside"
         self.n = k.sizes(*names.split())
-        self.none: Any = {"code": -1, "softmax": -math.inf if how.negative else math.inf}.get(how.term, 0)
-        """What stands beside a cotangent where there is no window."""
+        none = {"code": -1, "softmax": -math.inf if how.negative else math.inf}.get(how.term, 0)
+        self.nothing: list[Any] = [0, none][: len(self.given)]
+        """What a window that does not exist brings, and what stands beside it."""
         self.down, self.across = readers(how.rows, how.before[0]), readers(how.columns, how.before[1])
-        self.low_row, self.high_row = _span(self.down)
-        self.low, self.high = _span(self.across)
-        lanes, (rows, columns) = how.lanes, how.tile
-        self.pitch = -(-(columns + self.high - self.low) // lanes) * lanes + lanes
-        lines = rows + self.high_row - self.low_row
-        self.lines = k.room(lines * self.pitch, working(how.cell))
-        if how.beside is not None:
-            self.beside_lines = k.room(lines * self.pitch, working(how.beside))
-        if how.narrow:
-            cells = rows * how.rows.stride * columns * how.columns.stride
-            self.stage = k.room(cells + how.columns.stride * lanes, how.result)
+        self.low_row, self.high_row = span(self.down)
+        self.low, self.high = span(self.across)
+        self._rooms()
         self._tiles()
         k.finish()
+
+    def _rooms(self) -> None:
+        """Scratch: lines, or one of nothing, and the cells of narrow rows."""
+        k, how, lanes = self.kernel, self.how, self.how.lanes
+        rows, columns = how.tile
+        self.pitch = -(-(columns + self.high - self.low) // lanes) * lanes + lanes
+        lines = rows + self.high_row - self.low_row if how.lines else 1
+        self.lines = [k.room(lines * self.pitch, working(one.cell)) for one in self.given]
+        if not how.lines:
+            self._fill(self.lines, 0, self.pitch)
+        if how.narrow:
+            cells = rows * how.rows.stride * columns * how.columns.stride
+            self.room_of_plane = -(-(cells + how.columns.stride * lanes) // 64) * 64
+            self.stage = k.room(how.planes * self.room_of_plane, how.result)
 
     def _tiles(self) -> None:
         k, how, n = self.kernel, self.how, self.n
@@ -114,131 +131,183 @@ class _Phases:
         with k.loop(k.begin, k.end) as each:
             self.plane, tile = each.index // tiles, each.index % tiles
             self.top, self.left = tile // n.across * n.tile_rows, tile % n.across * n.tile_columns
-            self.rows_here = k.least(n.tile_rows, n.groups_down - self.top)
+            rows = k.least(n.tile_rows, n.groups_down - self.top)
             self.columns_here = k.least(n.tile_columns, n.groups_across - self.left)
-            with k.loop(0, self.rows_here + (self.high_row - self.low_row)) as line:
-                self._copy_line(line.index)
-            start = self.plane * n.height * n.width
+            if how.lines:
+                with k.loop(0, rows + (self.high_row - self.low_row)) as line:
+                    self._copy_line(line.index)
+            start = self.plane * (how.planes * n.height) * n.width
             first = start + self.top * how.rows.stride * n.width + self.left * how.columns.stride
             self.target = self.gx + first
-            if how.term in ("equal", "softmax"):
+            if self.compares:
                 self.source = self.x + first
-            with k.loop(0, self.rows_here) as down:
-                for phase, above in enumerate(self.down):
-                    row = down.index * how.rows.stride + phase
-                    with k.when(self.top * how.rows.stride + row < n.height) if phase else k.always():
-                        self._row(down.index, row, above)
+            is_last = k.cast((self.top + rows).equals(n.groups_down), rows.type)
+            whole, done = rows - is_last if how.rest[0] else rows, k.integer(0)
+            for some in sorted({how.stack, 1}, reverse=True):
+                stop = whole - (whole - done) % some
+                with k.loop(done, stop, some) as down:
+                    self._groups(down.index, some, how.rows.stride)
+                done = stop
+            if how.rest[0]:
+                with k.loop(whole, rows) as down:
+                    self._groups(down.index, 1, how.rest[0])
             if how.narrow:
-                cells = k.least(self.rows_here * how.rows.stride, n.height - self.top * how.rows.stride) * n.width
-                copy_exactly(k, self.stage, self.target, cells, how.lanes)
+                cells = k.least(rows * how.rows.stride, n.height - self.top * how.rows.stride) * n.width
+                for plane in range(how.planes):
+                    stage = self.stage + plane * self.room_of_plane
+                    copy_exactly(k, stage, self.target + plane * n.height * n.width, cells, how.lanes)
 
     def _copy_line(self, index: Value) -> None:
         """Copy what a row of windows brings, and nothing where there are no windows."""
         k, how, n = self.kernel, self.how, self.n
         row = self.top + self.low_row + index
-        line = self.lines + index * self.pitch
-        beside = self.beside_lines + index * self.pitch if how.beside is not None else None
+        lines = [room + index * self.pitch for room in self.lines]
         span = self.columns_here + (self.high - self.low)
         first = self.left + self.low  # the window at the beginning of the line
         is_real = (row >= 0) & (row < n.height_out)
         begin = k.select(is_real, k.integer(k.most(0, 0 - first)), k.integer(span))
         end = k.select(is_real, k.integer(k.least(span, n.width_out - first)), k.integer(span))
-        zero = k.number(how.cell, 0, how.lanes)
-        self._fill(line, beside, 0, begin, zero)
+        self._fill(lines, 0, begin)
         source = (self.plane * n.height_out + row) * n.width_out + first
-        lanes = how.copy_lanes
 
         def copy(i: Number, carried: list[Any]) -> None:
             at = begin + i
-            cells = k.load(self.g, source + at, lanes)
-            if how.divides != "no":
-                cells = cells / self._divisors(row, first + at, lanes)
-            k.store(cells, line, at)
-            if beside is not None:
-                k.store(k.load(self.beside, source + at, lanes), beside, at)
+            cells = [k.load(one, source + at, how.copy_lanes) for one in self.given]
+            cells[0] = self.divisors.divide(cells[0], row, first + at)
+            for one, line in zip(cells, lines, strict=True):
+                k.store(one, line, at)
 
-        k.vectors(end - begin, lanes, copy)
-        self._fill(line, beside, end, span, zero)
+        k.vectors(end - begin, how.copy_lanes, copy)
+        self._fill(lines, end, span)
 
-    def _fill(self, line: Pointer, beside: Pointer | None, begin: Number, end: Number, zero: Value) -> None:
+    def _fill(self, lines: list[Pointer], begin: Number, end: Number) -> None:
         """No windows: nothing is brought."""
-        k, how = self.kernel, self.how
-        with k.loop(begin, end, how.lanes) as along:
-            k.store(zero, line, along.index)
-            if beside is not None:
-                k.store(k.number(beside.cell, self.none, how.lanes), beside, along.index)
+        k, lanes = self.kernel, self.how.lanes
+        with k.loop(begin, end, lanes) as along:
+            for line, nothing in zip(lines, self.nothing, strict=True):
+                k.store(k.number(line.cell, nothing, lanes), line, along.index)
 
-    def _divisors(self, row: Value, column: Number, lanes: int) -> Value:
-        k = self.kernel
-        if self.how.divides == "all":
-            return k.splat(k.load(self.row_divisors), lanes)
-        return k.splat(k.load(self.row_divisors, row), lanes) * k.load(self.column_divisors, column, lanes)
+    def _groups(self, group: Value, some: int, phases: int) -> None:
+        """The rows of cells of `some` groups of them, of the first `phases` rows of each."""
+        k, how, lanes = self.kernel, self.how, self.how.lanes
+        sources = {w: self._row(group + w) for w in range(self.low_row, some + self.high_row)}
 
-    def _row(self, group: Value, row: Value, above: list[Reader]) -> None:
-        """One row of cells."""
-        k, how, n, stride = self.kernel, self.how, self.n, self.how.columns.stride
-        lanes, columns, across = how.lanes, self.columns_here, list(enumerate(self.across))
+        def fill(column: Number, edge: str = "") -> None:
+            self._cells(sources, (group, some, phases), column, edge)
 
-        def cells(index: Number) -> Value:
-            return _interleaved(k, [self._gather(group, row, index, p, above, beside, lanes) for p, beside in across])
-
-        if how.narrow:
-            with k.loop(0, columns, lanes) as along:
-                k.store(cells(along.index), self.stage, row * n.width + along.index * stride)
-            return
-        whole = columns
-        if how.rest:  # the last group of the last tile is not whole
-            is_last = self.left + columns >= n.groups_across
-            whole = columns - k.cast(is_last, columns.type)
-        target = self.target + row * n.width
-        k.vectors(whole, lanes, lambda index, carried: k.store(cells(index), target, index * stride))
-        if how.rest:
+        columns, (begin, end) = self.columns_here, (k.integer(0), self.columns_here)
+        if how.rest[1]:  # the last group of the last tile is not whole
+            is_last = self.left + columns >= self.n.groups_across
+            end = columns - k.cast(is_last, columns.type)
+        whole = end
+        last = end - lanes
+        if not how.lines and self.low < 0:
+            at_left = self.left.equals(0)
+            with k.when(at_left):
+                fill(0, "left")
+            begin = k.select(at_left, k.integer(lanes), begin)
+        if not how.lines and how.behind > 0:
+            at_right = (self.left + columns).equals(self.n.groups_across)
+            with k.when(at_right):
+                fill(whole - lanes, "right")
+            end, last = k.select(at_right, end - lanes, end), k.least(last, self.n.inside - self.left)
+        with k.loop(begin, end, lanes) as along:
+            fill(along.index if how.narrow else k.least(along.index, last))
+        if how.rest[1]:
             with k.when(is_last):
-                for phase, beside in across[: how.rest]:
-                    cell = self._gather(group, row, whole, phase, above, beside, 1)
-                    k.store(cell, target, whole * stride + phase)
+                fill(whole, "rest")
 
-    def _gather(
-        self,
-        group: Value,
-        row: Value,
-        column: Number,
-        phase: int,
-        above: list[Reader],
-        beside: list[Reader],
-        lanes: int,
-    ) -> Value:
-        """What the windows that read the cells of one phase bring, from the group `column` on."""
+    def _row(self, row: Value) -> list[Pointer]:
+        """What a row of windows brings, from the first of the tile's on, counted in groups from its top."""
+        k, n = self.kernel, self.n
+        if self.how.lines:
+            return [room + ((row - self.low_row) * self.pitch - self.low) for room in self.lines]
+        at = self.top + row
+        is_real = (at >= 0) & (at < n.height_out)
+        start = (self.plane * n.height_out + at) * n.width_out + self.left
+        begin = k.most(self.low, 0 - self.left)
+        return [
+            k.select(is_real, one + start, room + (0 - begin))
+            for one, room in zip(self.given, self.lines, strict=True)
+        ]
+
+    def _load(self, source: list[Pointer], column: Number, shift: int, edge: str) -> list[Value] | None:
+        """What a vector of windows brings, `shift` from the groups of cells from `column` on; None where there are none."""
         k, how = self.kernel, self.how
-        total, x = k.number(how.cell, -0.0 if how.marks else 0, lanes), None
-        if how.term in ("equal", "softmax"):
-            stride = how.columns.stride
-            at = row * self.n.width + column * stride + phase
-            x = k.strided(self.source, at, stride, lanes, phase) if lanes > 1 else k.load(self.source, at, 1)
-        for down in above:
-            line = (group + (down.window - self.low_row)) * self.pitch
-            for across in beside:
-                at = line + column + (across.window - self.low)
-                brought = k.load(self.lines, at, lanes)
-                if how.beside is None:
-                    total = total + brought
-                    continue
-                value = k.load(self.beside_lines, at, lanes)
-                total = self._added(total, brought, value, down.tap * how.columns.taps + across.tap, x)
-        return total
+        lanes = 1 if edge == "rest" else how.lanes
+        if how.lines:
+            return [k.load(one, column + shift, lanes) for one in source]
+        place = {"left": shift, "right": shift - lanes - self.high + how.behind, "rest": shift - self.high + how.behind}
+        if edge == "rest" and place[edge] >= 0:
+            return None
+        side, width = "" if edge == "rest" else edge, self.n.width_out - self.left
+        loaded = [
+            load_padded(k, one, column + shift, (1, lanes, 0), (side, place.get(edge), width), nothing)
+            for one, nothing in zip(source, self.nothing, strict=True)
+        ]
+        loaded[0] = self.divisors.divide(loaded[0], 0, 0)
+        return loaded
 
-    def _added(self, total: Value, brought: Value, value: Value, code: int, x: Any) -> Value:
+    def _cells(self, sources: dict[int, list[Pointer]], rows: Any, column: Number, edge: str) -> None:
+        """Fill a vector of groups of cells, from `column` on; "rest" is one that is not whole."""
+        k, how, stride = self.kernel, self.how, self.how.columns.stride
+        group, some, phases = rows
+        lanes, across = 1 if edge == "rest" else how.lanes, self.across
+        if edge == "rest":
+            across = across[: how.rest[1]]
+        places = [(i, p, q, t) for i in range(some) for p in range(phases) for q in range(len(across)) for t in range(self._totals)]
+        totals = {place: k.number(how.cell, -0.0 if how.marks else 0, lanes) for place in places}
+        x = {}
+        if self.compares:
+            for i, p, q, t in places:
+                at = ((group + i) * how.rows.stride + p) * self.n.width + column * stride + q
+                x[i, p, q, t] = k.strided(self.source, at, stride, lanes, q) if lanes > 1 else k.load(self.source, at, 1)
+        for window, source in sources.items():
+            for shift in range(self.low, self.high + 1):
+                users = [
+                    ((i, p, q, t), (t * how.rows.taps + above.tap) * how.columns.taps + beside.tap)
+                    for i, p, q, t in places
+                    for above in self.down[p]
+                    if i + above.window == window
+                    for beside in across[q]
+                    if beside.window == shift
+                ]
+                loaded = self._load(source, column, shift, edge) if users else None
+                for place, code in users if loaded else ():
+                    totals[place] = self._added(totals[place], loaded, code, x.get(place))
+        for i, p in dict.fromkeys((i, p) for i, p, _, _ in places):
+            row = ((group + i) * how.rows.stride + p) * self.n.width
+            for plane in range(how.planes):
+                cells = [totals[i, p, q, plane % self._totals] for q in range(len(across))]
+                target = self.target + plane * self.n.height * self.n.width
+                if how.narrow:
+                    target = self.stage + plane * self.room_of_plane
+                if edge == "rest":
+                    for q, cell in enumerate(cells):
+                        k.store(cell, target, row + column * stride + q)
+                else:
+                    k.store(_interleaved(k, cells), target, row + column * stride)
+
+    @property
+    def _totals(self) -> int:
+        """Planes of a window whose cells differ."""
+        return self.how.planes if self.how.term == "code" else 1
+
+    def _added(self, total: Value, loaded: Any, code: int, x: Any) -> Value:
         """The total, with what a window brings to a cell that is its tap `code`."""
         k, term = self.kernel, self.how.term
+        if term == "all":
+            return total + loaded[0]
+        brought, value = loaded
         if term == "softmax":  # a NaN that no window reads gets nothing
             word = I32 if brought.element == F32 else I64
-            absent = value.equals(self.none) | k.bits(brought, word).equals(-1 << (word.width - 1))
+            absent = value.equals(self.nothing[1]) | k.bits(brought, word).equals(-1 << (word.width - 1))
             return k.select(absent, total, fma(k, brought, weight(k, x, value), total))
         meets = value.equals(code) if term == "code" else value.equals(x) | (value.differs(value) & x.differs(x))
         return k.select(meets, total + brought, total)
 
 
-def _span(phases: list[list[Reader]]) -> tuple[int, int]:
+def span(phases: list[list[Reader]]) -> tuple[int, int]:
     """The first and the last window, counted from a group, that reads any of its cells."""
     windows = [reader.window for phase in phases for reader in phase]
     return min(windows, default=0), max(windows, default=0)

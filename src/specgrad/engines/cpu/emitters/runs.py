@@ -10,6 +10,7 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import working
+from .windows import Divisors
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ def emit(how: Runs, vector: int) -> Kernel:
     a run of rows of a plane."""
     k = Kernel("runs", vector)
     g, gx = k.array("g", how.cell), k.array("gx", how.result)
-    row_divisors = k.array("row_divisors", working(how.cell)) if how.divides != "no" else None
-    column_divisors = k.array("column_divisors", working(how.cell)) if how.divides == "each" else None
+    divisors = Divisors(k, how.divides, how.cell)
     down, across = k.array("down", WORD), k.array("across", WORD)
     n = k.sizes("height", "width", "height_out", "width_out", "runs_down", "runs_across")
     sums = k.room(how.windows + how.lanes, working(how.cell))
@@ -49,13 +49,7 @@ def emit(how: Runs, vector: int) -> Kernel:
         ) -> None:
             with k.loop(first, first + count, carried=[k.number(how.cell, 0, how.window_lanes)]) as rows:
                 cells = k.load(g, (plane * n.height_out + rows.index) * n.width_out + index, how.window_lanes)
-                if row_divisors is not None:
-                    by = k.splat(
-                        k.load(row_divisors, rows.index if column_divisors is not None else 0), how.window_lanes
-                    )
-                    if column_divisors is not None:
-                        by = by * k.load(column_divisors, index, how.window_lanes)
-                    cells = cells / by
+                cells = divisors.divide(cells, rows.index, index)
                 rows.next = [rows.values[0] + cells]
             k.store(rows.result[0], sums, index)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, Sum, working
-from .windows import Window, any_lane, block_of, copy_exactly, fold_parts, guard_nan, split, stacked, tree
+from .windows import Divisors, Window, any_lane, block_of, copy_exactly, fold_parts, guard_nan, split, stacked, tree
 
 AHEAD = 2048  # bytes from a load to what is asked for meanwhile
 
@@ -34,7 +34,6 @@ class Tiles:
     copies: str
     """What is copied of a row of cells: "nothing", its "ends", or "all" of it."""
     divides: str = "no"
-    """"no", "all" by one number, or "each" by a number per row times one per column."""
     lanes: int = 16
     row_lanes: int = 16
     """Lanes of the loads that copy a row, at most its cells."""
@@ -55,10 +54,7 @@ class _Tiles:
         self.y = [k.array("y", how.result)]
         if self.combine.codes is not None:
             self.y.append(k.array("codes", self.combine.codes))
-        if how.divides != "no":
-            self.row_divisors = k.array("row_divisors", working(self.combine.cell))
-        if how.divides == "each":
-            self.column_divisors = k.array("column_divisors", working(self.combine.cell))
+        self.divisors = Divisors(k, how.divides, self.combine.cell)
         self.combine.begin(k)
         self.n = k.sizes(
             "height",
@@ -378,8 +374,7 @@ class _Tiles:
         """Write the results of a vector of windows."""
         k, how = self.kernel, self.how
         part = self.combine.finish(k, part)
-        if how.divides != "no":
-            part = [part[0] / self._divisors(row, column), *part[1:]]
+        part = [self.divisors.divide(part[0], self.top + row, self.left + column), *part[1:]]
         if self.combine.counts and not self.combine.masks and self._is_padded():
             tied = part[0].equals(self.combine.identity)
             if how.narrow:  # lanes behind the last window hold anything
@@ -394,12 +389,6 @@ class _Tiles:
     def _is_padded(self) -> bool:
         return self.how.rows.padded or self.how.columns.padded
 
-    def _divisors(self, row: Value, column: Number) -> Value:
-        k, how = self.kernel, self.how
-        if how.divides == "all":
-            return k.splat(k.load(self.row_divisors), how.lanes)
-        down = k.splat(k.load(self.row_divisors, self.top + row), how.lanes)
-        return down * k.load(self.column_divisors, self.left + column, how.lanes)
 
     def _unstage(self) -> None:
         """Copy the results of narrow rows to where they belong."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.builder import F32, I1, I32, I64, Kernel, Pointer, Value
-from ..codegen.combine import Part, Sum
+from typing import Any
+
+from ..codegen.builder import F32, I1, I32, I64, Cell, Kernel, Number, Pointer, Value, constant
+from ..codegen.combine import Part, Sum, working
 
 DIRECT = 8  # taps of a row that are joined one by one; more go by blocks
 
@@ -30,6 +32,29 @@ class Window:
         return -(-self.extent // self.stride)
 
 
+class Divisors:
+    """What sums are divided by: kind "no", "all" by one number, "scale" by a power of two, which is one multiplication, or "each" by a number
+    per row times one per column."""
+
+    def __init__(self, k: Kernel, kind: str, cell: Cell) -> None:
+        self.kernel, self.kind = k, kind
+        if kind != "no":
+            self.rows = k.array("row_divisors", working(cell))
+        if kind == "each":
+            self.columns = k.array("column_divisors", working(cell))
+
+    def divide(self, sums: Value, row: Number, column: Number) -> Value:
+        """The sums of windows of a row from `column` on, divided."""
+        k, kind, lanes = self.kernel, self.kind, sums.lanes
+        if kind == "no":
+            return sums
+        by = k.load(self.rows, row if kind == "each" else 0)
+        by = k.splat(by, lanes) if lanes else by
+        if kind == "each":
+            by = by * k.load(self.columns, column, lanes)
+        return sums * by if kind == "scale" else sums / by
+
+
 def copy_exactly(k: Kernel, source: Pointer, target: Pointer, count: Value, lanes: int) -> None:
     """Copy so many cells, in vectors as far as they are full."""
     whole = count - count % lanes
@@ -37,6 +62,25 @@ def copy_exactly(k: Kernel, source: Pointer, target: Pointer, count: Value, lane
         k.store(k.load(source, along.index, lanes), target, along.index)
     with k.loop(whole, count) as rest:
         k.store(k.load(source, rest.index), target, rest.index)
+
+
+def load_padded(
+    k: Kernel, row: Pointer, first: Number, which: tuple[int, int, int], edge: tuple[str, Any, Value], padding: Any
+) -> Value:
+    """Cells of a row, as `strided` takes them from `first` on, with padding where the row has none. `which` is the stride, the lanes and
+    the lead; `edge` says whether the vector lies at the "left" or the "right" end of the row or between them (""), where its
+    first cell lies, counted from that end, and how many cells the row has, which are a vector's at least."""
+    stride, lanes, lead = which
+    side, place, width = edge
+    cells = lanes * stride
+    if not side or (place >= 0 if side == "left" else place + cells <= 0):
+        if side == "left":
+            first = place
+        return k.strided(row, first + lead if lead else first, stride, lanes, lead)
+    loaded = k.load(row, 0 if side == "left" else width - cells, cells)
+    nothing = Value(k, constant(loaded.type, padding), loaded.signed)
+    wanted = [place + lead + stride * lane + (0 if side == "left" else cells) for lane in range(lanes)]
+    return k.shuffle(loaded, nothing, [at if 0 <= at < cells else cells for at in wanted])
 
 
 def any_lane(k: Kernel, mask: Value) -> Value:

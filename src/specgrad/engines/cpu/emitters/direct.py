@@ -1,0 +1,169 @@
+"""Small sliding windows over planes that lie whole: a vector of windows of several neighbouring rows at a time, all in registers.
+
+Each row of cells is folded across where it lies, and the rows that neighbouring windows share are folded down without a detour through memory.
+Windows may reach over some planes as well, if they have no plane in common. Beside a row there is padding only at its ends, where it is put into
+the vectors that are loaded; rows of padding are read from a row of it in scratch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.combine import Part, Sum, working
+from .windows import Divisors, Window, any_lane, fold_parts, guard_nan, load_padded, stacked, tree
+
+AHEAD = 2048  # bytes from a load to what is asked for meanwhile
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A kernel of small windows: their axes, and how many are taken together."""
+
+    combine: Any
+    result: Cell
+    planes: Window
+    """Planes that a window reads; no two windows share one, and none is padding."""
+    rows: Window
+    columns: Window
+    before: int
+    """Padding before a row."""
+    behind: int
+    """Cells by which the last window of a row reaches beyond it; none if negative."""
+    columns_of_tile: int
+    stack: int
+    """Rows of windows that are folded together."""
+    lanes: int
+    divides: str = "no"
+
+
+def emit(how: Direct, vector: int) -> Kernel:
+    """args: x, y, [codes], [divisors], sizes; one item is a band of rows of windows, or a part of their columns."""
+    return _Direct(how, vector).kernel
+
+
+class _Direct:
+    def __init__(self, how: Direct, vector: int) -> None:
+        self.how, self.combine = how, how.combine
+        k = self.kernel = Kernel("direct", vector)
+        self.x = k.array("x", self.combine.cell)
+        self.y = [k.array("y", how.result)]
+        if self.combine.codes is not None:
+            self.y.append(k.array("codes", self.combine.codes))
+        self.divisors = Divisors(k, how.divides, self.combine.cell)
+        names = "depth height width depth_out height_out width_out above inside down across tile_rows tile_columns"
+        self.n = k.sizes(*names.split())
+        if how.rows.padded:
+            span = (how.columns_of_tile + how.lanes) * how.columns.stride + how.columns.extent
+            span = -(-span // how.lanes) * how.lanes
+            self.blank = k.room(span, working(self.combine.cell))
+            with k.loop(0, span, how.lanes) as along:
+                k.store(k.number(working(self.combine.cell), self.combine.identity, how.lanes), self.blank, along.index)
+        k.finish(self._tiles())
+
+    def _tiles(self) -> Value:
+        k, how, n = self.kernel, self.how, self.n
+        tiles = n.down * n.across
+        with k.loop(k.begin, k.end, carried=[0]) as each:
+            plane, tile = each.index // tiles, each.index % tiles
+            self.top, self.left = tile // n.across * n.tile_rows, tile % n.across * n.tile_columns
+            rows = k.least(n.tile_rows, n.height_out - self.top)
+            self.end = k.least(self.left + n.tile_columns, n.width_out)
+            first = plane // n.depth_out * n.depth + plane % n.depth_out * how.planes.stride
+            self.plane = self.x + first * n.height * n.width
+            self.target = [y + (plane * n.height_out + self.top) * n.width_out for y in self.y]
+            flags, done = each.values[0], k.integer(0)
+            for some in sorted({how.stack, 1}, reverse=True):
+                stop = rows - (rows - done) % some
+                with k.loop(done, stop, some, carried=[flags]) as down:
+                    down.next = [self._rows(down.index, some, down.values[0])]
+                flags, done = down.result[0], stop
+            each.next = [flags]
+        return each.result[0]
+
+    def _rows(self, row: Value, some: int, flags: Value) -> Value:
+        """The windows of `some` rows from `row` of the tile on."""
+        k, how, n, lanes = self.kernel, self.how, self.n, self.how.lanes
+        rows = how.rows
+        first = (self.top + row) * rows.stride - n.above
+        needed = sorted({i * rows.stride + t * rows.dilation for i in range(some) for t in range(rows.taps)})
+        sources = [
+            {j: self._source(plane * how.planes.dilation, first + j) for j in needed} for plane in range(how.planes.taps)
+        ]
+
+        def fold(column: Number, edge: str, flag: Value) -> Value:
+            return self._fold(sources, row, some, column, edge, flag)
+
+        begin, end, last = self.left, self.end, self.end - lanes
+        if how.before > 0:
+            at_left = self.left.equals(0)
+            with k.loop(0, k.cast(at_left, flags.type, False), carried=[flags]) as once:
+                once.next = [fold(0, "left", once.values[0])]
+            flags, begin = once.result[0], k.select(at_left, k.integer(lanes), begin)
+        if how.behind > 0:
+            at_right = self.end.equals(n.width_out)
+            with k.loop(0, k.cast(at_right, flags.type, False), carried=[flags]) as once:
+                once.next = [fold(n.width_out - lanes, "right", once.values[0])]
+            flags, end, last = once.result[0], k.select(at_right, end - lanes, end), k.least(last, n.inside)
+        with k.loop(begin, end, lanes, carried=[flags]) as along:
+            along.next = [fold(k.least(along.index, last), "", along.values[0])]
+        return along.result[0]
+
+    def _source(self, plane: int, row: Value) -> Pointer:
+        """Where a row of cells lies; where there is none, one of padding."""
+        k, n = self.kernel, self.n
+        found = self.plane + (row + plane * n.height if plane else row) * n.width
+        if not self.how.rows.padded:
+            return found
+        begin = k.most(0, self.left * self.how.columns.stride - self.how.before)
+        return k.select((row >= 0) & (row < n.height), found, self.blank + (0 - begin))
+
+    def _fold(self, sources: Any, row: Value, some: int, column: Number, edge: str, flag: Value) -> Value:
+        """A vector of windows of each of `some` rows."""
+        k, how = self.kernel, self.how
+        seen: list[Value] = []
+        folded = []
+        for by_row in sources:
+            parts = {j: self._across(source, column, edge, seen) for j, source in by_row.items()}
+            folded.append(stacked(k, self.combine, parts, how.rows, some, how.columns.taps))
+        flag = guard_nan(k, self.combine, flag, seen)
+        area = how.rows.taps * how.columns.taps
+        for i in range(some):
+            part, _ = fold_parts(k, self.combine, [(rows[i], plane) for plane, rows in enumerate(folded)], area)
+            flag = self._store(part, row + i, column, flag)
+        return flag
+
+    def _across(self, source: Pointer, column: Number, edge: str, seen: list[Value]) -> Part:
+        """One row of cells of a vector of windows."""
+        k, columns, lanes = self.kernel, self.how.columns, self.how.lanes
+        taps = []
+        for tap in range(columns.taps):
+            offset = tap * columns.dilation
+            lead = min(offset, columns.stride - 1)
+            place = None
+            if edge == "left":
+                place = offset - lead - self.how.before
+            elif edge == "right":
+                place = self.how.behind - columns.extent - (lanes - 1) * columns.stride + offset - lead
+            first = column * columns.stride + (offset - lead - self.how.before)
+            edges = (edge, place, self.n.width)
+            taps.append(load_padded(k, source, first, (columns.stride, lanes, lead), edges, self.combine.identity))
+        if edge != "left" and edge != "right":
+            size = self.combine.cell.size
+            for line in range(0, lanes * columns.stride * size, 64):
+                k.prefetch(source, column * columns.stride + (AHEAD + line) // size)
+        few = columns.dilation == 1 and len(taps) > 2 * columns.stride
+        seen += taps[: columns.stride] + taps[-columns.stride :] if few else taps
+        return tree(k, self.combine, [self.combine.first(k, cells, tap) for tap, cells in enumerate(taps)])
+
+    def _store(self, part: Part, row: Value, column: Number, flag: Value) -> Value:
+        k, how, n = self.kernel, self.how, self.n
+        combine: Sum = self.combine
+        part = combine.finish(k, part)
+        part = [self.divisors.divide(part[0], self.top + row, column), *part[1:]]
+        if combine.counts and (how.rows.padded or how.columns.padded):
+            flag = flag | k.cast(any_lane(k, part[0].equals(combine.identity)), flag.type, False)
+        for one, target in zip(part, self.target, strict=True):
+            k.store(one, target, row * n.width_out + column)
+        return flag
