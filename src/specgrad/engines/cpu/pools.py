@@ -47,6 +47,7 @@ from .schedule import (
     in_phases,
     nominal,
     phases_step,
+    power,
     reversed_axis,
     tiles_planes,
 )
@@ -174,43 +175,33 @@ class Pool:
         rows, columns = self.divisors
         return rows if columns is None else np.multiply.outer(rows, columns).reshape(self.lengths[self.layout.outer :])
 
-    def places(self, step: Sequence[int]) -> tuple[Array, Array]:
-        """Where the winners of a plane lie, for these strides of its axes: a base by window, and an offset by code."""
-        base = offset = np.zeros(1, np.int64)
-        for axis, by in zip(map(even, self.axes), step, strict=True):
-            ranges = axis.ranges()
-            base = np.add.outer(base, ranges.start * by).reshape(-1)
-            offset = np.add.outer(offset, np.arange(nominal(axis)) * (ranges.step * by)).reshape(-1)
-        kind = np.int32 if math.prod(axis.size for axis in self.axes) < 1 << 30 else np.int64
-        return base.astype(kind), offset.astype(kind)
-
     def winners(self, what: str) -> Step:
         """The kernel that scatters cotangents to winners, gathers their tangents, or writes their indices."""
         found = self._steps.get(what)
         if found is None:
-            sizes = tuple(axis.size for axis in self.axes)
+            axes, sizes = tuple(map(even, self.axes)), tuple(axis.size for axis in self.axes)
             order = list(range(len(sizes)))
             if what == "index" and self.op.positions(self.given):  # in the operator's order of axes
                 order = [self.op.positions(self.given).index(p) for p in self.layout.spatial]
             own = [sizes[order.index(place)] for place in range(len(sizes))]
-            step = [strides(tuple(own))[place] for place in order]
-            base, offset = self.places(step)
-            lanes = VECTOR // max(self.cell.size, 4)
-            how = winners.Winners(what, self.cell, self.codes, lanes, bool(self.blanks), CELLS[base.dtype.name])
-            cells = math.prod(sizes)
-            numbers = {
-                "windows": len(base),
-                "cells": cells,
-                "inner": self.layout.inner,
-                "base": address(base),
-                "offset": address(offset),
-            }
-            made = compiled(winners.emit, how)
-            scratch = made.scratch + (4 * cells * self.layout.inner if how.widens else 0)
-            call = Call(
-                made, numbers, self.layout.planes, grain(self.layout.planes, cells * self.layout.inner), scratch
+            by = [strides(tuple(own))[place] for place in order]
+            kind = "int32" if math.prod(sizes) * self.layout.inner < 1 << 30 else "int64"
+            starts = [axis.ranges().start * step for axis, step in zip(axes, by, strict=True)]
+            base = functools.reduce(lambda one, two: np.add.outer(one, two).reshape(-1), starts).astype(kind)
+            inner, planes, cells = self.layout.inner, self.layout.planes, math.prod(sizes)
+            lanes = power(VECTOR // np.dtype(kind).itemsize, inner if inner > 1 else len(base))
+            taps = tuple(map(nominal, axes))
+            how = winners.Winners(
+                what, self.cell, self.codes, taps, lanes, inner > 1, bool(self.blanks), CELLS[kind]
             )
-            found = self._steps[what] = Step(call, ("codes", "source", "target"), f"{what} by code", (base, offset))
+            numbers = {"windows": len(base), "cells": cells, "base": address(base)}
+            numbers |= {f"step_{i}": axis.ranges().step * step for i, (axis, step) in enumerate(zip(axes, by, strict=True))}
+            numbers |= {"inner": inner} if inner > 1 else {}
+            made = compiled(winners.emit, how)
+            scratch = made.scratch + (4 * cells * inner if how.widens else 0)
+            some = max(grain(planes, cells * inner), min(how.planes, planes // 8))
+            call = Call(made, numbers, planes, some - some % how.planes or some, scratch)
+            found = self._steps[what] = Step(call, ("codes", "source", "target"), f"{what} by code", (base,))
         return found
 
     @cached_property

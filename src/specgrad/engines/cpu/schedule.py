@@ -42,7 +42,7 @@ LINES = 1 << 15  # cells of the lines of a tile
 SMALL = 12  # taps of a window that is folded in registers, at most
 TOTALS = 4  # vectors that a way back adds up at a time, at most
 TOGETHER = 4  # rows of windows that are folded together in registers
-GATHERED = 32  # taps of a window of which each cell gathers what it won, at most
+GATHERED = 16  # taps of a window of which each cell gathers what it won, at most
 NEAR = 4  # cells that windows move by, at most, where lanes run along windows
 LEAST, MOST = 1 << 13, 1 << 17  # cells that a task takes
 

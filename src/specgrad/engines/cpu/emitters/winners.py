@@ -1,14 +1,21 @@
 """What is done with the codes of winners: cotangents are added to the cells that won, tangents of these are taken, or their indices are written.
 
-The winner of window o of a plane lies at base[o] + offset[code]. Cotangents are added in row-major order of windows, as the specification adds them.
+A code is the number of a tap, whose digits are the taps of the axes; so the winner of window o lies at base[o] + Σ digit · step, which is
+computed by vectors, some windows at a time. Cotangents are then added one by one, in row-major order of windows, as the specification adds them.
+Neighbouring windows often share their winner, and a sum would wait for the one before it to reach memory: so two planes are filled side by side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..codegen.builder import CELLS, WORD, Cell, Kernel, Value
+from ..codegen.builder import CELLS, WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import working
+
+SOME = 1024  # windows that are located together
+UNROLLED = 4  # windows that are taken between two tests whether there are more
 
 
 @dataclass(frozen=True)
@@ -18,53 +25,133 @@ class Winners:
     what: str
     cell: Cell
     codes: Cell
+    taps: tuple[int, ...]
+    """Of the axes: the digits of a code."""
     lanes: int
+    """At most the windows of a plane, or the cells behind each window if there are some."""
+    inner: bool
+    """Whether cells lie behind each window."""
     empty: bool
     """Whether some windows have no winner: their code is all ones."""
     places: Cell = CELLS["int32"]
-    """The type of the tables of places."""
+    """The type of places in a plane."""
 
     @property
     def widens(self) -> bool:
         """Whether cotangents are added up in scratch and rounded at the end: those of half floats."""
         return self.what == "scatter" and working(self.cell) is not self.cell
 
+    @property
+    def planes(self) -> int:
+        """How many planes are taken at a time."""
+        return 1 if self.what != "scatter" or self.widens or self.empty or self.inner else 2
+
 
 def emit(how: Winners, vector: int) -> Kernel:
-    """args: codes, source, target, base, offset, sizes (windows and cells of a plane without inner cells, inner cells); an item is a
+    """args: codes, source, target, base, sizes (windows and cells of a plane without inner cells, inner cells), steps; an item is a
     plane. `source` are the cotangents or tangents, `target` what is written; an index has no source."""
-    k = Kernel("winners", vector)
-    codes = k.array("codes", how.codes)
-    source = k.array("source", how.cell)
-    target = k.array("target", WORD if how.what == "index" else how.cell)
-    base, offset = k.array("base", how.places), k.array("offset", how.places)
-    windows, cells, inner = (k.parameter(name) for name in ("windows", "cells", "inner"))
-    sums = k.room(0, working(how.cell)) if how.widens else None  # a plane, behind all other scratch
-    with k.loop(k.begin, k.end) as plane:
-        first, start = plane.index * windows * inner, plane.index * cells * inner
-        here = sums if sums is not None else target + start
+    return _Winners(how, vector).kernel
+
+
+class _Winners:
+    def __init__(self, how: Winners, vector: int) -> None:
+        self.how = how
+        k = self.kernel = Kernel("winners", vector)
+        self.codes, self.source = k.array("codes", how.codes), k.array("source", how.cell)
+        self.target = k.array("target", WORD if how.what == "index" else how.cell)
+        self.base = k.array("base", how.places)
+        self.windows, self.cells = k.parameter("windows"), k.parameter("cells")
+        self.inner = k.parameter("inner") if how.inner else 1
+        self.steps = [k.cast(k.parameter(f"step_{axis}"), how.places.computed) for axis in range(len(how.taps))]
+        self.located = [k.room(SOME + 2 * how.lanes, how.places) + how.lanes for _ in range(how.planes)]
+        self.sums = k.room(0, working(how.cell)) if how.widens else None  # a plane, behind all other scratch
+        done = k.begin
+        for some in sorted({how.planes, 1}, reverse=True):
+            stop = k.end - (k.end - done) % some
+            with k.loop(done, stop, some) as plane:
+                self._planes([plane.index + i for i in range(some)])
+            done = stop
+        k.finish()
+
+    def _planes(self, planes: Sequence[Value]) -> None:
+        k, how = self.kernel, self.how
+        starts = [plane * self.cells * self.inner for plane in planes]
+        windows = [plane * self.windows * self.inner for plane in planes]
+        cells = [self.source + start if how.what == "gather" else self.target + start for start in starts]
+        if self.sums is not None:
+            cells = [self.sums]
         if how.what == "scatter":
-            clear(k, here, cells * inner, how)
-        with k.loop(0, windows) as each, k.loop(0, inner) as along:
-            at = each.index * inner + along.index
-            code = k.load(codes, first + at)
-            known = (
-                k.select(code.differs(none(how)), code, 0) if how.empty else code
-            )  # the table has no place for no winner
-            place = k.load(base, each.index) + k.load(offset, k.cast(known, WORD.stored, False))
-            index = k.cast(place, WORD.stored)
-            flat = index * inner + along.index
-            if how.what == "scatter":
-                with k.when(code.differs(none(how))) if how.empty else k.always():
-                    k.store(k.load(here, flat) + k.load(source, first + at), here, flat)
-            elif how.what == "gather":
-                k.store(_or(k, how, code, lambda f=flat, s=start: k.load(source, s + f), 0), target, first + at)
-            else:
-                k.store(_or(k, how, code, lambda i=index: i, -1), target, first + at)
-        if sums is not None:
-            with k.loop(0, cells * inner) as one:
-                k.store(k.load(sums, one.index), target, start + one.index)
-    return k.finish()
+            for one in cells:
+                clear(k, one, self.cells * self.inner, how.lanes)
+        if how.inner:
+            with k.loop(0, self.windows) as each:
+                self._some(each.index, [first + each.index * self.inner for first in windows], cells, self.inner)
+        else:
+            self._some(None, windows, cells, self.windows)
+        if self.sums is not None:
+            with k.loop(0, self.cells * self.inner) as along:
+                k.store(k.load(self.sums, along.index), self.target, starts[0] + along.index)
+
+    def _some(self, window: Value | None, firsts: list[Value], cells: list[Pointer], count: Value) -> None:
+        """All windows of some planes, or the cells behind one window, from `firsts` on: a part of them at a time."""
+        k = self.kernel
+        with k.loop(0, count, SOME) as part:
+            here = k.least(count - part.index, SOME)
+            starts = [first + part.index for first in firsts]
+            for start, located in zip(starts, self.located, strict=False):
+                k.vectors(here, self.how.lanes, self._locate(window, part.index, start, located))
+            if self.how.what == "index":
+                return
+            whole = here - here % UNROLLED
+            with k.loop(0, whole, UNROLLED) as some:
+                for turn in range(UNROLLED):
+                    self._move(starts, cells, some.index + turn)
+            with k.loop(whole, here) as rest:
+                self._move(starts, cells, rest.index)
+
+    def _locate(self, window: Value | None, behind: Value, start: Value, located: Pointer) -> Any:
+        """Where the winners of a vector of windows lie; the last vector of a part may begin before it."""
+        k, how, lanes = self.kernel, self.how, self.how.lanes
+        kind = how.places.computed
+
+        def locate(index: Number, carried: list[Any]) -> None:
+            code = k.cast(k.load(self.codes, start + index, lanes), kind, False)
+            place = k.load(self.base, behind + index, lanes) if window is None else k.splat(k.load(self.base, window), lanes)
+            digits = code
+            for axis in reversed(range(len(how.taps))):
+                rest = digits // how.taps[axis] if axis else 0
+                place = place + (digits - rest * how.taps[axis]) * k.splat(self.steps[axis], lanes)
+                digits = rest
+            if how.what == "index":
+                missing = k.load(self.codes, start + index, lanes).equals(none(how)) if how.empty else None
+                found = k.cast(place, WORD.stored)
+                k.store(found if missing is None else k.select(missing, -1, found), self.target, start + index)
+                return
+            if window is not None:
+                offset = k.cast(k.splat(behind + index, lanes) + k.iota(lanes), kind)
+                place = place * k.splat(k.cast(self.inner, kind), lanes) + offset
+            k.store(place, located, index)
+
+        return locate
+
+    def _move(self, starts: list[Value], cells: list[Pointer], index: Value) -> None:
+        """Add the cotangents of a window to the cells that won it in some planes, or take the tangents of these. Cells of all planes are read
+        before one is written, which for all that is known here could be any."""
+        k, how = self.kernel, self.how
+        places = [k.cast(k.load(located, index), WORD.stored) for located in self.located[: len(starts)]]
+        known = k.load(self.codes, starts[0] + index).differs(none(how)) if how.empty else None
+        if how.what == "gather":
+            if known is not None:
+                places = [k.select(known, places[0], 0)]
+            found = k.load(cells[0], places[0])
+            found = found if known is None else k.select(known, found, 0)
+            k.store(found, self.target, starts[0] + index)
+            return
+        with k.always() if known is None else k.when(known):
+            arriving = [k.load(self.source, start + index) for start in starts]
+            sums = [k.load(one, at) + g for one, at, g in zip(cells, places, arriving, strict=True)]
+            for one, at, made in zip(cells, places, sums, strict=True):
+                k.store(made, one, at)
 
 
 def none(how: Winners) -> int:
@@ -72,22 +159,10 @@ def none(how: Winners) -> int:
     return (1 << 8 * how.codes.size) - 1
 
 
-def _or(k: Kernel, how: Winners, code: Value, found: object, other: int) -> Value:
-    """What is found for a code, or a number where there is no winner."""
-    if not how.empty:
-        result: Value = found()  # type: ignore[operator]
-        return result
-    kind = how.cell if how.what == "gather" else WORD
-    with k.loop(0, k.cast(code.differs(none(how)), WORD.stored), carried=[k.number(kind, other)]) as once:
-        once.next = [found()]  # type: ignore[operator]
-    return once.result[0]
-
-
-def clear(k: Kernel, cells: object, count: Value, how: Winners) -> None:
+def clear(k: Kernel, cells: Pointer, count: Value, lanes: int) -> None:
     """Write zeros."""
-    lanes = how.lanes
     whole = count - count % lanes
     with k.loop(0, whole, lanes) as along:
-        k.store(k.number(how.cell, 0, lanes), cells, along.index)  # type: ignore[arg-type]
+        k.store(k.number(cells.cell, 0, lanes), cells, along.index)
     with k.loop(whole, count) as rest:
-        k.store(k.number(how.cell, 0), cells, rest.index)  # type: ignore[arg-type]
+        k.store(k.number(cells.cell, 0), cells, rest.index)
