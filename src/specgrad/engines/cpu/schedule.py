@@ -330,7 +330,7 @@ class _Planner:
     def _combine(self, cell: Cell) -> Sum:
         fold = self.fold
         if not self.ordered and fold.what != "sum" and fold.exact:
-            return combine_of("any_argmax", cell, fold.codes)
+            return combine_of("any_nan_argmax", cell, fold.codes)
         return fold.combine(cell, self.ordered, self.first)
 
     @property
@@ -545,7 +545,8 @@ class _Planner:
         single = int(down.count.max(initial=1)) == 1
         combine = self._combine(self._cell)
         room = 0 if single else -(-columns.size // 64) * 64
-        how = bins.Bins(combine, self._result, lanes, room, nominal(columns), self._divides()[0])
+        bin_lanes = min(VECTOR // working(self._cell).size, 1 << (int(across.count.max(initial=1)) - 1).bit_length())
+        how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self._divides()[0])
         by_name = {"first_row": down.first, "row_count": down.count}
         by_name |= {"first_column": across.first, "column_count": across.count}
         if combine.codes is not None:

@@ -87,6 +87,10 @@ class Sum:
         """One part of two neighbours; the later begins `shift` taps behind the earlier."""
         return [one[0] + two[0]]
 
+    def follow(self, k: Kernel, one: Part, two: Part) -> Part:
+        """The same where all of the later part lies behind all of the earlier, though others may lie between them."""
+        return self.join(k, one, two)
+
 
 class Max(Sum):
     """The greatest cell, of equal ones the first. Right where there is no NaN; padding is the lowest number, which changes no value."""
@@ -186,19 +190,35 @@ class AnyMax(Max):
 
 
 class AnyArgMax(ArgMax):
-    """The greatest cell and its code, joined in any order: of equal cells that with the lesser code wins, of NaNs that with the greater."""
+    """The greatest cell and its code, joined in any order: of equal cells that with the lesser code wins. Right where there is no NaN."""
 
-    name, guards = "any_argmax", False
+    name = "any_argmax"
+
+    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
+        return super().join(k, one, [two[0], two[1] + shift])
+
+    def follow(self, k: Kernel, one: Part, two: Part) -> Part:
+        wins = super().wins(k, one, two)
+        return [k.select(wins, two[0], one[0]), k.select(wins, two[1], one[1])]
+
+    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
+        return (two[0] > one[0]) | (two[0].equals(one[0]) & (two[1] < one[1]))
+
+
+class AnyNaNArgMax(AnyArgMax):
+    """The same for all numbers: of NaNs that with the greater code wins."""
+
+    name = "any_nan_argmax"
 
     def __init__(self, cell: Cell, taps: int) -> None:
         super().__init__(cell, taps)
         self.guards = False
 
-    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
-        return super().join(k, one, [two[0], two[1] + shift])
+    def follow(self, k: Kernel, one: Part, two: Part) -> Part:
+        return self.join(k, one, two)
 
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        greater = (two[0] > one[0]) | (two[0].equals(one[0]) & (two[1] < one[1]))
+        greater = super().wins(k, one, two)
         if not self.cell.is_float:
             return greater
         is_nan, was_nan = two[0].differs(two[0]), one[0].differs(one[0])
@@ -278,7 +298,7 @@ class NaNMin(Min):
         return (two[0] < one[0]) | two[0].differs(two[0])
 
 
-COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, Min, NaNMin, ArgMax, NaNArgMax, AnyMax, AnyArgMax)}
+COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, Min, NaNMin, ArgMax, NaNArgMax, AnyMax, AnyArgMax, AnyNaNArgMax)}
 
 
 def combine_of(name: str, cell: Cell, taps: int) -> Sum:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import Part, Sum, working
+from ..codegen.builder import I32, WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.combine import Part, Sum
 from .windows import Divisors, guard_nan
 
 
@@ -24,9 +24,10 @@ class Bins:
     """Of vectors along a row, at most its cells."""
     room: int
     """Cells of a row, at least, where bins have several rows; 0 where all have one."""
+    bin_lanes: int
+    """Of vectors that fold a line into bins."""
     width: int = 1
     divides: str = "no"
-    """"no", "all" by one number, or "each" by one per row times one per column."""
 
 
 def emit(how: Bins, vector: int) -> Kernel:
@@ -51,7 +52,10 @@ class _Bins:
             self.skipped_rows, self.skipped_columns = (k.array(n, WORD) for n in ("skipped_rows", "skipped_columns"))
         self.combine.begin(k)
         self.n = k.sizes("height", "width", "height_out", "width_out")
-        self.lines = [k.room(how.room + how.lanes, cell) for cell in self.combine.cells()] if how.room else []
+        self.lines = [k.room(how.room + how.bin_lanes, cell) for cell in self.combine.cells()] if how.room else []
+        if how.room:  # vectors may go beyond the last bin
+            for line, nothing in zip(self.lines, self.combine.nothing(k, how.bin_lanes), strict=True):
+                k.store(nothing, line, self.n.width)
         k.finish(self._rows())
 
     def _rows(self) -> Value:
@@ -80,7 +84,7 @@ class _Bins:
                 cells = k.load(source, down.index * self.n.width + index, lanes)
                 flag = guard_nan(k, self.combine, flag, [cells])
                 part = self._coded(cells, down.index * self.how.width)
-                down.next = [*self.combine.join(k, so_far, part), flag]
+                down.next = [*self.combine.follow(k, so_far, part), flag]
             *part, flag = down.result
             for one, line in zip(part, self.lines, strict=True):
                 k.store(one, line, index)
@@ -117,7 +121,29 @@ class _Bins:
         return each.result[0]
 
     def _across(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
-        """The cells of a bin: as far as they fill vectors by these, the rest one by one."""
+        """The cells of a bin."""
+        return (self._in_line(first, count), flag) if self.how.room else self._in_row(source, first, count, flag)
+
+    def _in_line(self, first: Value, count: Value) -> Part:
+        """Those of a line, by vectors, of which lanes behind the bin count for nothing."""
+        k, lanes = self.kernel, self.how.bin_lanes
+        nothing = self.combine.nothing(k, lanes)
+        if self.combine.codes is not None:
+            nothing[1] = k.number(self.combine.codes, (1 << 8 * self.combine.codes.size) - 1, lanes)
+
+        def cells(index: Number) -> Part:
+            here = k.iota(lanes, I32) < k.splat(k.cast(count - index, I32), lanes)
+            part = [k.load(line, first + index, lanes) for line in self.lines]
+            if self.combine.codes is not None:
+                part[1] = part[1] + self._coded(part[0], index)[1] + k.cast(k.iota(lanes), part[1].element, False)
+            return [k.select(here, one, none) for one, none in zip(part, nothing, strict=True)]
+
+        with k.loop(lanes, count, lanes, carried=cells(0)) as along:
+            along.next = self.combine.follow(k, along.values, cells(along.index))
+        return self._reduced(along.result)
+
+    def _in_row(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
+        """Those of a row: as far as they fill vectors by these, the rest one by one."""
         k, lanes = self.kernel, self.how.lanes
         part, flag = self._cells(source, first, 0, 0, flag)
         whole = count - count % lanes if lanes > 1 else 0
@@ -128,27 +154,22 @@ class _Bins:
                 with k.loop(lanes, whole, lanes, carried=[*start, flag]) as along:
                     *so_far, flag = along.values
                     cells, flag = self._cells(source, first, along.index, lanes, flag)
-                    along.next = [*self.combine.join(k, so_far, cells), flag]
+                    along.next = [*self.combine.follow(k, so_far, cells), flag]
                 *vector, flag = along.result
                 once.next = [*self._reduced(vector), flag]
             *part, flag = once.result
         with k.loop(k.most(whole, 1), count, carried=[*part, flag]) as rest:
             *so_far, flag = rest.values
             cells, flag = self._cells(source, first, rest.index, 0, flag)
-            rest.next = [*self.combine.join(k, so_far, cells), flag]
+            rest.next = [*self.combine.follow(k, so_far, cells), flag]
         *part, flag = rest.result
         return part, flag
 
     def _cells(self, source: Pointer, first: Value, index: Any, lanes: int, flag: Value) -> tuple[Part, Value]:
-        """What is known of the cells of a bin from `index` on."""
+        """What is known of the cells of a row from `index` on."""
         k, combine = self.kernel, self.combine
-        if not self.how.room:
-            cells = k.load(source, first + index, lanes)
-            part, flag = self._coded(cells, index), guard_nan(k, combine, flag, [cells])
-        else:
-            part = [k.load(line, first + index, lanes) for line in self.lines]
-            if combine.codes is not None:
-                part[1] = part[1] + self._coded(part[0], index)[1]
+        cells = k.load(source, first + index, lanes)
+        part, flag = self._coded(cells, index), guard_nan(k, combine, flag, [cells])
         if combine.codes is not None and lanes:
             part[1] = part[1] + k.cast(k.iota(lanes), combine.codes.computed, False)
         return part, flag
