@@ -103,7 +103,13 @@ def derivatives(case, x, codes):
     )
     as_floats = case.dtype if kind.name == "bfloat16" else np.float64  # sums of small integers, and so exact
     x, dx, gy = (array.astype(as_floats) for array in (x, dx, gy))
-    case.same(case.as_operand(gx), case.specified(lambda: op.vjp((x,), gy)[0]))
+    expected = case.specified(lambda: op.vjp((x,), gy)[0])
+    case.same(case.as_operand(gx), expected)
+    if pool.gathers is not None:
+        (gx,) = case.run(
+            pool.gathers, given | {"source": (kind, sources["scatter"])}, {"target": (kind, pool.layout.shape)}
+        )
+        case.same(case.as_operand(gx), expected)
     (dy,) = case.run(
         pool.winners("gather"), given | {"source": (kind, sources["gather"])}, {"target": (kind, pool.lengths)}
     )
@@ -181,6 +187,10 @@ def drawn(random, walk):
     kind, run = [*(BINS if walk == "bins" else (MAXIMA, SUMS))][int(random.integers(2))]
     if walk == "bins":
         return run, *adaptive(random, kind)
+    if walk == "runs":
+        return average, *adaptive(random, sg.AdaptiveAvgPool)
+    if walk == "phases" and run is maximum:
+        run = winners
     if walk == "winners":
         is_sliding = random.random() < 0.7
         found = sliding(random, sg.MaxPool, rank=2) if is_sliding else adaptive(random, sg.AdaptiveMaxPool)
@@ -188,26 +198,27 @@ def drawn(random, walk):
     return run, *sliding(random, kind, inner=walk == "along")
 
 
-@pytest.mark.parametrize("walk", ["tiles", "along", "bins", "winners"])
+@pytest.mark.parametrize("walk", ["direct", "tiles", "along", "bins", "winners", "phases", "runs"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_walk_is_exact_on_random_geometries(seed, walk):
     random = np.random.default_rng([seed, *walk.encode()])
     vector, least = int(random.choice([16, 32, 64])), int(random.choice([1, 64]))
     done = 0
-    with emitted(
-        VECTOR=vector, LEAST=least, LINES=1 << 10, TILE=24
-    ):  # so that small arrays have several tiles and tasks
+    small = 1 if walk == "tiles" else 12
+    # so that small arrays have several tiles and tasks
+    with emitted(VECTOR=vector, LEAST=least, LINES=1 << 10, TILE=24, SMALL=small, TOTALS=int(random.choice([1, 9]))):
         while done < CASES:
             run, op, shape = drawn(random, walk)
             floats = run is not maximum or random.random() < 0.7
             done += walk in run(random, op, shape, str(random.choice(FLOATS if floats else INTEGERS))).walks
 
 
-@pytest.mark.parametrize("walk", ["tiles", "along", "bins"])
+@pytest.mark.parametrize("walk", ["direct", "tiles", "along", "bins"])
 @pytest.mark.parametrize("seed", range(2))
 def test_special_numbers_win_as_specified(seed, walk):
     random = np.random.default_rng([seed, *walk.encode()])
-    with emitted(VECTOR=int(random.choice([16, 32, 64])), LEAST=1, UNROLLED=int(random.choice([6, 256]))):
+    unrolled, small = int(random.choice([6, 256])), 1 if walk == "tiles" else 12
+    with emitted(VECTOR=int(random.choice([16, 32, 64])), LEAST=1, UNROLLED=unrolled, SMALL=small):
         for _ in range(12):
             found = (
                 adaptive(random, sg.AdaptiveMaxPool)
@@ -236,7 +247,10 @@ def test_what_was_wrong_once(case):
 
 
 PLANTED = {
-    "tiles": (maximum, sg.MaxPool((3, 2), stride=1, padding=1), (2, 6, 9)),
+    "direct": (maximum, sg.MaxPool((3, 2), stride=1, padding=1), (2, 6, 9)),
+    "tiles": (maximum, sg.MaxPool((3, 5), stride=1, padding=1), (2, 6, 9)),
+    "phases": (winners, sg.MaxPool((3, 2), stride=1, padding=1), (2, 6, 9)),
+    "runs": (average, sg.AdaptiveAvgPool((3, 4)), (2, 7, 9)),
     "along": (winners, sg.MaxPool((3,), stride=2, axes=(1,), padding=1), (2, 9, 5)),
     "bins": (average, sg.AdaptiveAvgPool((3, 4)), (2, 7, 9)),
     "winners": (winners, sg.MaxPool((2, 2)), (2, 6, 8)),

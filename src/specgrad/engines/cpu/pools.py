@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -191,11 +190,11 @@ class Pool:
             inner, planes, cells = self.layout.inner, self.layout.planes, math.prod(sizes)
             lanes = power(VECTOR // np.dtype(kind).itemsize, inner if inner > 1 else len(base))
             taps = tuple(map(nominal, axes))
-            how = winners.Winners(
-                what, self.cell, self.codes, taps, lanes, inner > 1, bool(self.blanks), CELLS[kind]
-            )
+            how = winners.Winners(what, self.cell, self.codes, taps, lanes, inner > 1, bool(self.blanks), CELLS[kind])
             numbers = {"windows": len(base), "cells": cells, "base": address(base)}
-            numbers |= {f"step_{i}": axis.ranges().step * step for i, (axis, step) in enumerate(zip(axes, by, strict=True))}
+            numbers |= {
+                f"step_{i}": axis.ranges().step * step for i, (axis, step) in enumerate(zip(axes, by, strict=True))
+            }
             numbers |= {"inner": inner} if inner > 1 else {}
             made = compiled(winners.emit, how)
             scratch = made.scratch + (4 * cells * inner if how.widens else 0)
@@ -208,8 +207,12 @@ class Pool:
     def gathers(self) -> Step | None:
         """The kernel by which each cell gathers the cotangents that it won, where windows are small; else they are scattered."""
         axes = tuple(map(even, self.axes))
-        small = self.layout.inner == 1 and self.taps <= GATHERED and (len(axes) <= 2 or tiles_planes(axes)) and all(map(in_phases, axes))
-        return phases_step(axes, self.layout.planes, self.cell, self.cell, "code", self.codes) if small else None  # type: ignore[arg-type]
+        if self.layout.inner > 1 or self.taps > GATHERED or not all(map(in_phases, axes)):
+            return None
+        if len(axes) > 2 and not tiles_planes(axes):
+            return None
+        step = phases_step(axes, self.layout.planes, self.cell, self.cell, "code", self.codes)  # type: ignore[arg-type]
+        return step._replace(arrays=("source", "codes", "target"))
 
     @cached_property
     def _steps(self) -> dict[str, Step]:

@@ -231,9 +231,18 @@ def plan_direct(fold: Fold, axes: Sequence[Axis]) -> tuple[int, int, int] | None
     """How many axes are folded at once in registers, by which lanes and how many rows of windows together; None where windows are too large."""
     columns, rows = axes[-1], axes[-2] if len(axes) > 1 else Sliding(1, 1)
     down, across = window_of(rows), window_of(columns)
-    if fold.what not in ("sum", "max", "min", "argmax") or down is None or across is None or working(fold.cell) is not fold.cell:
+    if (
+        fold.what not in ("sum", "max", "min", "argmax")
+        or down is None
+        or across is None
+        or working(fold.cell) is not fold.cell
+    ):
         return None
-    if (fold.exact and fold.what == "argmax") or across.stride > NEAR or down.taps * across.taps > SMALL:
+    if (
+        (fold.exact and fold.what == "argmax")
+        or across.stride > min(NEAR, across.extent)
+        or down.taps * across.taps > SMALL
+    ):
         return None
     assert isinstance(columns, Sliding)
     behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
@@ -464,13 +473,31 @@ class _Planner:
         tile_rows = min(-(-tile_rows // stack) * stack, rows.length)
         bands = -(-rows.length // tile_rows)
         how = direct.Direct(
-            self._combine(self._cell), self._result, across_planes, down, across, columns.before, behind, tile_columns,
-            stack, lanes, self._divides()[0])
+            self._combine(self._cell),
+            self._result,
+            across_planes,
+            down,
+            across,
+            columns.before,
+            behind,
+            tile_columns,
+            stack,
+            lanes,
+            self._divides()[0],
+        )
         sizes = {
-            "depth": outer.size, "height": rows.size, "width": columns.size,
-            "depth_out": outer.length, "height_out": rows.length, "width_out": columns.length, "above": rows.before,
+            "depth": outer.size,
+            "height": rows.size,
+            "width": columns.size,
+            "depth_out": outer.length,
+            "height_out": rows.length,
+            "width_out": columns.length,
+            "above": rows.before,
             "inside": (columns.size + columns.before - across.extent) // across.stride - lanes + 1,
-            "down": bands, "across": parts, "tile_rows": tile_rows, "tile_columns": tile_columns,
+            "down": bands,
+            "across": parts,
+            "tile_rows": tile_rows,
+            "tile_columns": tile_columns,
         }
         reason = f"small windows in registers, {stack} rows of {lanes} at a time"
         self._add(direct.emit, how, sizes, items * bands, tile_rows * cells // parts, names, (), reason)
@@ -641,7 +668,9 @@ def phases_step(
     widest = min(VECTOR // working(cell).size, max(64 // columns.stride, 1))
     lanes = widest
     while lanes > 1 and not (
-        min(whole, columns.length) >= lanes + high - low and max(-low, 0) + max(behind, 0) <= lanes and behind <= high - low
+        min(whole, columns.length) >= lanes + high - low
+        and max(-low, 0) + max(behind, 0) <= lanes
+        and behind <= high - low
     ):
         lanes //= 2
     lines = lanes * cell.size < 16 or working(cell) is not cell or divides == "each"

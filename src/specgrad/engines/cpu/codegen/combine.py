@@ -298,7 +298,9 @@ class NaNMin(Min):
         return (two[0] < one[0]) | two[0].differs(two[0])
 
 
-COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, Min, NaNMin, ArgMax, NaNArgMax, AnyMax, AnyArgMax, AnyNaNArgMax)}
+COMBINES = {
+    kind.name: kind for kind in (Sum, Max, NaNMax, Min, NaNMin, ArgMax, NaNArgMax, AnyMax, AnyArgMax, AnyNaNArgMax)
+}
 
 
 def combine_of(name: str, cell: Cell, taps: int) -> Sum:

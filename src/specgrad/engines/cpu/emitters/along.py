@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Value
-from ..codegen.combine import Part, Sum, working
+from ..codegen.combine import Part, Sum
 from .windows import Divisors, Window, guard_nan, stacked
 
 
@@ -164,7 +164,7 @@ class _Along:
         return result
 
     def _store(self, part: Part, row: Number, index: Number, lanes: int, flag: Value) -> Value:
-        k, how = self.kernel, self.how
+        k = self.kernel
         part = self.combine.finish(k, part)
         part = [self.divisors.divide(part[0], row, self.left + index), *part[1:]]
         for one, target in zip(part, self.target, strict=True):

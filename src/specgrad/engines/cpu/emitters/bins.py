@@ -139,7 +139,7 @@ class _Bins:
             return [k.select(here, one, none) for one, none in zip(part, nothing, strict=True)]
 
         with k.loop(lanes, count, lanes, carried=cells(0)) as along:
-            along.next = self.combine.follow(k, along.values, cells(along.index))
+            along.next = self.combine.join(k, along.values, cells(along.index))
         return self._reduced(along.result)
 
     def _in_row(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:

@@ -89,7 +89,8 @@ class _Direct:
         first = (self.top + row) * rows.stride - n.above
         needed = sorted({i * rows.stride + t * rows.dilation for i in range(some) for t in range(rows.taps)})
         sources = [
-            {j: self._source(plane * how.planes.dilation, first + j) for j in needed} for plane in range(how.planes.taps)
+            {j: self._source(plane * how.planes.dilation, first + j) for j in needed}
+            for plane in range(how.planes.taps)
         ]
 
         def fold(column: Number, edge: str, flag: Value) -> Value:

@@ -227,8 +227,7 @@ class _Phases:
         start = (self.plane * n.height_out + at) * n.width_out + self.left
         begin = k.most(self.low, 0 - self.left)
         return [
-            k.select(is_real, one + start, room + (0 - begin))
-            for one, room in zip(self.given, self.lines, strict=True)
+            k.select(is_real, one + start, room + (0 - begin)) for one, room in zip(self.given, self.lines, strict=True)
         ]
 
     def _load(self, source: list[Pointer], column: Number, shift: int, edge: str) -> list[Value] | None:
@@ -255,13 +254,21 @@ class _Phases:
         lanes, across = 1 if edge == "rest" else how.lanes, self.across
         if edge == "rest":
             across = across[: how.rest[1]]
-        places = [(i, p, q, t) for i in range(some) for p in range(phases) for q in range(len(across)) for t in range(self._totals)]
+        places = [
+            (i, p, q, t)
+            for i in range(some)
+            for p in range(phases)
+            for q in range(len(across))
+            for t in range(self._totals)
+        ]
         totals = {place: k.number(how.cell, -0.0 if how.marks else 0, lanes) for place in places}
         x = {}
         if self.compares:
             for i, p, q, t in places:
                 at = ((group + i) * how.rows.stride + p) * self.n.width + column * stride + q
-                x[i, p, q, t] = k.strided(self.source, at, stride, lanes, q) if lanes > 1 else k.load(self.source, at, 1)
+                x[i, p, q, t] = (
+                    k.strided(self.source, at, stride, lanes, q) if lanes > 1 else k.load(self.source, at, 1)
+                )
         for window, source in sources.items():
             for shift in range(self.low, self.high + 1):
                 users = [

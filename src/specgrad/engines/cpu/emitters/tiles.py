@@ -389,7 +389,6 @@ class _Tiles:
     def _is_padded(self) -> bool:
         return self.how.rows.padded or self.how.columns.padded
 
-
     def _unstage(self) -> None:
         """Copy the results of narrow rows to where they belong."""
         k = self.kernel

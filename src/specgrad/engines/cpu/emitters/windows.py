@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 from typing import Any
 
 from ..codegen.builder import F32, I1, I32, I64, Cell, Kernel, Number, Pointer, Value, constant

@@ -116,7 +116,11 @@ class _Winners:
 
         def locate(index: Number, carried: list[Any]) -> None:
             code = k.cast(k.load(self.codes, start + index, lanes), kind, False)
-            place = k.load(self.base, behind + index, lanes) if window is None else k.splat(k.load(self.base, window), lanes)
+            place = (
+                k.load(self.base, behind + index, lanes)
+                if window is None
+                else k.splat(k.load(self.base, window), lanes)
+            )
             digits = code
             for axis in reversed(range(len(how.taps))):
                 rest = digits // how.taps[axis] if axis else 0
