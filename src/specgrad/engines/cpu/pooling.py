@@ -20,6 +20,7 @@ from ...scalars.floats import Numbers, admitted
 from .. import reduction, reference
 from . import pools, tied, weighted
 from .operands import cell_of
+from .schedule import Step
 
 Array = npt.NDArray[Any]
 
@@ -162,6 +163,30 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     if getattr(op, "ties", None) == "first":
         return (pools.pull(pools.keep_maximum(op, x)[1], cotangent),)
     return NotImplemented
+
+
+def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tuple[Step, ...]]:
+    """The kernels that run on arrays of this shape that lie whole, one after the other, by what they compute."""
+    reduces, dtype = reduction(op), native(dtype)
+    if reduces == "logsumexp":
+        how = weighted.weighted_of(op, shape, dtype)
+        stages = [] if how is None else how.stages
+        value = () if how is None else how.pairs.steps
+        forth, back = (tuple(getattr(stage, name) for stage in stages) for name in ("forward", "back"))
+        return {"value": value, "JVP": forth, "VJP": back[::-1]}
+    pool = pools.foreseen(op, shape, None, dtype, any_order=reduces == "mean")
+    if reduces == "mean":
+        average = pool.fold("average").steps
+        return {"value": average, "JVP": average, "VJP": pool.fold("spread").steps}
+    value, kept = pool.fold("max").steps, pool.fold("argmax").steps
+    if op.ties != "first":
+        return {"value": value}
+    return {
+        "value": value,
+        "value and winners": kept,
+        "JVP": (pool.winners("gather"),),
+        "VJP": (pool.gathers or pool.winners("scatter"),),
+    }
 
 
 MODULES: dict[Any, Any] = {pools.Kept: pools, weighted.Kept: weighted, tied.Kept: tied}

@@ -38,6 +38,7 @@ from .schedule import (
     Chain,
     Divisors,
     Fold,
+    Gather,
     Step,
     chain,
     compiled,
@@ -200,7 +201,8 @@ class Pool:
             scratch = made.scratch + (4 * cells * inner if how.widens else 0)
             some = max(grain(planes, cells * inner), min(how.planes, planes // 8))
             call = Call(made, numbers, planes, some - some % how.planes or some, scratch)
-            found = self._steps[what] = Step(call, ("codes", "source", "target"), f"{what} by code", (base,))
+            names, reason = ("codes", "source", "target"), f"{what} by the codes of winners"
+            found = self._steps[what] = Step(call, names, reason, (base,), "winners")
         return found
 
     @cached_property
@@ -211,7 +213,8 @@ class Pool:
             return None
         if len(axes) > 2 and not tiles_planes(axes):
             return None
-        step = phases_step(axes, self.layout.planes, self.cell, self.cell, "code", self.codes)  # type: ignore[arg-type]
+        what = Gather("code", self.cell, self.cell, self.codes)
+        step = phases_step(axes, self.layout.planes, what)  # type: ignore[arg-type]
         return step._replace(arrays=("source", "codes", "target"))
 
     @cached_property

@@ -55,6 +55,8 @@ class Step(NamedTuple):
     reason: str
     tables: tuple[Array, ...] = ()
     """What must live as long as the call: tables whose addresses it knows."""
+    walk: str = ""
+    """The emitter."""
 
 
 class Chain(NamedTuple):
@@ -98,6 +100,16 @@ def compiled(emit: Any, how: Any) -> Compiled:
     return cached((emit, how), lambda: emit(how, VECTOR))
 
 
+def walk_of(emit: Any) -> str:
+    """The name of an emitter."""
+    return str(emit.__module__).rpartition(".")[2]
+
+
+Divided = tuple[str, dict[str, int], tuple[Array, ...]]
+"""How a kernel divides, the addresses of what it divides by, and the tables that lie there."""
+NOT_DIVIDED: Divided = ("no", {}, ())
+
+
 def even(axis: Axis) -> Axis:
     """An axis of bins that divide it evenly as the sliding axis that it is."""
     if isinstance(axis, Adaptive) and axis.length and axis.size % axis.length == 0:
@@ -116,6 +128,13 @@ def window_of(axis: Axis) -> Window | None:
         return None
     last = (axis.length - 1) * axis.stride - axis.before + axis.extent
     return Window(axis.kernel, axis.stride, axis.dilation, axis.before > 0 or last > axis.size)
+
+
+def known_window(axis: Axis) -> Window:
+    """An axis that is known to be of windows of one size."""
+    window = window_of(axis)
+    assert window is not None
+    return window
 
 
 @dataclass(frozen=True)
@@ -211,8 +230,8 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
             passes += backwards(axes, count)
         elif whole and axes[-1].size > 1 and not in_order:
             passes.append(("whole", rank))
-        elif plan_direct(fold, axes) is not None:
-            passes.append(("direct", plan_direct(fold, axes)[0]))
+        elif (direct_plan := plan_direct(fold, axes)) is not None:
+            passes.append(("direct", direct_plan[0]))
         elif all(window is not None and (in_order or window.stride <= NEAR) for window in windows[-1:]) and windows[0]:
             passes.append(("tiles", count))
         elif all(map(are_full, axes[-count:])) and not in_order:
@@ -222,9 +241,6 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
         done = rank - sum(count for _, count in passes)
     passes += [("along", 1)] * done
     return _Planner(fold, axes, divisors, beta).plan(passes)
-
-
-NO_PLANES = Window(1)
 
 
 def plan_direct(fold: Fold, axes: Sequence[Axis]) -> tuple[int, int, int] | None:
@@ -247,20 +263,28 @@ def plan_direct(fold: Fold, axes: Sequence[Axis]) -> tuple[int, int, int] | None
     assert isinstance(columns, Sliding)
     behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
     lanes = VECTOR // fold.cell.size
-    while lanes > 1:
-        fits = columns.length >= lanes and columns.size >= lanes * across.stride + across.extent
-        if fits and max(columns.before, 0) + max(behind, 0) <= lanes * across.stride:
-            break
+    while not _fits(columns, across, behind, lanes):
         lanes //= 2
-    else:
-        return None
-    if lanes * fold.cell.size < 16:
-        return None
+        if lanes * fold.cell.size < 16:
+            return None
     count = min(len(axes), 2)
     if len(axes) > 2:
         outer = window_of(axes[-3])
         count += outer is not None and not outer.padded and outer.extent <= outer.stride
     return count, lanes, TOGETHER
+
+
+def _fits(columns: Sliding, window: Window, behind: int, lanes: int) -> bool:
+    """Whether the rows of windows are long enough for vectors: each has padding at one end at most."""
+    cells, apart = lanes * window.stride, (columns.length - lanes) * window.stride
+    if columns.length < lanes:
+        return False
+    if columns.before > 0 and (max(cells, cells - window.stride + window.extent - columns.before) > columns.size):
+        return False
+    if behind > 0 and (cells > columns.size or columns.size + columns.before < cells - window.stride + window.extent):
+        return False
+    is_single = not apart and not behind > 0
+    return is_single or (apart >= columns.before and columns.before + max(behind, 0) <= cells)
 
 
 def backwards(axes: Sequence[Any], count: int) -> list[tuple[str, int]]:
@@ -351,10 +375,10 @@ class _Planner:
     def _result(self) -> Cell:
         return self.fold.cell if self.last else working(self.fold.cell)
 
-    def _divides(self, at_first: bool = False) -> tuple[str, dict[str, int], tuple[Array, ...]]:
+    def _divides(self, at_first: bool = False) -> Divided:
         """How this pass divides, and the tables that it divides by."""
         if self.divisors is None or not (self.first if at_first else self.last):
-            return "no", {}, ()
+            return NOT_DIVIDED
         rows, columns = self.divisors
         if columns is not None and self.lines:
             rows, columns = np.ones(self.fold.planes, rows.dtype), rows
@@ -375,7 +399,7 @@ class _Planner:
         if self.beta is not None:
             by, held = {**by, "beta": address(self.beta)}, (*held, self.beta)
         call = Call(compiled(emit, how), {**sizes, **by}, items, grain(items, cells))
-        self.steps.append(Step(call, tuple(names), reason, (*tables, *held)))
+        self.steps.append(Step(call, tuple(names), reason, (*tables, *held), walk_of(emit)))
 
     # the walks
 
@@ -388,9 +412,7 @@ class _Planner:
             rows, planes = Sliding(planes, 1), 1
         assert isinstance(rows, Sliding)
         assert isinstance(columns, Sliding)
-        down, across = window_of(rows), window_of(columns)
-        assert down is not None
-        assert across is not None
+        down, across = known_window(rows), known_window(columns)
         combine = self._combine(self._cell)
         lanes = VECTOR // working(self._cell).size
         parts = -(-columns.length // max(TILE, 8 * lanes)) or 1
@@ -454,9 +476,9 @@ class _Planner:
         _, lanes, stack = plan
         if stop - start == 1:  # lines are the rows of one plane
             rows, planes = Sliding(planes, 1), 1
-        assert isinstance(rows, Sliding) and isinstance(columns, Sliding) and isinstance(outer, Sliding)
-        across_planes, down, across = window_of(outer), window_of(rows), window_of(columns)
-        assert across_planes and down and across
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
         behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
         parts = -(-columns.length // max(TILE, 8 * lanes))
         tile_columns = -(-columns.length // parts)
@@ -519,9 +541,8 @@ class _Planner:
             axis.axis if isinstance(axis, Reversed) else reversed_axis(axis) for axis in self.axes[start:stop]
         ]
         planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
-        divides, by, held = self._divides(at_first=True)
-        step = phases_step(own, planes, self._cell, self._result, "all", None, divides, by, held)
-        self.steps.append(step._replace(arrays=names))
+        what = Gather("all", self._cell, self._result)
+        self.steps.append(phases_step(own, planes, what, self._divides(at_first=True))._replace(arrays=names))
 
     def _runs(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """The way back through bins over planes."""
@@ -553,7 +574,8 @@ class _Planner:
         }
         items, cells = planes * len(down), rows.length * columns.length // max(len(down), 1)
         call = Call(compiled(runs.emit, how), sizes, items, grain(items, cells))
-        self.steps.append(Step(call, names, "runs of cells that the same windows read", (down, across, *held)))
+        reason = "runs of cells that the same windows read, written together"
+        self.steps.append(Step(call, names, reason, (down, across, *held), walk_of(runs.emit)))
 
     def _whole(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """Whole planes, each as one row."""
@@ -641,43 +663,28 @@ def runs_of(axis: Any) -> Array:
     return np.ascontiguousarray(np.stack(table, axis=1), np.int64)
 
 
-def phases_step(
-    own: Sequence[Sliding],
-    planes: int,
-    cell: Cell,
-    result: Cell,
-    term: str = "all",
-    beside: Cell | None = None,
-    divides: str = "no",
-    by: dict[str, int] | None = None,
-    held: tuple[Array, ...] = (),
-    beta: Array | None = None,
-    marks: bool = False,
-) -> Step:
+class Gather(NamedTuple):
+    """What each cell gathers from the windows that read it: see `phases`."""
+
+    term: str
+    cell: Cell
+    result: Cell
+    beside: Cell | None = None
+    beta: Array | None = None
+    marks: bool = False
+
+
+def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divided = NOT_DIVIDED) -> Step:
     """The kernel by which each cell gathers, over the last two axes of windows, or one, or three of which the first share no plane."""
-    columns = own[-1]
+    columns, kind, beta = own[-1], divides[0], what.beta
     rows, depth = own[-2] if len(own) > 1 else Sliding(planes, 1), own[0].kernel if len(own) == 3 else 1
     planes = 1 if len(own) == 1 else planes * own[0].length if len(own) == 3 else planes
-    down, across = window_of(rows), window_of(columns)
-    assert down is not None
-    assert across is not None
+    down, across = known_window(rows), known_window(columns)
     low, high = phases.span(phases.readers(across, columns.before))
     groups_down, groups_across = -(-rows.size // rows.stride), -(-columns.size // columns.stride)
     whole, rest = divmod(columns.size, columns.stride)
     behind = whole + high - columns.length
-    widest = min(VECTOR // working(cell).size, max(64 // columns.stride, 1))
-    lanes = widest
-    while lanes > 1 and not (
-        min(whole, columns.length) >= lanes + high - low
-        and max(-low, 0) + max(behind, 0) <= lanes
-        and behind <= high - low
-    ):
-        lanes //= 2
-    lines = lanes * cell.size < 16 or working(cell) is not cell or divides == "each"
-    if lines:
-        lanes = widest
-        if term in ("equal", "softmax"):  # cells are read where they are written
-            lanes = power(lanes, whole)
+    lanes, lines = _phase_lanes(columns, (low, high), what, kind)
     narrow = whole < lanes
     parts = 1 if narrow else -(-groups_across // max(TILE, 8 * lanes))
     tile_columns = -(-groups_across // parts)
@@ -688,12 +695,12 @@ def phases_step(
         most = min(most, max(4 * down.shared, -(-groups_down * planes // 32)))
     bands = -(-groups_down // most)
     tile_rows = -(-groups_down // bands)
-    totals = rows.stride * columns.stride * (depth if term == "code" else 1)
+    totals = rows.stride * columns.stride * (depth if what.term == "code" else 1)
     how = phases.Phases(
-        term,
-        cell,
-        result,
-        beside,
+        what.term,
+        what.cell,
+        what.result,
+        what.beside,
         down,
         across,
         (rows.before, columns.before),
@@ -706,9 +713,9 @@ def phases_step(
         narrow,
         power(lanes, _least_windows(columns, tile_columns, parts)) if lines else 1,
         depth,
-        divides,
+        kind,
         beta is not None and bool(beta[0] < 0),
-        marks,
+        what.marks,
     )
     sizes = {
         "height": rows.size,
@@ -722,20 +729,37 @@ def phases_step(
         "groups_down": groups_down,
         "groups_across": groups_across,
         "inside": columns.length - lanes - high,
-        **(by or {}),
+        **divides[1],
         **({} if beta is None else {"beta": address(beta)}),
     }
     items = planes * bands * parts
     cells = tile_rows * tile_columns * rows.stride * columns.stride * depth
     call = Call(compiled(phases.emit, how), sizes, items, grain(items, cells))
-    return Step(call, (), "each cell gathers from the windows that read it", held if beta is None else (*held, beta))
+    held = (*divides[2], *([] if beta is None else [beta]))
+    source = "from copied rows" if lines else "in registers"
+    reason = f"each cell gathers from the windows that read it, {source}, {lanes} at a time"
+    return Step(call, (), reason, held, walk_of(phases.emit))
+
+
+def _phase_lanes(columns: Sliding, reach: tuple[int, int], what: Gather, divides: str) -> tuple[int, bool]:
+    """The lanes that fill a row of cells, and whether rows of windows are copied: where they are short, or not taken as they are."""
+    low, high = reach
+    whole = columns.size // columns.stride
+    behind = whole + high - columns.length
+    widest = lanes = min(VECTOR // working(what.cell).size, max(64 // columns.stride, 1))
+    if working(what.cell) is what.cell and divides != "each" and behind <= high - low:
+        while lanes * what.cell.size >= 16:
+            is_long = min(whole, columns.length) >= lanes + high - low
+            if is_long and max(-low, 0) + max(behind, 0) <= lanes:
+                return lanes, False
+            lanes //= 2
+    reads_cells = what.term in ("equal", "softmax")  # where they are written
+    return power(widest, whole) if reads_cells else widest, True
 
 
 def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
     """The fewest windows of a row that a tile reads."""
-    window = window_of(columns)
-    assert window is not None
-    low, high = phases.span(phases.readers(window, columns.before))
+    low, high = phases.span(phases.readers(known_window(columns), columns.before))
     groups = -(-columns.size // columns.stride)
     counts = []
     for part in range(parts):
@@ -745,10 +769,11 @@ def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
 
 
 def tiles_planes(axes: Sequence[Axis]) -> bool:
-    """Whether each plane of the first of three axes is read by exactly one window."""
+    """Whether each plane of the first of three axes is read by exactly one window, of few planes."""
     first = axes[0]
-    is_sliding = len(axes) == 3 and isinstance(first, Sliding) and not first.before and first.dilation == 1
-    return is_sliding and first.kernel == first.stride and first.kernel * first.length == first.size <= 4 * first.length
+    if len(axes) != 3 or not isinstance(first, Sliding) or first.before or first.dilation > 1:
+        return False
+    return first.kernel == first.stride <= NEAR and first.kernel * first.length == first.size
 
 
 def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, beta: Array | None = None) -> Step:
@@ -756,9 +781,7 @@ def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, bet
     columns = own[-1]
     rows = own[0] if len(own) == 2 else Sliding(planes, 1)
     planes = planes if len(own) == 2 else 1
-    down, across = window_of(rows), window_of(columns)
-    assert down is not None
-    assert across is not None
+    down, across = known_window(rows), known_window(columns)
     lanes = min(VECTOR // working(cell).size, max(64 // columns.stride, 1))
     lanes = power(lanes, columns.length) if columns.extent >= columns.stride else 1
     how = weights.Weights(term, cell, cell, down, across, lanes)
@@ -771,4 +794,4 @@ def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, bet
     }
     items, cells = planes * rows.length, columns.size * rows.stride * down.taps
     call = Call(compiled(weights.emit, how), sizes, items, grain(items, cells))
-    return Step(call, (), "weighted sums over windows", () if beta is None else (beta,))
+    return Step(call, (), "weighted sums over windows", () if beta is None else (beta,), walk_of(weights.emit))

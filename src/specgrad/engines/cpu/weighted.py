@@ -21,7 +21,7 @@ from ...remembering import cached_property
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import lowest
 from .codegen.thread_pool import address
-from .schedule import REACH, Fold, Step, chain, even, phases_step, weights_step
+from .schedule import REACH, Fold, Gather, Step, chain, even, phases_step, weights_step
 
 Array = npt.NDArray[Any]
 
@@ -166,7 +166,7 @@ class Weighted:
                 fold, exact = (self._extremes(what, is_exact, own, planes) for is_exact in (False, True))
             forward = weights_step(own, planes, self.cell, term, beta)
             marks = self.is_smooth and bool(made)
-            back = phases_step(own, planes, self.cell, self.cell, term, self.cell, beta=beta, marks=marks)
+            back = phases_step(own, planes, Gather(term, self.cell, self.cell, self.cell, beta, marks))
             made.append(Stage((self.planes, *lengths), fold, exact, forward, back))
             sizes = lengths
         return made

@@ -61,7 +61,7 @@ class _Winners:
         self.target = k.array("target", WORD if how.what == "index" else how.cell)
         self.base = k.array("base", how.places)
         self.windows, self.cells = k.parameter("windows"), k.parameter("cells")
-        self.inner = k.parameter("inner") if how.inner else 1
+        self.inner: Any = k.parameter("inner") if how.inner else 1
         self.steps = [k.cast(k.parameter(f"step_{axis}"), how.places.computed) for axis in range(len(how.taps))]
         self.located = [k.room(SOME + 2 * how.lanes, how.places) + how.lanes for _ in range(how.planes)]
         self.sums = k.room(0, working(how.cell)) if how.widens else None  # a plane, behind all other scratch
@@ -121,7 +121,7 @@ class _Winners:
                 if window is None
                 else k.splat(k.load(self.base, window), lanes)
             )
-            digits = code
+            digits: Any = code
             for axis in reversed(range(len(how.taps))):
                 rest = digits // how.taps[axis] if axis else 0
                 place = place + (digits - rest * how.taps[axis]) * k.splat(self.steps[axis], lanes)
