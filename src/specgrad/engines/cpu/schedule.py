@@ -39,7 +39,9 @@ UNROLLED = 256  # taps of an axis that are joined without a loop, at most
 REACH = 1024  # cells from the first tap of an axis to the last, at most, where rows are copied or kept
 TILE = 256  # columns of windows in a tile, at most
 LINES = 1 << 15  # cells of the lines of a tile
-SMALL = 12  # taps of a window that is folded in registers, at most
+SMALL = (
+    50  # taps of a window that is folded in registers, times its stride along a row, at most: more take long to compile
+)
 TOTALS = 4  # vectors that a way back adds up at a time, at most
 TOGETHER = 4  # rows of windows that are folded together in registers
 GATHERED = 16  # taps of a window of which each cell gathers what it won, at most
@@ -257,7 +259,7 @@ def plan_direct(fold: Fold, axes: Sequence[Axis]) -> tuple[int, int, int] | None
     if (
         (fold.exact and fold.what == "argmax")
         or across.stride > min(NEAR, across.extent)
-        or down.taps * across.taps > SMALL
+        or down.taps * across.taps * across.stride > SMALL
     ):
         return None
     assert isinstance(columns, Sliding)
@@ -480,11 +482,11 @@ class _Planner:
         assert isinstance(columns, Sliding)
         across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
         behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
-        parts = -(-columns.length // max(TILE, 8 * lanes))
+        parts = -(-columns.length // max(8 * TILE, 8 * lanes))
         tile_columns = -(-columns.length // parts)
         if columns.length - (parts - 1) * tile_columns < lanes:
             parts, tile_columns = 1, columns.length
-        stack = min(stack, rows.length)
+        stack = min(stack, rows.length) if down.taps > 1 else 1
         items = planes * outer.length * parts
         cells = columns.size * rows.stride * across_planes.taps
         most = max(stack, min(rows.length, MOST // max(cells, 1)))
