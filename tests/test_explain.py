@@ -170,3 +170,25 @@ def test_explain_draws_the_weights_gradient_of_a_convolution():
     edge = explain(Conv((2,), padding=1), x, weight, output=(0, 0)).picture
     assert [(s.text, s.read, s.slope) for s in edge.weights[0].rows[0]] == [("3", False, 0.0), ("4", True, 2.0)]
     assert len(explain(ConvTranspose((2, 2, 2)), np.ones((1, 2, 2, 2))).picture.weights) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "walks"),
+    [
+        ("MaxPool --input 64,112,112 --kernel 3,3 --stride 2 --padding 1", ["direct", "direct", "winners", "phases"]),
+        ("MaxPool --input 4,64,64 --kernel 13,13 --stride 1", ["tiles", "tiles", "winners", "winners"]),
+        ("AvgPool --input 8,20,20,20 --kernel 3,3,3 --stride 1", ["direct", "along"] * 3),
+        ("AdaptiveAvgPool --input 30,30 --output-size 7,7", ["bins", "bins", "runs"]),
+        ("SmoothMaxPool --input 8,8 --kernel 2,2 --beta 2", ["tiles", "weights", "phases"]),
+    ],
+)
+def test_explain_says_what_the_engine_chose(words, walks):
+    result = run(*words.split(), "--engine")
+    assert result.exit_code == 0
+    found = [re.split(" {2,}", line)[1].split()[0] for line in result.output.splitlines()[2:]]
+    assert found == walks, result.output
+
+
+def test_explain_says_who_runs_what_has_no_kernels():
+    assert "as max_pool of negated cells" in run("MinPool", "--input", "8,8", "--kernel", "2,2", "--engine").output
+    assert "the kernel spans 5" in run("MaxPool", "--input", "2,2", "--kernel", "5,5", "--engine").output

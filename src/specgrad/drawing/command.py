@@ -53,11 +53,15 @@ def explain(
     at: Annotated[str | None, typer.Option(help="The output cell to draw, e.g. 0,1; none: the first.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write the drawing as SVG.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write the drawing as PNG (needs matplotlib).")] = None,
+    engine: Annotated[bool, typer.Option("--engine", help="Print how the CPU engine computes it, and why so.")] = False,
 ) -> None:
     """Draw which cells an output reads, what it computes from them, and where its gradient goes."""
     console = Console()
     try:
         op = _operator(operator, len(numbers(input, "--input") or ()), locals())
+        if engine:
+            console.print(_schedule(op, numbers(input, "--input") or ()), markup=False, highlight=False, soft_wrap=True)
+            return
         x = _input(numbers(input, "--input") or (), values)
         found = explained(
             op, x[None] if isinstance(op, Bilinear) and op.name != "linear" else x, output=numbers(at, "--at")
@@ -70,6 +74,19 @@ def explain(
         raise typer.BadParameter(str(error)) from None
     except OSError as error:
         raise typer.BadParameter(f"the drawing is not written: {error}") from None
+
+
+def _schedule(op: Any, shape: tuple[int, ...]) -> str:
+    """The kernels that the CPU engine has chosen for float32 arrays of this shape, by what they compute, and why."""
+    title = f"{op!r}\non float32 arrays of shape {shape} that lie whole, CPU engine:"
+    if isinstance(op, Pool):
+        op.output_shape(shape)  # refuses what does not fit
+    plan = dispatch.load("cpu").plan(op, shape, np.dtype(np.float32))
+    if isinstance(plan, str):
+        return f"{title}\n{plan}"
+    lines = [(rule if not turn else "", step) for rule, steps in plan.items() for turn, step in enumerate(steps)]
+    width = max(len(rule) for rule, _ in lines)
+    return "\n".join([title, *(f"{rule:{width}}  {step.walk:8} {step.reason}" for rule, step in lines)])
 
 
 def _show(found: Explanation, console: Console) -> None:

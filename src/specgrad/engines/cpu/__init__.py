@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import REDUCTIONS, TWINS
+from .. import REDUCTIONS, TWINS, twin
 from . import convolution, moves, network, pooling, twins  # noqa: F401 - moves enters its rules in those of network
 
 PARTS: dict[type[Any], Any] = {
@@ -67,3 +67,14 @@ def pull(
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     return pooling.vjp(op, operands, cotangent) if part(op.__class__) is pooling else NotImplemented
+
+
+def plan(op: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Any] | str:
+    """The kernels of an operator, by what they compute; or in words why there are none, or what runs in their place."""
+    found = part(op.__class__)
+    if found is pooling:
+        return pooling.refuses_arrays(op, dtype, shape) or pooling.plan(op, shape, dtype)
+    if found is twins:
+        other, sign = twin(op)
+        return f"as {other.name}{' of negated cells' if sign < 0 else ''}"
+    return f"runs: {found.TAKES}" if found else f"does not run {op.__class__.__name__}: the specification does"

@@ -461,7 +461,7 @@ class _Planner:
             "tile_rows": tile_rows,
             "tile_columns": tile_columns,
         }
-        reason = f"windows of one size, {tile_rows}×{tile_columns} at a time, {stack} rows together"
+        reason = f"windows of one size: rows first, tiles of {tile_rows}×{tile_columns}, {stack} rows of windows share what they can"
         items = planes * bands * parts
         self._add(
             tiles.emit, how, sizes, items, tile_rows * tile_columns * down.stride * across.stride, names, (), reason
@@ -523,7 +523,7 @@ class _Planner:
             "tile_rows": tile_rows,
             "tile_columns": tile_columns,
         }
-        reason = f"small windows in registers, {stack} rows of {lanes} at a time"
+        reason = f"small windows: folded in registers, {stack} rows of {lanes} at a time"
         self._add(direct.emit, how, sizes, items * bands, tile_rows * cells // parts, names, (), reason)
 
     @staticmethod
@@ -576,7 +576,7 @@ class _Planner:
         }
         items, cells = planes * len(down), rows.length * columns.length // max(len(down), 1)
         call = Call(compiled(runs.emit, how), sizes, items, grain(items, cells))
-        reason = "runs of cells that the same windows read, written together"
+        reason = "bins, or windows far apart: cells that the same windows read are written together"
         self.steps.append(Step(call, names, reason, (down, across, *held), walk_of(runs.emit)))
 
     def _whole(self, start: int, stop: int, names: tuple[str, ...]) -> None:
@@ -588,7 +588,9 @@ class _Planner:
         """Bins over planes."""
         planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
         rows = self.axes[start] if stop - start == 2 else Adaptive(1, 1)
-        self._fill_bins(planes, rows, self.axes[stop - 1], names, "windows of all sizes, columns first")
+        self._fill_bins(
+            planes, rows, self.axes[stop - 1], names, "windows of all sizes: rows of a bin first, by whole vectors"
+        )
 
     def _fill_bins(self, planes: int, rows: Axis, columns: Axis, names: tuple[str, ...], reason: str) -> None:
         down, across = rows.ranges(), columns.ranges()
@@ -651,7 +653,7 @@ class _Planner:
             "whole_end": int(inside[-1]) + 1 if inside.size else 0,
             **dict(zip(("first", "count", "skipped"), map(address, (first, count, skipped)), strict=True)),
         }
-        reason = f"axis {start}, lanes along {inner} cells behind it, {stack} windows together"
+        reason = f"axis {start}: lanes along the {inner} cells behind each, {stack} windows together"
         cells = band * block * axis.size // max(axis.length, 1)
         self._add(along.emit, how, sizes, outer * bands * blocks, cells, names, (first, count, skipped), reason)
 
@@ -739,7 +741,7 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
     call = Call(compiled(phases.emit, how), sizes, items, grain(items, cells))
     held = (*divides[2], *([] if beta is None else [beta]))
     source = "from copied rows" if lines else "in registers"
-    reason = f"each cell gathers from the windows that read it, {source}, {lanes} at a time"
+    reason = f"near windows: {lanes} cells at a time gather from those that read them, {source}"
     return Step(call, (), reason, held, walk_of(phases.emit))
 
 
