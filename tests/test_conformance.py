@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 import specgrad
 from specgrad import AvgPool, MaxPool
 from specgrad.cli import app
-from specgrad.conformance import NotOffered, page, pytest_cases, runner
+from specgrad.conformance import NotOffered, function_subject, page, pytest_cases, runner
 from specgrad.conformance import report as reports
 from specgrad.conformance.answers import Answers
 from specgrad.conformance.cells import Cell
-from specgrad.conformance.claims import CLAIMS
+from specgrad.conformance.claims import CLAIMS, claim_called, head
 from specgrad.conformance.html import as_html
 from specgrad.conformance.interrupts import Interrupts, held
 from specgrad.conformance.subject import BadSubject, load
@@ -33,6 +33,7 @@ from specgrad.conformance.trial import Here, Trial
 from specgrad.ops import OPERATORS
 
 FAULTY = Path(__file__).parent / "faulty"
+EXAMPLES = Path(__file__).parent.parent / "examples"
 QUICK = ["--quick", "--operator", "MaxPool"]
 
 
@@ -58,9 +59,10 @@ def test_a_narrow_terminal_shows_all_claims_and_who_was_not_checked():
     reports.matrix(report, console)
     reports.closing(report, console)
     printed = console.file.getvalue()
-    assert all(claim.head in printed for claim in CLAIMS.values())
+    assert all(head(claim) in printed.splitlines()[0].split() for claim in CLAIMS)
+    assert max(map(len, printed.splitlines())) <= 80
     assert printed.count("✓") == len(cells) + 1
-    assert reports.LEGEND in printed
+    assert " ".join(reports.LEGEND.split()) in " ".join(printed.split())
     assert "not checked: one, two, three: x is not installed\nnot checked: four: is slow\n" in printed
 
 
@@ -73,6 +75,8 @@ def test_a_narrow_terminal_shows_all_claims_and_who_was_not_checked():
         ([f"{FAULTY}/right.py:nothing"], "has no nothing"),
         ([f"{FAULTY}/right.py:NotOffered"], "forward"),
         (["--operator", "Nothing"], "choose from MaxPool"),
+        (["--operator", "MaxPol"], "did you mean MaxPool?"),
+        (["--claim", "vaule"], "did you mean value?"),
         (["--claim", "nothing"], "choose from shape"),
         (["--quick", "--thorough"], "exclude each other"),
         (["--json", "/no/such/folder/out.json"], "there is no folder"),
@@ -96,6 +100,57 @@ def test_a_benchmark_that_could_not_be_written_is_not_begun(words, says):
     result = run("bench", *words)
     assert result.exit_code == 2
     assert says in " ".join(result.output.split())
+
+
+def test_a_file_alone_means_its_subject_and_claims_have_short_names():
+    assert run("check", f"{FAULTY}/right.py", *QUICK, "--claim", "tie").exit_code == 0
+    assert len({head(claim) for claim in CLAIMS}) == len(CLAIMS)
+    assert all(claim_called(head(claim)) == claim for claim in CLAIMS)
+    assert run("--version").output == f"specgrad {specgrad.__version__}\n"
+
+
+def test_differences_of_peers_are_a_line_each():
+    console = Console(file=io.StringIO(), width=80)
+    session = runner.Session(runner.Effort(5, 0, 0.0), claims=("padding",))
+    cells = session.one(load(f"{EXAMPLES}/check_wrong.py"), MaxPool, 5)
+    report = reports.Report(cells, [], {}, "specgrad check", 0)
+    reports.told(report, console, verbose=False)
+    short = console.file.getvalue()
+    assert "zero padded, MaxPool, the part that padding takes" in short
+    assert "import numpy" not in short
+    assert "left out: --verbose prints them" in short
+    reports.told(report, console)
+    assert "import numpy" in console.file.getvalue()
+
+
+def test_an_exception_is_shown_with_the_line_of_the_subjects_file(tmp_path):
+    place = tmp_path / "raises.py"
+    place.write_text(
+        "class Raises:\n    name = 'raises'\n\n    def forward(self, op, inputs):\n        return 1 / 0\n\nsubject = Raises()\n"
+    )
+    found = run("check", str(place), *QUICK, "--claim", "value")
+    assert "ZeroDivisionError: division by zero (line 5 of raises.py)" in found.output
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_plain_function_is_a_subject(wrong):
+    def pool(x, kernel_size, stride, padding):
+        if x.dtype.kind != "f":
+            raise NotOffered("integers")
+        value = 0.0 if wrong else -np.inf
+        padded = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(p, p) for p in padding], constant_values=value)
+        windows = np.lib.stride_tricks.sliding_window_view(padded, kernel_size, (-2, -1))
+        return windows[..., :: stride[0], :: stride[1], :, :].max((-2, -1))
+
+    subject = function_subject(pool, "max_pool", rank=2, conventions=["empty window is -inf"])
+    session = runner.Session(runner.Effort(20, 0, 0.0), claims=("value", "padding"))
+    cells = {cell.claim: cell.status for cell in session.one(subject, MaxPool, 20)}
+    assert cells == {"value": "holds", "padding": "differs" if wrong else "convention"}
+    for op in (MaxPool((2,)), MaxPool((2, 2), dilation=2), MaxPool((2, 2), ceil_mode=True), AvgPool((2, 2))):
+        with pytest.raises(NotOffered):
+            subject.forward(op, (np.ones((4, 4)),))
+    with pytest.raises(NotOffered, match="before than after"):
+        subject.forward(MaxPool((2, 2), padding=((1, 0), (0, 0))), (np.ones((4, 4)),))
 
 
 def test_our_own_subjects_hold():

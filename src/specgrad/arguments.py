@@ -6,10 +6,11 @@ a list). Everything that can be refused before an operand is seen is refused her
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -53,6 +54,15 @@ def integer(
     if abs(exact) > most:
         raise refusal(ArgumentError, name, argument, shown, f"must be at most {most}", "write a smaller integer", axis)
     return exact
+
+
+def suggestion(name: Any, names: Iterable[str]) -> str:
+    """What to say of a name that is none of these: the nearest one, and all that there are."""
+    known = list(names)
+    near = difflib.get_close_matches(str(name), known, 1) or [
+        other for other in known if other.lower() == str(name).lower()
+    ]
+    return f"{name}: {f'did you mean {near[0]}? ' if near else ''}choose from {', '.join(known)}"
 
 
 def is_sequence(value: Any) -> bool:

@@ -28,9 +28,21 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from . import __version__
+
+        print(f"specgrad {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _commands() -> None:
-    """Keep commands as subcommands, also while there is only one."""
+def _commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Sliding-window operators, stated once."""
 
 
 app.command()(check)

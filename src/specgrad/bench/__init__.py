@@ -218,27 +218,32 @@ def run_convolution(quick: bool, json_file: Path | None, markdown: Path | None, 
     write_markdown(markdown, table)
 
 
+LINE = "  {:<15} {:>8} {:>8}   {:<20} {:>8} {:>9}"
+"""A rule of a workload in less than 80 columns: the rule, ms, our figure, the best peer, its figure, how much faster."""
+
+
 def show(
     parts: Iterator[list[Any]], total: int, title: str, unit: str, figure: Callable[[Any], str], console: Any
 ) -> tuple[list[Any], list[list[str]]]:
     """Run a benchmark with a progress bar, and print each cell beside the best peer."""
     from rich.progress import Progress
-    from rich.table import Table
 
     rows = [["workload", "rule", "ms", unit, "best peer", unit, "× faster"]]
-    table = Table(*rows[0], title=title)
     found: list[Any] = []
+    console.print(f"{title}: each workload, and below it its rules", style="bold")
+    console.print(LINE.format(*rows[0][1:]), style="bold", highlight=False)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("measuring", total=total)
         for cells in parts:
             found += cells
+            if cells:
+                console.print(cells[0].workload, highlight=False)
             for cell in (c for c in cells if c.who == "specgrad"):
                 peer = best_peer(cells, cell.rule)
                 theirs = (peer.who, figure(peer), f"{peer.seconds / cell.seconds:.2f}") if peer else ("-",) * 3
                 rows.append([cell.workload, cell.rule, f"{1e3 * cell.seconds:.2f}", figure(cell), *theirs])
-                table.add_row(*rows[-1])
+                console.print(LINE.format(*rows[-1][1:]), highlight=False)
             progress.advance(task)
-    console.print(table)
     return found, rows
 
 

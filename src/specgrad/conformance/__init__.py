@@ -10,7 +10,28 @@ from typing import Any
 
 from .subject import NotOffered, Subject
 
-__all__ = ["NotOffered", "Subject", "pytest_cases"]
+__all__ = ["NotOffered", "Subject", "function_subject", "pytest_cases"]
+
+
+def function_subject(
+    function: Any, operator: str, *, rank: int | None = None, name: str | None = None, conventions: Any = ()
+) -> Any:
+    """A subject made of a plain function, for `specgrad check file.py:subject` and `pytest_cases`.
+
+    `operator` is what the function computes, `MaxPool` or `max_pool`; `rank` the only number of spatial
+    axes that it does (None: any); `conventions` the rules of its own that it documents. The function
+    takes the arrays first and the operator's parameters by their names, one int per axis:
+    `f(x, kernel_size, stride, padding)`. What it has no parameter for is not offered.
+
+    >>> import numpy as np
+    >>> from specgrad import MaxPool
+    >>> subject = function_subject(lambda x, kernel_size: x.max(-1, keepdims=True), "max_pool", rank=1, name="whole")
+    >>> subject.forward(MaxPool((3,)), (np.array([1.0, 3.0, 2.0]),))
+    array([3.])
+    """
+    from .adapter import FunctionSubject
+
+    return FunctionSubject(function, operator, rank, name, conventions)
 
 
 def pytest_cases(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import suggestion
 from ..drawing.window import number
 from ..operator import Operator
 from ..scalars.dual import Dual
@@ -238,10 +239,9 @@ def deterministic(trial: Trial) -> Outcome | None:
 
 
 class Claim(NamedTuple):
-    """A claim about a subject: in words, as the head of a column, how a case is judged, and which cases ask it."""
+    """A claim about a subject: in words, how a case is judged, and which cases ask it."""
 
     words: str
-    head: str
     judge: Callable[[Trial], Outcome | list[Outcome] | None] | None = None
     """None: the claim brings cases of its own."""
     asked: Callable[[Answers], bool] = lambda answers: True
@@ -263,32 +263,36 @@ def _asks_witness(answers: Answers) -> bool:
 
 
 CLAIMS: dict[str, Claim] = {
-    "shape": Claim("the shape formula", "shape", shape, conduct=True),
-    "dtype": Claim("the input's dtype is kept", "dtype", dtype, conduct=True),
-    "value": Claim("the value", "value", value, _about("")),
-    "jvp": Claim("the JVP", "jvp", jvp, _about("", derivative=True)),
-    "vjp": Claim("the VJP", "vjp", vjp, _about("", derivative=True)),
-    "adjoint": Claim("JVP and VJP are adjoint", "adj", transpose, lambda answers: not answers.whole, conduct=True),
-    "witness": Claim(
-        "the derivative is that of the value (Dual witness)", "dual", witness, _asks_witness, conduct=True
-    ),
-    "second": Claim("second order", "2nd", second, lambda answers: not (answers.whole or answers.special)),
-    "padding": Claim("the part that padding takes", "pad", parts, _about("padding")),
-    "ties": Claim("tied maxima", "ties", parts, _about("ties")),
-    "nan": Claim("NaN", "nan", parts, _about("NaN")),
-    "infinity": Claim("infinities", "inf", parts, _about("infinity")),
-    "unmodified": Claim("inputs are not modified", "keep", unmodified, conduct=True),
-    "deterministic": Claim("equal calls give equal bits", "det", deterministic, conduct=True),
-    "fixed": Claim("the published answers", "fixed"),
-    "refuses": Claim("what does not fit is refused", "ref"),
+    "shape": Claim("the shape formula", shape, conduct=True),
+    "dtype": Claim("the input's dtype is kept", dtype, conduct=True),
+    "value": Claim("the value", value, _about("")),
+    "jvp": Claim("the JVP", jvp, _about("", derivative=True)),
+    "vjp": Claim("the VJP", vjp, _about("", derivative=True)),
+    "adjoint": Claim("JVP and VJP are adjoint", transpose, lambda answers: not answers.whole, conduct=True),
+    "witness": Claim("the derivative is that of the value (Dual witness)", witness, _asks_witness, conduct=True),
+    "second": Claim("second order", second, lambda answers: not (answers.whole or answers.special)),
+    "padding": Claim("the part that padding takes", parts, _about("padding")),
+    "ties": Claim("tied maxima", parts, _about("ties")),
+    "nan": Claim("NaN", parts, _about("NaN")),
+    "infinity": Claim("infinities", parts, _about("infinity")),
+    "unmodified": Claim("inputs are not modified", unmodified, conduct=True),
+    "deterministic": Claim("equal calls give equal bits", deterministic, conduct=True),
+    "fixed": Claim("the published answers"),
+    "refuses": Claim("what does not fit is refused"),
 }
 
 
+def head(claim: str) -> str:
+    """The head of a claim's column: enough of its name to be told from the others, also after `--claim`."""
+    return claim[:3]
+
+
 def claim_called(name: str) -> str:
-    """The name of a claim; raises ValueError with those there are."""
-    if name not in CLAIMS:
-        raise ValueError(f"{name}: choose from " + ", ".join(CLAIMS))
-    return name
+    """The claim with this name, or the one whose name begins so; raises ValueError with those there are."""
+    begun = [claim for claim in CLAIMS if claim.startswith(name)] if name not in CLAIMS else [name]
+    if len(begun) != 1 or not name:
+        raise ValueError(suggestion(name, CLAIMS))
+    return begun[0]
 
 
 def _names(trial: Trial) -> list[str]:

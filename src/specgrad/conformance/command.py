@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..errors import SpecgradError
 from ..ops import OPERATORS
@@ -35,7 +35,8 @@ def check(
     subject: Annotated[
         list[str] | None,
         typer.Argument(
-            help="path/to/file.py:subject, package.module:subject, or a known name; none: our own and the installed peers."
+            help="path/to/file.py:name (file.py alone: its subject), package.module:name, or a known name; none: our own and "
+            "the installed peers."
         ),
     ] = None,
     operator: Annotated[
@@ -54,6 +55,7 @@ def check(
         float, typer.Option(help="Seconds that one call of a named subject may take, in a process of its own.", min=0.1)
     ] = 30.0,
     peers: Annotated[bool, typer.Option(help="Also check the installed peers (when no subject is named).")] = True,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print every counterexample of the peers too.")] = False,
     suites: Annotated[
         bool, typer.Option("--suites", help="Also run ONNX's, PyTorch's and JAX's own cases, where installed.")
     ] = False,
@@ -101,7 +103,7 @@ def check(
             beside.report(found)
         found.seconds, found.interrupted = time.monotonic() - begun, interrupts.noted
         reports.matrix(found, console)
-        reports.told(found, console)
+        reports.told(found, console, verbose)
         reports.closing(found, console)
         try:
             if json is not None:
@@ -206,7 +208,7 @@ def _run(
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
+        MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
     kinds = plan.kinds()

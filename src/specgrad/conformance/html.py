@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..drawing.render import as_svg
 from .cells import Cell, Difference
-from .claims import CLAIMS
+from .claims import CLAIMS, head
 from .judge import measured
 from .report import LEGEND, SYMBOLS, Report
 from .subject import printable
@@ -83,7 +83,7 @@ def as_html(report: Report) -> str:
 
 def _matrix(subject: str, cells: list[Cell], claims: list[str], judged: bool) -> str:
     """Operators × claims of one subject."""
-    heads = "".join(f'<th title="{escape(CLAIMS[c].words)}">{escape(CLAIMS[c].head)}</th>' for c in claims)
+    heads = "".join(f'<th title="{escape(CLAIMS[c].words)}">{escape(head(c))}</th>' for c in claims)
     rows = []
     for operator in dict.fromkeys(c.operator for c in cells):
         mine = {c.claim: c for c in cells if c.operator == operator}

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .claims import CLAIMS
+from .claims import CLAIMS, head
 from .report import LEGEND, SYMBOLS
 
 MARKER = "<!-- from here on written by python -m specgrad.conformance.page -->"
@@ -51,7 +51,7 @@ def matrix(cells: list[dict[str, Any]]) -> list[str]:
     """Subjects and operators × claims; operators that are not offered are left out."""
     claims = [claim for claim in CLAIMS if any(cell["claim"] == claim for cell in cells)]
     lines = [
-        "| subject | operator | " + " | ".join(CLAIMS[c].head for c in claims) + " |",
+        "| subject | operator | " + " | ".join(head(c) for c in claims) + " |",
         "|---|---|" + ":-:|" * len(claims),
     ]
     for subject, operator in dict.fromkeys((cell["subject"], cell["operator"]) for cell in cells):

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from ..drawing.window import as_text
 from .cells import Cell, Difference
-from .claims import CLAIMS
+from .claims import CLAIMS, head
 from .judge import TELLING, measured
 from .subject import printable
 
@@ -90,47 +89,73 @@ def versions(subjects: Sequence[Any]) -> dict[str, str]:
     return made
 
 
+WIDE = 80
+"""What a terminal shows in a line."""
+
+
 def matrix(report: Report, console: Console) -> None:
-    """Subjects × operators × claims, one symbol each; operators that a subject does not offer are gathered in a line."""
+    """Subjects × operators × claims, one symbol each, in 80 columns; what a subject does not offer is gathered in a line."""
     claims = report.claims()
-    table = Table(title="specgrad check", caption=LEGEND, padding=(0, 0), pad_edge=False)
-    table.add_column("subject", no_wrap=True)
-    table.add_column("operator", no_wrap=True)
-    for claim in claims:
-        head = CLAIMS[claim].head
-        table.add_column(head, justify="center", min_width=max(4, len(head)))
+    broad = max([15, *(len(cell.operator) for cell in report.cells)]) + 1
+    whole = broad + sum(len(claim) + 1 for claim in claims) <= WIDE
+    heads = [claim if whole else head(claim) for claim in claims]
+    line(console, Text("specgrad check".ljust(broad) + " ".join(heads), style="bold"))
     gathered = []
     for subject in report.subjects():
         mine = [cell for cell in report.cells if cell.subject == subject]
-        absent, label = [], subject
+        absent, shown = [], False
         for operator in dict.fromkeys(cell.operator for cell in mine):
             row = {cell.claim: cell.status for cell in mine if cell.operator == operator}
             if all(status in ("", "not offered") for status in row.values()):
                 absent.append(operator)
                 continue
-            table.add_row(Text(label), Text(operator), *(Text(*SYMBOLS[row.get(claim, "")]) for claim in claims))
-            label = ""
+            if not shown:
+                line(console, Text(subject, style="bold"))
+                shown = True
+            marks = [(SYMBOLS[row.get(claim, "")], len(words)) for claim, words in zip(claims, heads, strict=True)]
+            cells = [Text(mark.center(width), style=style) for (mark, style), width in marks]
+            line(console, Text(operator.ljust(broad)) + Text(" ").join(cells))
         if absent:
             gathered.append(f"{subject} does not offer {', '.join(absent)}")
         untried = [cell for cell in mine if cell.status == "not tried"]
         for why in dict.fromkeys(cell.not_offered or "no result could be compared" for cell in untried):
             told = (f"{c.operator} {c.claim}" for c in untried if why in (c.not_offered, "no result could be compared"))
             gathered.append(f"{subject}: not tried: {', '.join(told)}: {why}")
-        table.add_section()
-    console.print(table, crop=False)  # a narrow terminal wraps it, a file has it whole
-    for line in gathered:
-        console.print(Text(line, style="dim"))
+    console.print(Text(LEGEND, style="dim"))
+    if not whole:
+        console.print(Text("columns: " + "  ".join(claims) + " (--claim takes their beginnings too)", style="dim"))
+    for words in gathered:
+        console.print(Text(words, style="dim"))
 
 
-def told(report: Report, console: Console) -> None:
-    """Each difference in words, with its counterexample and its window; those of the judged subjects first."""
+def line(console: Console, text: Text) -> None:
+    """A line that stays one, however narrow the terminal is."""
+    text.rstrip()
+    console.print(text, soft_wrap=True)
+
+
+def told(report: Report, console: Console, verbose: bool = True) -> None:
+    """Each difference in words, those of the judged subjects first, with its counterexample and its window.
+
+    Without `verbose` the differences of others are a line each.
+    """
     seen: set[int] = set()
+    short = 0
     cells = sorted(report.cells, key=lambda cell: cell.subject not in report.judged)
     for cell in cells:
+        judged = cell.subject in report.judged
         for found in (*cell.differences, *cell.refusals):
-            if id(found) not in seen:
-                seen.add(id(found))
-                _told(found, cell.sentence(found), cell.subject in report.judged, console)
+            if id(found) in seen:
+                continue
+            seen.add(id(found))
+            if judged or verbose:
+                _told(found, cell.sentence(found), judged, console)
+            else:
+                console.print(Text(cell.sentence(found)))
+                short += 1
+    if short:
+        words = "1 counterexample is" if short == 1 else f"{short} counterexamples are"
+        console.print(Text(f"{words} left out: --verbose prints them, --html has them all", style="dim"))
     conventions = dict.fromkeys(
         f"{cell.subject}, {cell.operator}: another convention, “{found.reading}”: {found.reading_words}"
         for cell in cells

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,9 +46,9 @@ def is_operator(found: Any) -> bool:
 def load(place: str) -> Any:
     """The subject at `path/to/file.py:name` or `package.module:name`; a class or function is called to make it.
 
-    An operator, or a class of operators, is a subject itself.
+    A file alone means its `subject`. An operator, or a class of operators, is a subject itself.
     """
-    module_name, _, name = place.rpartition(":")
+    module_name, _, name = (f"{place}:subject" if place.endswith(".py") else place).rpartition(":")
     if not module_name or not name:
         raise BadSubject(f"{place!r}: write path/to/file.py:subject, package.module:subject, or a name from the list")
     path = Path(module_name)
@@ -85,6 +86,13 @@ def words_of(error: BaseException) -> str:
         return printable((str(error).strip() or "no message").splitlines()[0])
     except Exception:
         return "no message"
+
+
+def where(error: BaseException, subject: Any) -> str:
+    """The last line of the subject's own file that an error went through, where there is one."""
+    home = getattr(sys.modules.get(type(subject).__module__), "__file__", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
+    return f" (line {lines[-1]} of {Path(str(home)).name})" if lines else ""
 
 
 def named(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from .. import tree
 from .answers import Answers
 from .cases import Case
 from .judge import same_bits
-from .subject import NotOffered, named, printable, words_of
+from .subject import NotOffered, named, printable, where, words_of
 
 Array = np.ndarray[Any, Any]
 
@@ -187,7 +187,7 @@ def answered(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> 
             raise  # in a process of its own, where nobody sends it, it is the subject's
         if operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16: nobody has to
             return Reply(not_offered=str(operands[0].dtype.name))
-        return Reply(refused=f"{named(error)}: {words_of(error)[:200]}")
+        return Reply(refused=f"{named(error)}: {words_of(error)[:200]}{where(error, subject)}")
 
 
 def _altered(op: Any, lent: Any) -> bool:

@@ -39,7 +39,7 @@ class About(NamedTuple):
 
 def here(place: str) -> Here:
     """The subject at a place, or with a known name, in this process."""
-    found = load(place) if ":" in place else subjects.named(place)
+    found = load(place) if ":" in place or place.endswith(".py") else subjects.named(place)
     if found is None:
         raise BadSubject(f"{place!r}: {subjects.absent(place)}")
     return Here(found, place, describe(found) if is_operator(found) else None)

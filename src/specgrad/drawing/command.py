@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from .. import dispatch
+from ..arguments import suggestion
 from ..errors import SpecgradError
 from ..operator import Operator
 from ..ops import OPERATORS
@@ -106,9 +107,8 @@ def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
     kinds: dict[str, type[Operator]] = {word: kind for kind in OPERATORS for word in (kind.__name__, kind.name)}
     kind: Any = kinds.get(name)
     if kind is None or not issubclass(kind, Pool | Bilinear):
-        raise typer.BadParameter(
-            "choose from " + ", ".join(k.__name__ for k in OPERATORS if issubclass(k, Pool | Bilinear))
-        )
+        drawn = [k.__name__ for k in OPERATORS if issubclass(k, Pool | Bilinear)]
+        raise typer.BadParameter(suggestion(name, drawn))
     declared = {field.name for field in dataclasses.fields(kind)}
     words: dict[str, Any] = {}
     for field, option in (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import suggestion
 from ...operator import Operator
 from . import bilinear, pooling
 from .windows import FLOATS, Telling, directed, distinct, row
@@ -33,7 +34,7 @@ def operator_called(name: Any) -> type[Operator]:
     for kind in WINDOWED:
         if name in (kind, kind.__name__, kind.name):
             return kind
-    raise ValueError(f"{name}: choose from " + ", ".join(kind.__name__ for kind in WINDOWED))
+    raise ValueError(suggestion(name, [kind.__name__ for kind in WINDOWED]))
 
 
 def telling(kind: type[Operator]) -> list[Telling]:

@@ -1,0 +1,70 @@
+"""A plain function `f(x, kernel_size, stride, padding, …)` as a subject."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..ops.window import Pool
+from .subject import NotOffered
+from .telling import operator_called
+
+
+class FunctionSubject:
+    """Calls a function with the operator's parameters under the names that the function gives them.
+
+    What the function has no parameter for is offered at its default alone. Padding is one int per axis;
+    pairs that differ are offered to functions with a parameter `pads` (a (before, after) pair per axis).
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        operator: str,
+        rank: int | None,
+        name: str | None,
+        conventions: Sequence[str],
+    ) -> None:
+        self.function, self.rank, self.conventions = function, rank, tuple(conventions)
+        self.kind: Any = operator_called(operator)
+        self.name = name or getattr(function, "__name__", "function")
+        self.takes = list(inspect.signature(function).parameters)[1:]
+
+    def forward(self, op: Any, inputs: tuple[np.ndarray[Any, Any], ...]) -> Any:
+        """The function's result; NotOffered where the operator has what the function does not take."""
+        if self.kind is not type(op):
+            raise NotOffered(f"other operators than {self.kind.__name__}")
+        if self.rank is not None and isinstance(op, Pool) and op.spatial_rank() != self.rank:
+            raise NotOffered(f"other ranks than {self.rank}")
+        words = {f.name: getattr(op, f.name) for f in dataclasses.fields(op)}
+        if "padding" in words:
+            words |= self._padding(op.padding)
+        given = {word: value for word, value in words.items() if word in self.takes}
+        for field in dataclasses.fields(op):
+            if field.name not in self.takes and words.get(field.name) != self._default(op, field):
+                raise NotOffered(f"{field.name}={words.get(field.name)!r}")
+        return self.function(inputs[0], **given) if len(inputs) == 1 else self.function(*inputs, **given)
+
+    def _padding(self, padding: Any) -> dict[str, Any]:
+        if isinstance(padding, str):
+            raise NotOffered(f"padding={padding!r}")
+        if "pads" in self.takes:
+            return {"pads": padding, "padding": (0,) * len(padding)}
+        if any(before != after for before, after in padding):
+            raise NotOffered("other padding before than after")
+        return {"padding": tuple(before for before, _ in padding)}
+
+    @staticmethod
+    def _default(op: Any, field: Any) -> Any:
+        """The normal form of a parameter's default, for this rank; of one without default, what it is."""
+        if field.default is dataclasses.MISSING:
+            return getattr(op, field.name)
+        if field.name == "stride" and field.default is None:
+            return op.kernel_size
+        if field.name in ("padding", "dilation", "stride", "output_padding") and isinstance(field.default, int):
+            return (field.default,) * len(op.kernel_size)
+        return field.default
