@@ -1,7 +1,7 @@
 """Write docs/speed.svg and the README's sentence of figures from docs/figures.json: `make figures`.
 
-`python benchmarks/torch_front_end.py --json docs/figures.json` measures them again. A test fails where picture or sentence
-are not those of the file.
+`python benchmarks/torch_front_end.py --json docs/figures.json` measures them again. A test fails
+where picture or sentence are not those of the file.
 """
 
 import json
@@ -9,6 +9,7 @@ import re
 from html import escape
 from math import log2
 from pathlib import Path
+from textwrap import fill
 
 ROOT = Path(__file__).parent.parent
 FIGURES, PICTURE, README = ROOT / "docs/figures.json", ROOT / "docs/speed.svg", ROOT / "README.md"
@@ -37,11 +38,12 @@ def kept(measured):
 def sentence(measured):
     """What the README says in words."""
     told = "; ".join(f"{r['network']} {r['inference']:.1f} and {r['training step']:.1f}" for r in networks(measured))
-    return (
+    words = (
         f"Times faster than PyTorch {measured['torch'].partition('+')[0]} at inference and in a training step "
-        f"({measured['machine']}, threads: {measured['threads']}):\n{told}. A 3×3 maximum keeps "
-        f"{kept(measured):.0f} × less memory for its backward.\n"
+        f"({measured['machine']}, threads: {measured['threads']}): {told}. A 3×3 maximum keeps "
+        f"{kept(measured):.0f} × less memory for its backward."
     )
+    return fill(words, 118) + "\n"
 
 
 def groups(measured):
@@ -84,7 +86,8 @@ def picture(measured):
                 parts.append(f'<text x="{end + 5:.1f}" y="{y + 11}">{ratio:.2f}</text>')
                 y += HIGH
     grid = "".join(
-        f'<line class="{"level" if n == 1 else "grid"}" x1="{across(n):.1f}" x2="{across(n):.1f}" y1="44" y2="{y + 6}"/>'
+        f'<line class="{"level" if n == 1 else "grid"}" x1="{across(n):.1f}" x2="{across(n):.1f}" '
+        f'y1="44" y2="{y + 6}"/>'
         f'<text x="{across(n) - 4:.1f}" y="{y + 22}">{n}</text>'
         for n in (1, 2, 4, 8, 16, 32)
     )

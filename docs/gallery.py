@@ -1,7 +1,8 @@
 """# Gallery
 
-Windows of every operator, drawn from actual numbers when this page was built. Blue cells are read, the yellow one wins a maximum, dotted cells are padding. An
-arrow goes from the output to every cell that takes a share of its gradient; the small number is the slope.
+Windows of every operator, drawn from actual numbers when this page was built. Blue cells are read,
+the yellow one wins a maximum, dotted cells are padding. An arrow goes from the output to every cell
+that takes a share of its gradient; the small number is the slope.
 """
 
 WINDOWS = [
@@ -31,4 +32,4 @@ WINDOWS = [
     ("A transposed convolution reads what writes into its output", "ConvTranspose((3,), stride=2), (4,), (0, 4)"),
     ("A sum", "SumPool((2, 2), stride=1), (3, 3), (1, 1)"),
 ]
-"""What is drawn: a title, and what `specgrad.explain` is called with: operator, input (or its shape), output."""
+"""A title, and what `specgrad.explain` is called with: operator, input (or its shape), output."""

@@ -1,6 +1,7 @@
-"""What the documentation site makes when it is built: the first page from the README, the gallery, the API reference.
+"""What the site makes when it is built: the first page from the README, gallery, API reference.
 
-`make docs` runs it through MkDocs. Pages that the navigation names and that do not exist yet are left out.
+`make docs` runs it through MkDocs. Pages that the navigation names and that do not exist yet are
+left out.
 """
 
 from __future__ import annotations
@@ -87,10 +88,8 @@ def gallery():
     parts = [inspect.getdoc(sys.modules["gallery"]), ""]
     for title, call in WINDOWS:
         drawn = reference.drawn(call).replace("\n", "")
-        parts += [
-            f'<div class="window" markdown="0"><p><b>{title}</b><br><code>{reference.escape(call)}</code></p>{drawn}</div>',
-            "",
-        ]
+        words = f"<p><b>{title}</b><br><code>{reference.escape(call)}</code></p>"
+        parts += [f'<div class="window" markdown="0">{words}{drawn}</div>', ""]
     return "\n".join(parts)
 
 

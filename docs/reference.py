@@ -91,7 +91,7 @@ def signature(name: str, thing: object) -> str:
 
 
 def prose(docstring: str) -> str:
-    """A docstring as Markdown: sections, lists of parameters, examples as code, roles of Sphinx as names."""
+    """A docstring as Markdown: sections, parameters as lists, examples as code, roles as names."""
     text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", docstring).replace("``", "`")
     text = re.sub(r"^(\w+)\n-+$", r"**\1**\n", text, flags=re.MULTILINE)
     lines, code = [], False

@@ -56,6 +56,18 @@ def test_the_readme_is_short():
     assert len(read(ROOT / "README.md").splitlines()) <= 150
 
 
+LONG = {"conformance.md", "prove.md", "onnx.md", "certify.md", "cpu_engine.md"}
+"""Pages whose lines are still longer."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in LONG], ids=lambda page: page.name)
+def test_lines_of_prose_are_at_most_120_long(page):
+    prose = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL).splitlines()
+    assert not [
+        line for line in prose if len(line) > 120 and not line.lstrip().startswith(("|", "<")) and "-->" not in line
+    ]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", without_code(read(page))):

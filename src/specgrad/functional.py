@@ -1,8 +1,8 @@
 """The sliding-window operators as functions: each builds the frozen operator and applies it.
 
-A function takes an array (NumPy floats, integers where the operator allows, objects of any scalar), a
-Dual, a tensor or a Var, and returns its like. What the parameters mean is written once, in `glossary`.
-Functions of cells, shapes and losses are in `array_functions`.
+A function takes an array (NumPy floats, integers where the operator allows, objects of any scalar),
+a Dual, a tensor or a Var, and returns its like. What the parameters mean is written once, in
+`glossary`. Functions of cells, shapes and losses are in `array_functions`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 class _Adaptive(TypedDict, total=False):
-    """The options of an extremum that every overload shares; the functions themselves say their defaults."""
+    """The options of an extremum, for overloads; the functions themselves have the defaults."""
 
     ties: str
     axes: Sequence[int] | None
@@ -62,7 +62,7 @@ _made: dict[Any, Any] = {}
 
 def _make(kind: Callable[..., _T], *given: Any, **options: Any) -> _T:
     """The operator, made once for arguments that are written alike: checking them costs more than a
-    small pooling. The key has options by their places, so all calls for one kind name them in one order."""
+    small pooling. The key has options by their places: calls of a kind name them in one order."""
     if dispatch.tracer is not None and dispatch.traced():
         return kind(*given, **options)
     try:
@@ -264,7 +264,7 @@ def avg_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> A:
-    """The mean of the cells under a sliding kernel; padding adds 0 and counts, if `count_include_pad`.
+    """The mean of the cells under a sliding kernel; padding adds 0.
 
     `AvgPool` is the operator.
 

@@ -1,54 +1,79 @@
-"""What the parameters of windows mean, written once: docstrings of functions and operators are put together from it.
+"""What the parameters of windows mean, written once; docstrings are put together from it.
 
-A function says its formula; its parameters, what is returned and raised, and an example follow from its
-signature and from its operator.
+A function or an operator says its formula and shows an example. Its parameters, what is returned
+and what is raised follow from its signature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from functools import cache
 from inspect import cleandoc
+from textwrap import fill
 from typing import Any, TypeVar
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 PARAMETERS = {
-    "x": "The input: a NumPy array (floats, integers where the operator allows them, objects of any scalar), a torch\n"
-    "tensor, a `Dual`, or a Var of a tape or graph. Axes before the spatial ones are batch, as many as there are.",
+    "x": (
+        "The input: a NumPy array (floats, integers where the operator allows them, objects of any scalar), a "
+        "torch tensor, a `Dual`, or a Var of a tape or graph. Axes before the spatial ones are batch, as many "
+        "as there are."
+    ),
     "y": "The values to put back: an array of the shape that `max_pool` gave.",
     "indices": "Where each value goes in its plane: what `max_pool(…, return_indices=True)` gave.",
-    "weight": "The weight: (out, in/groups, *kernel) for `conv`, (in, out/groups, *kernel) for `conv_transpose`,\n"
-    "(out, in) for `linear`.",
+    "weight": (
+        "The weight: (out, in/groups, *kernel) for `conv`, (in, out/groups, *kernel) for `conv_transpose`, "
+        "(out, in) for `linear`."
+    ),
     "bias": "One number per output channel, or None (the default) for none.",
     "columns": "The patches as `unfold` gives them: (*batch, channels * Πkernel, patches).",
-    "kernel_size": "The lengths of the kernel, one per spatial axis: a tuple, whose length is the rank. The names that\n"
-    "end in 1d, 2d and 3d take an int for all axes too.",
-    "output_size": "The lengths of the output, one per spatial axis. For adaptive pooling None keeps the input's length,\n"
-    "and the names that end in 1d, 2d and 3d take an int too.",
+    "kernel_size": (
+        "The lengths of the kernel, one per spatial axis: a tuple, whose length is the rank. The names that "
+        "end in 1d, 2d and 3d take an int for all axes too."
+    ),
+    "output_size": (
+        "The lengths of the output, one per spatial axis. For adaptive pooling None keeps the input's length, "
+        "and the names that end in 1d, 2d and 3d take an int too."
+    ),
     "rank": "How many of the last axes are the plane.",
-    "stride": "How far the window moves: an int for all axes, or one int per axis. Pooling moves by the kernel size\n"
-    "if it is None (the default); other operators by 1.",
-    "padding": "What is added around the input: an int for all sides (default 0), one int per axis, one (before, after)\n"
-    'pair per axis, "valid" for none, or "same" for ⌈n / stride⌉ outputs.',
+    "stride": (
+        "How far the window moves: an int for all axes, or one int per axis. Pooling moves by the kernel size "
+        "if it is None (the default); other operators by 1."
+    ),
+    "padding": (
+        "What is added around the input: an int for all sides (default 0), one int per axis, one (before, "
+        'after) pair per axis, "valid" for none, or "same" for ⌈n / stride⌉ outputs.'
+    ),
     "dilation": "The distance of a kernel's taps: an int for all axes (default 1), or one int per axis.",
     "ceil_mode": "Whether windows that hang over the end count (default False). Taps beyond the padding do not exist.",
-    "ties": 'Which of several equal extreme cells take the gradient: "first" in row-major order, "all" of them (slope 1\n'
-    'each), or "split" (slope 1/t each).',
-    "return_indices": "Whether to return also the winner's flat index in its spatial plane (default False); -1 where\n"
-    "a window has no real cell.",
-    "axes": "Which axes are spatial, in the order of the kernel; None (the default) for the last ones. Channels-last images\n"
-    "have `axes=(1, 2)`.",
-    "out": "An array of the result's shape and dtype to write the result into, or None (the default) for a new one.",
+    "ties": (
+        'Which of several equal extreme cells take the gradient: "first" in row-major order, "all" of them '
+        '(slope 1 each), or "split" (slope 1/t each).'
+    ),
+    "return_indices": (
+        "Whether to return also the winner's flat index in its spatial plane (default False); -1 where a "
+        "window has no real cell."
+    ),
+    "axes": (
+        "Which axes are spatial, in the order of the kernel; None (the default) for the last ones. "
+        "Channels-last images have `axes=(1, 2)`."
+    ),
+    "out": ("An array of the result's shape and dtype to write the result into, or None (the default) for a new one."),
     "count_include_pad": "Whether padding counts in the divisor of an average (default True).",
     "divisor_override": "A nonzero int to divide by instead of the number of cells, or None (the default).",
-    "beta": "The sharpness: a finite number other than 0. Positive gives a smooth maximum, negative a smooth minimum.",
+    "beta": (
+        "The sharpness: a finite number other than 0. Positive gives a smooth maximum, negative a smooth minimum."
+    ),
     "pad": '"zero" (the default): padded taps are the value 0 and have a weight. "skip": they take no part.',
     "p": "The exponent of the norm, from 1 to infinity.",
     "keepdims": "Whether the plane's axes stay, with length 1 (the default), or are dropped.",
     "groups": "Into how many groups the channels are divided, which do not read each other (default 1).",
-    "output_padding": "How many cells longer the output is at its end: an int for all axes (default 0), or one per axis;\n"
-    "less than the stride or the dilation.",
+    "output_padding": (
+        "How many cells longer the output is at its end: an int for all axes (default 0), or one per axis; "
+        "less than the stride or the dilation."
+    ),
 }
 """Every parameter of a window function: what it means, its forms, its default."""
 
@@ -64,13 +89,22 @@ def section(title: str, text: str) -> str:
     return f"{title}\n{'-' * len(title)}\n{text}"
 
 
+@cache
+def explained(name: str) -> str:
+    """A parameter and what it means, indented below it."""
+    indent = "    "
+    return f"{name}\n" + fill(
+        PARAMETERS[name], 96, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
 def listed(names: Iterable[str]) -> str:
     """The parameters of these names, one after the other."""
-    return "\n".join(f"{name}\n    {PARAMETERS[name].replace(chr(10), chr(10) + '    ')}" for name in names)
+    return "\n".join(map(explained, names))
 
 
 def assembled(docstring: str, names: Iterable[str], returns: str) -> str:
-    """A whole docstring: what it says, its parameters, what comes back and what is raised, its example."""
+    """A whole docstring: what it says, parameters, what is returned and raised, its example."""
     said, mark, shown = cleandoc(docstring).partition(">>> ")
     parts = [said.strip(), section("Parameters", listed(names))]
     if returns:

@@ -17,8 +17,8 @@ from .telling import operator_called
 class FunctionSubject:
     """Calls a function with the operator's parameters under the names that the function gives them.
 
-    What the function has no parameter for is offered at its default alone. Padding is one int per axis;
-    pairs that differ are offered to functions with a parameter `pads` (a (before, after) pair per axis).
+    What the function has no parameter for is offered at its default alone. Padding is one int per
+    axis; a function with a parameter `pads` gets a (before, after) pair per axis instead.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class FunctionSubject:
         self.takes = list(inspect.signature(function).parameters)[1:]
 
     def forward(self, op: Any, inputs: tuple[np.ndarray[Any, Any], ...]) -> Any:
-        """The function's result; NotOffered where the operator has what the function does not take."""
+        """The function's result; raises NotOffered for parameters that it does not take."""
         if self.kind is not type(op):
             raise NotOffered(f"other operators than {self.kind.__name__}")
         if self.rank is not None and isinstance(op, Pool) and op.spatial_rank() != self.rank:
@@ -60,7 +60,7 @@ class FunctionSubject:
 
     @staticmethod
     def _default(op: Any, field: Any) -> Any:
-        """The normal form of a parameter's default, for this rank; of one without default, what it is."""
+        """The normal form of a parameter's default; of one without default, its value."""
         if field.default is dataclasses.MISSING:
             return getattr(op, field.name)
         if field.name == "stride" and field.default is None:

@@ -40,7 +40,7 @@ class Explanation:
         return as_svg(self.picture) if self.picture else None
 
     def save(self, path: str | Path, suffix: str | None = None) -> None:
-        """Write the drawing as SVG or PNG (which needs matplotlib), as `suffix` or the end of the path says."""
+        """Write the drawing as .svg or .png (by matplotlib): `suffix`, or the end of the path."""
         place = Path(path)
         kind = place.suffix if suffix is None else suffix
         if kind == ".svg":
@@ -60,9 +60,9 @@ class Explanation:
 def explain(op: Operator, *operands: Any, output: tuple[int, ...] | None = None) -> Explanation:
     """Draw which cells one output of `op` reads, what it computes, and where its gradient goes.
 
-    `op` is a pooling operator, a convolution, a transposed convolution or `Linear`. `operands` are its
-    arrays; the weight of a convolution may be left out, and is then made of distinct integers. `output`
-    is the output cell; without it the first is drawn.
+    `op` is a pooling operator, a convolution, a transposed convolution or `Linear`. `operands` are
+    its arrays; the weight of a convolution may be left out, and is then made of distinct integers.
+    `output` is the output cell; without it the first is drawn.
 
     >>> import numpy as np
     >>> from specgrad import MaxPool, explain

@@ -1,4 +1,4 @@
-"""The command `specgrad explain`: an operator's geometry, values and gradient flow, drawn from actual numbers."""
+"""The command `specgrad explain`: a window, its value and its gradient, drawn from numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A picture as shapes, written once, and these shapes as SVG or PNG.
 
-Cells that are read are blue, the winner of a maximum is yellow, padding is dotted. The gradient flows
-along arrows from the output to every cell that takes a share, whose slope is the small number.
+Cells that are read are blue, the winner of a maximum is yellow, padding is dotted. The gradient
+flows along arrows from the output to every cell that takes a share; the small number is the slope.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Text(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """A curve from the output, bent about its second point, to a cell of the input or the weight."""
+    """A curve from the output, bent about its second point, to a cell."""
 
     points: tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
     kind: str
@@ -89,7 +89,7 @@ def takes_gradient(square: Square) -> bool:
 
 
 def drawing(found: Picture, arriving: str = "g") -> Drawing:
-    """The planes one below the other, the output at their right, an arrow to every cell with a slope, and the legend."""
+    """Planes one below the other, the output at their right, arrows to cells, the legend."""
     made = Drawing(found.title)
     made.write(0, 14, found.title)
     below = 24.0
@@ -126,7 +126,7 @@ def _columns(plane: Plane) -> int:
 
 
 def _legend(made: Drawing, top: float, squares: list[Square]) -> float:
-    """A line for each colour that the picture has, and for the arrows; where the next line would be."""
+    """A line for each colour in the picture, and for the arrows; returns where the next line is."""
     entries = {
         READ: "read by the window",
         WINS: "the winner",

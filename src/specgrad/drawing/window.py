@@ -1,8 +1,8 @@
-"""What is drawn of a window: the cells that an output reads, padding, the winner, and where the gradient goes.
+"""What is drawn of a window: cells that an output reads, padding, the winner, and the gradient.
 
-A picture is made of planes of cells: the last two spatial axes of one channel, with the padding around
-them. Windows with more spatial axes have one plane for each place that they read along the axes before.
-A convolution has the planes of its weight too. The picture is made once; `render` draws it.
+A picture is made of planes of cells: the last two spatial axes of one channel, with the padding
+around them. Windows with more spatial axes have one plane for each place that they read along the
+axes before. A convolution has the planes of its weight too. `render` draws the picture.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Square:
 
 
 class Plane(NamedTuple):
-    """Rows of squares, and the plane's place along the axes before its own (empty where there are none)."""
+    """Rows of squares, and the plane's place along the axes before its own, if there are any."""
 
     rows: list[list[Square]]
     at: tuple[int, ...] = ()
@@ -189,7 +189,7 @@ def _with_ones(output: tuple[int, ...], positions: tuple[int, ...], ndim: int) -
 
 
 def _places(axis: Any, output: int) -> list[tuple[int, bool, bool]]:
-    """The places that an output reads along an axis: where, whether a real cell is there, whether the tap exists."""
+    """What an output reads along an axis: places, which of them are real cells, which exist."""
     if isinstance(axis, Sliding):
         starts = [output * axis.stride - axis.before + j * axis.dilation for j in range(axis.kernel)]
         return [(c, 0 <= c < axis.size, c < axis.size + axis.after) for c in starts]
