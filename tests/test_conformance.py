@@ -369,7 +369,7 @@ def test_interrupting_prints_what_was_found(tmp_path, target, option):
     process = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120)
     assert process.returncode == 130
     assert "interrupted" in process.stdout + process.stderr
-    assert re.search(r"stopping.*MaxPool.*✓", process.stdout)
+    assert re.search(r"^stopping\nMaxPool.*✓", process.stdout, re.MULTILINE)
 
 
 def test_cases_hold_arrays_whatever_their_rank():

@@ -90,8 +90,9 @@ def words_of(error: BaseException) -> str:
 
 def where(error: BaseException, subject: Any) -> str:
     """The last line of the subject's own file that an error went through, where there is one."""
-    home = getattr(sys.modules.get(type(subject).__module__), "__file__", None)
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
+    home = getattr(sys.modules.get(str(type(subject).__module__)), "__file__", None)
+    passed = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in passed if frame.f_code.co_filename == home]
     return f" (line {lines[-1]} of {Path(str(home)).name})" if lines else ""
 
 
