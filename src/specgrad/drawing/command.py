@@ -78,7 +78,7 @@ def explain(
 
 
 def _schedule(op: Any, shape: tuple[int, ...]) -> str:
-    """The kernels that the CPU engine has chosen for float32 arrays of this shape, by what they compute, and why."""
+    """The kernels that the CPU engine has chosen for float32 arrays of this shape, and why."""
     title = f"{op!r}\non float32 arrays of shape {shape} that lie whole, CPU engine:"
     if isinstance(op, Pool):
         op.output_shape(shape)  # refuses what does not fit
