@@ -122,6 +122,23 @@ def test_nothing_of_other_packages_is_changed_and_numba_is_not_imported(path):
     assert changed_from_outside(ast.parse(path.read_text(encoding="utf-8"))) == []
 
 
+def functions_of(folder):
+    for path in sorted((SOURCE / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                yield path.name, node.name, node.end_lineno - node.lineno + 1, len(parameters)
+
+
+def test_functions_of_the_cpu_engine_are_short():
+    assert not [found for found in functions_of("engines/cpu") if found[2] > 80 or found[3] > 10]
+
+
+def test_the_cpu_engine_has_few_emitters():
+    emitters = SOURCE / "engines" / "cpu" / "emitters"
+    assert 5 < sum("\ndef emit" in path.read_text(encoding="utf-8") for path in emitters.glob("*.py")) <= 20
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -96,7 +96,7 @@ class Divisors(NamedTuple):
         return "scale" if math.frexp(self.rows[0])[0] == 0.5 else "all"
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def compiled(emit: Any, how: Any) -> Compiled:
     """A kernel in machine code."""
     return cached((emit, how), lambda: emit(how, VECTOR))

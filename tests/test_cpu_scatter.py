@@ -1,4 +1,4 @@
-"""Cotangents land on the cells that won: where codes say that these lie, in planes of one chunk of windows and of several."""
+"""Cotangents are scattered to the cells that won, in planes of few windows and of many."""
 
 from __future__ import annotations
 

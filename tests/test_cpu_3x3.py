@@ -1,4 +1,4 @@
-"""3×3 windows that move by one cell have kernels of their own: winners, two rows at a time, and the way back that gathers. Both give what the specification does."""
+"""3×3 windows that move by one cell: winners and the way back are those of the specification."""
 
 import numpy as np
 import pytest

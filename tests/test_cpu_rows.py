@@ -1,4 +1,4 @@
-"""Few taps along lines: the bits of the specification, whatever is in the cells, and no cell beyond a line's end."""
+"""Few taps along rows: the bits of the specification, whatever is in the cells, and no cell beyond the end of a row."""
 
 from __future__ import annotations
 

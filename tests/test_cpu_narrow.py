@@ -1,4 +1,4 @@
-"""Narrow planes that are laid out as one line each give what the specification does: maxima and winners bit for bit, sums of small integers exactly."""
+"""Planes narrower than a vector: maxima and winners bit for bit, sums of small integers exactly."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Winners that are looked for window by window, where these are few: the first among equals, by a search through each window's cells."""
+"""Winners of windows that are few, large or far apart: the first among equals."""
 
 from __future__ import annotations
 
