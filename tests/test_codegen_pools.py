@@ -46,7 +46,7 @@ def sliding(random, kind, rank=None, inner=False):
 def placed(random, kind, window, how, size, inner):
     """The operator over the last axes of an array, or over axes behind which others lie."""
     batch = (int(random.integers(1, 4 - inner)),)
-    shape = (*batch, *size, int(random.integers(1, 12))) if inner else (*batch, *size)
+    shape = (*batch, *size, int(random.integers(1, 20))) if inner else (*batch, *size)
     axes = tuple(range(1, 1 + len(size))) if inner else None
     op = kind(window, **how, axes=axes)
     op.output_shape(shape)
@@ -189,8 +189,10 @@ def drawn(random, walk):
         return run, *adaptive(random, kind)
     if walk == "runs":
         return average, *adaptive(random, sg.AdaptiveAvgPool)
-    if walk == "phases" and run is maximum:
+    if walk in ("phases", "channels") and run is maximum:
         run = winners
+    if walk == "channels":
+        return run, *sliding(random, kind, rank=2, inner=True)
     if walk == "winners":
         is_sliding = random.random() < 0.7
         found = sliding(random, sg.MaxPool, rank=2) if is_sliding else adaptive(random, sg.AdaptiveMaxPool)
@@ -198,7 +200,7 @@ def drawn(random, walk):
     return run, *sliding(random, kind, inner=walk == "along")
 
 
-@pytest.mark.parametrize("walk", ["direct", "tiles", "along", "bins", "winners", "phases", "runs"])
+@pytest.mark.parametrize("walk", ["direct", "tiles", "along", "channels", "bins", "winners", "phases", "runs"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_walk_is_exact_on_random_geometries(seed, walk):
     random = np.random.default_rng([seed, *walk.encode()])
@@ -235,6 +237,7 @@ PINNED = [  # codes of no winner, tables read by whole vectors, flags of lanes b
     (average, sg.AvgPool((2,), axes=(1,), padding=((1, 0),), ceil_mode=True), (2, 16, 9)),
     (winners, sg.MaxPool((3, 3), stride=1, padding=1), (2, 7, 7)),
     (winners, sg.MaxPool((3, 3), stride=2, padding=1), (2, 14, 14)),
+    (average, sg.AvgPool((1, 2, 4), stride=1, padding=((1, 1), (0, 1), (0, 2))), (2, 1, 6, 30)),  # windows of padding
 ]
 
 
@@ -251,6 +254,7 @@ PLANTED = {
     "tiles": (maximum, sg.MaxPool((3, 9), stride=1, padding=1), (2, 6, 9)),
     "phases": (winners, sg.MaxPool((3, 2), stride=1, padding=1), (2, 6, 9)),
     "runs": (average, sg.AdaptiveAvgPool((3, 4)), (2, 7, 9)),
+    "channels": (winners, sg.MaxPool((2, 2), axes=(1, 2)), (2, 6, 8, 9)),
     "along": (winners, sg.MaxPool((3,), stride=2, axes=(1,), padding=1), (2, 9, 5)),
     "bins": (average, sg.AdaptiveAvgPool((3, 4)), (2, 7, 9)),
     "winners": (winners, sg.MaxPool((2, 2)), (2, 6, 8)),

@@ -69,6 +69,10 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     return pooling.vjp(op, operands, cotangent) if part(op.__class__) is pooling else NotImplemented
 
 
+def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+    return pooling.jvp(op, operands, tangents) if part(op.__class__) is pooling else NotImplemented
+
+
 def plan(op: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Any] | str:
     """The kernels of an operator, by what they compute; or in words why there are none, or what runs in their place."""
     found = part(op.__class__)

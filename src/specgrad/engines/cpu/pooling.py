@@ -165,6 +165,19 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     return NotImplemented
 
 
+def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+    """`keep` and `push` at once, of operands and tangents that need no conversion."""
+    (x,), (dx,) = operands, tangents
+    if type(dx) is not np.ndarray or dx.dtype != x.dtype or dx.shape != x.shape or not x.dtype.isnative:
+        return NotImplemented
+    if reduction(op) == "mean":
+        return pools.average(op, x), pools.average(op, dx)
+    if getattr(op, "ties", None) == "first" and x.dtype.kind not in "iu":
+        value, kept = pools.keep_maximum(op, x)
+        return value, pools.push(kept, dx)
+    return NotImplemented
+
+
 def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tuple[Step, ...]]:
     """The kernels that run on arrays of this shape that lie whole, one after the other, by what they compute."""
     reduces, dtype = reduction(op), native(dtype)

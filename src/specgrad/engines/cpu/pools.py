@@ -41,6 +41,7 @@ from .schedule import (
     Gather,
     Step,
     chain,
+    channels_step,
     compiled,
     even,
     grain,
@@ -209,12 +210,15 @@ class Pool:
     def gathers(self) -> Step | None:
         """The kernel by which each cell gathers the cotangents that it won, where windows are small; else they are scattered."""
         axes = tuple(map(even, self.axes))
-        if self.layout.inner > 1 or self.taps > GATHERED or not all(map(in_phases, axes)):
+        what, planes, inner = Gather("code", self.cell, self.cell, self.codes), self.layout.planes, self.layout.inner
+        if self.taps > GATHERED or not all(map(in_phases, axes)):
             return None
-        if len(axes) > 2 and not tiles_planes(axes):
+        if inner == 1 and (len(axes) <= 2 or tiles_planes(axes)):
+            step = phases_step(axes, planes, what)  # type: ignore[arg-type]
+        elif inner * self.cell.size >= 32 and len(axes) == 2 and not self.is_half:
+            step = channels_step(axes, planes, inner, what)  # type: ignore[arg-type]
+        else:
             return None
-        what = Gather("code", self.cell, self.cell, self.codes)
-        step = phases_step(axes, self.layout.planes, what)  # type: ignore[arg-type]
         return step._replace(arrays=("source", "codes", "target"))
 
     @cached_property
@@ -304,7 +308,7 @@ def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
     pool.fold("argmax", True)(x=cells, y=memory, codes=codes)
     if pool.is_half:
         pool.blank(codes, pool.none)
-        pool.of_bits.winners("gather").call(address(codes), address(cells), address(memory))
+        pool.of_bits.winners("gather").call.on(codes, cells, memory)
 
 
 def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
@@ -329,7 +333,7 @@ def indices(kept: Kept) -> Array:
     pool = kept.pool
     memory, found = result_in(pool.layout, pool.lengths, pool.shape, np.dtype(np.int64), None)
     if not pool.is_empty:
-        pool.winners("index").call(address(kept.codes), 0, address(memory))
+        pool.winners("index").call.on(kept.codes, kept.codes, memory)
     return found
 
 
@@ -339,7 +343,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     memory, dy = _result(pool, out)
     if not pool.is_empty:
         cells = cells_in(pool.layout, as_given(pool, dx), pool.dtype)
-        pool.winners("gather").call(address(kept.codes), address(cells), address(memory))
+        pool.winners("gather").call.on(kept.codes, cells, memory)
     return delivered(pool.op.name, dy, out, pool.shape, pool.dtype)
 
 
@@ -352,9 +356,9 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     else:
         arriving = as_output(pool, gy)
         if pool.gathers is not None:
-            pool.gathers.call(address(arriving), address(kept.codes), address(memory))
+            pool.gathers.call.on(arriving, kept.codes, memory)
         else:
-            pool.winners("scatter").call(address(kept.codes), address(arriving), address(memory))
+            pool.winners("scatter").call.on(kept.codes, arriving, memory)
     return delivered(pool.op.name, gx, out, pool.given, pool.dtype)
 
 

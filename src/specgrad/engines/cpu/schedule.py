@@ -24,12 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...geometry import Adaptive, Axis, Ranges, Sliding
+from ...memory import room
 from .codegen.builder import Cell
 from .codegen.code_cache import cached
 from .codegen.combine import LogSumExp, Sum, combine_of, working
 from .codegen.object_code import Compiled
 from .codegen.thread_pool import Call, address
-from .emitters import along, bins, direct, phases, runs, tiles, weights
+from .emitters import along, bins, channels, direct, phases, runs, tiles, weights
 from .emitters.windows import Window
 
 Array = npt.NDArray[Any]
@@ -44,6 +45,7 @@ SMALL = (
 )
 TOTALS = 4  # vectors that a way back adds up at a time, at most
 TOGETHER = 4  # rows of windows that are folded together in registers
+NEIGHBOURS = 16  # taps of a window, behind which cells lie, that are folded at once, at most
 GATHERED = 16  # taps of a window of which each cell gathers what it won, at most
 NEAR = 4  # cells that windows move by, at most, where lanes run along windows
 LEAST, MOST = 1 << 13, 1 << 17  # cells that a task takes
@@ -69,8 +71,11 @@ class Chain(NamedTuple):
 
     def __call__(self, **arrays: Array) -> int:
         """Run all; the flags of all, or those of the first that has any."""
-        from ...memory import room
-
+        if not self.between:  # one step, as a rule
+            flags = 0
+            for step in self.steps:
+                flags = flags or step.call.on(*[arrays[name] for name in step.arrays])
+            return flags
         addresses = {name: address(array) for name, array in arrays.items()}
         held = []
         for name, cells, dtype in self.between:
@@ -241,6 +246,12 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
         elif all(window is not None for window in windows):
             passes.append(("tiles", count))
         done = rank - sum(count for _, count in passes)
+    elif rank > 1 and fold.inner * fold.cell.size >= 32:
+        if all(isinstance(axis, Reversed) and in_phases(axis) for axis in axes[-2:]):
+            passes.append(("channels_back", 2))
+        elif behind_cells(fold, axes[-2:]):
+            passes.append(("channels", 2))
+        done = rank - sum(count for _, count in passes)
     passes += [("along", 1)] * done
     return _Planner(fold, axes, divisors, beta).plan(passes)
 
@@ -271,9 +282,19 @@ def plan_direct(fold: Fold, axes: Sequence[Axis]) -> tuple[int, int, int] | None
             return None
     count = min(len(axes), 2)
     if len(axes) > 2:
-        outer = window_of(axes[-3])
-        count += outer is not None and not outer.padded and outer.extent <= outer.stride
+        outer, window = axes[-3], window_of(axes[-3])
+        is_apart = window is not None and not window.padded and window.extent <= window.stride
+        count += is_apart and isinstance(outer, Sliding) and outer.before == 0
     return count, lanes, TOGETHER
+
+
+def behind_cells(fold: Fold, axes: Sequence[Axis]) -> bool:
+    """Whether small windows over two axes, behind which cells lie, are folded at once."""
+    windows = [window_of(axis) for axis in axes]
+    is_plain = fold.what in ("sum", "max", "min", "argmax") and not (fold.exact and fold.what == "argmax")
+    if not is_plain or working(fold.cell) is not fold.cell or any(window is None for window in windows):
+        return False
+    return math.prod(window.taps for window in windows if window) <= NEIGHBOURS
 
 
 def _fits(columns: Sliding, window: Window, behind: int, lanes: int) -> bool:
@@ -324,7 +345,7 @@ class _Planner:
         self.between: list[tuple[str, int, np.dtype[Any]]] = []
 
     def plan(self, passes: Sequence[tuple[str, int]]) -> Chain:
-        self.ordered = all(walk in ("tiles", "along", "direct") for walk, _ in passes)
+        self.ordered = all(walk in ("tiles", "along", "direct", "channels") for walk, _ in passes)
         stop = len(self.axes)
         for turn, (walk, count) in enumerate(passes):
             self.first, self.last = turn == 0, turn == len(passes) - 1
@@ -615,6 +636,44 @@ class _Planner:
         cells = rows.size * columns.size // max(rows.length, 1)
         self._add(bins.emit, how, sizes, planes * rows.length, cells, names, tables.values(), reason)
 
+    def _channels(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Small windows over two axes, lanes along what lies behind them."""
+        rows, columns = self.axes[start:stop]
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        planes, inner = self.fold.planes * math.prod(axis.size for axis in self.axes[:start]), self.fold.inner
+        down, across = known_window(rows), known_window(columns)
+        whole = [np.flatnonzero(axis.ranges().count == axis.kernel) for axis in (rows, columns)]
+        (top, bottom), (begin, end) = ((int(w[0]), int(w[-1]) + 1) if w.size else (0, 0) for w in whole)
+        lanes = power(VECTOR // self._cell.size, inner)
+        how = channels.Channels(
+            self._combine(self._cell), self._result, down, across, lanes, TOGETHER, divides=self._divides()[0]
+        )
+        sizes = {
+            "height": rows.size,
+            "width": columns.size,
+            "height_out": rows.length,
+            "width_out": columns.length,
+            "above": rows.before,
+            "before": columns.before,
+            "inner": inner,
+            "whole_begin": begin,
+            "whole_end": end,
+            "whole_top": top,
+            "whole_bottom": bottom,
+        }
+        reason = f"small windows: lanes along the {inner} cells behind each, {TOGETHER} windows together"
+        cells = rows.stride * columns.size * inner
+        self._add(channels.emit, how, sizes, planes * rows.length, cells, names, (), reason)
+
+    def _channels_back(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """The way back through small windows over two axes, lanes along what lies behind them."""
+        planes = self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
+        own: list[Any] = [getattr(axis, "axis", axis) for axis in self.axes[start:stop]]
+        what = Gather("all", self._cell, self._result)
+        step = channels_step(own, planes, self.fold.inner, what, self._divides(at_first=True))
+        self.steps.append(step._replace(arrays=names))
+
     def _along(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """Windows along one axis, lanes along what lies behind it."""
         axis, fold = self.axes[start], self.fold
@@ -743,6 +802,33 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
     source = "from copied rows" if lines else "in registers"
     reason = f"near windows: {lanes} cells at a time gather from those that read them, {source}"
     return Step(call, (), reason, held, walk_of(phases.emit))
+
+
+def channels_step(
+    own: Sequence[Sliding], planes: int, inner: int, what: Gather, divides: Divided = NOT_DIVIDED
+) -> Step:
+    """The kernel by which each cell gathers, over two axes of windows behind which cells lie."""
+    rows, columns = own
+    lanes = power(VECTOR // working(what.cell).size, inner)
+    before = rows.before, columns.before
+    how = channels.Channels(
+        (what.cell, what.beside), what.result, known_window(rows), known_window(columns), lanes, 1, before, divides[0]
+    )
+    groups_down, groups_across = -(-rows.size // rows.stride), -(-columns.size // columns.stride)
+    sizes = {
+        "height": rows.size,
+        "width": columns.size,
+        "height_out": rows.length,
+        "width_out": columns.length,
+        "inner": inner,
+        "groups": groups_down,
+        "groups_across": groups_across,
+        **divides[1],
+    }
+    items, cells = planes * groups_down, rows.stride * columns.size * inner
+    call = Call(compiled(channels.emit_back, how), sizes, items, grain(items, cells))
+    reason = f"near windows: cells gather from those that read them, lanes along the {inner} cells behind each"
+    return Step(call, (), reason, divides[2], walk_of(channels.emit_back))
 
 
 def _phase_lanes(columns: Sliding, reach: tuple[int, int], what: Gather, divides: str) -> tuple[int, bool]:

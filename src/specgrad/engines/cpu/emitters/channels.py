@@ -1,0 +1,248 @@
+"""Small windows over two axes behind which other cells lie (channels-last), and the way back: lanes along these cells, all taps at once.
+
+Windows whose taps are all cells are folded, or gathered, some neighbours at a time, which share what they load. At the edges each tap is looked
+after by itself: a tap that is no cell is loaded from the nearest one and counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.combine import Part, Sum, working
+from .phases import Reader, readers, span
+from .windows import Divisors, Window, any_lane, fold_parts, guard_nan, stacked
+
+
+@dataclass(frozen=True)
+class Channels:
+    """A kernel of windows: a combine; or of the way back: what each cell gathers ("all", or by "code")."""
+
+    combine: Any
+    result: Cell
+    rows: Window
+    columns: Window
+    lanes: int
+    """At most the cells behind a place."""
+    stack: int = 4
+    """Neighbouring windows that are folded together."""
+    before: tuple[int, int] = (0, 0)
+    """Padding before both axes; the way back is specialised on it."""
+    divides: str = "no"
+
+
+class _Walk:
+    """Rows of places, each with its cells behind it."""
+
+    def __init__(self, name: str, how: Channels, vector: int) -> None:
+        self.how = how
+        self.kernel = Kernel(name, vector)
+
+    def _sizes(self, names: str) -> None:
+        self.n = self.kernel.sizes(*names.split())
+
+    def _vectors(self, body: Callable[[Number, Any], Any], flags: Any) -> Any:
+        """body for vectors of the cells behind a place: the last begins where it still is full."""
+        carried = [flags] if flags is not None else []
+
+        def run(index: Number, values: list[Any]) -> Any:
+            made = body(index, values[0] if values else None)
+            return [made] if carried else None
+
+        found = self.kernel.vectors(self.n.inner, self.how.lanes, run, carried)
+        return found[0] if carried else None
+
+    def _at(self, array: Pointer, place: tuple[Any, Any], sizes: tuple[Value, Value], edge: bool) -> tuple[Any, Any]:
+        """Where the cells behind a place (row, column) of a plane lie, and at the edge whether there is such a place."""
+        k, (row, column), (height, width) = self.kernel, place, sizes
+        if not edge:
+            return array + (row * width + column) * self.n.inner, None
+        real = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        row, column = (k.most(0, k.least(at, size - 1)) for at, size in ((row, height), (column, width)))
+        return array + (row * width + column) * self.n.inner, real
+
+
+def emit(how: Channels, vector: int) -> Kernel:
+    """args: x, y, [codes], [divisors], sizes; an item is a row of windows of a plane."""
+    return _Forward(how, vector).kernel
+
+
+class _Forward(_Walk):
+    def __init__(self, how: Channels, vector: int) -> None:
+        super().__init__("channels", how, vector)
+        k = self.kernel
+        combine: Sum = how.combine
+        self.x, self.y = k.array("x", combine.cell), [k.array("y", how.result)]
+        if combine.codes is not None:
+            self.y.append(k.array("codes", combine.codes))
+        self.divisors = Divisors(k, how.divides, combine.cell)
+        self._sizes("height width height_out width_out above before inner whole_begin whole_end whole_top whole_bottom")
+        with k.loop(k.begin, k.end, carried=[0]) as each:
+            each.next = [self._row(each.index, each.values[0])]
+        k.finish(each.result[0])
+
+    def _row(self, item: Value, flags: Value) -> Value:
+        k, how, n = self.kernel, self.how, self.n
+        plane, self.row = item // n.height_out, item % n.height_out
+        self.plane = self.x + plane * n.height * n.width * n.inner
+        self.target = [y + item * n.width_out * n.inner for y in self.y]
+        self.first = self.row * how.rows.stride - n.above
+        is_whole = (self.row >= n.whole_top) & (self.row < n.whole_bottom)
+        begin = k.select(is_whole, n.whole_begin, n.width_out)
+        end = k.select(is_whole, n.whole_end, n.width_out)
+        done = begin + (end - begin) - (end - begin) % how.stack
+        for start, stop, some, edge in (
+            (0, begin, 1, True),
+            (begin, done, how.stack, False),
+            (done, end, 1, False),
+            (end, n.width_out, 1, True),
+        ):
+            with k.loop(start, stop, some, carried=[flags]) as along:
+                along.next = [self._windows(along.index, some, edge, along.values[0])]
+            flags = along.result[0]
+        return flags
+
+    def _windows(self, column: Value, some: int, edge: bool, flags: Value) -> Value:
+        """`some` neighbouring windows from `column` on."""
+        k, how, n = self.kernel, self.how, self.n
+        combine, rows, columns = how.combine, how.rows, how.columns
+        left = column * columns.stride - n.before
+        needed = sorted({i * columns.stride + t * columns.dilation for i in range(some) for t in range(columns.taps)})
+        places = [
+            {
+                j: self._at(self.plane, (self.first + t * rows.dilation, left + j), (n.height, n.width), edge)
+                for j in needed
+            }
+            for t in range(rows.taps)
+        ]
+
+        def fold(index: Number, flag: Value) -> Value:
+            seen: list[Value] = []
+            folded = []
+            for row in places:
+                cells = {j: self._load(*place, index, seen) for j, place in row.items()}
+                folded.append(stacked(k, combine, cells, columns, some, 1))
+            flag = guard_nan(k, combine, flag, seen)
+            for i in range(some):
+                part, _ = fold_parts(k, combine, [(row[i], t) for t, row in enumerate(folded)], columns.taps)
+                flag = self._store(part, column + i, index, flag)
+            return flag
+
+        result: Value = self._vectors(fold, flags)
+        return result
+
+    def _load(self, cells: Pointer, real: Any, index: Number, seen: list[Value]) -> Part:
+        k, combine, lanes = self.kernel, self.how.combine, self.how.lanes
+        loaded = k.load(cells, index, lanes)
+        if real is not None:
+            loaded = k.select(real, loaded, k.number(working(combine.cell), combine.identity, lanes))
+        seen.append(loaded)
+        part: Part = combine.first(k, loaded, 0)
+        return part
+
+    def _store(self, part: Part, column: Value, index: Number, flag: Value) -> Value:
+        k, n, combine = self.kernel, self.n, self.how.combine
+        part = combine.finish(k, part)
+        part = [self.divisors.divide(part[0], self.row, column * n.inner + index), *part[1:]]
+        if combine.counts and (self.how.rows.padded or self.how.columns.padded):
+            flag = flag | k.cast(any_lane(k, part[0].equals(combine.identity)), flag.type, False)
+        for one, target in zip(part, self.target, strict=True):
+            k.store(one, target, column * n.inner + index)
+        return flag
+
+
+def emit_back(how: Channels, vector: int) -> Kernel:
+    """args: g, [codes], gx, [divisors], sizes; an item is a group of rows of cells: as many as windows are apart."""
+    return _Back(how, vector).kernel
+
+
+class _Back(_Walk):
+    """`combine` is here the cells of cotangents and those of codes, or None."""
+
+    def __init__(self, how: Channels, vector: int) -> None:
+        super().__init__("channels", how, vector)
+        k = self.kernel
+        self.cell, self.codes = how.combine
+        self.given = [k.array("g", self.cell)]
+        if self.codes is not None:
+            self.given.append(k.array("codes", self.codes))
+        self.gx = k.array("gx", how.result)
+        self.divisors = Divisors(k, how.divides, self.cell)
+        self._sizes("height width height_out width_out inner groups groups_across")
+        self.down, self.across = readers(how.rows, how.before[0]), readers(how.columns, how.before[1])
+        self.reach = span(self.down), span(self.across)
+        with k.loop(k.begin, k.end) as each:
+            self._groups(each.index)
+        k.finish()
+
+    def _groups(self, item: Value) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        plane, self.group = item // n.groups, item % n.groups
+        windows = plane * n.height_out * n.width_out * n.inner
+        self.planes = [one + windows for one in self.given]
+        self.target = self.gx + plane * n.height * n.width * n.inner
+        (top, bottom), (left, right) = self.reach
+        rows = (self.group + top >= 0) & (self.group + bottom < n.height_out)
+        rows = rows & ((self.group + 1) * how.rows.stride <= n.height)
+        begin = k.least(k.most(0, 0 - left), n.groups_across)
+        end = k.most(begin, k.least(n.width_out - right, n.width // how.columns.stride))
+        begin, end = k.select(rows, begin, n.groups_across), k.select(rows, end, n.groups_across)
+        for start, stop, edge in ((0, begin, True), (begin, end, False), (end, n.groups_across, True)):
+            with k.loop(start, stop) as along:
+                self._group(along.index, edge)
+
+    def _group(self, column: Value, edge: bool) -> None:
+        """The cells of a group of rows and columns: a place per phase of both."""
+        k, how, n = self.kernel, self.how, self.n
+        (top, bottom), (left, right) = self.reach
+        windows = {
+            (w, v): [
+                self._at(one, (self.group + w, column + v), (n.height_out, n.width_out), edge) for one in self.planes
+            ]
+            for w in range(top, bottom + 1)
+            for v in range(left, right + 1)
+        }
+        places = {
+            (p, q): self._at(
+                self.target,
+                (self.group * how.rows.stride + p, column * how.columns.stride + q),
+                (n.height, n.width),
+                edge,
+            )
+            for p in range(how.rows.stride)
+            for q in range(how.columns.stride)
+        }
+
+        def gather(index: Number, _: Any) -> None:
+            loaded = {window: self._load(found, index) for window, found in windows.items()}
+            for (p, q), (target, real) in places.items():
+                total = self._total(loaded, self.down[p], self.across[q])
+                with k.always() if real is None else k.when(real):
+                    k.store(total, target, index)
+
+        self._vectors(gather, None)
+
+    def _load(self, found: list[tuple[Pointer, Any]], index: Number) -> list[Value]:
+        """What a window brings, and its code; nothing where there is no window."""
+        k, lanes = self.kernel, self.how.lanes
+        loaded = [k.load(cells, index, lanes) for cells, _ in found]
+        loaded[0] = self.divisors.divide(loaded[0], 0, 0)
+        real = found[0][1]
+        if real is not None:
+            loaded[0] = k.select(real, loaded[0], k.number(self.cell, 0, lanes))
+        return loaded
+
+    def _total(self, loaded: dict[tuple[int, int], list[Value]], down: list[Reader], across: list[Reader]) -> Value:
+        k, columns = self.kernel, self.how.columns
+        total = k.number(self.cell, 0, self.how.lanes)
+        for above in down:
+            for beside in across:
+                brought, *code = loaded[above.window, beside.window]
+                added = total + brought
+                if code:
+                    meets = code[0].equals(above.tap * columns.taps + beside.tap)
+                    added = k.select(meets, added, total)
+                total = added
+        return total
