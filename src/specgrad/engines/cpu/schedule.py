@@ -5,11 +5,13 @@ then each axis before them. Each pass reads an array that lies whole and writes 
 
 | windows | walk |
 |---|---|
-| of one size, over planes whose columns lie side by side | `tiles`: rows first, so that order is kept |
+| small, over planes whose columns lie side by side | `direct`: in registers |
+| of one size, over such planes | `tiles`: rows first, so that order is kept |
 | of all sizes (adaptive, whole), over such planes | `bins`: columns first, so that lanes are full |
 | the way back through windows of one size that move by few cells | `phases`: each cell gathers |
 | the way back through bins and windows far apart | `runs`: cells that the same windows read are written together |
-| over axes behind which other cells lie (channels-last, outer axes) | `along`, axis by axis, lanes along these cells |
+| small, over axes behind which other cells lie (channels-last), and their way back | `channels`: lanes along these cells |
+| over an axis behind which other cells lie, outer axes | `along`, axis by axis, lanes along these cells |
 """
 
 from __future__ import annotations
