@@ -269,3 +269,33 @@ def test_every_operator_lies_within_its_bounds(kind):
                 assert (y - cost <= found.upper).all(), method
 
     hold()
+
+
+def test_lipschitz_constants_hold():
+    """No two inputs of random networks are further apart than the constant says; of affine networks it is the least."""
+    for seed in range(120):
+        network = Network(seed)
+        x = network.samples(60)
+        constant = sg.lipschitz(network, (network.lower, network.upper))
+        near = np.clip(x + network.random.normal(size=x.shape) / 64, network.lower, network.upper)
+        for one, other in ((x[::2], x[1::2]), (x, near)):
+            moved = np.abs(network(one) - network(other)).reshape(len(one), -1).max(axis=1)
+            far = np.abs(one - other).reshape(len(one), -1).max(axis=1)
+            assert (moved <= constant * far + 1e-12 * (1 + np.abs(network(x)).max())).all(), seed
+    weight = np.array([[1.0, -2.0], [0.5, 0.25]])
+    box = -np.ones(2), np.ones(2)
+    assert sg.lipschitz(lambda x: sg.linear(x, weight), box) == pytest.approx(3, rel=1e-6)
+    assert sg.lipschitz(lambda x: sg.linear(x, weight), box, of=[[0, 1]]) == pytest.approx(0.75, rel=1e-6)
+    for function, least in ((sg.tanh, 1), (sg.sigmoid, 0.25), (sg.abs, 1), (lambda x: sg.exp(x), np.e)):
+        assert sg.lipschitz(function, box) == pytest.approx(least, rel=1e-6)
+    assert sg.lipschitz(sg.relu, (-np.ones(2), -np.ones(2) / 2)) == 0
+    with pytest.raises(ArgumentError, match="lipschitz: operator='log_softmax'"):
+        sg.lipschitz(sg.log_softmax, box)
+
+
+def test_an_unsound_lipschitz_constant_is_caught(monkeypatch):
+    from specgrad.bounds import lipschitz
+
+    monkeypatch.setitem(lipschitz.CURVES, sg.Relu, lambda box: (0 * box.lower, 0.5 * (box.upper > 0)))
+    with pytest.raises(AssertionError):
+        test_lipschitz_constants_hold()

@@ -116,7 +116,7 @@ def test_what_is_not_written_is_refused():
         with pytest.raises(ArgumentError, match=r"to_onnx: dtype=.*; choose from float16, float32, float64"):
             graph.to_onnx(wrong)
     with pytest.raises(ModelError, match="padding alone"):
-        sg.trace(lambda x: sg.max_pool(x, (2,), padding=2), (4,)).to_onnx()
+        sg.trace(lambda x: sg.smooth_max_pool(x, (2,), beta=1, padding=2, pad="skip"), (4,)).to_onnx()
 
 
 def test_the_page_runs_and_lists_what_is_read(tmp_path, monkeypatch, capsys):

@@ -47,10 +47,10 @@ from .array_functions import (
     where,
 )
 from .autograd import Tape, grad, jvp, value_and_grad, vjp
-from .bounds import Bounds, bounds
+from .bounds import Bounds, bounds, certify, lipschitz
 from .dispatch import engine, list_engines
 from .drawing import Explanation, explain
-from .errors import ArgumentError, ModelError, ScalarError, ShapeError, SlowPathWarning, SpecgradError
+from .errors import ArgumentError, CertificateError, ModelError, ScalarError, ShapeError, SlowPathWarning, SpecgradError
 from .functional import (
     adaptive_avg_pool,
     adaptive_max_pool,
@@ -182,6 +182,7 @@ __all__ = [
     "AvgPool",
     "Bounds",
     "BroadcastTo",
+    "CertificateError",
     "Compare",
     "Concatenate",
     "Conv",
@@ -255,6 +256,7 @@ __all__ = [
     "batch_norm",
     "bounds",
     "broadcast_to",
+    "certify",
     "clear_memory_cache",
     "concatenate",
     "conv",
@@ -293,6 +295,7 @@ __all__ = [
     "less",
     "less_equal",
     "linear",
+    "lipschitz",
     "list_engines",
     "log",
     "log_softmax",

@@ -1,4 +1,4 @@
-"""The command line: `specgrad check | prove | explain | bench | warmup`; a command stands in a module of its own."""
+"""The command line: `specgrad check | prove | explain | certify | bench | warmup`; a command stands in a module of its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ try:
     from rich.console import Console
     from rich.progress import track
 
+    from .bounds.command import certify
     from .conformance.command import Misuse, check, writable
     from .drawing.command import explain
     from .prove.command import prove
@@ -48,6 +49,7 @@ def _commands(
 app.command()(check)
 app.command()(explain)
 app.command()(prove)
+app.command()(certify)
 
 
 class Benchmark(StrEnum):

@@ -34,6 +34,10 @@ class ModelError(SpecgradError):
     """A model file is malformed, or holds what specgrad does not read; the message names the place."""
 
 
+class CertificateError(SpecgradError):
+    """A certificate does not show what it claims; the message names the step."""
+
+
 class SlowPathWarning(UserWarning):
     """A large float array fell to the reference engine; the message says why and what to do."""
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import arguments
 from ..graph import Graph, trace
 
-__all__ = ["Bounds", "LinearForm", "bounds"]
+if TYPE_CHECKING:
+    from .certificate import Certificate
+
+__all__ = ["Bounds", "LinearForm", "bounds", "certify", "lipschitz"]
 
 METHODS = ("crown", "alpha", "ibp", "zonotope")
 COVERS = ("real", "float32", "float64")
@@ -68,6 +71,57 @@ def bounds(
     from .api import run
 
     return run(graph if isinstance(graph, Graph) else traced(graph, box), box, method, of, covers)
+
+
+def certify(
+    graph: Graph | Callable[..., Any],
+    box: tuple[Any, Any],
+    of: Any,
+    *,
+    covers: str = "real",
+    timeout: float = 60.0,
+    progress: Callable[[float, int], None] | None = None,
+) -> Certificate:
+    """That every row of `of` times the output is greater than 0 for all inputs in the box (lower, upper): a proof, or an input that breaks it.
+
+    Bounds as `bounds` finds them; what they leave open is split, at relus, maxima and inputs, until it is decided or `timeout` seconds are
+    over. The certificate's `status` is "holds", "violated" or "unknown". ``certificate.check()`` replays it in exact rationals, without any of
+    what found it; ``to_json`` and ``Certificate.from_json`` carry it elsewhere. Networks of affine operators, relu, abs, maxima and
+    minima are certified. `progress(share, parts)` is called after each part of the box.
+
+    >>> import numpy as np, specgrad as sg
+    >>> network = lambda x: sg.max_pool(sg.relu(x), (2,), stride=1)
+    >>> found = sg.certify(network, (np.array([1.0, -1.0, 2.0]), np.array([2.0, 1.0, 3.0])), [[-1, 2]])
+    >>> found.status
+    'holds'
+    >>> found.check()
+    """
+    arguments.choice("certify", "covers", covers, COVERS)
+    from .certify import margins
+
+    return margins(graph if isinstance(graph, Graph) else traced(graph, box), box, of, covers, timeout, progress)
+
+
+def lipschitz(graph: Graph | Callable[..., Any], box: tuple[Any, Any], *, of: Any = None) -> float:
+    """An upper bound of |f(x) - f(x')| / |x - x'| for inputs of the box (lower, upper), where |·| is the greatest cell.
+
+    The least constant of an affine function; of others from intervals of their slopes on the box. `of`: a matrix whose rows times the output are
+    taken instead of its cells. Smaller boxes give closer bounds.
+
+    >>> import numpy as np, specgrad as sg
+    >>> round(sg.lipschitz(lambda x: sg.avg_pool(sg.relu(x), (2,)), (-np.ones(4), np.ones(4))), 9)
+    1.0
+    """
+    from .lipschitz import constant
+
+    return constant(graph if isinstance(graph, Graph) else traced(graph, box), box, of)
+
+
+def onnx_of(model: bytes) -> Graph:
+    """The graph of a model."""
+    from .. import onnx
+
+    return onnx.load(model)
 
 
 def traced(function: Callable[..., Any], box: Any) -> Graph:

@@ -7,7 +7,7 @@ forwards give all of it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from .affine import Floats
 from .analysis import Analysis, Form, Slopes
 from .joint import Joint
 
-RATES = {"single": 0.25, "joint": 0.05}
+RATES = {"single": 0.25, "joint": 0.05, "cuts": 0.2}
 DECAY, MOMENTS = 0.97, (0.9, 0.999)
 
 
@@ -36,18 +36,40 @@ class Ascent:
         return moved
 
 
-def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough: float = np.inf) -> Form:
+class Found(NamedTuple):
+    """The best forms, and for every row whether the slopes (else the relaxations' own) make it."""
+
+    form: Form
+    slopes: Slopes
+    chosen: Any
+
+
+def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough: Any = np.inf) -> Form:
     """The best forms below rows·value that are found; stops where all bounds are above `enough`."""
+    return ascend(analysis, start, rows, steps, enough).form
+
+
+def ascend(analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, grid: int = 0) -> Found:
+    """`optimise`, with the slopes that make the best forms; single ones are multiples of 1/grid, if there is a grid."""
     dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     best = analysis.lower(start, dense)
     slopes = _first(analysis, start, dense)
+    kept = Slopes(dict(slopes.single), dict(slopes.joint), slopes.cuts)
+    chosen = np.zeros(len(dense), np.bool_)
     ascent = Ascent()
     for step in range(1, steps + 1):
-        if not slopes.single or (best.lower > enough).all():
+        if not (slopes.single or slopes.cuts.size) or (best.lower > enough).all():
             break
+        tried = slopes
+        if grid:
+            single = {p: np.round(a * grid) / grid for p, a in slopes.single.items()}
+            tried = slopes._replace(single=single)
         seen: dict[int, Any] = {}
-        best = _better(best, analysis.lower(start, dense, slopes, seen))
-        single, joint = _gradient(analysis, start, slopes, seen)
+        form = analysis.lower(start, dense, tried, seen)
+        better = form.lower > best.lower
+        best, chosen = _better(best, form), chosen | better
+        kept = _keep(kept, tried, better)
+        single, joint, cuts = _gradient(analysis, start, tried, seen)
         for place, slope in single.items():
             moved = slopes.single[place] + ascent.move(("single", place), slope, step)
             slopes.single[place] = np.clip(moved, 0.0, 1.0)
@@ -55,7 +77,26 @@ def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough:
             group, a = slopes.joint[place]
             scale = np.abs(a).max(axis=(1, 2), keepdims=True)
             slopes.joint[place] = group, a + ascent.move(("joint", place), slope, step, scale)
-    return best
+        if cuts.size:
+            moved = slopes.cuts + ascent.move(("cuts", 0), cuts, step, _sizes(analysis, start, seen))
+            slopes = slopes._replace(cuts=np.maximum(moved, 0.0))
+    return Found(best, kept, chosen)
+
+
+def _keep(kept: Slopes, tried: Slopes, better: Any) -> Slopes:
+    """Row by row the slopes that are better."""
+    if not better.any():
+        return kept
+    single = {p: np.where(better[:, None], a, kept.single[p]) for p, a in tried.single.items()}
+    joint = {p: (group, np.where(better[:, None, None], a, kept.joint[p][1])) for p, (group, a) in tried.joint.items()}
+    return Slopes(single, joint, np.where(better[:, None], tried.cuts, kept.cuts))
+
+
+def _sizes(analysis: Analysis, start: int, seen: dict[int, Any]) -> Floats:
+    """The size of the rows at the value of every split."""
+    sizes = [np.abs(_dense(seen[p])).max(axis=1) if p in seen else None for p, *_ in analysis.splits]
+    rows = len(_dense(seen[start]))
+    return np.stack([np.ones(rows) if size is None else size for size in sizes], axis=1)
 
 
 def _better(one: Form, other: Form) -> Form:
@@ -73,7 +114,7 @@ def _better(one: Form, other: Form) -> Form:
 
 def _first(analysis: Analysis, start: int, rows: Floats) -> Slopes:
     """The slopes that the relaxations have, for every relu that is not decided."""
-    made = Slopes({}, {})
+    made = Slopes({}, {}, np.zeros((len(rows), len(analysis.splits))))
     seen: dict[int, Any] = {}
     analysis.lower(start, rows, None, seen)
     for node in analysis.graph.nodes[: start + 1]:
@@ -95,8 +136,8 @@ def _dense(A: Any) -> Floats:
     return np.asarray(A.toarray() if sparse.issparse(A) else A)
 
 
-def _gradient(analysis: Analysis, start: int, slopes: Slopes, seen: dict[int, Any]) -> tuple[Any, Any]:
-    """How the bound of each row moves with each slope, single and joint."""
+def _gradient(analysis: Analysis, start: int, slopes: Slopes, seen: dict[int, Any]) -> tuple[Any, Any, Floats]:
+    """How the bound of each row moves with each slope, single and joint, and with each split."""
     values: dict[int, Floats] = {}
     single: dict[int, Floats] = {}
     joint: dict[int, Floats] = {}
@@ -120,7 +161,12 @@ def _gradient(analysis: Analysis, start: int, slopes: Slopes, seen: dict[int, An
                 group, a = slopes.joint[node.place]
                 joint[node.place], made[1] = group.gradient(np.minimum(A, 0), a, values[group.source])
         values[node.place] = made[0] if len(made) == 1 else np.where(A > 0, made[0], made[1])
-    return single, joint
+    cuts = np.zeros_like(slopes.cuts)
+    for k, (place, cell, other, at, side) in enumerate(analysis.splits):
+        if place in values:
+            more = values[place][:, other] if other >= 0 else at
+            cuts[:, k] = side * (more - values[place][:, cell])
+    return single, joint, cuts
 
 
 def _at(form: Any, operands: list[Floats | None], shape: tuple[int, ...]) -> Floats:

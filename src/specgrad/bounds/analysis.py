@@ -22,11 +22,21 @@ from . import linear
 from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
 from .boxes import outward
 from .joint import Joint
-from .relax import relax
+from .relax import POOLS, relax, relax_chosen
 
 DENSE = 0.2  # of its cells: from there on a sparse row costs more than a dense one
 CHUNK = 2**23  # cells of a dense matrix at a time
 UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
+
+
+class Split(NamedTuple):
+    """side·(cell of a value - number) ≥ 0, or, where there is an `other` cell, side·(cell - other) ≥ 0; `side` is 1 or -1."""
+
+    place: int
+    cell: int
+    other: int
+    at: float
+    side: int
 
 
 _known: weakref.WeakKeyDictionary[Graph, dict[int, Affine]] = weakref.WeakKeyDictionary()
@@ -34,10 +44,13 @@ _known: weakref.WeakKeyDictionary[Graph, dict[int, Affine]] = weakref.WeakKeyDic
 
 
 class Slopes(NamedTuple):
-    """What may be chosen for each row and relu: the slopes of the lines below, and of the forms that relus have together."""
+    """What may be chosen for each row: the slopes of the lines below relus, those of the forms that relus have together, and how
+    much of every split is taken off, (rows, splits): where a cell is at least a number, β times their distance is nothing below 0.
+    """
 
     single: dict[int, Floats]
     joint: dict[int, tuple[Joint, Floats]]
+    cuts: Floats
 
 
 class Form(NamedTuple):
@@ -51,24 +64,50 @@ class Form(NamedTuple):
 class Analysis:
     """One graph on one box: the boxes of all values, and the relaxations of all operators.
 
-    With a `unit`, every value may also be off by what computing it in floats of that unit may cost.
+    With a `unit`, every value may also be off by what computing it in floats of that unit may cost. `splits` keep some cells of a value above or
+    below a number or another cell; where they leave nothing, `is_empty` says so and the rest is not computed. `room`
+    leaves some of a box's width beside every bound that is found backwards, for whoever follows it in other arithmetic.
     """
 
-    def __init__(self, graph: Graph, boxes: Sequence[Box], *, refine: bool = True, unit: float = 0.0) -> None:
-        self.graph, self.unit = graph, unit
+    def __init__(
+        self,
+        graph: Graph,
+        boxes: Sequence[Box],
+        *,
+        refine: bool = True,
+        unit: float = 0.0,
+        splits: Sequence[Split] = (),
+        room: float = 0.0,
+    ) -> None:
+        self.graph, self.unit, self.room, self.splits = graph, unit, room, splits
         self.boxes: list[Box] = []
         self.relaxations: dict[int, Relaxation] = {}
         self.varying: list[bool] = []
-        self._known = _known.setdefault(graph, {})
+        self.known = _known.setdefault(graph, {})
         self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
         self._joint: dict[int, Joint] = {}
-        read = self._read_by_curves() if refine else set()
+        self.read = read = self._read_by_curves() if refine else set()
+        self.is_empty = False
         given = iter(boxes)
         for node in graph.nodes:
             self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
             self.boxes.append(next(given) if node.is_input else self._forward(node))
             if node.place in read and node.op is not None:
                 self._refine(node)
+            if splits:
+                self._split(node, splits)
+            if self.is_empty:
+                return
+
+    def _split(self, node: Node, splits: Sequence[Split]) -> None:
+        """Cut the box of a value."""
+        low, high = (end.copy() for end in self.boxes[node.place])
+        for place, cell, other, at, side in splits:
+            if place == node.place and other < 0:
+                end, pick = (low, np.maximum) if side > 0 else (high, np.minimum)
+                end.reshape(-1)[cell] = pick(end.reshape(-1)[cell], at)
+        self.boxes[node.place] = Box(low, high)
+        self.is_empty = bool((low > high).any())
 
     def _read_by_curves(self) -> set[int]:
         """The values that an operator reads which is not linear."""
@@ -85,9 +124,13 @@ class Analysis:
             return constant_box(node)
         boxes = [self.boxes[p] for p in node.operands]
         varying = [self.varying[p] for p in node.operands]
-        if linear.is_linear(node.op, varying) and node.place not in self._known:
-            self._known[node.place] = linear.linear(node.op, boxes, varying)
-        relaxation, reached, roundings = relax(node.op, boxes, varying, self._known.get(node.place))
+        if linear.is_linear(node.op, varying) and node.place not in self.known:
+            self.known[node.place] = linear.linear(node.op, boxes, varying)
+        chosen = [split for split in self.splits if split.other >= 0 and split.place in node.operands]
+        if chosen and type(node.op) in POOLS:
+            relaxation, reached, roundings = relax_chosen(node.op, boxes, chosen)
+        else:
+            relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.place))
         if self.unit and np.any(roundings):
             lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes))
             slack = np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
@@ -111,8 +154,9 @@ class Analysis:
             part = places[start : start + step]
             ones = sparse.csr_array((np.ones(part.size), part, np.arange(part.size + 1)), shape=(part.size, low.size))
             both = self.lower(node.place, sparse.vstack([ones, -ones]).tocsr()).lower
-            low[part] = np.maximum(low[part], both[: part.size])
-            high[part] = np.minimum(high[part], -both[part.size :])
+            room = self.room * (high[part] - low[part])
+            low[part] = np.maximum(low[part], both[: part.size] - room)
+            high[part] = np.minimum(high[part], -both[part.size :] + room)
         self.boxes[node.place] = Box(low, high).reshaped(node.shape)
 
     def _largest(self, place: int) -> int:
@@ -143,6 +187,8 @@ class Analysis:
         reached: dict[int, Any] = {}
         for node in reversed(self.graph.nodes[: start + 1]):
             A = waiting.pop(node.place, None)
+            if slopes is not None and slopes.cuts.any():
+                A, constant, error = self._cut(node, A, constant, error, slopes.cuts)
             if A is None:
                 continue
             if seen is not None:
@@ -220,6 +266,21 @@ class Analysis:
         pulled[before] = pulled[before] + negative * over.rows[0].diagonal()
         error = error + self._summed(A.shape[1]) * (abs(A) @ np.abs(over.constant))
         return pulled, constant + negative @ over.constant, error
+
+    def _cut(self, node: Node, A: Any, constant: Floats, error: Floats, cuts: Floats) -> tuple[Any, Floats, Floats]:
+        """Rows at a value, less the splits of its cells."""
+        for (place, cell, other, at, side), b in zip(self.splits, cuts.T, strict=True):
+            if place == node.place and b.any():
+                A = np.zeros((len(b), math.prod(node.shape))) if A is None else A
+                A = A.toarray() if sparse.issparse(A) else A.copy()
+                magnitude = self.boxes[place].magnitude.reshape(-1)
+                for moved, sign in ((cell, -side), (other, side)):
+                    if moved >= 0:
+                        A[:, moved] += sign * b
+                        error = error + gamma(3) * np.abs(A[:, moved]) * magnitude[moved]
+                constant = constant + side * at * b
+                error = error + gamma(3) * np.abs(at * b) + UNIT * np.abs(constant)
+        return A, constant, error
 
     def joint(self, node: Node) -> Joint:
         """The groups of a relu's cells that read the same inputs; made once."""

@@ -86,6 +86,25 @@ def _maximum(op: Operator, boxes: Sequence[Box]) -> Relaxed:
     return Relaxed(*maximum.relax(window_taps(op, boxes), list(boxes)))
 
 
+POOLS = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
+
+
+def open_taps(op: Operator, boxes: Sequence[Box], splits: Sequence[Any]) -> maximum.Taps:
+    """The taps of a maximum, without cells that are known to be at most another where both are read."""
+    taps = window_taps(op, boxes)
+    real = taps.real.copy()
+    for split in splits:
+        if split.other >= 0:
+            more, less = (split.cell, split.other) if split.side > 0 else (split.other, split.cell)
+            real &= ~((taps.place == less) & (real & (taps.place == more)).any(axis=0))
+    return taps._replace(real=real)
+
+
+def relax_chosen(op: Operator, boxes: Sequence[Box], splits: Sequence[Any]) -> Relaxed:
+    """A maximum of which splits decide some choices."""
+    return Relaxed(*maximum.relax(open_taps(op, boxes, splits), list(boxes)))
+
+
 def pair_taps(op: Operator, boxes: Sequence[Box]) -> maximum.Taps:
     """Two operands, broadcast together, as the two taps of every output."""
     geometry = op.geometry(*(box.shape for box in boxes))

@@ -59,7 +59,7 @@ def planes(to: Export, op: Any, x: Value) -> tuple[Value, Callable[[Value], Valu
 
 
 def windows(to: Export, op: Any, x: Value, fill: float | None, mask: str = "real") -> Value:
-    """The cells of every window of planes, (batch, 1, outputs, taps); where a tap reads none `fill`, or the window's first cell."""
+    """The cells of every window of planes, (batch, 1, outputs, taps); where a tap reads none `fill`, or a cell of the window again (0 if it has none)."""
     plane = x.shape[2:]
     axes = [axis.taps() for axis in op.spatial(plane)]
     place, real, exists = np.zeros((1, 1), np.int64), np.ones((1, 1), bool), np.ones((1, 1), bool)
@@ -73,10 +73,16 @@ def windows(to: Export, op: Any, x: Value, fill: float | None, mask: str = "real
         )
     cells = math.prod(plane)
     flat = to.reshape(x, (x.shape[0], 1, cells))
-    if fill is None or real.all():
-        return to.gather(flat, np.where(real, place, place[:, :1]), 2)
-    missing = np.where(exists, cells, cells + 1) if mask == "exists" else np.full(real.shape, cells + 1)
-    extra = np.array([0.0, fill])[: missing[~real].max() + 1 - cells]
+    if real.all():
+        return to.gather(flat, place, 2)
+    if fill is None:
+        first = np.take_along_axis(place, real.argmax(axis=1)[:, None], 1)
+        missing = np.broadcast_to(np.where(real.any(axis=1)[:, None], first, cells), real.shape)
+    else:
+        missing = np.where(exists, cells, cells + 1) if mask == "exists" else np.full(real.shape, cells + 1)
+    extra = np.array([0.0, fill or 0.0])[: max(int(missing[~real].max()) + 1 - cells, 0)]
+    if not extra.size:
+        return to.gather(flat, np.where(real, place, missing), 2)
     around = to.array(np.broadcast_to(extra, (x.shape[0], 1, extra.size)))
     flat = to("Concat", flat, around, shape=(x.shape[0], 1, cells + extra.size), axis=2)
     return to.gather(flat, np.where(real, place, missing), 2)
@@ -102,11 +108,13 @@ def max_pool(to: Export, op: Any, shape: Shape, x: Value) -> Value:
     if len(flat.shape) == 2:
         return x
     window, axes, _ = slide(op, flat.shape[2:])
-    if not all(a.taps().real.any(axis=1).all() for a in axes):
-        raise refused(op, "has a window of padding alone, which ONNX leaves open", "use less padding")
     lowest = isinstance(op, ops.MinPool)
     flat = to("Neg", flat, shape=flat.shape) if lowest else flat
-    made = to("MaxPool", flat, shape=output_lengths(op, flat), **window)
+    if all(a.taps().real.any(axis=1).all() for a in axes):
+        made = to("MaxPool", flat, shape=output_lengths(op, flat), **window)
+    else:  # ONNX leaves open what a window of padding alone is
+        found = to.reduce("ReduceMax", windows(to, op, flat, None), (3,))
+        made = to.reshape(found, output_lengths(op, flat))
     return back(to("Neg", made, shape=made.shape) if lowest else made)
 
 

@@ -1,0 +1,131 @@
+"""`certify`: a property of a network for all inputs of a box, proved or refuted, as a certificate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import specgrad as sg
+
+from ..arithmetic import is_number
+from ..errors import ArgumentError, ShapeError, refusal
+from ..graph.ir import Graph
+from . import onnx_of
+from .api import UNITS
+from .boxes import given_boxes, one_output, rows_of
+from .certificate import Certificate, Problem
+from .exact import objects
+from .rewrite import rewritten
+from .search import Claim, Progress, Search
+from .vnnlib import Alternative, Property
+
+
+def margins(graph: Graph, box: Any, of: Any, covers: str, timeout: float, progress: Progress | None) -> Certificate:
+    """That every row of `of` times the output is greater than 0."""
+    place = one_output("certify", graph)
+    rows = rows_of("certify", of, math.prod(graph.nodes[place].shape))
+    given_boxes("certify", graph, box)  # which refuses what is no box
+    ends = [tuple(exactly(end) for end in (side if isinstance(side, tuple) else (side,))) for side in box]
+    claims = [[([Fraction(n) for n in row], Fraction(0))] for row in rows.tolist()]
+    return solve(model_of(graph), covers, [(*ends, claims)], timeout, progress)
+
+
+def of_property(
+    model: bytes, graph: Graph, wanted: Property, covers: str, timeout: float, progress: Progress | None
+) -> Certificate:
+    """That no input and output meet a property of VNN-LIB. `model`: the bytes of the graph, if they are a whole model."""
+    place = one_output("certify", graph)
+    counts = [math.prod(node.shape) for node in graph.inputs], math.prod(graph.nodes[place].shape)
+    if len(counts[0]) != 1 or (counts[0][0], counts[1]) != (wanted.inputs, wanted.outputs):
+        rule = f"has {wanted.inputs} inputs and {wanted.outputs} outputs, the model {counts[0]} and {counts[1]}"
+        raise refusal(ShapeError, "certify", "property", "VNN-LIB", rule, "give the model that it was written for")
+    shape, mixed = graph.inputs[0].shape, any(reads_inputs(a) for a in wanted.alternatives)
+    if mixed:
+        graph = with_inputs(graph)
+    if mixed or model is None:
+        model = model_of(graph)
+    problems: dict[Any, list[Claim]] = {}
+    for alternative in wanted.alternatives:
+        claims = problems.setdefault((alternative.lower, alternative.upper), [])
+        claims.append(claim_of(alternative, wanted.inputs if mixed else 0, wanted.outputs))
+    boxes = [
+        ((objects(list(lower), shape),), (objects(list(upper), shape),), claims)
+        for (lower, upper), claims in problems.items()
+    ]
+    return solve(model, covers, boxes, timeout, progress)
+
+
+def reads_inputs(alternative: Alternative) -> bool:
+    return any(kind == "X" for constraint in alternative.constraints for kind, _ in constraint.coefficients)
+
+
+def with_inputs(graph: Graph) -> Graph:
+    """The graph with its input in front of its output, in one row."""
+
+    def both(x: Any) -> Any:
+        return sg.concatenate([sg.reshape(x, (-1,)), sg.reshape(graph.forward(x), (-1,))])
+
+    return sg.trace(both, graph.inputs[0].shape)
+
+
+def claim_of(alternative: Alternative, before: int, outputs: int) -> Claim:
+    """A counterexample meets all constraints Σ c·v ≤ b; so at least one of them must be exceeded."""
+    claim = []
+    for constraint in alternative.constraints:
+        row = [Fraction(0)] * (before + outputs)
+        for (kind, place), c in constraint.coefficients.items():
+            row[place + (before if kind == "Y" else 0)] += c
+        scale = math.lcm(*(c.denominator for c in row))
+        claim.append(([c * scale for c in row], constraint.bound * scale))
+    return claim or [
+        ([Fraction(0)] * (before + outputs), Fraction(0))
+    ]  # no constraint: every input is a counterexample
+
+
+def solve(model: bytes, covers: str, boxes: Sequence[Any], timeout: float, progress: Progress | None) -> Certificate:
+    """Search box after box, until one is violated or time is up."""
+    source = onnx_of(model)
+    graph = rewritten(source)
+    deadline, problems = time.monotonic() + timeout, []
+    for lower, upper, claims in boxes:
+        search = Search(source, graph, list(zip(lower, upper, strict=True)), claims, UNITS[covers])
+        outer = given_boxes("certify", graph, (tuple(lower), tuple(upper)))
+        answer = search.run(outer, deadline, progress)
+        x = None if answer.x is None else tuple(answer.x)
+        problems.append(Problem(tuple(lower), tuple(upper), tuple(claims), answer.step, x, answer.broken))
+        if x is not None:
+            break
+    return Certificate(model, covers, tuple(problems))
+
+
+def exactly(array: Any) -> Any:
+    """Numbers as Fractions."""
+    made = np.asarray(array)
+    return objects([Fraction(n) for n in made.reshape(-1).tolist()], made.shape)
+
+
+def model_of(graph: Graph) -> bytes:
+    """A graph as an ONNX model in float64, which must hold all of its numbers."""
+    for node in graph.nodes:
+        held = (
+            []
+            if node.constant is None
+            else [node.constant]
+            if is_number(node.constant)
+            else np.ravel(node.constant).tolist()
+        )
+        held += (
+            [value for value in vars(node.op).values() if isinstance(value, Fraction | float)]
+            if node.op is not None
+            else []
+        )
+        if any(math.isfinite(n) and Fraction(n) != Fraction(float(n)) for n in held):
+            rule, remedy = "holds a number that no float64 is", "write its numbers as floats"
+            raise refusal(ArgumentError, "certify", "node", node.name, rule, remedy)
+    data: bytes = graph.to_onnx(np.float64).SerializeToString()
+    return data

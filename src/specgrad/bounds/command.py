@@ -1,0 +1,105 @@
+"""`specgrad certify model.onnx --vnnlib property.vnnlib`: the competition's question, with its answers."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ..errors import SpecgradError
+
+WORDS = {"holds": "unsat", "violated": "sat", "unknown": "unknown"}
+
+
+class Covers(StrEnum):
+    """Which arithmetic a proof is about."""
+
+    real = "real"
+    float32 = "float32"
+    float64 = "float64"
+
+
+def certify(
+    model: Annotated[Path, typer.Argument(help="An ONNX model.")],
+    vnnlib: Annotated[
+        Path, typer.Option(help="A property in VNN-LIB, version 1 or 2: what would be a counterexample.")
+    ],
+    covers: Annotated[
+        Covers, typer.Option(help="Also cover what these floats compute, in any order of summation.")
+    ] = Covers.real,
+    timeout: Annotated[float, typer.Option(min=0.0, help="Seconds until the answer is unknown.")] = 300.0,
+    out: Annotated[Path | None, typer.Option(help="Write the certificate to this file, as JSON.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Replay the certificate in exact rationals.")] = False,
+) -> None:
+    """Say whether a model has a counterexample to a property: unsat (none), sat (with one, confirmed in exact rationals) or unknown."""
+    missing = next((name for name in ("scipy", "onnx") if find_spec(name) is None), None)
+    if missing:
+        raise typer.BadParameter(f"certify needs {missing}: pip install 'specgrad[certify]'")
+    console = Console()
+    try:
+        found = _decide(console, model, vnnlib, covers.value, timeout)
+        if check and found.status != "unknown":
+            found.check()
+    except SpecgradError as error:
+        raise typer.BadParameter(str(error)) from None
+    print(WORDS[found.status])
+    if found.status == "violated":
+        print(_counterexample(found))
+    if out is not None:
+        try:
+            found.save(out)
+        except OSError as error:
+            raise typer.BadParameter(f"--out cannot be written: {error}") from None
+    raise typer.Exit({"holds": 0, "violated": 1}.get(found.status, 2))
+
+
+def _decide(console: Console, model: Path, vnnlib: Path, covers: str, timeout: float) -> Any:
+    from .. import onnx
+    from ..onnx.reader import bad
+    from .certify import of_property
+    from .vnnlib import read
+
+    wanted = read(vnnlib)
+    graph = onnx.load(model)  # which also reads weights in other files
+    try:
+        data = model.read_bytes()
+        onnx.load(data)
+    except SpecgradError:
+        data = None
+    except OSError as error:
+        raise bad("file", str(model), f"cannot be read: {error}", "give a model") from None
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[parts]} parts"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("certifying", total=1.0, parts=0)
+        return of_property(
+            data, graph, wanted, covers, timeout, lambda done, parts: bar.update(task, completed=done, parts=parts)
+        )
+
+
+def _counterexample(found: Any) -> str:
+    """The exact input and the nearest floats of the output, as the competition writes them."""
+    x = found.counterexample
+    y = found.graph().forward(x)
+    lines = [f"(X_{place} {_decimal(number)})" for place, number in enumerate(x.reshape(-1).tolist())]
+    lines += [f"(Y_{place} {float(number)!r})" for place, number in enumerate(y.reshape(-1).tolist())]
+    return "(" + "\n ".join(lines) + ")"
+
+
+def _decimal(number: Fraction) -> str:
+    """A number as a decimal that is exactly it, the shortest that is at hand; else a fraction."""
+    near = float(number)
+    if Fraction(repr(near)) == number:
+        return repr(near)
+    return f"{Decimal(near):f}" if Fraction(near) == number else str(number)

@@ -1,0 +1,348 @@
+"""Boxes and lines of operators in exact rationals, from the operators' own statements; for `replay`.
+
+All numbers are integers over a common denominator. Nothing is shared with what finds a certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arithmetic import is_number
+from ..errors import CertificateError, refusal
+from ..graph.ir import Graph, Node
+from ..operator import Operator, Window
+from ..ops import Abs, AdaptiveMaxPool, Div, GlobalMaxPool, Larger, MaxPool, Relu, Smaller
+from ..scalars import find_family
+
+SLOPES = 2**32  # a slope of a chord is a multiple of 1/SLOPES
+STEPS = 256  # a slope below a relu is a multiple of 1/STEPS
+UNITS = {
+    "real": (Fraction(0), Fraction(0)),
+    "float32": (Fraction(2) ** -24, Fraction(2) ** -149),
+    "float64": (Fraction(2) ** -53, Fraction(2) ** -1074),
+}
+MOST = 2**20  # products at a time
+Integers = Any
+"""An array of Python's integers."""
+
+
+def objects(values: Sequence[Any], shape: tuple[int, ...] | None = None) -> Any:
+    """An array of these objects."""
+    made = np.empty(len(values), object)
+    made[:] = values
+    return made if shape is None else made.reshape(shape)
+
+
+class Exact(NamedTuple):
+    """numbers / over: an array of rationals."""
+
+    numbers: Integers
+    over: int
+
+    @classmethod
+    def of(cls, values: Any) -> Exact:
+        """Floats, integers or Fractions, exactly."""
+        array = np.asarray(values)
+        ratios = [number.as_integer_ratio() for number in array.reshape(-1).tolist()]
+        over = math.lcm(*{bottom for _, bottom in ratios}) if ratios else 1
+        return cls(objects([top * (over // bottom) for top, bottom in ratios], array.shape), over)
+
+    def scaled(self, over: int) -> Integers:
+        """The numbers over a multiple of the denominator."""
+        return self.numbers if over == self.over else self.numbers * (over // self.over)
+
+    def __add__(self, other: Exact) -> Exact:  # type: ignore[override]
+        over = math.lcm(self.over, other.over)
+        return Exact(self.scaled(over) + other.scaled(over), over)
+
+    def __neg__(self) -> Exact:
+        return Exact(-self.numbers, self.over)
+
+    def dot(self, other: Exact) -> list[Fraction]:
+        """The rows of a matrix times a vector."""
+        sums = self.numbers.dot(other.numbers.reshape(-1)) if other.numbers.size else [0] * len(self.numbers)
+        return [Fraction(int(s), self.over * other.over) for s in sums]
+
+    def part(self, sign: int) -> Exact:
+        """What is positive, or negative, and 0 elsewhere."""
+        return Exact(np.where(self.numbers * sign > 0, self.numbers, 0), self.over)
+
+    def fractions(self) -> list[Fraction]:
+        return [Fraction(n, self.over) for n in self.numbers.reshape(-1)]
+
+
+class Box(NamedTuple):
+    """All arrays between two."""
+
+    lower: Exact
+    upper: Exact
+
+    def clipped(self, cell: int, at: float, side: int) -> Box:
+        """The part in which a cell is at least (side 1) or at most (side -1) a number."""
+        ends = [end.fractions() for end in self]
+        place, pick = (0, max) if side > 0 else (1, min)
+        ends[place][cell] = pick(ends[place][cell], Fraction(at))
+        return Box(*(Exact.of(objects(end)) for end in ends))
+
+    @property
+    def is_empty(self) -> bool:
+        over = math.lcm(self.lower.over, self.upper.over)
+        return bool((self.lower.scaled(over) > self.upper.scaled(over)).any())
+
+
+class Linear(NamedTuple):
+    """weights·x + constant: per slot the outputs, cells and weights of its entries, over a common denominator."""
+
+    entries: dict[int, tuple[Any, Any, Integers]]
+    over: int
+    constant: Exact
+    slack: Exact
+
+    def pull(self, rows: Exact, slot: int, cells: int) -> Exact:
+        """rows times the matrix of a slot."""
+        out, place, weights = self.entries[slot]
+        used = (rows.numbers != 0).any(axis=0)[out]
+        out, place, weights = out[used], place[used], weights[used]
+        pulled = np.zeros((len(rows.numbers), cells), object)
+        step = max(MOST // max(len(out), 1), 1)
+        for start in range(0, len(pulled), step):
+            part = rows.numbers[start : start + step]
+            np.add.at(pulled[start : start + step], (slice(None), place), part[:, out] * weights)
+        return Exact(pulled, rows.over * self.over)
+
+    def image(self, boxes: Sequence[Box | None]) -> Box:
+        """What it may be on boxes."""
+        low, high = self.constant + -self.slack, self.constant + self.slack
+        for slot, (out, place, weights) in self.entries.items():
+            box = boxes[slot]
+            assert box is not None
+            over = math.lcm(box.lower.over, box.upper.over)
+            ends = [end.scaled(over)[place] for end in box]
+            sums = [np.zeros(low.numbers.size, object) for _ in box]
+            np.add.at(sums[0], out, np.where(weights > 0, ends[0], ends[1]) * weights)
+            np.add.at(sums[1], out, np.where(weights > 0, ends[1], ends[0]) * weights)
+            low, high = low + Exact(sums[0], over * self.over), high + Exact(sums[1], over * self.over)
+        return Box(low, high)
+
+
+class Line(NamedTuple):
+    """For every output a cell of an operand, a slope (over SLOPES) and an intercept."""
+
+    slot: Any
+    place: Any
+    slope: Integers
+    intercept: Exact
+
+
+class Curve(NamedTuple):
+    """A piecewise linear operator between two lines, and its image."""
+
+    below: Line
+    above: Line
+    image: Box
+
+
+def failed(step: str, rule: str) -> CertificateError:
+    error = refusal(CertificateError, "certificate", "step", step, rule, "make the certificate again")
+    assert isinstance(error, CertificateError)
+    return error
+
+
+class Network:
+    """A graph whose constants are exact: the matrices of its linear operators, made once."""
+
+    def __init__(self, graph: Graph, covers: str) -> None:
+        self.graph, (self.unit, self.least) = graph, UNITS[covers]
+        self.varying: list[bool] = []
+        self.constants: dict[int, Any] = {}
+        self.linear: dict[int, Linear] = {}
+        for node in graph.nodes:
+            self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
+            if node.op is None and not node.is_input:
+                full = np.full(node.shape, node.constant, object) if is_number(node.constant) else node.constant
+                self.constants[node.place] = objects([Fraction(n) for n in np.ravel(full).tolist()], node.shape)
+            elif not self.varying[node.place]:
+                self.constants[node.place] = node.op(*(self.constants[p] for p in node.operands))
+            elif node.op is not None and self._is_linear(node):
+                self.linear[node.place] = self._matrix(node)
+
+    def _is_linear(self, node: Node) -> bool:
+        """Whether no slope in a varying operand depends on a varying operand."""
+        slots = {slot for slot, p in enumerate(node.operands) if self.varying[p]}
+        op: Operator = node.op
+        reads = [{1} if type(op) is Div and slot == 0 else op.reads(slot) for slot in slots]
+        return all(op.slots[slot].differentiable for slot in slots) and not any(slots & set(read) for read in reads)
+
+    def _matrix(self, node: Node) -> Linear:
+        """The operator's own row over Fractions."""
+        op: Operator = node.op
+        zero = [
+            objects([Fraction(0)] * math.prod(shape), shape) if self.varying[p] else self.constants[p]
+            for p in node.operands
+            for shape in (self.graph.nodes[p].shape,)
+        ]
+        S = find_family(op.name, [slot.name for slot in op.slots[: len(zero)]], zero)
+        geometry = op.geometry(*(x.shape for x in zero))
+        cells = [S.enter(op.name, slot.name, x) for slot, x in zip(op.slots, zero, strict=False)]
+        window = Window(S, geometry.block(0, geometry.outputs), cells)
+        kept = op.value(S, window)[1] if op.keeps else None
+        ones, outputs = objects([Fraction(1)] * geometry.outputs), np.arange(geometry.outputs)
+        found: dict[int, list[Any]] = {slot: [] for slot, p in enumerate(node.operands) if self.varying[p]}
+        for entry in op.row(S, window, kept):
+            if entry.slot in found:
+                slope = np.broadcast_to(entry.apply(S, ones), outputs.shape)
+                held = slope != 0
+                found[entry.slot].append(
+                    (outputs[held], np.broadcast_to(entry.place, outputs.shape)[held], slope[held])
+                )
+        joined = {
+            slot: [np.concatenate(column) for column in zip(*parts, strict=True)]
+            for slot, parts in found.items()
+            if any(len(part[0]) for part in parts)
+        }
+        weights = {slot: Exact.of(columns[2]) for slot, columns in joined.items()}
+        over = math.lcm(*(w.over for w in weights.values())) if weights else 1
+        entries = {slot: (c[0], c[1], weights[slot].scaled(over)) for slot, c in joined.items()}
+        constant = Exact.of(np.asarray(op(*zero), object).reshape(-1))
+        return Linear(entries, over, constant, Exact(0 * constant.numbers, 1))
+
+    def with_slack(self, node: Node, boxes: Sequence[Box | None]) -> Linear:
+        """A linear operator with what floats of the unit may lose of it, in any order of summation."""
+        made = self.linear[node.place]
+        if not self.unit:
+            return made
+        count = made.constant.numbers.size
+        terms, scaled = np.zeros(count, int), np.zeros(count, bool)
+        size = [abs(c) for c in made.constant.fractions()]
+        cells = 0
+        for slot, (out, place, weights) in made.entries.items():
+            box = boxes[slot]
+            assert box is not None
+            np.add.at(terms, out, 1)
+            scaled[out[abs(weights) != made.over]] = True
+            far = objects([max(abs(a), abs(b)) for a, b in zip(*(e.fractions() for e in box), strict=True)])
+            cells += far.size
+            for o, p, w in zip(out, place, weights, strict=True):
+                size[o] += abs(w) * far[p] / made.over
+        terms += made.constant.numbers != 0
+        steps = np.maximum(terms - 1, 0) + scaled
+        slack = [
+            (k + 2) * self.unit / (1 - (k + 2) * self.unit) * s + self.least * (2 + cells) if k else Fraction(0)
+            for k, s in zip(steps.tolist(), size, strict=True)
+        ]
+        return made._replace(slack=Exact.of(objects(slack)))
+
+
+def taps(op: Operator, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, Any, Any]:
+    """Tap by tap and output by output: slot, cell, and whether it takes part."""
+    geometry = op.geometry(*shapes)
+    steps = list(geometry.block(0, geometry.outputs).steps())
+    if len(shapes) == 1:
+        place = np.stack([step.place[0] for step in steps])
+        return 0 * place, place, np.stack([step.real for step in steps])
+    place = np.stack(steps[0].place)
+    return np.arange(len(shapes))[:, None] + 0 * place, place, np.ones(place.shape, bool)
+
+
+def chord(low: Fraction, high: Fraction, at_low: Fraction, at_high: Fraction) -> tuple[int, Fraction]:
+    """A slope, and the least intercept for which the line lies above a convex function that has these values at the ends."""
+    slope = round((at_high - at_low) / (high - low) * SLOPES) if high > low else 0
+    return slope, max(at_low - slope * low / SLOPES, at_high - slope * high / SLOPES)
+
+
+def line(slot: Any, place: Any, pairs: Sequence[tuple[int, Fraction]]) -> Line:
+    return Line(slot, place, objects([s for s, _ in pairs]), Exact.of(objects([c for _, c in pairs])))
+
+
+def of_one(op: Operator, box: Box, floats: Any) -> Curve:
+    """relu(x), |x|: the chord above, below a line through 0 that the middle of the box chooses."""
+    low, high = (end.fractions() for end in box)
+    value = (lambda x: max(x, 0)) if type(op) is Relu else abs
+    steep = {Relu: (SLOPES, 0), Abs: (SLOPES, -SLOPES)}[type(op)]  # right and left of 0
+    below, above = [], []
+    for a, b, (fa, fb) in zip(low, high, np.stack([f.reshape(-1) for f in floats], axis=1).tolist(), strict=True):
+        right = a >= 0 or (b > 0 and fb > -fa)
+        below.append((steep[0] if right else steep[1], Fraction(0)))
+        decided = a >= 0 or b <= 0
+        above.append((below[-1][0], Fraction(0)) if decided else chord(a, b, Fraction(value(a)), Fraction(value(b))))
+    least = [Fraction(0) if a <= 0 <= b else min(value(a), value(b)) for a, b in zip(low, high, strict=True)]
+    most = [max(value(a), value(b)) for a, b in zip(low, high, strict=True)]
+    cells = np.arange(len(low))
+    image = Box(Exact.of(objects(least)), Exact.of(objects(most)))
+    return Curve(line(0 * cells, cells, below), line(0 * cells, cells, above), image)
+
+
+def of_maximum(
+    op: Operator, boxes: Sequence[Box], shapes: Sequence[tuple[int, ...]], floats: Sequence[Any], known: Any = ()
+) -> Curve:
+    """The greatest of taps: the tap with the greatest middle below; above, a chord in the tap with the greatest upper end.
+
+    `known`: (more, less), cells of which the first is at least the second, which is not needed where both are read.
+    """
+    slots, places, real = taps(op, shapes)
+    for more, less in known if len(shapes) == 1 else ():
+        real = real & ~((places == less) & (real & (places == more)).any(axis=0))
+    ends = [[end.fractions() for end in box] for box in boxes]
+    near = [[f.reshape(-1) for f in pair] for pair in floats]
+    below, above, picked, topmost, image = [], [], [], [], []
+    for output in range(places.shape[1]):
+        some = [t for t in range(len(places)) if real[t, output]]
+        if not some:
+            for made in (below, above):
+                made.append((0, Fraction(0)))
+            for chosen in (picked, topmost):
+                chosen.append((0, 0))
+            image.append((Fraction(0), Fraction(0)))
+            continue
+        at = [(int(slots[t, output]), int(places[t, output])) for t in some]
+        lows, highs = ([ends[s][side][p] for s, p in at] for side in (0, 1))
+        middles = [near[s][0][p] + near[s][1][p] for s, p in at]
+        first, top = max(range(len(at)), key=middles.__getitem__), max(range(len(at)), key=highs.__getitem__)
+        rest = max((h for t, h in enumerate(highs) if t != top), default=None)
+        dominates = rest is None or lows[top] >= rest
+        floor = lows[top] if rest is None else max(rest, lows[top])
+        below.append((SLOPES, Fraction(0)))
+        above.append((SLOPES, Fraction(0)) if dominates else chord(lows[top], highs[top], floor, highs[top]))
+        picked.append(at[first])
+        topmost.append(at[top])
+        image.append((max(lows), highs[top]))
+    lines = [
+        line(*(np.array(column, int) for column in zip(*chosen, strict=True)), pairs)
+        for chosen, pairs in ((picked, below), (topmost, above))
+    ]
+    return Curve(*lines, Box(*(Exact.of(objects(list(end))) for end in zip(*image, strict=True))))
+
+
+def turned(box: Box) -> Box:
+    return Box(-box.upper, -box.lower)
+
+
+def curve(
+    node: Node, boxes: Sequence[Box], shapes: Sequence[tuple[int, ...]], floats: Sequence[Any], known: Any = ()
+) -> Curve:
+    """The lines of an operator that is not linear."""
+    kind = type(node.op)
+    if kind in (Relu, Abs):
+        return of_one(node.op, boxes[0], floats[0])
+    if kind in (MaxPool, AdaptiveMaxPool, GlobalMaxPool, Larger):
+        return of_maximum(node.op, boxes, shapes, floats, known)
+    if kind is Smaller:  # min x = -max(-x): the lines change sides
+        found = of_maximum(node.op, [turned(box) for box in boxes], shapes, [(-f[1], -f[0]) for f in floats])
+        lines = [Line(way.slot, way.place, way.slope, -way.intercept) for way in (found.above, found.below)]
+        return Curve(*lines, turned(found.image))
+    rule = "has no lines that rationals can check"
+    raise refusal(CertificateError, "certificate", "operator", node.op.name, rule, "use bounds, which rounds outward")
+
+
+def scatter(rows: Integers, place: Any, cells: int) -> Integers:
+    """Columns added up at their cells."""
+    made = np.zeros((len(rows), cells), object)
+    if len(place) == cells and np.array_equal(place, np.arange(cells)):
+        return rows
+    np.add.at(made, (slice(None), place), rows)
+    return made

@@ -1,0 +1,282 @@
+"""A certificate replayed in exact rationals: nothing here is shared with what found it.
+
+Every value of a network lies in a box. The box of an operator's value follows from those of its operands; a closer one that the certificate
+claims must follow from affine forms carried backwards, as its final bounds must. A split of a cell's box makes two parts, each with boxes and
+bounds of its own; what is bounded before a split need not be bounded after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, refusal
+from ..graph.ir import Node
+from ..ops import Relu
+from .exact import SLOPES, STEPS, Box, Curve, Exact, Linear, Network, curve, failed, objects, scatter
+
+WIDEST = 9  # cells of relus that are bounded together
+
+
+class Part:
+    """A network on a part of its box: the boxes of all values, with those that the certificate claims shown to hold."""
+
+    def __init__(self, network: Network, inputs: Sequence[Box], claims: dict[int, Any], splits: Sequence[Any]) -> None:
+        self.network, self.graph = network, network.graph
+        self.boxes: dict[int, Box] = {}
+        self.floats: dict[int, tuple[Any, Any]] = {}
+        self.linear: dict[int, Linear] = {}
+        self.curves: dict[int, Curve] = {}
+        self.is_empty = False
+        self.splits = splits
+        given = iter(inputs)
+        for node in self.graph.nodes:
+            self.boxes[node.place] = next(given) if node.is_input else self._forward(node)
+            for place, cell, other, at, side in splits:
+                if place == node.place and other < 0:
+                    self.boxes[place] = self.boxes[place].clipped(cell, at, side)
+            if node.place in claims:
+                self._claim(node, claims[node.place])
+            self.is_empty = self.is_empty or self.boxes[node.place].is_empty
+            if self.is_empty:
+                return
+
+    def _forward(self, node: Node) -> Box:
+        if node.place in self.network.constants:
+            exact = Exact.of(self.network.constants[node.place].reshape(-1))
+            return Box(exact, exact)
+        boxes = [self.boxes[p] for p in node.operands]
+        if node.place in self.network.linear:
+            self.linear[node.place] = made = self.network.with_slack(node, boxes)
+            return made.image(boxes)
+        shapes = [self.graph.nodes[p].shape for p in node.operands]
+        floats = [self.floats.get(p) or self._near(p) for p in node.operands]
+        known = [
+            (cell, other) if side > 0 else (other, cell)
+            for place, cell, other, _, side in self.splits
+            if other >= 0 and place in node.operands
+        ]
+        self.curves[node.place] = found = curve(node, boxes, shapes, floats, known)
+        return found.image
+
+    def _near(self, place: int) -> tuple[Any, Any]:
+        """A box in floats, which choose between lines that all hold."""
+        low, high = (np.array([float(f) for f in end.fractions()]) for end in self.boxes[place])
+        return low, high
+
+    def _claim(self, node: Node, ends: tuple[Any, Any]) -> None:
+        """Show that a box holds: by what is known already, or backwards."""
+        box = self.boxes[node.place]
+        cells = box.lower.numbers.size
+        claimed = [[Fraction(f) for f in np.ravel(end).tolist()] for end in ends]
+        if any(len(end) != cells for end in claimed):
+            raise failed(f"box of {node.name}", f"must have {cells} cells")
+        known = [end.fractions() for end in box]
+        for sign, here, wanted in ((1, known[0], claimed[0]), (-1, known[1], claimed[1])):
+            open_cells = [c for c in range(cells) if sign * wanted[c] > sign * here[c]]
+            if not open_cells:
+                continue
+            rows = np.zeros((len(open_cells), cells), object)
+            rows[np.arange(len(open_cells)), open_cells] = sign
+            for cell, bound in zip(open_cells, self.lower(node.place, Exact(rows, 1)), strict=True):
+                if bound < sign * wanted[cell]:
+                    raise failed(f"box of {node.name}", f"does not follow at cell {cell}")
+        closer = [
+            [pick(a, b) for a, b in zip(*pair, strict=True)]
+            for pick, pair in zip((max, min), zip(known, claimed, strict=True), strict=True)
+        ]
+        self.boxes[node.place] = Box(*(Exact.of(objects(end)) for end in closer))
+        self.floats[node.place] = (np.ravel(ends[0]), np.ravel(ends[1]))
+
+    def lower(self, start: int, rows: Exact, single: Any = None, joint: Any = None, cuts: Any = ()) -> list[Fraction]:
+        """What rows·value is at least, for all inputs of this part.
+
+        `single`: of a relu, for each row and cell the slope of the line below, in STEPS; `joint`: for each row and group of relus that read the
+        same cells, the slopes of a form below all of them; `cuts`: how much of every split is taken off, the same for all rows.
+        """
+        total = [Fraction(0)] * len(rows.numbers)
+        waiting = {start: rows}
+        for node in reversed(self.graph.nodes[: start + 1]):
+            A = waiting.pop(node.place, None)
+            for (place, cell, other, at, side), cut in zip(self.splits, cuts, strict=False):
+                if place == node.place and cut > 0:  # side·(cell - other, or at) is not below 0
+                    off = np.zeros((len(total), self._cells(place)), object)
+                    off[:, cell] = -side * Fraction(cut).numerator
+                    if other >= 0:
+                        off[:, other] = side * Fraction(cut).numerator
+                    taken = Exact(off, Fraction(cut).denominator)
+                    A = taken if A is None else A + taken
+                    total = [t + side * Fraction(cut) * Fraction(at) for t in total]
+            if A is None:
+                continue
+            if node.op is None or node.place in self.network.constants:
+                least = [
+                    A.part(sign).dot(end)
+                    for sign, end in ((1, self.boxes[node.place].lower), (-1, self.boxes[node.place].upper))
+                ]
+                total = [sum(parts) for parts in zip(total, *least, strict=True)]
+                continue
+            if node.place in self.linear:
+                found, added = self._through_linear(node, A)
+            else:
+                found, added = self._through_curve(
+                    node, A, (single or {}).get(node.place), (joint or {}).get(node.place)
+                )
+            total = [a + b for a, b in zip(total, added, strict=True)]
+            for place, part in found:
+                waiting[place] = waiting[place] + part if place in waiting else part
+        return total
+
+    def _cells(self, place: int) -> int:
+        return math.prod(self.graph.nodes[place].shape)
+
+    def _through_linear(self, node: Node, A: Exact) -> tuple[list[tuple[int, Exact]], list[Fraction]]:
+        made = self.linear[node.place]
+        added = A.dot(made.constant)
+        if made.slack.numbers.any():
+            lost = Exact(abs(A.numbers), A.over).dot(made.slack)
+            added = [a - b for a, b in zip(added, lost, strict=True)]
+        places = [(slot, node.operands[slot]) for slot in made.entries]
+        return [(p, made.pull(A, slot, self._cells(p))) for slot, p in places], added
+
+    def _through_curve(
+        self, node: Node, A: Exact, single: Any, joint: Any
+    ) -> tuple[list[tuple[int, Exact]], list[Fraction]]:
+        found: list[tuple[int, Exact]] = []
+        total = [Fraction(0)] * len(A.numbers)
+        ways = self.curves[node.place]
+        for sign, way in ((1, ways.below), (-1, ways.above)):
+            part = A.part(sign)
+            if sign < 0 and joint is not None:
+                place, rows, added = self._together(node, part, joint)
+                found.append((place, rows))
+            else:
+                slope = way.slope
+                if sign > 0 and single is not None:
+                    slope = self._chosen(node, single, slope)
+                added = part.dot(way.intercept)
+                for slot in set(way.slot.tolist()):
+                    place = node.operands[slot]
+                    if place not in self.network.constants:
+                        moved = np.where(way.slot == slot, part.numbers * slope, 0)
+                        found.append((place, Exact(scatter(moved, way.place, self._cells(place)), part.over * SLOPES)))
+                    else:
+                        moved = np.where(way.slot == slot, part.numbers * slope, 0)
+                        held = self.boxes[place].lower
+                        own = Exact(scatter(moved, way.place, self._cells(place)), part.over * SLOPES).dot(held)
+                        added = [a + b for a, b in zip(added, own, strict=True)]
+            total = [a + b for a, b in zip(total, added, strict=True)]
+        return found, total
+
+    def _chosen(self, node: Node, single: Any, slope: Any) -> Any:
+        """The slopes of lines below a relu: any from 0 to 1 where its sign is open."""
+        if type(node.op) is not Relu:
+            raise failed(f"slopes of {node.name}", "are chosen for relus alone")
+        box = self.boxes[node.operands[0]]
+        is_open = (box.lower.numbers < 0) & (box.upper.numbers > 0)
+        chosen = np.asarray(single)
+        if chosen.shape[1:] != slope.shape or not ((chosen >= 0) & (chosen <= STEPS)).all():
+            raise failed(f"slopes of {node.name}", f"must be from 0 to {STEPS}, one per cell")
+        return np.where(is_open, chosen.astype(object) * (SLOPES // STEPS), slope)
+
+    def _together(self, node: Node, part: Exact, slopes: Any) -> tuple[int, Exact, list[Fraction]]:
+        """Σ w relu(z(x)) with w ≤ 0 is concave: a form a·x + b lies below it where it does at the corners of the cells that z reads."""
+        before = self.graph.nodes[node.operands[0]]
+        made = self.linear.get(before.place)
+        if type(node.op) is not Relu or made is None or len(made.entries) != 1:
+            raise failed(f"forms of {node.name}", "need relus of affine forms of one value")
+        ((slot, (out, place, weights)),) = made.entries.items()
+        source = before.operands[slot]
+        groups: dict[tuple[int, ...], list[int]] = {}
+        order = np.argsort(out, kind="stable")
+        ends = np.searchsorted(out[order], np.arange(made.constant.numbers.size + 1))
+        reads = [order[a:b] for a, b in itertools.pairwise(ends)]
+        for output, entries in enumerate(reads):
+            groups.setdefault(tuple(sorted(place[entries].tolist())), []).append(output)
+        if len(slopes[0]) != len(groups) or max(map(len, groups)) > WIDEST:
+            raise failed(f"forms of {node.name}", f"must be one for each of {len(groups)} groups of few cells")
+        low, high = (end.fractions() for end in self.boxes[source])
+        shift = [
+            c + s
+            for c, s in zip(
+                made.constant.fractions(), made.slack.fractions() * (1 if len(made.slack.numbers) else 0), strict=True
+            )
+        ]
+        a = Exact.of(np.asarray(slopes, np.float64))
+        pulled = np.zeros((len(part.numbers), self._cells(source)), object)
+        total = [Fraction(0)] * len(part.numbers)
+        for group, (cells, members) in enumerate(groups.items()):
+            column = {cell: k for k, cell in enumerate(cells)}
+            corner = Exact.of(
+                objects(
+                    [x for c in itertools.product(*((low[k], high[k]) for k in cells)) for x in c], (-1, len(cells))
+                )
+            )
+            W = np.zeros((len(cells), len(members)), object)
+            for m, output in enumerate(members):
+                for entry in reads[output]:
+                    W[column[int(place[entry])], m] = weights[entry]
+            z = Exact(corner.numbers.dot(W), corner.over * made.over) + Exact.of(objects([shift[m] for m in members]))
+            value = Exact(np.maximum(z.numbers, 0), z.over)
+            mine = a.numbers[:, group, : len(cells)]
+            heights = Exact(part.numbers[:, members].dot(value.numbers.T), part.over * value.over) + Exact(
+                -mine.dot(corner.numbers.T), a.over * corner.over
+            )
+            least = heights.numbers.min(axis=1)
+            total = [t + Fraction(int(b), heights.over) for t, b in zip(total, least, strict=True)]
+            pulled[:, list(cells)] = pulled[:, list(cells)] + mine
+        return source, Exact(pulled, a.over), total
+
+
+def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree: Any) -> None:
+    """Raise where a claim does not follow.
+
+    A claim is a list of (row, bound): for every input at least one row·output is greater than its bound. `tree`: see `certificate`.
+    """
+    (output,) = network.graph.outputs
+    waiting = [(tree, [], list(range(len(claims))))]
+    while waiting:
+        step, splits, wanted = waiting.pop()
+        part = Part(network, inputs, step.boxes, splits)
+        if part.is_empty:
+            continue
+        shown = _shown(part, output, claims, step.proved)
+        rest = [claim for claim in wanted if claim not in shown]
+        if rest and step.split is None:
+            raise failed(f"claim {rest[0]}", "is bounded nowhere")
+        if rest:
+            place, cell, other, at = step.split
+            cells = part.boxes[place].lower.numbers.size if place in part.boxes and network.varying[place] else 0
+            if not 0 <= cell < cells or not -1 <= other < cells or other == cell or (other >= 0 and at != 0):
+                raise failed("split", f"{step.split} is no cell that varies, nor two")
+            waiting += [
+                (child, [*splits, (place, cell, other, at, side)], rest)
+                for side, child in zip((-1, 1), step.parts, strict=True)
+            ]
+
+
+def _shown(part: Part, output: int, claims: Sequence[Any], proved: Sequence[Any]) -> set[int]:
+    """The claims whose bounds follow; those that do not are refused."""
+    for bound in proved:
+        row, least = claims[bound.claim][bound.row]
+        rows = Exact.of(objects([Fraction(c) for c in row], (1, -1)))
+        single = {place: np.asarray(s)[None] for place, s in bound.single.items()}
+        joint = {place: np.asarray(a)[None] for place, a in bound.joint.items()}
+        (found,) = part.lower(output, rows, single, joint, bound.cuts.tolist())
+        if not found > least:
+            rule = f"at least {float(found):.6g} follows, which is not above {float(least):.6g}"
+            raise failed(f"claim {bound.claim}", rule)
+    return {bound.claim for bound in proved}
+
+
+def confirmed(network_graph: Any, x: Sequence[Any], claim: Sequence[Any]) -> bool:
+    """Whether exact inputs break a claim: no row·output is greater than its bound."""
+    y = np.ravel(network_graph.forward(*x))
+    if len(y) == 0:
+        raise refusal(ArgumentError, "certify", "output", 0, "has no cell", "certify a network with outputs")
+    return all(sum(Fraction(c) * v for c, v in zip(row, y, strict=True)) <= bound for row, bound in claim)

@@ -1,0 +1,254 @@
+"""Proofs and counterexamples by branching: boxes are cut at relus, maxima and inputs until every claim is bounded, or an input breaks one.
+
+A claim is a list of (row, bound): for every input at least one row·output is greater than its bound.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..graph.ir import Graph
+from ..ops import Larger, Relu, Smaller
+from .affine import Box, Floats
+from .alpha import Found, ascend
+from .analysis import Analysis, Form, Split
+from .exact import STEPS
+from .relax import POOLS, open_taps
+from .replay import confirmed
+
+ROOM = 2.0**-16  # of a box's width, left for the rounding of whoever replays a certificate
+ASCENT = 40  # steps
+FEW = 16  # varying inputs: below that they are split, above it relus and maxima
+ATTACK = 30  # steps
+MAXIMA = (*POOLS, Larger, Smaller)
+
+Claim = Sequence[tuple[Sequence[Fraction], Fraction]]
+
+
+class Bound(NamedTuple):
+    """One row of a claim that is bounded, and the slopes that bound it; none are the relaxations' own."""
+
+    claim: int
+    row: int
+    single: dict[int, Any]
+    joint: dict[int, Any]
+    cuts: Any
+
+
+class Step:
+    """What is shown on one part of the box, and the split that makes its parts."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[int, tuple[Floats, Floats]] = {}
+        self.proved: list[Bound] = []
+        self.split: tuple[int, int, int, float] | None = None
+        self.parts: list[Step] = []
+
+
+class Answer(NamedTuple):
+    """`step`: the proof; `x`: exact inputs that break a claim, and which; neither where time was up."""
+
+    step: Step | None = None
+    x: list[Any] | None = None
+    broken: int = -1
+
+
+Progress = Callable[[float, int], None]
+"""(the share of the box that is done, the number of parts so far)."""
+
+
+class Search:
+    """One network, one box, some claims."""
+
+    def __init__(
+        self, source: Graph, graph: Graph, ends: Sequence[tuple[Any, Any]], claims: Sequence[Claim], unit: float
+    ) -> None:
+        self.source, self.graph, self.ends, self.claims, self.unit = source, graph, ends, claims, unit
+        self.boxes: list[Box] = []
+        (self.output,) = graph.outputs
+        pairs = [(c, r) for c, claim in enumerate(claims) for r in range(len(claim))]
+        self.owner = np.array([c for c, _ in pairs])
+        self.number = np.array([r for _, r in pairs])
+        self.rows = np.array([[float(n) for n in claims[c][r][0]] for c, r in pairs])
+        self.enough = np.array([np.nextafter(float(claims[c][r][1]), np.inf) for c, r in pairs])
+
+    def run(self, boxes: list[Box], deadline: float, progress: Progress | None = None) -> Answer:
+        """Branch, depth first, until all is shown."""
+        self.boxes = boxes
+        root, done, count = Step(), 0.0, 0
+        waiting: list[tuple[Step, tuple[Split, ...], list[int]]] = [(root, (), list(range(len(self.claims))))]
+        while waiting:
+            if time.monotonic() > deadline:
+                return Answer()
+            step, splits, wanted = waiting.pop()
+            count += 1
+            rest, found = self._bound(step, splits, wanted)
+            if found is not None:
+                return found
+            if not rest:
+                done += 2.0 ** -len(splits)
+            else:
+                assert step.split is not None
+                step.parts = [Step(), Step()]
+                waiting += [
+                    (part, (*splits, Split(*step.split, side)), rest)
+                    for side, part in zip((-1, 1), step.parts, strict=True)
+                ]
+            if progress is not None:
+                progress(done, count)
+        return Answer(root)
+
+    def _bound(self, step: Step, splits: Sequence[Split], wanted: list[int]) -> tuple[list[int], Answer | None]:
+        """The claims that stay open on a part of the box, after a split is chosen; or an answer."""
+        analysis = Analysis(self.graph, self.boxes, unit=self.unit, splits=splits, room=ROOM)
+        step.boxes = {
+            p: tuple(end.copy() for end in analysis.boxes[p]) for p in analysis.read if p < len(analysis.boxes)
+        }  # type: ignore[misc]
+        if analysis.is_empty:
+            return [], None
+        places = np.flatnonzero(np.isin(self.owner, wanted))
+        form = analysis.lower(self.output, self.rows[places])
+        rest = self._take(step, places, form.lower, wanted, None)
+        if not rest:
+            return rest, None
+        x, broken = self._attack(analysis, form, places, rest)
+        if x is not None:
+            return rest, Answer(x=x, broken=broken)
+        left = np.flatnonzero(np.isin(self.owner, rest))
+        found = ascend(analysis, self.output, self.rows[left], ASCENT, self.enough[left], STEPS)
+        rest = self._take(step, left, found.form.lower, rest, found)
+        if rest:
+            x, broken = self._attack(analysis, found.form, left, rest)
+            if x is not None:
+                return rest, Answer(x=x, broken=broken)
+            worst = int(
+                np.argmin(np.where(np.isin(self.owner[left], rest), found.form.lower - self.enough[left], np.inf))
+            )
+            step.split = self._split(analysis, self.rows[left[worst]])
+        return rest, None
+
+    def _take(self, step: Step, places: Any, lower: Floats, wanted: list[int], found: Found | None) -> list[int]:
+        """Note the claims that are bounded, with some room; those that are not."""
+        rest = list(wanted)
+        margin = lower - self.enough[places] - 1e-7 * (np.abs(lower) + np.abs(self.enough[places]))
+        for at in np.argsort(-margin):
+            claim = int(self.owner[places[at]])
+            if margin[at] > 0 and claim in rest:
+                rest.remove(claim)
+                single, joint, cuts = {}, {}, np.zeros(0)
+                if found is not None and found.chosen[at]:
+                    single = {p: np.round(a[at] * STEPS).astype(np.uint16) for p, a in found.slopes.single.items()}
+                    joint = {p: a[at] for p, (_, a) in found.slopes.joint.items()}
+                    cuts = found.slopes.cuts[at]
+                step.proved.append(Bound(claim, int(self.number[places[at]]), single, joint, cuts))
+        return rest
+
+    def _attack(self, analysis: Analysis, form: Form, places: Any, rest: Sequence[int]) -> tuple[list[Any] | None, int]:
+        """Inputs that break a claim: from where its form is least, down the gradient; confirmed in rationals."""
+        for claim in rest:
+            at = int(np.flatnonzero(self.owner[places] == claim)[0])
+            x = []
+            for node in self.graph.inputs:
+                A = form.rows.get(node.place)
+                box = analysis.boxes[node.place]
+                row = (
+                    np.zeros(box.lower.size)
+                    if A is None
+                    else np.asarray(A[[at]].toarray() if sparse.issparse(A) else A[at]).reshape(-1)
+                )
+                x.append(np.where(row.reshape(box.shape) > 0, box.lower, box.upper))
+            found = self._descend(analysis, x, claim)
+            if found is not None:
+                return found, claim
+        return None, -1
+
+    def _descend(self, analysis: Analysis, x: list[Floats], claim: int) -> list[Any] | None:
+        mine = self.owner == claim
+        rows, least = self.rows[mine], np.array([float(bound) for _, bound in self.claims[claim]])
+        boxes = [analysis.boxes[node.place] for node in self.graph.inputs]
+        shape = self.graph.nodes[self.output].shape
+        best, middle = np.inf, [0.5 * (box.lower + box.upper) for box in boxes]
+        for start in (x, middle):
+            now = start
+            for step in range(ATTACK):
+                heights = rows @ np.ravel(self.source.forward(*now)) - least
+                worst = int(heights.argmax())
+                if heights[worst] <= 0:
+                    exact = [clipped(x, *ends) for x, ends in zip(now, self.ends, strict=True)]
+                    if confirmed(self.source, exact, self.claims[claim]):
+                        return exact
+                if step == 4 and heights[worst] > 0.5 * best and start is middle:
+                    break
+                best = min(best, heights[worst])
+                slopes = self.source.vjp(now, rows[worst].reshape(shape))
+                size = 0.5 * 0.85**step
+                now = [
+                    np.clip(x - size * (box.upper - box.lower) * np.sign(g), box.lower, box.upper)
+                    for x, g, box in zip(now, slopes, boxes, strict=True)
+                ]
+        return None
+
+    def _split(self, analysis: Analysis, row: Floats) -> tuple[int, int, int, float]:
+        """The cell whose box costs a bound most: of an input where few vary, else one that a relu or a maximum reads."""
+        seen: dict[int, Any] = {}
+        form = analysis.lower(self.output, row[None], None, seen)
+        options = []
+        width = [analysis.boxes[node.place].upper - analysis.boxes[node.place].lower for node in self.graph.inputs]
+        few = sum(int((w > 0).sum()) for w in width) <= FEW
+        for node, w in zip(self.graph.inputs, width, strict=True):
+            A = dense(form.rows.get(node.place), w.size)
+            score = np.abs(A) * w.reshape(-1) + 1e-12 * w.reshape(-1)
+            cell = int(score.argmax())
+            middle = sum(float(end.reshape(-1)[cell]) for end in analysis.boxes[node.place]) / 2
+            options.append((float(score[cell]) * (1.0 if few else 1e-9), (node.place, cell, -1, middle)))
+        if not few:
+            options += [scores(analysis, node, seen) for node in self.graph.nodes if node.place in seen]
+        return max(options)[1]
+
+
+def dense(A: Any, cells: int) -> Floats:
+    return np.zeros(cells) if A is None else np.asarray(A.toarray() if sparse.issparse(A) else A).reshape(-1)
+
+
+def scores(analysis: Analysis, node: Any, seen: dict[int, Any]) -> tuple[float, tuple[int, int, int, float]]:
+    """What the lines of a relu or a maximum cost most, and the split that helps: the sign of a relu's cell, or which of two cells is greater."""
+    nothing = 0.0, (-1, -1, -1, 0.0)
+    if type(node.op) not in (Relu, *MAXIMA):
+        return nothing
+    A, relaxation = np.abs(dense(seen[node.place], math.prod(node.shape))), analysis.relaxations[node.place]
+    gap = A * np.abs(relaxation.above.constant - relaxation.below.constant)
+    output = int(gap.argmax())
+    boxes = [analysis.boxes[p] for p in node.operands]
+    if type(node.op) is Relu:
+        return float(gap[output]), (node.operands[0], output, -1, 0.0)
+    if type(node.op) in POOLS:
+        known = [split for split in analysis.splits if split.place == node.operands[0]]
+        taps = open_taps(node.op, boxes, known)
+        cells = taps.place[taps.real[:, output], output]
+        high = boxes[0].upper.reshape(-1)[cells]
+        order = np.argsort(-high)
+        if len(cells) < 2:
+            return nothing
+        return float(gap[output]), (node.operands[0], int(cells[order[0]]), int(cells[order[1]]), 0.0)
+    rows = relaxation.above.rows
+    for slot, matrix in rows.items():
+        for cell in matrix.indices[matrix.indptr[output] : matrix.indptr[output + 1]].tolist():
+            low, high = (float(end.reshape(-1)[cell]) for end in boxes[slot])
+            if low < high:
+                return float(gap[output]), (node.operands[slot], cell, -1, (low + high) / 2)
+    return nothing
+
+
+def clipped(x: Floats, lower: Any, upper: Any) -> Any:
+    """Floats as Fractions inside of exact ends."""
+    cells = zip(x.reshape(-1).tolist(), np.ravel(lower).tolist(), np.ravel(upper).tolist(), strict=True)
+    made = np.empty(x.size, object)
+    made[:] = [min(max(Fraction(a), Fraction(b)), Fraction(c)) for a, b, c in cells]
+    return made.reshape(x.shape)

@@ -1,0 +1,312 @@
+"""Certificates: they hold where they say so, in exact rationals; what is changed in one, or found by unsound bounds, is caught."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import onnx
+import pytest
+from bounded_networks import Network
+from test_bounds import FAULTS, exactly
+from typer.testing import CliRunner
+
+import specgrad as sg
+from specgrad import ArgumentError, CertificateError, ShapeError, cli
+from specgrad.bounds import search
+from specgrad.bounds.certificate import Certificate
+
+SEEDS = [seed for seed in range(90) if Network(seed).exact]
+
+
+def margins(network, seed, depth):
+    """Rows of which one bound of intervals, or what inputs reach, is a multiple of the distance away."""
+    random = np.random.default_rng(seed)
+    shape = (1, *network.shape)
+    values = network(network.samples(200)).reshape(200, -1)
+    rows = random.integers(-2, 3, (2, values.shape[1])).astype(float)
+    reached = (values @ rows.T).min(axis=0)
+    least = sg.bounds(network, (network.lower, network.upper), of=rows, method="ibp").lower
+    bounds = np.round((reached + depth * (least - reached)) * 64 - 1) / 64
+    weight = sg.trace(lambda x: shifted(network, rows, bounds, x), shape[1:])
+    return weight, values @ rows.T - bounds
+
+
+def shifted(network, rows, bounds, x):
+    return sg.sub(sg.linear(sg.reshape(network(x), (-1,)), rows), bounds)
+
+
+def certified(seed, depth, **options):
+    network = Network(seed)
+    graph, values = margins(network, seed, depth)
+    return sg.certify(graph, (network.lower, network.upper), np.eye(2), timeout=2, **options), values
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_certificates_replay_exactly(part):
+    """Every answer on random networks, of all windows, follows in rationals, also after a journey through JSON."""
+    found = []
+    for seed in SEEDS[part::4]:
+        for depth in (-0.2, 0.3):
+            certificate, values = certified(seed, depth)
+            found.append(certificate.status)
+            if certificate.status == "holds":
+                assert (values > 0).all(), seed
+            if certificate.status != "unknown":
+                Certificate.from_json(certificate.to_json()).check()
+    assert found.count("holds") > len(found) / 4
+    assert "violated" in found
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_unsound_relaxations_find_is_refused(fault, monkeypatch):
+    fault(monkeypatch)
+    monkeypatch.setattr(search, "ATTACK", 0)
+    refused = 0
+    for seed in SEEDS:
+        certificate, _ = certified(seed, 0.0)
+        if certificate.holds:
+            try:
+                certificate.check()
+            except CertificateError:
+                refused += 1
+        if refused:
+            return
+    raise AssertionError("no wrong proof was refused")
+
+
+WEIGHTS = [np.random.default_rng(3).integers(-8, 9, s) / 8 for s in ((6, 4), (6,), (2, 6), (2,))]
+
+
+def small(x):
+    """Two rows whose margins need branching on the box [-1, 1]."""
+    h = sg.relu(sg.linear(x, WEIGHTS[0], WEIGHTS[1]))
+    return sg.linear(h, WEIGHTS[2], WEIGHTS[3])
+
+
+def tight(function, lower, upper, room):
+    """The function less its least values on a fine grid, and some room."""
+    axes = [np.linspace(a, b, 9) for a, b in zip(lower, upper, strict=True)]
+    points = np.stack(np.meshgrid(*axes), -1).reshape(-1, len(lower))
+    least = np.round((function(points).min(axis=0) - room) * 1024) / 1024
+    return lambda x: sg.sub(function(x), least)
+
+
+BOX = -np.ones(4), np.ones(4)
+
+
+def test_branching_closes_what_bounds_leave_open(monkeypatch):
+    """By inputs where few vary, by relus where many do."""
+    function = tight(small, *BOX, 0.5)
+    assert sg.bounds(function, BOX, method="alpha").lower.min() < 0
+    parts = []
+    for few in (16, 0):
+        monkeypatch.setattr(search, "FEW", few)
+        parts.clear()
+        certificate = sg.certify(function, BOX, np.eye(2), progress=lambda *done: parts.append(done), timeout=20)
+        assert certificate.status == "holds"
+        assert len(parts) > 1
+        assert parts[-1] == (1.0, len(parts))
+        certificate.check()
+
+
+def test_maxima_are_split_too(monkeypatch):
+    monkeypatch.setattr(search, "FEW", 0)
+
+    def pooled(x):
+        y = sg.max_pool(sg.linear(x, WEIGHTS[0]), (3,), stride=3)
+        return sg.linear(y, np.array([[1.0, -1.0], [-1.0, 1.0]]))
+
+    certificate = sg.certify(tight(pooled, *BOX, 0.4), BOX, np.eye(2), timeout=20)
+    assert certificate.status == "holds"
+    splits = [step for step in steps(certificate) if step.split]
+    assert splits
+    certificate.check()
+
+
+def steps(certificate):
+    found = [certificate.problems[0].proof]
+    for step in found:
+        found.extend(step.parts)
+    return found
+
+
+def test_counterexamples_are_exact_and_inside():
+    function = tight(small, *BOX, -0.2)
+    certificate = sg.certify(function, BOX, np.eye(2))
+    assert certificate.status == "violated"
+    assert not certificate.holds
+    x = certificate.counterexample
+    assert all(isinstance(n, Fraction) and -1 <= n <= 1 for n in x)
+    assert min(certificate.graph().forward(x)) <= 0
+    certificate.check()
+
+
+def test_floats_are_covered():
+    """A margin that reals keep and float32 may lose is not certified for float32."""
+    weight = np.full((1, 64), 0.1, np.float32)
+    x = np.full(64, 0.3, np.float32)
+    exact = sum(Fraction(float(w)) * Fraction(float(v)) for w, v in zip(weight[0], x, strict=True))
+    for distance, wanted in ((1e-3, "holds"), (1e-7, "unknown")):
+        bound = float(exact) - distance
+        function = lambda x: sg.sub(sg.linear(x, weight), np.array([bound]))  # noqa: B023, E731
+        assert sg.certify(function, (x, x), [[1.0]]).status == "holds"
+        certificate = sg.certify(function, (x, x), [[1.0]], covers="float32", timeout=0.2)
+        assert certificate.status == wanted
+    certificate = sg.certify(tight(small, *BOX, 0.5), BOX, np.eye(2), covers="float32")
+    assert certificate.status == "holds"
+    certificate.check()
+
+
+def changed(document, change):
+    made = json.loads(document)
+    change(made)
+    return json.dumps(made)
+
+
+def proof(document):
+    return document["problems"][0]["proof"]
+
+
+def widen(document):
+    document["problems"][0]["upper"][0]["fractions"][0] = "20"
+
+
+def other_row(document):
+    document["problems"][0]["claims"][0][0]["row"] = ["-1", "0"]
+
+
+def higher(document):
+    document["problems"][0]["claims"][0][0]["above"] = "3"
+
+
+def forget(document):
+    for step in proof(document):
+        step["proved"] = []
+
+
+def no_split(document):
+    for step in proof(document):
+        step["parts"] = []
+        step.pop("split", None)
+
+
+def covers_more(document):
+    document["problems"][0]["claims"].append([{"row": ["1", "0"], "above": "1000"}])
+
+
+def float_boxes(document):
+    """Boxes that are closer than what follows."""
+    for step in proof(document):
+        for ends in step["boxes"].values():
+            ends[1] = ends[0]
+
+
+def other_model(document):
+    document["model"] = "AAAA"
+
+
+def claims_nothing(document):
+    document["problems"][0]["claims"][0][0]["row"] = ["1"]
+
+
+@pytest.mark.parametrize(
+    "change", [widen, other_row, higher, forget, no_split, covers_more, float_boxes, other_model, claims_nothing]
+)
+def test_changed_certificates_are_refused(change):
+    document = sg.certify(tight(small, *BOX, 0.5), BOX, np.eye(2)).to_json()
+    Certificate.from_json(document).check()
+    with pytest.raises(sg.SpecgradError):
+        Certificate.from_json(changed(document, change)).check()
+
+
+def test_malformed_certificates_are_refused():
+    document = sg.certify(tight(small, *BOX, 0.5), BOX, np.eye(2)).to_json()
+    for text in (
+        "",
+        "{}",
+        "[]",
+        "5",
+        '{"format": "other"}',
+        document[:1000],
+        document.replace('"version": 1', '"version": 2'),
+    ):
+        with pytest.raises(CertificateError, match="certificate: "):
+            Certificate.from_json(text)
+    random = np.random.default_rng(0)
+    for _ in range(60):
+        place = int(random.integers(len(document)))
+        text = document[:place] + random.choice(list('"[]{}0a-,')) + document[place + 1 :]
+        try:
+            Certificate.from_json(text).check()
+        except sg.SpecgradError:
+            continue
+
+
+def test_what_cannot_be_certified_says_so():
+    box = np.zeros(2), np.ones(2)
+    with pytest.raises(CertificateError, match="nothing is shown"):
+        sg.certify(lambda x: sg.sub(x, 0.5), box, np.eye(2), timeout=0).check()
+    with pytest.raises(ArgumentError, match="no float64 is"):
+        sg.certify(lambda x: sg.scale(x, Fraction(1, 3)), box, np.eye(2))
+    with pytest.raises(ShapeError, match="2 columns"):
+        sg.certify(lambda x: x, box, np.eye(3))
+    with pytest.raises(CertificateError, match="operator='exp'"):
+        sg.certify(lambda x: sg.exp(x), box, np.eye(2)).check()
+
+
+def written(tmp_path, lower, upper, wanted, function=small):
+    model, text = tmp_path / "model.onnx", tmp_path / "property.vnnlib"
+    onnx.save(sg.trace(function, (4,)).to_onnx(np.float64), model)
+    lines = [f"(declare-const X_{i} Real)" for i in range(4)] + [f"(declare-const Y_{i} Real)" for i in range(2)]
+    lines += [f"(assert (>= X_{i} {lower}))(assert (<= X_{i} {upper}))" for i in range(4)]
+    text.write_text("\n".join([*lines, wanted]))
+    return ["certify", str(model), "--vnnlib", str(text)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answer"),
+    [
+        ("(assert (or (and (<= Y_0 -9.0)) (and (<= Y_1 -9.5))))", "unsat"),
+        ("(assert (<= Y_0 0.1))(assert (>= Y_0 3.1))", "unsat"),
+        ("(assert (<= Y_0 Y_1))", "sat"),
+        ("(assert (>= (+ X_0 X_1) 2.5))", "unsat"),
+        ("(assert (>= (+ X_0 X_1) 1.5))(assert (<= Y_0 Y_1))", "sat"),
+    ],
+)
+def test_the_command_answers_as_the_competition_asks(tmp_path, wanted, answer):
+    out = tmp_path / "certificate.json"
+    result = CliRunner().invoke(cli.app, [*written(tmp_path, -1, 1, wanted), "--out", str(out), "--check"])
+    assert result.output.split("\n")[0] == answer, result.output
+    assert result.exit_code == {"unsat": 0, "sat": 1}[answer]
+    certificate = Certificate.load(out)
+    certificate.check()
+    if answer == "sat":
+        assert "(X_3 " in result.output
+        assert "(Y_1 " in result.output
+
+
+def test_the_command_refuses_in_words(tmp_path):
+    arguments = written(tmp_path, -1, 1, "(assert (<= Y_0 -100))")
+    assert CliRunner().invoke(cli.app, [*arguments, "--timeout", "0"]).output.startswith("unknown")
+    for wrong in (["certify", str(tmp_path / "none.onnx"), *arguments[2:]], [*arguments[:3], str(tmp_path / "none")]):
+        result = CliRunner().invoke(cli.app, wrong)
+        assert result.exit_code == 2
+        assert "cannot be read" in result.output.replace("\n", " ")
+
+
+def test_exact_points_agree_with_the_graph():
+    """The checker's boxes of a point are the values of the network, in rationals."""
+    from specgrad.bounds.exact import Box, Exact
+    from specgrad.bounds.exact import Network as Exactly
+    from specgrad.bounds.replay import Part
+    from specgrad.bounds.rewrite import rewritten
+
+    for seed in SEEDS[:30]:
+        network = Network(seed)
+        graph = rewritten(sg.trace(network, network.shape))
+        x = exactly(network.samples(1)[0])
+        point = Exact.of(x.reshape(-1))
+        part = Part(Exactly(graph, "real"), [Box(point, point)], {}, [])
+        wanted = graph.forward(x).reshape(-1).tolist()
+        assert part.boxes[graph.outputs[0]].lower.fractions() == wanted
+        assert part.boxes[graph.outputs[0]].upper.fractions() == wanted
