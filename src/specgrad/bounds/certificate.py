@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CertificateError, refusal
+from ..errors import CertificateError, SpecgradError, refusal
 from ..graph.ir import Graph
 from . import onnx_of
 from .exact import Box, Exact, Network, objects
@@ -98,7 +98,12 @@ class Certificate:
             elif network is not None and problem.proof is not None:
                 ends = zip(problem.lower, problem.upper, strict=True)
                 inputs = [Box(*(Exact.of(np.ravel(end)) for end in pair)) for pair in ends]
-                replay(network, inputs, problem.claims, problem.proof)
+                try:
+                    replay(network, inputs, problem.claims, problem.proof)
+                except SpecgradError:
+                    raise
+                except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:  # arrays that do not fit
+                    raise bad("proof", "steps", f"does not fit the model ({error})") from None
 
     def to_json(self) -> str:
         """The certificate as text."""

@@ -239,6 +239,9 @@ def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree:
     A claim is a list of (row, bound): for every input at least one row·output is greater than its bound. `tree`: see `certificate`.
     """
     (output,) = network.graph.outputs
+    cells = math.prod(network.graph.nodes[output].shape)
+    if not all(claim and all(len(row) == cells for row, _ in claim) for claim in claims):
+        raise failed("claims", f"must be rows of {cells} numbers")
     waiting = [(tree, [], list(range(len(claims))))]
     while waiting:
         step, splits, wanted = waiting.pop()
@@ -263,6 +266,8 @@ def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree:
 def _shown(part: Part, output: int, claims: Sequence[Any], proved: Sequence[Any]) -> set[int]:
     """The claims whose bounds follow; those that do not are refused."""
     for bound in proved:
+        if not 0 <= bound.claim < len(claims) or not 0 <= bound.row < len(claims[bound.claim]):
+            raise failed("bound", f"is of row {bound.row} of claim {bound.claim}, which is not there")
         row, least = claims[bound.claim][bound.row]
         rows = Exact.of(objects([Fraction(c) for c in row], (1, -1)))
         single = {place: np.asarray(s)[None] for place, s in bound.single.items()}
