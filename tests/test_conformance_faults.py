@@ -10,6 +10,7 @@ from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, GlobalMaxP
 from specgrad.conformance import runner
 from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.subject import load
+from specgrad.conformance.subjects import enclosures
 
 FOLDER = Path(__file__).parent / "faulty"
 EFFORT = runner.Effort(examples=6, peer_examples=0, shrink_seconds=12.0)
@@ -33,6 +34,8 @@ FAULTS = [
     ("vjp_not_the_transpose", GlobalMaxPool, "adjoint", 1, ("value", "jvp", "shape")),
     ("nondeterministic", AvgPool, "deterministic", 1, ("vjp", "jvp", "shape")),
     ("modifies_its_input", Conv, "unmodified", 2, ("value", "vjp", "adjoint")),
+    ("unsound_bounds", MaxPool, "encloses", 1, ("value", "padding")),
+    ("bounds_count_padding", AvgPool, "encloses", 1, ("value", "padding")),
     ("off_by_a_few_bounds", AvgPool, "value", 1, ("shape", "vjp", "jvp")),
 ]
 
@@ -114,3 +117,25 @@ def test_equal_seeds_try_equal_cases():
 def test_files_beside_a_subject_can_be_imported():
     assert load(f"{FOLDER / 'right.py'}:subject").name == "right"
     assert str(FOLDER) in sys.path
+
+
+@pytest.mark.parametrize("kind", [MaxPool, AvgPool, Conv], ids=lambda k: k.__name__)
+def test_our_own_bounds_hold(session, kind):
+    session.claims = ("encloses",)
+    (cell,) = session.one(enclosures.Crown(), kind, EFFORT.examples)
+    assert cell.status == "holds"
+    assert cell.cases > 50
+
+
+@pytest.mark.parametrize(("kind", "reading"), [(MaxPool, "padding"), (AvgPool, "count_include_pad=False")])
+def test_faults_of_another_librarys_bounds_are_found_and_shrunk(session, kind, reading):
+    """Padded maxima, and averages that do not count padding."""
+    pytest.importorskip("auto_LiRPA")
+    from specgrad.conformance.subjects.lirpa import AutoLirpa
+
+    session.claims = ("encloses",)
+    (cell,) = session.one(AutoLirpa(), kind, 0)
+    assert cell.status == "differs"
+    smallest = min(cell.differences, key=lambda d: sum(x.size for x in d.case.operands))
+    assert sum(x.size for x in smallest.case.operands) == 1
+    assert reading in repr(smallest.case.op)

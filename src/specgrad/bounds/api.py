@@ -62,7 +62,7 @@ def _form(graph: Graph, form: Form, sign: int) -> LinearForm:
         dense = np.zeros((form.constant.size, math.prod(node.shape)))
         if rows is not None:
             dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
-        found.append(sign * dense.reshape(-1, *node.shape))
+        found.append(sign * dense.reshape(form.constant.size, *node.shape))
     return LinearForm(tuple(found), sign * form.constant)
 
 

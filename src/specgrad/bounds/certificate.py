@@ -96,8 +96,8 @@ class Certificate:
             if problem.counterexample is not None:
                 _check_counterexample(graph, problem)
             elif network is not None and problem.proof is not None:
-                ends = zip(problem.lower, problem.upper, strict=True)
-                inputs = [Box(*(Exact.of(np.ravel(end)) for end in pair)) for pair in ends]
+                pairs = zip(problem.lower, problem.upper, strict=True)
+                inputs = [Box(*(Exact.of(np.ravel(end)) for end in pair)) for pair in pairs]
                 try:
                     replay(network, inputs, problem.claims, problem.proof)
                 except SpecgradError:
@@ -233,7 +233,7 @@ def _steps_document(root: Step) -> list[dict[str, Any]]:
 
 
 def _problem(document: Any) -> Problem:
-    ends = [tuple(_array(end) for end in document[side]) for side in ("lower", "upper")]
+    lower, upper = (tuple(_array(end) for end in document[side]) for side in ("lower", "upper"))
     claims = tuple(
         [([Fraction(str(n)) for n in part["row"]], Fraction(str(part["above"]))) for part in claim]
         for claim in document["claims"]
@@ -241,16 +241,18 @@ def _problem(document: Any) -> Problem:
     proof = _steps(document["proof"]) if "proof" in document else None
     broken = int(document.get("broken", -1))
     x = tuple(_array(part) for part in document["counterexample"]) if "counterexample" in document else None
-    return Problem(*ends, claims, proof, x, broken)
+    return Problem(lower, upper, claims, proof, x, broken)
 
 
 def _steps(documents: Any) -> Step:
     steps = [Step() for _ in documents]
     for number, (step, document) in enumerate(zip(steps, documents, strict=True)):
-        step.boxes = {int(value): tuple(_array(end) for end in ends) for value, ends in document["boxes"].items()}  # type: ignore[misc]
+        for value, (low, high) in document["boxes"].items():
+            step.boxes[int(value)] = _array(low), _array(high)
         for part in document["proved"]:
-            slopes = ({int(value): _array(a) for value, a in part[kind].items()} for kind in ("single", "joint"))
-            step.proved.append(Bound(int(part["claim"]), int(part["row"]), *slopes, _array(part["cuts"]).reshape(-1)))
+            single, joint = ({int(value): _array(a) for value, a in part[kind].items()} for kind in ("single", "joint"))
+            cuts = _array(part["cuts"]).reshape(-1)
+            step.proved.append(Bound(int(part["claim"]), int(part["row"]), single, joint, cuts))
         if "split" in document:
             place, cell, other, at = document["split"]
             step.split = int(place), int(cell), int(other), float(at)

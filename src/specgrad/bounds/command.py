@@ -67,6 +67,7 @@ def _decide(console: Console, model: Path, vnnlib: Path, covers: str, timeout: f
     from .vnnlib import read
 
     wanted = read(vnnlib)
+    data: bytes | None
     graph = onnx.load(model)  # which also reads weights in other files
     try:
         data = model.read_bytes()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -112,7 +112,7 @@ class Linear(NamedTuple):
         step = max(MOST // max(len(out), 1), 1)
         for start in range(0, len(pulled), step):
             part = rows.numbers[start : start + step]
-            np.add.at(pulled[start : start + step], (slice(None), place), part[:, out] * weights)
+            np.add.at(pulled[start : start + step], cast(Any, (slice(None), place)), part[:, out] * weights)
         return Exact(pulled, rows.over * self.over)
 
     def image(self, boxes: Sequence[Box | None]) -> Box:
@@ -341,8 +341,8 @@ def curve(
 
 def scatter(rows: Integers, place: Any, cells: int) -> Integers:
     """Columns added up at their cells."""
-    made = np.zeros((len(rows), cells), object)
     if len(place) == cells and np.array_equal(place, np.arange(cells)):
         return rows
-    np.add.at(made, (slice(None), place), rows)
+    made, at = np.zeros((len(rows), cells), object), cast(Any, (slice(None), place))
+    np.add.at(made, at, rows)
     return made

@@ -104,12 +104,9 @@ def selected(slope: Slope, taps: Taps, boxes: Sequence[Box], smooth: bool = Fals
             mine = possible[tap] & (taps.slot[tap] == slot)
             outputs, cells = np.flatnonzero(mine), taps.place[tap][mine]
             sure = alone[tap][mine]
-            np.add.at(
-                low, (slice(None), cells), np.where(sure, slope[0][:, outputs], np.minimum(slope[0][:, outputs], 0))
-            )
-            np.add.at(
-                high, (slice(None), cells), np.where(sure, slope[1][:, outputs], np.maximum(slope[1][:, outputs], 0))
-            )
+            at: Any = (slice(None), cells)
+            np.add.at(low, at, np.where(sure, slope[0][:, outputs], np.minimum(slope[0][:, outputs], 0)))
+            np.add.at(high, at, np.where(sure, slope[1][:, outputs], np.maximum(slope[1][:, outputs], 0)))
             readers += 1
         cost = gamma(readers * len(taps.place) + 2)
         found.append((below(low, cost * np.abs(low)), above(high, cost * np.abs(high))))

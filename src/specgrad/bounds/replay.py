@@ -242,7 +242,7 @@ def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree:
     cells = math.prod(network.graph.nodes[output].shape)
     if not all(claim and all(len(row) == cells for row, _ in claim) for claim in claims):
         raise failed("claims", f"must be rows of {cells} numbers")
-    waiting = [(tree, [], list(range(len(claims))))]
+    waiting: list[Any] = [(tree, [], list(range(len(claims))))]
     while waiting:
         step, splits, wanted = waiting.pop()
         part = Part(network, inputs, step.boxes, splits)

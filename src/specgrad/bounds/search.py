@@ -108,9 +108,8 @@ class Search:
     def _bound(self, step: Step, splits: Sequence[Split], wanted: list[int]) -> tuple[list[int], Answer | None]:
         """The claims that stay open on a part of the box, after a split is chosen; or an answer."""
         analysis = Analysis(self.graph, self.boxes, unit=self.unit, splits=splits, room=ROOM)
-        step.boxes = {
-            p: tuple(end.copy() for end in analysis.boxes[p]) for p in analysis.read if p < len(analysis.boxes)
-        }  # type: ignore[misc]
+        known = [p for p in analysis.read if p < len(analysis.boxes)]
+        step.boxes = {p: (analysis.boxes[p].lower, analysis.boxes[p].upper) for p in known}
         if analysis.is_empty:
             return [], None
         places = np.flatnonzero(np.isin(self.owner, wanted))

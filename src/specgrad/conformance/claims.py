@@ -238,6 +238,41 @@ def deterministic(trial: Trial) -> Outcome | None:
     return Outcome()
 
 
+RADIUS = 0.125
+"""How far around the first operand bounds are asked for; half as far they must hold what the specification computes."""
+
+
+def encloses(trial: Trial) -> Outcome | None:
+    """Bounds on a box around the first operand hold the values at inputs inside of it.
+
+    The inputs lie in the middle and half way to two corners, so that no rounding of the bounds is at stake.
+    """
+    case = trial.case
+    x, *rest = case.operands
+    got = np.asarray(trial.bounds(np.full(x.shape, RADIUS, x.dtype)))
+    if got.shape != (2, *case.cotangent.shape):
+        words = f"the bounds have shape {got.shape}, not {(2, *case.cotangent.shape)}"
+        return Outcome(words=words, part="shape of the bounds", got=got.shape, expected=(2, *case.cotangent.shape))
+    for way in (0, RADIUS / 2, -RADIUS / 2):
+        moved = np.asarray(x + x.dtype.type(way), x.dtype)
+        answer = trial.answers.value if not way else Answers(replace(case, operands=(moved, *rest))).value
+        for cell in np.ndindex(answer.near.shape):
+            low, high = (float(end[cell]) for end in got)
+            exact, bound = answer.exact[cell], answer.bound[cell]
+            apart = [Fraction(end) - exact if np.isfinite(end) else end for end in (low, high)]
+            if not (low <= high and apart[0] <= bound and -apart[1] <= bound):
+                words = f"bounds at {list(cell)} are {number(low)} and {number(high)}, of {number(float(exact))} at an input inside"
+                return Outcome(words=words, part="bounds", cell=cell, expected=answer.near, got=got)
+    return Outcome()
+
+
+def _asks_bounds(answers: Answers) -> bool:
+    """Finite floats, beside which the radius is no trifle."""
+    if answers.dtype not in (np.float32, np.float64) or answers.special:
+        return False
+    return all(float(np.abs(x).max(initial=0)) <= 2.0**12 for x in answers.case.operands)
+
+
 class Claim(NamedTuple):
     """A claim about a subject: in words, how a case is judged, and which cases ask it."""
 
@@ -275,6 +310,7 @@ CLAIMS: dict[str, Claim] = {
     "ties": Claim("tied maxima", parts, _about("ties")),
     "nan": Claim("NaN", parts, _about("NaN")),
     "infinity": Claim("infinities", parts, _about("infinity")),
+    "encloses": Claim("bounds hold every value", encloses, _asks_bounds),
     "unmodified": Claim("inputs are not modified", unmodified, conduct=True),
     "deterministic": Claim("equal calls give equal bits", deterministic, conduct=True),
     "fixed": Claim("the published answers"),

@@ -25,7 +25,8 @@ class Subject(Protocol):
 
     jvp(op, inputs, tangents) returns the output's tangent; vjp(op, inputs, cotangent) a tuple with one cotangent per input (None
     where no derivative reaches); second(op, inputs, tangents, cotangent) the tangents of those cotangents while the inputs move
-    along `tangents`. `conventions` names documented rules of its own (see `readings`), which are then shown and not held against it.
+    along `tangents`; bounds(op, inputs, radius) the least and the greatest output, stacked, where the first input moves by up to an
+    array `radius`. `conventions` names documented rules of its own (see `readings`), which are then shown and not held against it.
     """
 
     name: str

@@ -125,6 +125,11 @@ class Trial:
         found: tuple[Array, ...] = self._once("second", self.case.tangents, self.case.cotangent)
         return found
 
+    def bounds(self, radius: Array) -> Array:
+        """(lower, upper) of the output where the first operand moves by up to `radius`."""
+        found: Array = self._once("bounds", radius)
+        return found
+
     def again(self, method: str, *arguments: Any) -> Any:
         """Call a method once more."""
         reply: Reply = self.subject.ask(method, self.case.op, (self.case.operands, *arguments))

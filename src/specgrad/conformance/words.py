@@ -20,12 +20,14 @@ OURS = {
     "jvp": "op.jvp(inputs, tangents)[1]",
     "vjp": "op.vjp(inputs, cotangent)",
     "second": "[moved.tangent for moved in op.vjp(duals, cotangent)]",
+    "bounds": "op(*inputs)",
 }
 THEIRS = {
     "forward": "subject.forward(op, inputs)",
     "jvp": "subject.jvp(op, inputs, tangents)",
     "vjp": "subject.vjp(op, inputs, cotangent)",
     "second": "subject.second(op, inputs, tangents, cotangent)",
+    "bounds": "subject.bounds(op, inputs, radius)",
 }
 """How the specification and a subject are asked for a result."""
 DUALS = "duals = tuple(Dual(x, t) for x, t in zip(inputs, tangents))"
@@ -77,6 +79,8 @@ def pasteable(case: Case, claim: str, outcome: Outcome, subject: Any) -> str:
     lines.append(f"inputs = ({', '.join(names)},)")
     if "tangents" in code or "duals" in code:
         lines.append(f"tangents = ({''.join(array_words(t) + ', ' for t in case.tangents)})")
+    if "radius" in code:
+        lines.append(f"radius = {array_words(np.full_like(case.operands[0], 0.125))}")
     if "cotangent" in code:
         lines.append(f"cotangent = {array_words(case.cotangent)}")
     return "\n".join([*lines, *([DUALS] if "duals" in code else []), *shown])

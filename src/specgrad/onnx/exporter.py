@@ -62,7 +62,9 @@ def windows(to: Export, op: Any, x: Value, fill: float | None, mask: str = "real
     """The cells of every window of planes, (batch, 1, outputs, taps); where a tap reads none `fill`, or a cell of the window again (0 if it has none)."""
     plane = x.shape[2:]
     axes = [axis.taps() for axis in op.spatial(plane)]
-    place, real, exists = np.zeros((1, 1), np.int64), np.ones((1, 1), bool), np.ones((1, 1), bool)
+    place: Any = np.zeros((1, 1), np.int64)
+    real: Any = np.ones((1, 1), bool)
+    exists = real
     for length, axis in zip(plane, axes, strict=True):
         outputs, taps = (a * b for a, b in zip(place.shape, axis.cell.shape, strict=True))
         joined = (place * length)[:, None, :, None] + axis.cell[None, :, None, :]

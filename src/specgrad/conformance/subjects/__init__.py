@@ -33,6 +33,7 @@ class Home(NamedTuple):
 OURS = {
     "engines": Home(tuple(f"specgrad {engine}" for engine in ENGINES if engine != "torch")),
     "layers": Home(("specgrad tape", "specgrad graph", "specgrad program")),
+    "enclosures": Home(("specgrad bounds",), ("scipy",)),
     "torch_layer": Home(("specgrad torch cpu", "specgrad torch cuda"), ("torch",)),
     "gpu_engine": Home(("specgrad gpu",), ("torch", "triton"), slow=True),
 }
@@ -42,6 +43,7 @@ PEERS = {
     "jax_lax": Home(("jax",), ("jax",), slow=True),
     "onnx_models": Home(("onnxruntime", "onnx.reference"), ("onnx",)),
     "scipy_ndimage": Home(("scipy.ndimage",), ("scipy",)),
+    "lirpa": Home(("auto_LiRPA",), ("torch", "auto_LiRPA"), slow=True),
     "tinygrad_tensor": Home(("tinygrad",), ("tinygrad",), slow=True),
 }
 HOMES = {**OURS, **PEERS}

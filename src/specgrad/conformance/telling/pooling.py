@@ -100,6 +100,10 @@ def max_pools() -> Iterator[Telling]:
         "padding is not 0",
         directed(MaxPool((3, 3), stride=2, padding=1), -1 - np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)),
     )
+    yield Telling(
+        "padding is not 0, in windows side by side",
+        directed(MaxPool((2, 2), padding=1), np.array([[-1, -2], [-3, -4]], np.float32)[None, None]),
+    )
     for ties in ("first", "all", "split"):
         yield from maxima(_tied(lambda k, ties: MaxPool((k,), ties=ties), ties))
     yield from orders(lambda: MaxPool((2, 2)))
@@ -125,6 +129,10 @@ def avg_pools() -> Iterator[Telling]:
                 title + ", not counted",
                 directed(AvgPool(**words, ceil_mode=ceil, count_include_pad=False), thirds(shape)),
             )
+    yield Telling(
+        "padding in windows side by side, not counted",
+        directed(AvgPool((2, 2), padding=1, count_include_pad=False), thirds((1, 1, 2, 2))),
+    )
     yield Telling(
         "divisor_override", directed(AvgPool((2, 2), stride=1, padding=1, divisor_override=3), thirds((1, 2, 3, 3)))
     )
@@ -185,6 +193,10 @@ def adaptive(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Itera
 
 def adaptive_max_pools() -> Iterator[Telling]:
     yield from adaptive(AdaptiveMaxPool, distinct)
+    yield Telling(
+        "padding is not 0, in windows side by side",
+        directed(MaxPool((2, 2), padding=1), np.array([[-1, -2], [-3, -4]], np.float32)[None, None]),
+    )
     for ties in ("first", "all", "split"):
         yield from maxima(_tied(lambda k, ties: AdaptiveMaxPool((1,), ties=ties), ties))
     yield from orders(lambda: AdaptiveMaxPool((1, 1)))
@@ -216,6 +228,10 @@ def whole(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator
 
 def global_max_pools() -> Iterator[Telling]:
     yield from whole(GlobalMaxPool, distinct)
+    yield Telling(
+        "padding is not 0, in windows side by side",
+        directed(MaxPool((2, 2), padding=1), np.array([[-1, -2], [-3, -4]], np.float32)[None, None]),
+    )
     for ties in ("first", "all", "split"):
         yield from maxima(_tied(lambda k, ties: GlobalMaxPool(1, ties=ties), ties))
         plane = np.array([[[[1, 3], [3, 2]]]], np.float32)
