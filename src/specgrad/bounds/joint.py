@@ -58,6 +58,7 @@ class Joint:
         self.reach = np.where(inside, reach[self.cells], 0.0)
         self.size = np.einsum("gk,gck->gc", self.reach, np.abs(self.weights)) + np.abs(shift)
         self.open = (((z.min(axis=1) < 0) & (z.max(axis=1) > 0)) & self.real).any(axis=1)
+        self._known: tuple[Floats, Floats, Floats, Any] | None = None
         flat = np.arange(count * width)
         self.scatter = sparse.csr_array(
             (inside.reshape(-1) * 1.0, (flat, self.cells.reshape(-1))), shape=(count * width, low.size)
@@ -89,10 +90,15 @@ class Joint:
 
     def lowest(self, negative: Floats, a: Floats) -> tuple[Floats, Any]:
         """The least value over the corners of Σ w relu - a·x per row and group, and the corner."""
-        weights = self.gather(negative)
-        over = np.einsum("gvc,sgc->sgv", self.values, weights) - np.einsum("gvk,sgk->sgv", self.corners, a)
+        known = self._known
+        if known is not None and known[0] is a and np.array_equal(known[1], negative):
+            return known[2], known[3]
+        weights = self.gather(negative).swapaxes(0, 1)
+        over = weights @ self.values.swapaxes(1, 2) - a.swapaxes(0, 1) @ self.corners.swapaxes(1, 2)
         corner = over.argmin(axis=2)
-        return np.take_along_axis(over, corner[:, :, None], 2)[:, :, 0], corner
+        least = np.take_along_axis(over, corner[:, :, None], 2)[:, :, 0].T
+        self._known = a, negative, least, corner.T  # a bound and its gradient ask for the same
+        return least, corner.T
 
     def below(self, negative: Floats, a: Floats) -> tuple[Floats, Floats, Floats]:
         """Rows at the input, the constant and its error, of forms below Σ w relu for weights w ≤ 0."""
