@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError
-from specgrad.bounds import curves, linear, maximum
+from specgrad.bounds import curves, linear, maximum, relax
 from specgrad.bounds.affine import Affine, Box, Relaxation
 from specgrad.conformance.cases import STRATEGIES
 
@@ -126,8 +126,15 @@ def forms_are_swapped(patch):
     patch.setattr(maximum, "relax", relaxed)
 
 
+def plane_is_unpadded(patch):
+    """A maximum reads the plane's first cell where its window lies in padding."""
+    sound = relax.window_taps
+    patch.setattr(relax, "window_taps", lambda op, boxes, mask="exists": sound(op, boxes, "exists"))
+
+
 FAULTS = [
     padding_is_zero,
+    plane_is_unpadded,
     average_counts_padding,
     slope_of_the_wrong_tap,
     relu_without_constant,

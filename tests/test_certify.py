@@ -67,6 +67,10 @@ TOGETHER = {"kernel_size": (2, 2), "stride": 2, "padding": 1}
 FOOLED = {
     # a fault of the finder -> a network and a box on which it proves what is not so
     "padding_is_zero": (lambda x: 0.5 - sg.relu(0 - sg.max_pool(x, **TOGETHER)), (CELLS - 0.1, CELLS + 0.1)),
+    "plane_is_unpadded": (
+        lambda x: sg.max_pool(x, **TOGETHER) + 2,
+        (np.array([[4.0, 4.0], [4.0, -4.0]]), np.array([[5.0, 5.0], [5.0, -3.0]])),
+    ),
     "average_counts_padding": (
         lambda x: sg.avg_pool(x, **TOGETHER, count_include_pad=False) + 1.5,
         (CELLS - 0.1, CELLS + 0.1),
@@ -303,6 +307,8 @@ def test_the_command_answers_as_the_competition_asks(tmp_path, wanted, answer):
     assert result.exit_code == {"unsat": 0, "sat": 1}[answer]
     certificate = Certificate.load(out)
     certificate.check()
+    covered = CliRunner().invoke(cli.app, [*written(tmp_path, -1, 1, wanted), "--covers", "float32"])
+    assert covered.output.split("\n")[0] == answer
     if answer == "sat":
         assert "(X_3 " in result.output
         assert "(Y_1 " in result.output

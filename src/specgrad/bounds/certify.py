@@ -36,7 +36,7 @@ def margins(graph: Graph, box: Any, of: Any, covers: str, timeout: float, progre
 
 
 def of_property(
-    model: bytes, graph: Graph, wanted: Property, covers: str, timeout: float, progress: Progress | None
+    model: bytes | None, graph: Graph, wanted: Property, covers: str, timeout: float, progress: Progress | None
 ) -> Certificate:
     """That no input and output meet a property of VNN-LIB. `model`: the bytes of the graph, if they are a whole model."""
     place = one_output("certify", graph)

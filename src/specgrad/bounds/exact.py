@@ -263,8 +263,9 @@ def of_one(op: Operator, box: Box, floats: Any) -> Curve:
     """relu(x), |x|: the chord above, below a line through 0 that the middle of the box chooses."""
     low, high = (end.fractions() for end in box)
     value = (lambda x: max(x, 0)) if type(op) is Relu else abs
-    steep = {Relu: (SLOPES, 0), Abs: (SLOPES, -SLOPES)}[type(op)]  # right and left of 0
-    below, above = [], []
+    steep = (SLOPES, 0) if type(op) is Relu else (SLOPES, -SLOPES)  # right and left of 0
+    below: list[tuple[int, Fraction]] = []
+    above: list[tuple[int, Fraction]] = []
     for a, b, (fa, fb) in zip(low, high, np.stack([f.reshape(-1) for f in floats], axis=1).tolist(), strict=True):
         right = a >= 0 or (b > 0 and fb > -fa)
         below.append((steep[0] if right else steep[1], Fraction(0)))
@@ -289,7 +290,11 @@ def of_maximum(
         real = real & ~((places == less) & (real & (places == more)).any(axis=0))
     ends = [[end.fractions() for end in box] for box in boxes]
     near = [[f.reshape(-1) for f in pair] for pair in floats]
-    below, above, picked, topmost, image = [], [], [], [], []
+    below: list[tuple[int, Fraction]] = []
+    above: list[tuple[int, Fraction]] = []
+    picked: list[tuple[int, int]] = []
+    topmost: list[tuple[int, int]] = []
+    image: list[tuple[Fraction, Fraction]] = []
     for output in range(places.shape[1]):
         some = [t for t in range(len(places)) if real[t, output]]
         if not some:
@@ -311,11 +316,11 @@ def of_maximum(
         picked.append(at[first])
         topmost.append(at[top])
         image.append((max(lows), highs[top]))
-    lines = [
-        line(*(np.array(column, int) for column in zip(*chosen, strict=True)), pairs)
+    low, high = (
+        line(np.array([s for s, _ in chosen], int), np.array([p for _, p in chosen], int), pairs)
         for chosen, pairs in ((picked, below), (topmost, above))
-    ]
-    return Curve(*lines, Box(*(Exact.of(objects(list(end))) for end in zip(*image, strict=True))))
+    )
+    return Curve(low, high, Box(*(Exact.of(objects([pair[side] for pair in image])) for side in (0, 1))))
 
 
 def turned(box: Box) -> Box:
@@ -333,8 +338,8 @@ def curve(
         return of_maximum(node.op, boxes, shapes, floats, known)
     if kind is Smaller:  # min x = -max(-x): the lines change sides
         found = of_maximum(node.op, [turned(box) for box in boxes], shapes, [(-f[1], -f[0]) for f in floats])
-        lines = [Line(way.slot, way.place, way.slope, -way.intercept) for way in (found.above, found.below)]
-        return Curve(*lines, turned(found.image))
+        low, high = (way._replace(intercept=-way.intercept) for way in (found.above, found.below))
+        return Curve(low, high, turned(found.image))
     rule = "has no lines that rationals can check"
     raise refusal(CertificateError, "certificate", "operator", node.op.name, rule, "use bounds, which rounds outward")
 

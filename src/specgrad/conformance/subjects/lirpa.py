@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 import auto_LiRPA
@@ -53,11 +54,11 @@ class AutoLirpa(TorchFunctional):
         if constants:
             ends = self._bounded(op, x, constants, float(radius.flat[0]))
         else:
-            ends = [
-                fed(op, x, transpose, lambda t, end=end: self._bounded(op, t, (), float(radius.flat[0]))[end])
-                for end in (0, 1)
-            ]
+            ends = [fed(op, x, transpose, partial(self._end, op, float(radius.flat[0]), end)) for end in (0, 1)]
         return np.stack([array_of(end, inputs[0]) for end in ends])
+
+    def _end(self, op: Any, radius: float, end: int, x: Any) -> Any:
+        return self._bounded(op, x, (), radius)[end]
 
     @staticmethod
     def _bounded(op: Any, x: Any, constants: Any, radius: float) -> Any:
