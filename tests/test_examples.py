@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import specgrad as sg
 from specgrad import AvgPool, MaxPool
 from specgrad.conformance import runner
 from specgrad.conformance.subject import load
@@ -51,3 +52,24 @@ def test_the_triton_kernel_holds_in_the_interpreter(monkeypatch):
     session = runner.Session(runner.Effort(0, 0, 0.0, every=4), claims=("value", "nan", "shape"))
     cells = session.one(load(f"{EXAMPLES}/check_triton.py:subject"), MaxPool, 0)
     assert {cell.status for cell in cells} == {"holds"}
+
+
+def test_the_exact_network_is_read_and_certified(tmp_path, monkeypatch, capsys):
+    for library in ("sklearn", "matplotlib", "onnx", "scipy"):
+        pytest.importorskip(library)
+    spec = importlib.util.spec_from_file_location("exact_network", EXAMPLES / "exact_network.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    random = np.random.default_rng(0)
+    kernel, matrix = random.normal(size=(2, 1, 3, 3)), random.normal(size=(10, 32))
+
+    def network(x):
+        h = sg.max_pool(sg.relu(sg.conv(x, kernel, padding=1)), (3, 3), stride=2, padding=1)
+        return sg.linear(sg.reshape(h, (1, -1)), matrix)
+
+    monkeypatch.chdir(tmp_path)
+    wrong, certificate = example.main(sg.trace(network, (1, 1, 8, 8)).to_onnx().SerializeToString())
+    assert wrong > 0  # two floats of one class boundary, at least
+    assert certificate.status in ("holds", "violated")
+    assert (tmp_path / "exact_network.png").stat().st_size > 1000
+    assert "follows in exact rationals" in capsys.readouterr().out
