@@ -19,6 +19,7 @@ from .joint import Joint
 
 RATES = {"single": 0.25, "joint": 0.05, "cuts": 0.2}
 DECAY, MOMENTS = 0.97, (0.9, 0.999)
+PATIENCE = 8  # steps
 
 
 class Ascent:
@@ -56,10 +57,14 @@ def ascend(analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, g
     slopes = _first(analysis, start, dense)
     kept = Slopes(dict(slopes.single), dict(slopes.joint), slopes.cuts)
     chosen = np.zeros(len(dense), np.bool_)
-    ascent = Ascent()
+    ascent, before = Ascent(), best.lower
     for step in range(1, steps + 1):
         if not (slopes.single or slopes.cuts.size) or (best.lower > enough).all():
             break
+        if step % PATIENCE == 0:  # what gains a tenth of what is missing will not gain the rest
+            if np.isfinite(enough).all() and (best.lower - before <= 0.1 * (enough - best.lower)).all():
+                break
+            before = best.lower
         tried = slopes
         if grid:
             single = {p: np.round(a * grid) / grid for p, a in slopes.single.items()}

@@ -131,6 +131,8 @@ class Search:
                 np.argmin(np.where(np.isin(self.owner[left], rest), found.form.lower - self.enough[left], np.inf))
             )
             step.split = self._split(analysis, self.rows[left[worst]])
+            if step.split is None:
+                return rest, Answer()
         return rest, None
 
     def _take(self, step: Step, places: Any, lower: Floats, wanted: list[int], found: Found | None) -> list[int]:
@@ -194,8 +196,8 @@ class Search:
                 ]
         return None
 
-    def _split(self, analysis: Analysis, row: Floats) -> tuple[int, int, int, float]:
-        """The cell whose box costs a bound most: of an input where few vary, else one that a relu or a maximum reads."""
+    def _split(self, analysis: Analysis, row: Floats) -> tuple[int, int, int, float] | None:
+        """The cell whose box costs a bound most: of an input where few vary, else one that a relu or a maximum reads; None: nothing varies."""
         seen: dict[int, Any] = {}
         form = analysis.lower(self.output, row[None], None, seen)
         options = []
@@ -209,7 +211,8 @@ class Search:
             options.append((float(score[cell]) * (1.0 if few else 1e-9), (node.place, cell, -1, middle)))
         if not few:
             options += [scores(analysis, node, seen) for node in self.graph.nodes if node.place in seen]
-        return max(options)[1]
+        score, best = max(options)
+        return best if score > 0 else None
 
 
 def dense(A: Any, cells: int) -> Floats:

@@ -228,10 +228,8 @@ def conv(to: Export, op: Any, shape: Shape, x: Value, weight: Value, bias: Value
 
 
 def linear(to: Export, op: Any, shape: Shape, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    if len(x.shape) == 2:
-        return to("Gemm", x, weight, bias, shape=shape, transB=1)
-    product = to("MatMul", x, to.transpose(weight, (1, 0)), shape=shape)
-    return product if bias is None else to("Add", product, bias, shape=shape)
+    flat = to.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    return to("Gemm", flat, weight, bias, shape=(flat.shape[0], shape[-1]), transB=1)
 
 
 def compare(to: Export, op: Any, shape: Shape, x: Value, y: Value) -> Value:
