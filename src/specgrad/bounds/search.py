@@ -211,8 +211,8 @@ class Search:
             options.append((float(score[cell]) * (1.0 if few else 1e-9), (node.place, cell, -1, middle)))
         if not few:
             options += [scores(analysis, node, seen) for node in self.graph.nodes if node.place in seen]
-        score, best = max(options)
-        return best if score > 0 else None
+        cost, best = max(options)
+        return best if cost > 0 else None
 
 
 def dense(A: Any, cells: int) -> Floats:
