@@ -453,12 +453,7 @@ class _Planner:
             stack = max(1, min(down.shared, tile_rows, 8 if combine.codes is None else 4))
         narrow = columns.length < lanes
         converts = working(self._cell) is not self._cell
-        short = across.padded and columns.length < 2 * lanes
-        reach = (lanes - 1) * across.stride + across.extent
-        if narrow or converts or short or across.stride > across.taps or (across.padded and columns.size < reach):
-            copies = "all"
-        else:
-            copies = "ends" if across.padded else "nothing"
+        copies = narrow or converts or across.padded or across.stride > across.taps
         how = tiles.Tiles(
             combine,
             self._result,

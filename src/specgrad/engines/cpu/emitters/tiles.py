@@ -1,8 +1,8 @@
 """Sliding windows over the last two axes of planes that lie whole: tiles of some rows and columns of windows.
 
 Each row of a tile is folded across once, into a line of scratch; then lines are folded down, several rows of windows at a time, which
-share what their windows have in common. Rows go first, so that parts are joined in row-major order. Of a row with padding beside it the ends are
-copied to scratch, beside their padding; a short row, or one of half floats, is copied whole; others are read where they lie.
+share what their windows have in common. Rows go first, so that parts are joined in row-major order. Rows with padding beside them, short ones and those of
+half floats are copied to scratch; others are read where they lie.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Tiles:
     """Rows of windows that are folded down together."""
     narrow: bool
     """Whether rows of windows are shorter than a vector."""
-    copies: str
-    """What is copied of a row of cells: "nothing", its "ends", or "all" of it."""
+    copies: bool
+    """Whether rows of cells are copied, with their padding."""
     divides: str = "no"
     lanes: int = 16
     row_lanes: int = 16
@@ -82,8 +82,7 @@ class _Tiles:
         self.height_of_lines = (rows - 1) * how.rows.stride + how.rows.extent
         assert span <= self.room_of_row
         self.fresh_rows = (how.stack - 1) * how.rows.stride + how.rows.extent
-        self.vector_span = (lanes - 1) * how.columns.stride + how.columns.extent
-        if how.copies != "nothing":
+        if how.copies:
             self.copy = k.room(self.fresh_rows * self.room_of_row, working(self.combine.cell))
         self.block = block_of(how.columns, self.combine)
         if self.block > 1:
@@ -170,12 +169,12 @@ class _Tiles:
 
     def _copied(self, number: Value) -> Pointer | None:
         """Where the copy of one of the fresh rows lies."""
-        return None if self.how.copies == "nothing" else self.copy + number * self.room_of_row
+        return None if not self.how.copies else self.copy + number * self.room_of_row
 
     def _copy_rows(self, begin: Value, end: Value, flags: Value) -> Value:
         """Copy fresh rows, all before any is read: a vector that was just written in parts is slow to read."""
         k = self.kernel
-        if self.how.copies == "nothing":
+        if not self.how.copies:
             return flags
         with k.loop(begin, end, carried=[flags]) as each:
             row, copy = self.first_row + each.index, self.copy + (each.index - begin) * self.room_of_row
@@ -212,7 +211,7 @@ class _Tiles:
     def _covered(self, count: Number, body: Any, flags: Value) -> Value:
         """body for vectors that cover `count` places: the last may go beyond where all that is read and written lies in scratch."""
         k, lanes = self.kernel, self.how.lanes
-        if self.how.copies != "all":
+        if not self.how.copies:
             result: Value = k.vectors(count, lanes, body, [flags])[0]
             return result
         with k.loop(0, count, lanes, carried=[flags]) as along:
@@ -235,7 +234,7 @@ class _Tiles:
 
     def _source(self, row: Value, copy: Pointer | None, flags: Value) -> tuple[Any, Value]:
         """Where the cells of a row lie from the first window's first tap on, and flags: also as blocks, if windows have many taps."""
-        source = self.plane + (row * self.n.width + self.first_column), copy
+        source = self.plane + (row * self.n.width + self.first_column) if copy is None else copy
         if self.block > 1:
             flags = self._fold_blocks(source, flags)
         return source, flags
@@ -246,17 +245,6 @@ class _Tiles:
         span = (self.columns_here - 1) * columns.stride + columns.extent
         return k.most(0, 0 - self.first_column), k.least(span, self.n.width - self.first_column), span
 
-    def _cells_at(self, source: Any, index: Number, count: int) -> Pointer:
-        """Where `count` cells lie from `index` on: in the array, or in the copy if some are padding."""
-        row, copy = source
-        if self.how.copies == "nothing":
-            return row
-        if self.how.copies == "all":
-            return copy
-        begin, end, _ = self._real_cells()
-        index = self.kernel.integer(index)
-        return self.kernel.select((index >= begin) & (index + count <= end), row, copy)
-
     def _copy_row(self, row: Value, copy: Pointer, flags: Value) -> Value:
         """Copy the cells of a row that the tile reads, or those at its ends, and padding beside them."""
         k, how, lanes = self.kernel, self.how, self.how.row_lanes
@@ -266,19 +254,14 @@ class _Tiles:
         if how.columns.padded:
             with k.loop(0, begin, how.lanes) as left:
                 k.store(nothing, copy, left.index)
-        if how.copies == "all":
 
-            def copy_some(index: Number, carried: list[Any]) -> list[Any]:
-                loaded = k.load(cells, begin + index, lanes)
-                self._prefetch((cells, None), begin + index, lanes)
-                k.store(loaded, copy, begin + index)
-                return [self._guard(carried[0], [loaded])]
+        def copy_some(index: Number, carried: list[Any]) -> list[Any]:
+            loaded = k.load(cells, begin + index, lanes)
+            self._prefetch(cells, begin + index, lanes)
+            k.store(loaded, copy, begin + index)
+            return [self._guard(carried[0], [loaded])]
 
-            flags = k.vectors(real, lanes, copy_some, [flags])[0]
-        else:
-            for i in range(0, self.vector_span, lanes):
-                for index in (begin + k.least(i, real - lanes), begin + k.most(real - lanes - i, 0)):
-                    k.store(k.load(cells, index, lanes), copy, index)
+        flags = k.vectors(real, lanes, copy_some, [flags])[0]
         if how.columns.padded:
             with k.loop(end, span, how.lanes) as right:
                 k.store(nothing, copy, right.index)
@@ -294,15 +277,15 @@ class _Tiles:
             for start, size in split(columns.taps, self.block, self.combine.overlaps):
                 at = start * columns.dilation
                 if size == 1:
-                    cells = self._cells_at(source, column * columns.stride, self.vector_span)
+                    cells = source
                     part = self.combine.first(k, self._strided(cells, column, at), 0)
                 else:
                     part = [self._strided(room, column, at) for room in self.blocks]
                 parts.append((part, start))
             return fold_parts(k, self.combine, parts)[0], flag
-        cells = self._cells_at(source, column * columns.stride, self.vector_span)
+        cells = source
         taps = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]
-        if self.how.copies != "all":
+        if not self.how.copies:
             flag = self._guard(flag, self._seen(taps))
             self._prefetch(source, column * columns.stride, lanes * columns.stride)
         real = [self._real(column, t) for t in range(columns.taps)]
@@ -310,16 +293,16 @@ class _Tiles:
         assert lanes
         return tree(k, self.combine, [part for part, _ in firsts]), flag
 
-    def _prefetch(self, source: Any, index: Number, cells: int) -> None:
+    def _prefetch(self, source: Pointer, index: Number, cells: int) -> None:
         """Ask for as many cells of the array, some way ahead, as are read now."""
         size = self.combine.cell.size
         for line in range(0, max(cells * size, 64), 64):
-            self.kernel.prefetch(source[0], index + (AHEAD + line) // size)
+            self.kernel.prefetch(source, index + (AHEAD + line) // size)
 
     def _strided(self, source: Pointer, column: Number, offset: int) -> Value:
         """Cells of a vector of windows at a tap; of those between, none that lies behind the last window's last tap."""
         columns = self.how.columns
-        lead = min(offset, columns.stride - 1) if self.how.copies != "all" else 0
+        lead = min(offset, columns.stride - 1) if not self.how.copies else 0
         return self.kernel.strided(source, column * columns.stride + offset, columns.stride, self.how.lanes, lead)
 
     def _real(self, column: Number, tap: int) -> Value | None:
@@ -338,10 +321,10 @@ class _Tiles:
         starts = span - (self.block - 1) * how.columns.dilation
 
         def fold(index: Number, carried: list[Any]) -> list[Any]:
-            cells = self._cells_at(source, index, lanes + (self.block - 1) * how.columns.dilation)
+            cells = source
             taps = [k.load(cells, index + t * how.columns.dilation, lanes) for t in range(self.block)]
             flag = carried[0]
-            if how.copies != "all":
+            if not how.copies:
                 flag = self._guard(flag, [taps[0], taps[-1]])
                 self._prefetch(source, index, lanes)
             parts = []
