@@ -25,7 +25,7 @@ PAGES = {
         "Windows",
         "Pooling, convolution and patches as functions. Parameters mean the same in all of them. The names "
         "that end in 1d, 2d and 3d take an int where these take a tuple.",
-        of("functional"),
+        of("functional", "conv_functions"),
     ),
     "arrays": (
         "Arrays, shapes and losses",

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 import specgrad
-from specgrad import functional, glossary, ranked
+from specgrad import conv_functions, functional, glossary, ranked
 
-GENERAL = [name for name, thing in vars(functional).items() if getattr(thing, "__module__", "") == functional.__name__]
-WINDOWS = [name for name in GENERAL if name in specgrad.__all__]
+WINDOWS = [
+    name
+    for module in (functional, conv_functions)
+    for name, thing in vars(module).items()
+    if name in specgrad.__all__ and getattr(thing, "__module__", "") == module.__name__
+]
 DEFAULTS = {"None": None, "True": True, "False": False, "0": 0, "1": 1}
 
 

@@ -31,6 +31,7 @@ LAYERS = [
     {"ops"},
     {"engines", "autograd", "graph"},
     {"functional", "array_functions"},
+    {"conv_functions"},
     {"ranked"},
     {"torch", "onnx"},
     {"bounds", "drawing"},
@@ -164,7 +165,7 @@ def test_every_public_name_is_documented():
 def test_all_lists_the_public_names():
     functions = {
         name
-        for module in (specgrad.functional, specgrad.array_functions)
+        for module in (specgrad.functional, specgrad.conv_functions, specgrad.array_functions)
         for name, thing in vars(module).items()
         if getattr(thing, "__module__", "") == module.__name__ and name[0] != "_"
     }

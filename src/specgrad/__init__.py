@@ -48,6 +48,7 @@ from .array_functions import (
 )
 from .autograd import Tape, grad, jvp, value_and_grad, vjp
 from .bounds import Bounds, bounds, certify, lipschitz
+from .conv_functions import conv, conv_transpose, fold, linear, unfold
 from .dispatch import engine, list_engines
 from .drawing import Explanation, explain
 from .errors import ArgumentError, CertificateError, ModelError, ScalarError, ShapeError, SlowPathWarning, SpecgradError
@@ -55,19 +56,14 @@ from .functional import (
     adaptive_avg_pool,
     adaptive_max_pool,
     avg_pool,
-    conv,
-    conv_transpose,
-    fold,
     global_avg_pool,
     global_max_pool,
-    linear,
     lp_pool,
     max_pool,
     max_unpool,
     min_pool,
     smooth_max_pool,
     sum_pool,
-    unfold,
 )
 from .graph import Graph, Program, trace
 from .memory import clear_memory_cache, get_memory_cache, set_memory_cache

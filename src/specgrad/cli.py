@@ -31,9 +31,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from . import __version__
-
-        print(f"specgrad {__version__}")
+        print(f"specgrad {sys.modules['specgrad'].__dict__['__version__']}")
         raise typer.Exit
 
 

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import functional
+from . import conv_functions, functional
 from .arguments import is_sequence
 from .errors import ArgumentError, ShapeError, refusal
 from .glossary import listed
@@ -35,7 +35,7 @@ GENERAL = (
 
 def _ranked(name: str, rank: int) -> Callable[..., Any]:
     """The general function `name`, bound to a spatial rank."""
-    general = getattr(functional, name)
+    general = getattr(conv_functions if hasattr(conv_functions, name) else functional, name)
     parameters = list(inspect.signature(general).parameters.values())
     called, second = f"{name}{rank}d", parameters[1]
 

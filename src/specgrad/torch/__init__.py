@@ -49,23 +49,19 @@ from ..array_functions import (
     transpose,
     where,
 )
+from ..conv_functions import conv, conv_transpose, fold, linear, unfold
 from ..functional import (
     adaptive_avg_pool,
     adaptive_max_pool,
     avg_pool,
-    conv,
-    conv_transpose,
-    fold,
     global_avg_pool,
     global_max_pool,
-    linear,
     lp_pool,
     max_pool,
     max_unpool,
     min_pool,
     smooth_max_pool,
     sum_pool,
-    unfold,
 )
 from . import apply as _apply  # noqa: F401 - torch.compile reads calls by it, also in a process that has made none
 from . import functional, modules
