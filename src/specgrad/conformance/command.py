@@ -175,7 +175,7 @@ def _named(given: list[str], in_process: bool, seconds: float) -> list[Here | Th
     """The subjects that were asked for."""
     chosen: dict[str, Here | There] = {}
     try:
-        for place in given:
+        for place in (f"{word}:subject" if word.endswith(".py") else word for word in given):
             subject = here(place) if in_process else There(place, seconds)
             _refuse_unknown(subject, place, chosen)
             chosen[subject.name] = subject

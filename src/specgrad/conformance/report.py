@@ -19,7 +19,7 @@ from rich.text import Text
 
 from ..drawing.window import as_text
 from .cells import Cell, Difference
-from .claims import CLAIMS, head
+from .claims import CLAIMS
 from .judge import TELLING, measured
 from .subject import printable
 
@@ -97,8 +97,10 @@ def matrix(report: Report, console: Console) -> None:
     """Subjects × operators × claims, one symbol each, in 80 columns; what a subject does not offer is gathered in a line."""
     claims = report.claims()
     broad = max([15, *(len(cell.operator) for cell in report.cells)]) + 1
-    whole = broad + sum(len(claim) + 1 for claim in claims) <= WIDE
-    heads = [claim if whole else head(claim) for claim in claims]
+    heads = next(
+        (cut for cut in (claims, [claim[:3] for claim in claims]) if broad + sum(len(c) + 1 for c in cut) <= WIDE + 1),
+        [claim[:2] for claim in claims],
+    )
     line(console, Text("specgrad check".ljust(broad) + " ".join(heads), style="bold"))
     gathered = []
     for subject in report.subjects():
@@ -122,7 +124,7 @@ def matrix(report: Report, console: Console) -> None:
             told = (f"{c.operator} {c.claim}" for c in untried if why in (c.not_offered, "no result could be compared"))
             gathered.append(f"{subject}: not tried: {', '.join(told)}: {why}")
     console.print(Text(LEGEND, style="dim"))
-    if not whole:
+    if heads != claims:
         console.print(Text("columns: " + "  ".join(claims) + " (--claim takes their beginnings too)", style="dim"))
     for words in gathered:
         console.print(Text(words, style="dim"))
