@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
-from specgrad import AvgPool, GlobalMaxPool, MaxPool
-from specgrad.conformance import NotOffered, beyond, exact, processes, runner, subjects
+from specgrad import AvgPool, GlobalMaxPool, MaxPool, sizes
+from specgrad.conformance import NotOffered, beyond, exact, runner, subjects
 from specgrad.conformance.answers import Answers
 from specgrad.conformance.brief import MISTAKES, PARTS, TIED, brief
 from specgrad.conformance.cells import difference
@@ -152,12 +152,12 @@ def test_indices_that_overflow_are_found_beyond_the_limit_and_only_there():
 
 
 def test_the_far_case_is_left_out_with_a_word_where_memory_is_short(monkeypatch):
-    monkeypatch.setattr(processes, "free", lambda: 2**30)
+    monkeypatch.setattr(sizes, "available", lambda: 2**30)
     session = runner.Session(runner.Effort(0, 0, 0.0, brief=True, far=True), claims=("value",))
     (cell,) = session.one(Far(), MaxPool, 0)
     assert cell.status == "holds"
     assert session.skipped == {beyond.TITLE: "left out: 8 GiB of free memory are needed"}
-    monkeypatch.setattr(processes, "free", lambda: beyond.NEEDED)
+    monkeypatch.setattr(sizes, "available", lambda: beyond.NEEDED)
     monkeypatch.setattr(beyond.far, "__defaults__", (2**22,))
     session.skipped.clear()
     (again,) = session.one(Far(), MaxPool, 0)

@@ -21,6 +21,7 @@ SOURCE = ROOT / "src" / "specgrad"
 LAYERS = [
     {"errors", "glossary"},
     {"arguments", "remembering"},
+    {"sizes"},
     {"geometry", "threads", "memory"},
     {"scalars"},
     {"arithmetic", "tree"},

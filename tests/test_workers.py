@@ -14,10 +14,11 @@ from specgrad.conformance import operator_search, runner
 from specgrad.conformance import report as reports
 from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.html import as_html
-from specgrad.conformance.processes import Lost, Worker, free
+from specgrad.conformance.processes import Lost, Worker
 from specgrad.conformance.subject import BadSubject, load, printable
 from specgrad.conformance.trial import Crashed, Here
 from specgrad.conformance.workers import There
+from specgrad.sizes import available
 
 HOSTILE = Path(__file__).parent / "hostile_subjects.py"
 OPERATORS = Path(__file__).parent / "own_operators.py"
@@ -87,7 +88,7 @@ def test_too_much_memory_is_a_refusal_and_is_given_back(session):
     assert cell.status == "refuses"
     assert all(found.outcome.words.startswith("MemoryError: ") for found in cell.refusals)
     assert cell.cases  # others were answered by fresh processes
-    assert free() > 2**20
+    assert available() > 2**20
 
 
 def test_a_subject_may_close_what_it_prints_on_and_alter_the_operator(session):

@@ -21,6 +21,9 @@ from .errors import ArgumentError, ShapeError, refusal
 
 A = TypeVar("A")
 """The kind of the input and of the result: what goes in comes out."""
+AXES = 32
+"""How many axes an array may have: NumPy's own functions take no more."""
+
 Ints = int | Sequence[int]
 Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 Pairs = tuple[tuple[int, int], ...]
@@ -65,15 +68,27 @@ def suggestion(name: Any, names: Iterable[str]) -> str:
     return f"{name}: {f'did you mean {near[0]}? ' if near else ''}choose from {', '.join(known)}"
 
 
+MANY = 1 << 16
+"""How many operands a call may have."""
+
+
 def is_sequence(value: Any) -> bool:
     """Lists, tuples and ranges; one-dimensional arrays count too."""
     return isinstance(value, (list, tuple, range)) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
+def bounded(name: str, argument: str, value: Any, most: int = AXES) -> Any:
+    """A sequence, which is not walked where it has too many entries: more than an array has axes."""
+    if len(value) > most:
+        rule = f"has {len(value)} entries, more than the {most} there can be"
+        raise refusal(ArgumentError, name, argument, value, rule, "give fewer entries")
+    return value
+
+
 def one_per_axis(name: str, argument: str, value: Any, example: str) -> Any:
     """`value` where it is a sequence, whose length is the spatial rank."""
     if is_sequence(value):
-        return value
+        return bounded(name, argument, value)
     rule = f"must be a tuple with one entry per spatial axis, got {type(value).__name__}"
     raise refusal(ArgumentError, name, argument, value, rule, f"write e.g. {example}, or use {name}2d for one int")
 
@@ -110,7 +125,7 @@ def padding(name: str, value: Any, rank: int, words: tuple[str, ...] = ("same", 
         known = " or ".join(repr(w) for w in words)
         remedy = f"write {known}, or integers" if words else "write integers"
         raise refusal(ArgumentError, name, "padding", value, "is not a padding", remedy)
-    if is_sequence(value) and any(is_sequence(v) for v in value):
+    if is_sequence(value) and any(is_sequence(v) for v in bounded(name, "padding", value)):
         if len(value) == rank and all(is_sequence(v) and len(v) == 2 for v in value):
             before, after = (
                 tuple(integer(name, "padding", pair[side], 0, axis, value) for axis, pair in enumerate(value))
@@ -191,18 +206,19 @@ def factor(
 
 def shape(name: str, value: Any) -> tuple[int, ...]:
     """`shape`: one length per axis, one of which may be -1: whatever is left."""
-    entries = value if is_sequence(value) else (value,)
+    entries = bounded(name, "shape", value) if is_sequence(value) else (value,)
     lengths = tuple(integer(name, "shape", v, -1, axis, value, LONGEST) for axis, v in enumerate(entries))
     if lengths.count(-1) > 1:
         raise refusal(ArgumentError, name, "shape", value, "has more than one -1", "leave one length open at most")
     return lengths
 
 
-def several(name: str, argument: str, value: Any) -> tuple[int, ...]:
+def several(name: str, argument: str, value: Any, most: int = AXES) -> tuple[int, ...]:
     """An integer, or several."""
     if not is_sequence(value):
         return (integer(name, argument, value, None),)
-    return tuple(integer(name, argument, v, None, place, value) for place, v in enumerate(value))
+    entries = bounded(name, argument, value, most)
+    return tuple(integer(name, argument, v, None, place, value) for place, v in enumerate(entries))
 
 
 def reduced(name: str, value: Any) -> tuple[int, ...] | None:

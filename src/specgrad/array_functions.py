@@ -290,7 +290,7 @@ def layer_norm(
     eps: int | float | Fraction = 1e-5,
 ) -> Any:
     """(x - mean) / √(variance + eps) * weight + bias, with the mean and variance of x over its last `rank` axes."""
-    axes = list(range(-arguments.integer("layer_norm", "rank", rank, 1), 0))
+    axes = list(range(-arguments.integer("layer_norm", "rank", rank, 1, most=arguments.AXES), 0))
     return _normalised("layer_norm", x, axes, None, None, weight, bias, eps)
 
 

@@ -49,6 +49,10 @@ class _Short(reprlib.Repr):
         shape = getattr(x, "shape", None)
         return describe(x) if isinstance(shape, tuple) and shape else super().repr1(x, level)
 
+    def repr_int(self, x: int, level: int) -> str:
+        """Python itself refuses to write integers of some thousand digits."""
+        return super().repr_int(x, level) if x.bit_length() < 4096 else f"an integer of {x.bit_length()} bits"
+
 
 _short = _Short()
 _short.maxtuple = _short.maxlist = 8
@@ -58,6 +62,8 @@ _short.maxlong = 40
 
 def describe(value: Any) -> str:
     """A value as a message shows it: arrays by dtype and shape, Vars by name and shape, everything else by a repr of bounded length."""
+    if isinstance(value, type):
+        return _short.repr(value)
     shape = getattr(value, "shape", None)
     if hasattr(value, "__specgrad__"):
         return f"Var {value.name!r} of shape {shape}"
@@ -73,14 +79,14 @@ def refusal(
 ) -> SpecgradError:
     """The exception to raise when `argument` of `operator` breaks `rule`; `remedy` says what to write instead."""
     place = "" if axis is None else f" on axis {axis}"
-    shown = value if isinstance(value, _Described) else describe(value)
+    shown = value if isinstance(value, Described) else describe(value)
     return kind(f"{operator}: {argument}={shown}{place}: {rule}; {remedy}")
 
 
-class _Described(str):
+class Described(str):
     """A value that is already in the words a message should show."""
 
 
-def shape_words(shape: tuple[int, ...]) -> _Described:
+def shape_words(shape: tuple[int, ...]) -> Described:
     """An operand of which only the shape matters, as a message shows it."""
-    return _Described(f"array of shape {tuple(shape)}")
+    return Described(f"array of shape {tuple(shape)}")

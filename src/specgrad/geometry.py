@@ -78,6 +78,11 @@ class Sliding:
     ceil_mode: bool = False
 
     @property
+    def most_taps(self) -> int:
+        """How many taps a window has."""
+        return self.kernel
+
+    @property
     def extent(self) -> int:
         """From the first tap to the last, both included."""
         return self.dilation * (self.kernel - 1) + 1
@@ -150,6 +155,11 @@ class Adaptive:
     size: int
     length: int
     dilation: ClassVar = 1
+
+    @property
+    def most_taps(self) -> int:
+        """How many taps the longest bin has at most."""
+        return -(-self.size // max(self.length, 1)) + 1
 
     def start(self, output: Index) -> Index:
         """floor(output*size/length): besides the result, no product exceeds output*length."""
@@ -307,13 +317,12 @@ class Block:
         return total
 
 
-def pool_geometry(shape: Shape, positions: tuple[int, ...], spatial: Sequence[Axis]) -> Geometry:
+def pool_geometry(shape: Shape, positions: tuple[int, ...], spatial: Sequence[Taps]) -> Geometry:
     """Windows over the axes at `positions` of one operand; every other axis is batch."""
     step = strides(shape)
     batch = tuple(p for p in range(len(shape)) if p not in positions)
     reads = {p: each(shape[p], step[p]) for p in batch}
-    for p, axis in zip(positions, spatial, strict=True):
-        cell, real, exists = axis.taps()
+    for p, (cell, real, exists) in zip(positions, spatial, strict=True):
         reads[p] = AxisReads((cell * step[p],), real, exists)
     return Geometry(tuple(reads[p] for p in range(len(shape))), batch + positions)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from . import dispatch
-from .arguments import LONGEST, integer, one_each
+from .arguments import LONGEST, bounded, integer, is_sequence, one_each
 from .errors import ArgumentError, ShapeError, UndeclaredError, refusal
 from .geometry import Block, Geometry, Shape, Step
 from .remembering import cached_property
@@ -348,6 +348,11 @@ def checked_shapes(op: Operator, shapes: tuple[Any, ...]) -> tuple[Shape, ...]:
         names = ", ".join(slot.name for slot in op.slots)
         rule = f"takes the shapes of ({names}), of which {required} are required"
         raise refusal(ShapeError, op.name, "shapes", len(shapes), rule, "give one shape per operand")
+    for slot, shape in zip(op.slots, shapes, strict=False):
+        if not is_sequence(shape):
+            rule = f"must be a tuple of lengths, got {type(shape).__name__}"
+            raise refusal(ShapeError, op.name, f"shape of {slot.name}", shape, rule, "give one length per axis")
+        bounded(op.name, f"shape of {slot.name}", shape)
     return tuple(
         tuple(integer(op.name, f"shape of {slot.name}", n, 0, axis, shape, LONGEST) for axis, n in enumerate(shape))
         for slot, shape in zip(op.slots, shapes, strict=False)

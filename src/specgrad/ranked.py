@@ -40,14 +40,14 @@ def _ranked(name: str, rank: int) -> Callable[..., Any]:
     called, second = f"{name}{rank}d", parameters[1]
 
     def per_axis(window: Any) -> tuple[Any, ...]:
-        entries = tuple(window) if is_sequence(window) else (window,) * rank
+        entries = window if is_sequence(window) else (window,) * rank
         if len(entries) != rank:
             rule, remedy = (
                 f"has {len(entries)} entries for {rank} spatial axes",
                 f"give one integer or {rank}, or call {name}",
             )
             raise refusal(ArgumentError, called, second.name, window, rule, remedy)
-        return entries
+        return tuple(entries)
 
     def by_kernel(x: Any, kernel_size: Any, **options: Any) -> Any:
         return general(x, per_axis(kernel_size), **options)

@@ -124,7 +124,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
     (array(5.), {'a': array([2., 4.])})
     """
     arguments.function("grad", f)
-    places = arguments.several("grad", "argnums", argnums)
+    places = arguments.several("grad", "argnums", argnums, arguments.MANY)
     several = arguments.is_sequence(argnums)
 
     @functools.wraps(f)

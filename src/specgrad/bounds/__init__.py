@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from .. import arguments
 from ..graph import Graph, trace
+from ..operator import shape_of
 
 if TYPE_CHECKING:
     from .certificate import Certificate
@@ -128,4 +127,4 @@ def traced(function: Callable[..., Any], box: Any) -> Graph:
     """The graph of a function for the shapes of a box."""
     arguments.function("bounds", function)
     side = box[0] if isinstance(box, list | tuple) and box else box
-    return trace(function, *(np.shape(end) for end in (side if isinstance(side, tuple) else (side,))))
+    return trace(function, *(shape_of("bounds", "box", end) for end in (side if isinstance(side, tuple) else (side,))))

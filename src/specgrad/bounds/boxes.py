@@ -12,6 +12,7 @@ import numpy as np
 from ..arguments import is_sequence
 from ..errors import ArgumentError, ScalarError, ShapeError, refusal
 from ..graph.ir import Graph, Node
+from ..scalars import as_operand
 from .affine import Box, Floats
 
 
@@ -46,7 +47,7 @@ def _box(name: str, node: Node, lower: Any, upper: Any) -> Box:
 
 def outward(name: str, argument: str, value: Any, side: float) -> Floats:
     """An array of numbers as float64: exactly, or rounded towards `side`."""
-    array = np.asarray(value)
+    array = np.asarray(as_operand(name, argument, value))
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
         return array.astype(np.float64)
     try:
@@ -64,7 +65,7 @@ def outward(name: str, argument: str, value: Any, side: float) -> Floats:
 
 def rows_of(name: str, of: Any, cells: int) -> Floats:
     """A matrix with one row of numbers per wanted combination of the output's cells."""
-    matrix = np.asarray(of)
+    matrix = np.asarray(as_operand(name, "of", of))
     if matrix.dtype.kind not in "fiu" or matrix.ndim < 1 or math.prod(matrix.shape[1:]) != cells:
         rule = f"must be a matrix of numbers with {cells} columns, one per output cell"
         raise refusal(ShapeError, name, "of", matrix, rule, "write np.eye(n) for all outputs")

@@ -13,9 +13,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from ..sizes import available
 from .interrupts import held
 from .subject import words_of
 
@@ -129,25 +129,10 @@ def _limit_memory(memory: int | None) -> None:
     except ImportError:
         return
     for limit, most in (
-        (resource.RLIMIT_DATA, free() * 9 // 10 if memory is None else memory),
+        (resource.RLIMIT_DATA, available() * 9 // 10 if memory is None else memory),
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(limit)
         if most or limit == resource.RLIMIT_CORE:
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-def free() -> int:
-    """Bytes of memory that can be had, as far as the system and the control group say; 0 where neither does."""
-    known = []
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        line = next(row for row in Path("/proc/meminfo").read_text().splitlines() if row.startswith("MemAvailable"))
-        known.append(int(line.split()[1]) * 1024)
-    with contextlib.suppress(OSError, ValueError):  # "max" is no number
-        group = Path("/sys/fs/cgroup")
-        known.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-    if not known:
-        with contextlib.suppress(AttributeError, ValueError, OSError):
-            known.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return max(min(known, default=0), 0)

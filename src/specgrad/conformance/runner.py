@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from .. import sizes
 from ..operator import Operator
 from ..ops import MaxPool
-from . import beyond, processes, refusals
+from . import beyond, refusals
 from .answers import Answers
 from .brief import brief
 from .cases import LONG, STRATEGIES, Case, bfloat16
@@ -258,7 +259,7 @@ class Session:
 
     def _far(self, cell: Cell, subject: Any) -> None:
         try:
-            if processes.free() < beyond.NEEDED:
+            if sizes.available() < beyond.NEEDED:
                 raise MemoryError
             outcome = beyond.far(subject)
         except NotOffered:

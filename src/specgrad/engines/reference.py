@@ -19,8 +19,9 @@ from ..errors import ScalarError, refusal, shape_words
 from ..geometry import Geometry
 from ..operator import Operator, Window
 from ..scalars import as_indices, as_operand, find_family
-from ..scalars.base import DivisionByZero, Family
+from ..scalars.base import Family, Unanswerable
 from ..scalars.dual import deepened, depth
+from ..sizes import refuse_result
 
 TAKES = "every operator, over NumPy arrays of every number type, objects of every scalar, and Duals of these"
 
@@ -39,8 +40,11 @@ class Setting:
             for name, operand, whole in zip(self.names, operands, integer, strict=True)
         ]
         self.shapes = [tuple(array.shape) for array in arrays]
-        self.geometry: Geometry = op.geometry(*self.shapes)
         self.shape = op.output_shape(*self.shapes)
+        refuse_result(
+            op.name, self.shape, max((x.dtype.itemsize for x in arrays if isinstance(x, np.ndarray)), default=8)
+        )
+        self.geometry: Geometry = op.geometry(*self.shapes)
         op.check(arrays)
         numbers = [(name, array) for name, array, whole in zip(self.names, arrays, integer, strict=True) if not whole]
         self.scalars: Family = find_family(op.name, [n for n, _ in numbers], [array for _, array in numbers])
@@ -56,14 +60,13 @@ class Setting:
 
     @contextlib.contextmanager
     def computing(self, scalars: Family) -> Iterator[None]:
-        """The scalars' own context; a division by 0 of scalars that have no infinity is refused."""
+        """The scalars' own context; what such scalars do not answer is refused."""
         with scalars.computing():
             try:
                 yield
-            except DivisionByZero:
-                rule, remedy = "divides by 0, which such scalars do not have", "keep 0 out, or use floats"
+            except Unanswerable as error:
                 shape = shape_words(self.shapes[-1])
-                raise refusal(ScalarError, self.op.name, self.names[-1], shape, rule, remedy) from None
+                raise refusal(ScalarError, self.op.name, self.names[-1], shape, error.rule, error.remedy) from None
 
     def windows(self, scalars: Family) -> Iterator[Window]:
         """All output cells, block after block."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch
+from ..arguments import flag
 from ..arithmetic import is_open, settled
 from ..derive import Absent
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
@@ -42,9 +43,12 @@ class Program:
     """
 
     def __init__(self, graph: Graph, dtype: Any, engine: str, alone: bool | None = None) -> None:
+        if not isinstance(graph, Graph):
+            rule, remedy = f"must be a Graph, got {type(graph).__name__}", "trace the function first"
+            raise refusal(ArgumentError, "compile", "graph", graph, rule, remedy)
         graph.validate()
         candidates = _candidates(engine)
-        forced = dispatch.forced() if alone is None else engine if alone else None
+        forced = dispatch.forced() if alone is None else engine if flag("compile", "alone", alone) else None
         self.source = graph
         self.engine = forced or engine
         self.alone = forced is not None
@@ -223,7 +227,7 @@ def _native(dtype: Any) -> np.dtype[Any]:
 def _candidates(name: str) -> list[str]:
     """The named engine, and those after it for what it does not take."""
     order = list(dispatch.ENGINES)
-    if name not in order:
+    if not isinstance(name, str) or name not in order:
         rule, remedy = "is not an engine", "choose from " + ", ".join(order)
         raise refusal(ArgumentError, "compile", "engine", name, rule, remedy)
     return order[order.index(name) :]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..errors import ModelError, refusal
 from ..graph import Graph
 
 __all__ = ["load", "load_parameters"]
@@ -39,4 +40,8 @@ def _model(source: Any, shapes: Any, constants: Any, as_inputs: bool) -> Any:
         from .importer import Model
     except ModuleNotFoundError as missing:
         raise ImportError(f"specgrad.onnx needs {missing.name}: pip install 'specgrad[onnx]'") from missing
+    for argument, given in (("shapes", shapes), ("constants", constants)):
+        if not (given is None or isinstance(given, Mapping)):
+            rule, remedy = f"must be a mapping from names of inputs, got {type(given).__name__}", "write {name: …}"
+            raise refusal(ModelError, "onnx.load", argument, given, rule, remedy)
     return Model(source, shapes or {}, constants or {}, as_inputs)

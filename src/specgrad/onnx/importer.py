@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch
+from ..arguments import is_sequence
 from ..arithmetic import is_number
 from ..errors import SpecgradError
 from ..graph.ir import Graph, GraphVar
 from ..graph.transform import simplified
+from ..scalars import as_operand
 from . import table
 from .node import Array, Node, Unknown
 from .reader import FLOATS, MOST_AXES, TYPES, bad, dtype, read, tensor, type_name
@@ -74,7 +76,7 @@ class Model:
         dimensions: dict[str, int] = {}
         for proto in main.input:
             if proto.name in constants:
-                self._set(proto.name, np.asarray(constants[proto.name]))
+                self._set(proto.name, np.asarray(as_operand("onnx.load", "constants", constants[proto.name])))
             elif proto.name not in self.stored:
                 shape = self._shape(proto, shapes.get(proto.name), dimensions)
                 self.widths.add(dtype(proto.type.tensor_type.elem_type).itemsize)
@@ -99,6 +101,8 @@ class Model:
         remedy = f"write load(…, shapes={{{proto.name!r}: (…)}})"
         if given is None and (not kind.HasField("shape") or any(not isinstance(n, int) for n in declared)):
             raise bad("input", proto.name, f"has the open shape {tuple(declared)}", remedy)
+        if given is not None and (not is_sequence(given) or len(given) > MOST_AXES):
+            raise bad("shapes", given, "is not a tuple of lengths", remedy)
         wanted = tuple(declared) if given is None else tuple(given)
         if not all(isinstance(n, int | np.integer) and n >= 0 for n in wanted) or len(wanted) > MOST_AXES:
             raise bad("input", proto.name, f"has the shape {wanted}, which is not one of lengths from 0 on", remedy)

@@ -15,8 +15,9 @@ from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, transposed_size
 from ..operator import Slot, checked_shapes
 from ..remembering import remembered
+from ..sizes import refuse_table
 from .sums import Products
-from .window import sliding_axes, spatial_positions
+from .window import sliding_axes, spatial_positions, tables
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,7 +169,7 @@ class Conv(SlidingWeight):
     @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
-        taps = [axis.taps() for axis, _ in self.sliding(sizes)]
+        taps = tables(self.name, [axis for axis, _ in self.sliding(sizes)])
         return channel_geometry(shapes[0], shapes[1], self.groups, written, taps, transposed=False)
 
 
@@ -221,5 +222,8 @@ class ConvTranspose(SlidingWeight):
     @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
-        turned = [readers(axis, outputs=n) for axis, n in self.sliding(sizes)]
+        axes = self.sliding(sizes)
+        for axis, n in axes:
+            refuse_table(self.name, axis.size, min(axis.kernel, n))
+        turned = [readers(axis, outputs=n) for axis, n in axes]
         return channel_geometry(shapes[0], shapes[1], self.groups, written, turned, transposed=True)

@@ -18,7 +18,7 @@ from ..operator import Slot, checked_shapes
 from ..remembering import remembered
 from .shape import Move, Slice
 from .sums import Total
-from .window import sliding_axes, spatial_positions
+from .window import sliding_axes, spatial_positions, tables
 
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 """PyTorch's words for padding, and NumPy's."""
@@ -154,15 +154,24 @@ class Unfold(Patches, Move):
 
     def move(self, *arrays: Any, fill: Any = 0) -> Any:
         (x,) = arrays
-        rank = len(self.kernel_size)
-        padded: Any = Pad(cast(Pairs, self.padding)).move(x, fill=fill)
-        axes = self.sliding(x.shape[x.ndim - rank :])
-        spatial = tuple(range(x.ndim - rank, x.ndim))
-        seen: Any = np.lib.stride_tricks.sliding_window_view(padded, tuple(axis.extent for axis in axes), spatial)
+        shape, first = self.output_shape(x.shape), x.ndim - len(self.kernel_size)
+        axes, pad = self.sliding(x.shape[first:]), Pad(cast(Pairs, self.padding))
+        if math.prod(pad.output_shape(x.shape)) > 16 * (x.size + math.prod(shape)):  # nearly all of it is never read
+            return self._by_tables(x, axes, fill).reshape(shape)
+        spatial, inside = tuple(range(first, x.ndim)), tuple(range(x.ndim, 2 * x.ndim - first))
+        extents = tuple(axis.extent for axis in axes)
+        seen: Any = np.lib.stride_tricks.sliding_window_view(pad.move(x, fill=fill), extents, spatial)
         seen = seen[(..., *(slice(None, None, a.stride) for a in axes), *(slice(None, None, a.dilation) for a in axes))]
-        inside = tuple(range(x.ndim, x.ndim + rank))
-        shape = self.output_shape(x.shape)
-        return seen.transpose((*range(x.ndim - rank), *inside, *spatial)).reshape(shape)
+        return seen.transpose((*range(first), *inside, *spatial)).reshape(shape)
+
+    def _by_tables(self, x: Any, axes: Sequence[Sliding], fill: Any) -> Any:
+        """(…, *taps, *patches), without a padded copy."""
+        first, inside = x.ndim - len(axes), np.array(True)
+        for p, (cell, real, _) in enumerate(tables(self.name, axes)):
+            x = np.take(x, cell.T, first + 2 * p)  # the axis becomes two: taps and patches
+            inside = inside[..., None, None] & real.T
+        order = (*range(first), *range(first, x.ndim, 2), *range(first + 1, x.ndim, 2))
+        return np.where(inside, x, fill).transpose(order)
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         sizes = shapes[0][len(shapes[0]) - len(self.kernel_size) :]

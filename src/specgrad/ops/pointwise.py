@@ -291,13 +291,15 @@ def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any], n
     for argument, given in (("value", value), ("slope", slope)):
         arguments.function("pointwise", given, argument)
     known = ("real", "division", "exp", "root", "erf")
-    wanted = (needs,) if isinstance(needs, str) else tuple(needs)
+    wanted = (needs,) if isinstance(needs, str) else needs
+    if not isinstance(wanted, list | tuple):
+        raise refusal(ArgumentError, "pointwise", "needs", needs, "is not a tuple of words", f"write some of {known}")
     for need in wanted:
         arguments.choice("pointwise", "needs", need, known)
-    if len(inspect.signature(value).parameters) < 2:
+    if isinstance(value, type) or len(inspect.signature(value).parameters) < 2:
         rule, remedy = "must take the family of scalars and an operand at least", "write lambda S, x: …"
         raise refusal(ArgumentError, "pointwise", "value", value, rule, remedy)
-    return Own(name, value, slope, wanted)
+    return Own(name, value, slope, tuple(wanted))
 
 
 SYMBOLS.update({"+": Add(), "-": Sub(), "*": Mul(), "/": Div()})

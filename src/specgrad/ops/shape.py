@@ -21,6 +21,7 @@ from ..geometry import AxisReads, Geometry, Shape, broadcast_geometry
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
 from ..remembering import remembered
 from ..scalars.base import Cells, Family
+from ..sizes import refuse_result, refuse_table
 from .pointwise import Pointwise, Slope
 from .reduce import Sum
 
@@ -124,7 +125,7 @@ class Move(Operator):
 
     @remembered(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
-        self.output_shape(*shapes)
+        refuse_table(self.name, math.prod(self.output_shape(*shapes)), len(shapes))
         ends = np.cumsum([0, *map(math.prod, shapes)])
         numbers = (np.arange(a, b).reshape(shape) for a, b, shape in zip(ends, ends[1:], shapes, strict=False))
         cell = np.asarray(self.move(*numbers, fill=-1)).reshape(-1, 1)
@@ -222,7 +223,7 @@ class Slice(Move):
 
     def __post_init__(self) -> None:
         parts = tuple(self.index) if isinstance(self.index, list | tuple) else (self.index,)
-        self._set(index=tuple(self._part(part) for part in parts))
+        self._set(index=tuple(self._part(part) for part in arguments.bounded(self.name, "index", parts)))
 
     def _part(self, part: Any) -> Part:
         if part is None or part is Ellipsis:
@@ -237,7 +238,7 @@ class Slice(Move):
             if step == 0:
                 raise refusal(ArgumentError, self.name, "index", self.index, "has a step of 0", "write another step")
             return start, stop, step
-        if isinstance(part, bool | np.bool_ | list | tuple) or np.ndim(part) > 0:
+        if isinstance(part, bool | np.bool_ | list | tuple) or (isinstance(part, np.ndarray) and part.ndim > 0):
             rule, remedy = "holds more than integers, slices, None and ...", "use take for integers, where for booleans"
             raise refusal(ArgumentError, self.name, "index", self.index, rule, remedy)
         return arguments.integer(self.name, "index", part, None, whole=self.index, most=2**62)
@@ -271,11 +272,16 @@ class Take(Move):
     axis: int = 0
 
     def __post_init__(self) -> None:
+        if isinstance(self.indices, range):
+            refuse_result(self.name, (len(self.indices),), 8)
         array = np.asarray(self.indices)
         if array.size == 0:
             array = array.astype(np.intp)
         if array.dtype.kind not in "iu":
             raise refusal(ArgumentError, self.name, "indices", self.indices, "must be integers", "write whole numbers")
+        if array.size and int(array.max()) > arguments.LONGEST:
+            rule, remedy = "holds an integer of more than 63 bits", "write indices that the axis has"
+            raise refusal(ArgumentError, self.name, "indices", self.indices, rule, remedy)
         self._set(indices=nested(array.tolist()), axis=arguments.integer(self.name, "axis", self.axis, None))
 
     def output_shape(self, *shapes: Shape) -> Shape:
@@ -316,7 +322,7 @@ class Concatenate(Move):
 
     def __post_init__(self) -> None:
         self._set(
-            count=arguments.integer(self.name, "count", self.count, 1),
+            count=arguments.integer(self.name, "count", self.count, 1, most=arguments.MANY),
             axis=arguments.integer(self.name, "axis", self.axis, None),
         )
         self._set(slots=tuple(Slot(f"arrays[{place}]") for place in range(self.count)))

@@ -12,9 +12,13 @@ from typing import ClassVar, cast
 from .. import arguments
 from ..arguments import LARGEST, Ints, Padding, Pairs
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
-from ..geometry import Adaptive, Axis, Geometry, Shape, Sliding, pool_geometry, same_padding
+from ..geometry import Adaptive, Axis, Geometry, Shape, Sliding, Taps, pool_geometry, same_padding
 from ..operator import Operator, Slot, checked_shapes
 from ..remembering import remembered
+from ..sizes import refuse_table
+
+LONG = 1 << 16
+"""Taps along an axis from which windows that are nearly all padding are refused: they take too long."""
 
 
 def sliding_axes(
@@ -34,12 +38,22 @@ def sliding_axes(
         if sliding.length > LARGEST and before + after > n:
             rule = f"the result would have {sliding.length} cells there, most of them of padding alone"
             raise refusal(ArgumentError, name, "padding", padding, rule, "use less padding", axis)
+        if k > LONG and before + after > 4 * n:
+            rule = f"windows would have {k} taps over {n} cells, most of them of padding alone"
+            raise refusal(ArgumentError, name, "kernel_size", tuple(kernel_size), rule, "use less padding", axis)
         if sliding.length < 1:
             rule = f"the kernel spans {sliding.extent} cells but the padded input has {n + before + after}"
             remedy = "use a smaller kernel or dilation, or more padding"
             raise refusal(ShapeError, name, "kernel_size", tuple(kernel_size), rule, remedy, axis)
         made.append(sliding)
     return tuple(made)
+
+
+def tables(name: str, axes: Sequence[Axis]) -> list[Taps]:
+    """The tables of axes; refuses those that do not fit into memory."""
+    for axis in axes:
+        refuse_table(name, axis.length, axis.most_taps)
+    return [axis.taps() for axis in axes]
 
 
 def spatial_positions(name: str, shape: Shape, rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -106,7 +120,8 @@ class Pool(Operator):
     def geometry(self, *shapes: Shape) -> Geometry:
         (shape,) = shapes
         positions = self.positions(shape)
-        return pool_geometry(shape, positions, self.spatial(tuple(shape[p] for p in positions)))
+        axes = self.spatial(tuple(shape[p] for p in positions))
+        return pool_geometry(shape, positions, tables(self.name, axes))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

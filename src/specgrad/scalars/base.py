@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -47,8 +48,20 @@ def unheld(name: str, argument: str, number: Number) -> SpecgradError:
     return refusal(ScalarError, name, argument, number, rule, "cast the array first, e.g. x.astype(float)")
 
 
-class DivisionByZero(ArithmeticError):
-    """A quotient that exact scalars, which have no infinity, do not have; whoever evaluates an operator names it."""
+class Unanswerable(ArithmeticError):
+    """What exact scalars do not have, such as an infinity; whoever evaluates an operator names it."""
+
+    rule, remedy = "divides by 0, which such scalars do not have", "keep 0 out, or use floats"
+
+
+class TooLong(Unanswerable):
+    """A power of a rational number that has too many digits."""
+
+    rule, remedy = "has powers of too many digits for such scalars", "use a smaller exponent, or floats"
+
+
+LARGEST_POWER = 1 << 16
+"""The largest exponent over rational numbers: digits are in proportion to it."""
 
 
 class Family:
@@ -192,7 +205,10 @@ class Family:
 
     def power(self, a: Cells, exponent: Number) -> Cells:
         """a to the power of a number that is no cell."""
-        return np.power(a, self.constant(exponent))
+        try:
+            return np.power(a, self.constant(exponent))
+        except OverflowError:
+            raise TooLong from None
 
     def still(self, a: Cells) -> Cells:
         """a without the derivatives it carries."""
@@ -201,6 +217,13 @@ class Family:
     def pivot(self, a: Cells) -> Cells:
         """A finite number near a, by which exponents may be shifted without changing a log-sum-exp."""
         return np.where(np.isfinite(a), a, self.constant(0))
+
+
+def _raised(a: Any, exponent: int) -> Any:
+    """a to a whole power: of a rational number, as long as its digits can be counted."""
+    if exponent > LARGEST_POWER and isinstance(a, numbers.Rational) and a not in (-1, 0, 1):
+        raise TooLong
+    return a**exponent
 
 
 def alike(kind: type, name: str, argument: str, array: Any) -> Any:
@@ -250,7 +273,7 @@ class Elements(Family):
         try:
             return a / b
         except ZeroDivisionError:
-            raise DivisionByZero from None
+            raise Unanswerable from None
 
     def exp(self, a: Cells) -> Cells:
         return each(self.exp_of, a)
@@ -276,7 +299,7 @@ class Elements(Family):
             return each(lambda p: self.lift(1), a)
         if int(exponent) != exponent:
             return each(lambda p: self.root_of(p, self.lift(exponent)), a)
-        raised = each(lambda p: p ** abs(int(exponent)), a)
+        raised = each(lambda p: _raised(p, abs(int(exponent))), a)
         return raised if exponent > 0 else self.divide(self.constant(1), raised)
 
     def pivot(self, a: Cells) -> Cells:

@@ -19,6 +19,7 @@ from ...dispatch import check_out, write
 from ...memory import empty, room
 from ...ops.conv import Bilinear, Conv, ConvTranspose, Linear
 from ...scalars.floats import admitted
+from ...sizes import refuse_result
 from .. import reference
 from .bilinear import plan
 from .blas import one_thread_each
@@ -112,6 +113,7 @@ def forward(op: Bilinear, operands: tuple[Any, ...], out: Any = None) -> Any:
     """The value; half floats are computed in float32 and rounded once."""
     x = operands[0]
     shape, dtype = op.output_shape(*(operand.shape for operand in operands)), x.dtype
+    refuse_result(op.name, shape, dtype.itemsize)
     if out is not None:
         check_out(op.name, out, shape, dtype)
     given = [wide(operand, dtype) for operand in operands]

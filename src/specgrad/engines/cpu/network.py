@@ -22,6 +22,7 @@ from ...ops.reduce import LogSoftmax, Mean, Sum
 from ...ops.shape import Detach, Reshape
 from ...scalars import as_indices
 from ...scalars.floats import Numbers
+from ...sizes import refuse_result
 from .. import reference
 from .operands import handed_over, is_float, wide
 
@@ -61,9 +62,9 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     operands = tuple(
         as_indices(op.name, slot.name, x) if slot.integer else x for slot, x in zip(op.slots, operands, strict=False)
     )
-    shape = op.output_shape(*(x.shape for x in operands))
+    shape, dtype = op.output_shape(*(x.shape for x in operands)), operands[0].dtype
+    refuse_result(op.name, shape, dtype.itemsize)
     op.check(operands)
-    dtype = operands[0].dtype
     target, final = target_of(out, shape, dtype)
     check_out(op.name, final, shape, dtype)
     with np.errstate(all="ignore"):

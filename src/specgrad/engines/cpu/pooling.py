@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ...dispatch import check_out, write
 from ...operator import output_shape
 from ...scalars.floats import Numbers, admitted
+from ...sizes import refuse_result, refuse_table
 from .. import reduction, reference
 from . import pools, tied, weighted
 from .operands import cell_of
@@ -41,6 +42,9 @@ def refuses_arrays(op: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str
         return f"it does not run {type(op).__name__}"
     if cell_of(dtype) is None:
         return f"it does not take {dtype}"
+    result = op.output_shape(shape)
+    refuse_result(op.name, result, dtype.itemsize)
+    refuse_table(op.name, max(result, default=0), 1)  # also of results without cells
     is_integer = dtype.kind in "iu"
     if is_integer and reduces != "max":
         return "it takes integers for a maximum only"
