@@ -23,6 +23,7 @@ from ...sizes import refuse_result
 from .. import reference
 from .bilinear import plan
 from .blas import one_thread_each
+from .fallback import or_by_statement
 from .operands import handed_over, is_float, is_plain_array, rounded, wide
 from .products import narrow_of, weight_of, wide_of
 
@@ -109,6 +110,7 @@ def refuses(op: Bilinear, operands: tuple[Any, ...]) -> str | None:
     return None if dtype is not None and is_float(dtype) else f"{dtype} is not float16, bfloat16, float32 or float64"
 
 
+@or_by_statement
 def forward(op: Bilinear, operands: tuple[Any, ...], out: Any = None) -> Any:
     """The value; half floats are computed in float32 and rounded once."""
     x = operands[0]
@@ -140,6 +142,7 @@ def recall(op: Bilinear, operands: tuple[Any, ...]) -> None:
     """Nothing."""
 
 
+@or_by_statement
 def push(op: Bilinear, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     """dy = dx ∗ w + x ∗ dw + db."""
     if not all(t is None or is_plain_array(t) for t in tangents):
@@ -162,6 +165,7 @@ def push(op: Bilinear, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any
     return write(op.name, rounded(total, dtype), out)
 
 
+@or_by_statement
 def pull(
     op: Bilinear,
     operands: tuple[Any, ...],

@@ -9,7 +9,7 @@ Nothing grows with the kernel.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result, refuse_table
 from .. import reduction, reference
 from . import pools, tied, weighted
+from .codegen import CodegenError
+from .fallback import ByStatement, or_by_statement, warn
 from .operands import cell_of
 from .schedule import Step
 
@@ -55,7 +57,12 @@ def refuses_arrays(op: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str
     if reduces == "logsumexp":
         if not Numbers(dtype).holds(op.beta):
             return f"beta is 0 or infinite as {dtype}"
-        if weighted.weighted_of(op, shape, native(dtype)) is None:
+        try:
+            how = weighted.weighted_of(op, shape, native(dtype))
+        except CodegenError as problem:
+            warn(op, problem)
+            return str(problem)
+        if how is None:
             return f"it takes up to {weighted.TAPS} taps, and windows up to {weighted.APART} cells apart, along an axis"
     return None
 
@@ -66,12 +73,7 @@ def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=")
 
 
-class ByStatement(NamedTuple):
-    """What the specification keeps, where no kernel is right."""
-
-    kept: Any
-
-
+@or_by_statement
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
     reduces = reduction(op)
@@ -90,6 +92,7 @@ def _smooth(op: Any, x: Array) -> Any:
     return weighted.weighted_of(op, x.shape, native(x.dtype)) if x.size else None
 
 
+@or_by_statement
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     reduces = reduction(op)
@@ -109,17 +112,20 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     return value, ByStatement(by_statement)
 
 
+@or_by_statement
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     (x,) = operands
     return pools.seen(op, x, any_order=True)[0] if reduction(op) == "mean" else keep(op, operands)[1]
 
 
+@or_by_statement
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     value, kept = pools.keep_maximum(op, x, out)
     return value, pools.indices(kept)
 
 
+@or_by_statement
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     (x,), (dx,) = operands, tangents
     if dx is None:
@@ -138,6 +144,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
     return MODULES[type(kept)].push(kept, dx, out)
 
 
+@or_by_statement
 def pull(
     op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: Any = None, out: Any = None
 ) -> tuple[Any, ...]:
@@ -157,6 +164,7 @@ def pull(
     return (MODULES[type(kept)].pull(kept, gy, target),)
 
 
+@or_by_statement
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     """`recall` and `pull` at once, of operands and cotangents that need no conversion."""
     (x,) = operands

@@ -24,6 +24,7 @@ import llvmlite
 import numpy as np
 from llvmlite import ir
 
+from . import CodegenError
 from .builder import Kernel
 from .object_code import Compiled, host, object_code
 
@@ -34,6 +35,8 @@ DIGEST = hashlib.sha256().digest_size
 
 _writes = itertools.count()
 _folders: list[Path | None] = []
+_refused: dict[tuple[Any, ...], CodegenError] = {}
+"""Kernels that LLVM did not compile: nobody tries again."""
 """The folder, once it is known."""
 
 
@@ -45,8 +48,14 @@ def cached(key: tuple[Any, ...], emit: Callable[[], Kernel]) -> Compiled:
         kernel = emit()
         return [kernel.parameters, kernel.scratch], object_code(kernel, *host())
 
-    (parameters, scratch), code = fetch(key, make)
-    return Compiled(code, tuple(parameters), scratch)
+    if key in _refused:
+        raise _refused[key]
+    try:
+        (parameters, scratch), code = fetch(key, make)
+        return Compiled(code, tuple(parameters), scratch)
+    except CodegenError as problem:
+        _refused[key] = problem
+        raise
 
 
 def fetch(key: tuple[Any, ...], make: Callable[[], tuple[Any, bytes]]) -> tuple[Any, bytes]:

@@ -25,7 +25,7 @@ import llvmlite
 from llvmlite import binding
 
 from .... import threads
-from . import translate
+from . import CodegenError, translate
 from .builder import Kernel
 from .translate import WINDOWS, Target
 
@@ -55,10 +55,6 @@ _held: list[Any] = []
 _unused: list[Any] = []
 """Code that nobody runs any more. LLVM frees it under a lock of its own, which no thread may hold while another one forks: so
 that is done by whoever loads the next kernel."""
-
-
-class CodegenError(RuntimeError):
-    """A kernel cannot be compiled for this machine; callers run the specification instead."""
 
 
 class Compiled:

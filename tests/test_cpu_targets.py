@@ -1,0 +1,130 @@
+"""Kernels for other machines: every emitter compiles for every target, and what does not compile falls to the specification."""
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad.engines.cpu import emitters, pooling, pools, schedule, tied, weighted
+from specgrad.engines.cpu.codegen import CodegenError, code_cache, object_code
+
+TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu", "arm64": "arm64-apple-macosx"}
+TARGETS = {cpu: TRIPLES[machine] for machine, known in object_code.TARGETS.items() for cpu in known if cpu != "generic"}
+DTYPES = ("float64", "float32", "float16")
+CALLS = [
+    (sg.MaxPool((3, 3), stride=2, padding=1), (1, 4, 9, 9)),
+    (sg.MaxPool((2,), stride=2), (3, 64)),
+    (sg.MaxPool((5, 5), stride=1, padding=2), (1, 2, 20, 20)),
+    (sg.MaxPool((3, 3), padding=1, ties="all"), (1, 2, 9, 9)),
+    (sg.AvgPool((3, 3), stride=2, padding=1), (1, 4, 9, 9)),
+    (sg.AvgPool((40,), stride=1), (2, 200)),
+    (sg.AvgPool((2, 2), axes=(0, 1)), (8, 8, 32)),
+    (sg.AdaptiveMaxPool((3, 5)), (2, 11, 13)),
+    (sg.AdaptiveAvgPool((3, 5)), (2, 11, 13)),
+    (sg.GlobalAvgPool(2), (2, 3, 8, 8)),
+    (sg.SmoothMaxPool((3, 3), stride=2, beta=2), (1, 2, 9, 9)),
+]
+INTEGERS = [(sg.MaxPool((3, 3), stride=2, padding=1), (1, 4, 9, 9), dtype) for dtype in ("int64", "uint8", "int16")]
+CONVOLUTIONS = [
+    (sg.Conv((3, 3), padding=1), (1, 4, 9, 9), (4, 4, 3, 3)),
+    (sg.Conv((3, 3), groups=4), (1, 4, 9, 9), (4, 1, 3, 3)),
+]
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    """The kernels of value and derivatives of these calls, by emitter and parameters."""
+    seen = {}
+
+    def cached(key, emit):
+        seen[key] = emit
+        return code_cache.cached(key, emit)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "cached", cached)
+        schedule.compiled.cache_clear()
+        for op, shape, dtype in [
+            *((op, shape, dtype) for op, shape in CALLS for dtype in DTYPES if dtype == "float32" or len(shape) < 4),
+            *INTEGERS,
+        ]:
+            x = np.zeros(shape, dtype)
+            op(x)
+            if x.dtype.kind == "f":
+                op.jvp((x,), (x,))
+                op.vjp((x,), np.zeros(op.output_shape(shape), dtype))
+        for op, *shapes in CONVOLUTIONS:
+            for dtype in DTYPES:
+                operands = tuple(np.zeros(shape, dtype) for shape in shapes)
+                op.vjp(operands, np.zeros(op.output_shape(*shapes), dtype))
+    return seen
+
+
+def test_all_emitters_are_among_them(kernels):
+    modules = [
+        importlib.import_module(f"{emitters.__name__}.{m.name}") for m in pkgutil.iter_modules(emitters.__path__)
+    ]
+    assert {key[0].__module__ for key in kernels} == {m.__name__ for m in modules if hasattr(m, "emit")}
+    assert {repr(cell) for key in kernels for cell in vars(key[1]).values() if hasattr(cell, "stored")}
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+def test_every_kernel_compiles_for_every_target(kernels, cpu):
+    for emit in kernels.values():
+        assert object_code.object_code(emit(), TARGETS[cpu], cpu)
+
+
+def refused(key, emit):
+    raise CodegenError("LLVM cannot compile a kernel")
+
+
+CACHES = [
+    found
+    for module in (schedule, pools, pooling, tied, weighted)
+    for found in vars(module).values()
+    if hasattr(found, "cache_clear")
+]
+
+
+def answers(op, x):
+    return op(x), *op.jvp((x,), (x,)), *op.vjp((x,), np.ones(op.output_shape(x.shape)))
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        sg.MaxPool((3,), padding=1),
+        sg.AvgPool((2,)),
+        sg.MaxPool((3,), ties="all"),
+        sg.SmoothMaxPool((2,), beta=1),
+    ],
+)
+def test_what_does_not_compile_falls_to_the_specification_with_a_warning(op, monkeypatch):
+    x = np.arange(11.0)[None]
+    with sg.engine("reference"):
+        expected = answers(op, x)
+    monkeypatch.setattr(schedule, "cached", refused)
+    for cache in CACHES:
+        cache.cache_clear()
+    try:
+        with pytest.warns(sg.SlowPathWarning, match="LLVM cannot compile a kernel"):
+            got = answers(op, x)
+    finally:
+        for cache in CACHES:
+            cache.cache_clear()
+    assert [a.tolist() for a in got] == [a.tolist() for a in expected]
+
+
+def test_a_kernel_that_was_refused_is_not_tried_again(monkeypatch):
+    tries = []
+
+    def emit():
+        tries.append(1)
+        raise CodegenError("no")
+
+    monkeypatch.setattr(code_cache, "_refused", {})
+    for _ in range(3):
+        with pytest.raises(CodegenError, match="no"):
+            code_cache.cached(("key", 1), emit)
+    assert len(tries) == 1
