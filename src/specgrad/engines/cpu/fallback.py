@@ -41,7 +41,8 @@ def pull(
     return tuple(write(op.name, p, o) for p, o in zip(pulled, out or (None,) * len(pulled), strict=True))
 
 
-def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
+def at_once(op: Any, operands: tuple[Any, ...], direction: Any) -> Any:
+    """No derivative without what is kept of the value."""
     return NotImplemented
 
 
@@ -57,7 +58,9 @@ def warn(op: Any, problem: CodegenError) -> None:
 INSTEAD: dict[str, Any] = {
     "forward": reference.forward,
     "indices": reference.indices,
-    **{function.__name__: function for function in (keep, recall, push, pull, vjp)},
+    "jvp": at_once,
+    "vjp": at_once,
+    **{function.__name__: function for function in (keep, recall, push, pull)},
 }
 
 

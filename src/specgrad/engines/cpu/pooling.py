@@ -177,6 +177,7 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     return NotImplemented
 
 
+@or_by_statement
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """`keep` and `push` at once, of operands and tangents that need no conversion."""
     (x,), (dx,) = operands, tangents

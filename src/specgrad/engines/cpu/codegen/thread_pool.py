@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from .... import threads
 from ....memory import LINE, Memory, keep_scratch, take_scratch
-from . import code_cache, native_pool, object_code
+from . import CodegenError, code_cache, native_pool, object_code
 from .native_pool import DONE, GRAIN, ITEMS, MEMBERS, SCRATCH, SIZE, STOP, STRIDE, WAKE, WORDS
-from .object_code import CodegenError, Compiled
+from .object_code import Compiled
 
 Array = npt.NDArray[Any]
 
