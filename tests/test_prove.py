@@ -25,7 +25,7 @@ from specgrad.cli import app
 from specgrad.engines import reference
 from specgrad.geometry import Adaptive, Ranges, Sliding
 from specgrad.ops import pool
-from specgrad.prove import geometry, operators, reals, report, runner, statement
+from specgrad.prove import geometry, kernels, operators, reals, report, runner, statement
 from specgrad.prove.geometry import lengths
 from specgrad.prove.geometry.vocabulary import PARAMETERS, AnySliding
 from specgrad.prove.integers import assume, decide, lemma
@@ -434,6 +434,8 @@ def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
         (("--operator", "Pool"), "no such operator"),
         (("geometry", "--operator", "MaxPool"), "--operator chooses among operators only"),
         (("--operator", "SmoothMaxPool"), "nothing is stated about SmoothMaxPool"),
+        (("geometry", "--kernel", "tiles"), "--kernel chooses among kernels only"),
+        (("--kernel", "tails"), "no such emitter; choose from tiles"),
         (("--badge", "README.md", "--budget", "1"), "--badge counts all statements"),
         (("--json", "/no/such/folder/file.json"), "there is no folder"),
     ],
@@ -473,7 +475,8 @@ def test_documentation_lists_every_statement():
     text = (ROOT / "docs" / "prove.md").read_text(encoding="utf-8")
     listed = re.findall(r"^- (.*?)( \(\*\*false\*\*\))?$", text.partition("## How")[0], re.MULTILINE)
     assert listed == [
-        (s.words, "" if s.holds else " (**false**)") for s in (*geometry.STATEMENTS, *operators.STATEMENTS)
+        (s.words, "" if s.holds else " (**false**)")
+        for s in (*geometry.STATEMENTS, *operators.STATEMENTS, *kernels.STATEMENTS)
     ]
 
 
@@ -490,7 +493,12 @@ def test_readme_counts_what_is_stated():
     found = runner.tasks("operators")
     cases = sum(s.takes(task) and s.holds for _, task in found for s in operators.STATEMENTS)
     made = report.Report("", {})
-    for family, count in (("geometry", sum(s.holds for s in geometry.STATEMENTS)), ("operators", cases)):
+    counts = {
+        "geometry": sum(s.holds for s in geometry.STATEMENTS),
+        "operators": cases,
+        "kernels": len(kernels.tasks()),
+    }
+    for family, count in counts.items():
         made.lines[family, "", ""] = report.Line(family, "", "", True, as_stated=count)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"Proved by `specgrad prove`: {made.summary()}. {report.MARK}\n" in readme, (

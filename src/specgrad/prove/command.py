@@ -30,6 +30,9 @@ def prove(
     operator: Annotated[
         list[str] | None, typer.Option(help="Only this operator, e.g. MaxPool or max_pool; may be given several times.")
     ] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="Only kernels of this emitter, e.g. tiles; may be given several times.")
+    ] = None,
     budget: Annotated[
         float | None, typer.Option(min=0.0, help="Stop after so many seconds, with a sample of the statements.")
     ] = None,
@@ -39,18 +42,20 @@ def prove(
         Path | None, typer.Option(help="Write what is proved into the marked line of this document.")
     ] = None,
 ) -> None:
-    """Prove statements about every geometry, and about operators for every input of a geometry.
+    """Prove statements about every geometry, and about operators and kernels for every input of a geometry.
 
     Exit status: 0 when everything that was tried is as stated, 1 when a statement is refuted or
     undecided, 2 on misuse.
     """
     try:
-        chosen = [str(name) for name in family or (FAMILIES if not operator else ("operators",))]
+        limited = [name for name, given in (("operators", operator), ("kernels", kernel)) if given]
+        chosen = [str(name) for name in family or limited or FAMILIES]
+        for name in limited:
+            if chosen != [name]:
+                raise Misuse(f"--{name[:-1]} chooses among {name} only: specgrad prove {name} --{name[:-1]} …")
+        if badge is not None and (family or limited or budget is not None):
+            raise Misuse("--badge counts all statements: it takes no family, --operator, --kernel or --budget")
         kinds = [_kind(name) for name in operator or []]
-        if kinds and chosen != ["operators"]:
-            raise Misuse("--operator chooses among operators only: specgrad prove operators --operator …")
-        if badge is not None and (family or operator or budget is not None):
-            raise Misuse("--badge counts all statements: it takes no family, no --operator and no --budget")
         for path in (json, html, badge):
             writable(path)
         if find_spec("z3") is None:
@@ -59,12 +64,17 @@ def prove(
         raise _misused(str(error)) from None
     from . import report as reports
     from . import runner
+    from .kernels import EMITTERS
+
+    for name in kernel or []:
+        if name not in EMITTERS:
+            raise _misused(f"--kernel {name}: no such emitter; choose from {', '.join(EMITTERS)}")
 
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)
     found = reports.Report(shlex.join(["specgrad", *sys.argv[1:]]), _versions())
-    todo = [task for name in chosen for task in runner.tasks(name, kinds)]
+    todo = runner.mixed(runner.tasks(name, kinds or kernel or ()) for name in chosen)
     if not todo:
         raise _misused(f"nothing is stated about {', '.join(kind.__name__ for kind in kinds)}")
     found.tasks, begun = len(todo), time.monotonic()

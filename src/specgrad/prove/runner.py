@@ -12,7 +12,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
@@ -22,19 +22,23 @@ from .statement import Found, Verdict
 Task = tuple[str, Any]
 
 
-def tasks(family: str, operators: Sequence[type] = ()) -> list[Task]:
-    """What there is to decide in a family, for these operators or for all.
+def tasks(family: str, subjects: Sequence[Any] = ()) -> list[Task]:
+    """What there is to decide in a family, for these operators or emitters of kernels or for all.
 
     The order is mixed, so that the first tasks are a fair sample.
     """
     found = importlib.import_module(f"{__package__}.{family}").tasks()
     random.Random(0).shuffle(found)
-    kinds: dict[type, list[Any]] = {}
+    kinds: dict[Any, list[Any]] = {}
     for task in found:
-        kinds.setdefault(type(getattr(task, "op", None)), []).append(task)
-    chosen = [some for kind, some in kinds.items() if not operators or kind in operators]
-    mixed = itertools.chain.from_iterable(itertools.zip_longest(*chosen))
-    return [(family, task) for task in mixed if task is not None]
+        kinds.setdefault(getattr(task, "emitter", type(getattr(task, "op", None))), []).append(task)
+    return [(family, task) for task in mixed(some for kind, some in kinds.items() if not subjects or kind in subjects)]
+
+
+def mixed(lists: Iterable[Sequence[Any]]) -> list[Any]:
+    """The first of all lists, then the second of all, and so on."""
+    turns = itertools.zip_longest(*lists)
+    return [one for turn in turns for one in turn if one is not None]
 
 
 def decide(task: Task, deadline: float = math.inf) -> list[Found]:

@@ -40,13 +40,20 @@ def machine_of(target: Target) -> Any:
 
 
 def translate(text: str, target: Target) -> bytes:
-    """The object file of a module; RuntimeError if LLVM refuses it.
+    """The object file of a module; RuntimeError if LLVM refuses it."""
+    machine = machine_of(target)
+    module = binding.parse_assembly(text, binding.create_context())
+    simplify(module, machine)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def simplify(module: Any, machine: Any) -> None:
+    """Have LLVM simplify the functions of a module for a machine.
 
     Kernels are emitted as vectors and unrolled where that pays. LLVM's vectorizers and its unroller only make them slower, and all
     but its simplification of functions makes compilation longer.
     """
-    machine = machine_of(target)
-    module = binding.parse_assembly(text, binding.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=1)
@@ -56,8 +63,6 @@ def translate(text: str, target: Target) -> bytes:
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)
-    code: bytes = machine.emit_object(module)
-    return code
 
 
 if __name__ == "__main__":

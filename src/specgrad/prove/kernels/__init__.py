@@ -1,0 +1,133 @@
+"""Statements about the CPU engine's kernels, for all real inputs of a geometry.
+
+The instructions that the emitters wrote are interpreted over symbols (symbols.py), every load and store checked, in the engine's own
+plans (plans.py), and compared with the specification over the same symbols (pooling.py, weights.py, convolutions.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...engines.cpu.codegen.allocations import Fault, Undecided
+from ..statement import Found, Statement, Verdict
+from . import convolutions, machine, pooling, weights
+from .cases import Case, drawn
+from .compare import Differs, Unplanned
+from .optimised import Optimised
+from .plans import Emitted, uncompiled
+
+__all__ = ["EMITTERS", "STATEMENTS", "Task", "run", "tasks"]
+
+EMITTERS = {
+    "tiles": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average", "log_sum_exp"),
+    "along": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average", "average_vjp", "log_sum_exp"),
+    "bins": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average"),
+    "phases": ("average_vjp", "argmax_vjp", "weighted_sum_vjp"),
+    "runs": ("average_vjp",),
+    "winners": ("argmax_vjp", "argmax_jvp"),
+    "weights": ("weighted_sum",),
+    "depthwise": ("convolution", "convolution_vjp", "convolution_weight_vjp"),
+    "columns": ("convolution_vjp",),
+    "optimised": (),
+    "compiled": ("special_values",),
+}
+"""The emitters, and what is claimed of the kernels that they emit; and of kernels of all emitters, as LLVM has simplified them, and
+as machine code."""
+
+GEOMETRIES = 160
+"""Of each emitter."""
+
+TRIES = 400
+"""Cases that are drawn until one has a kernel of an emitter."""
+
+STATEMENTS = [
+    Statement("max: the greatest of each window's real cells", pooling.maximum),
+    Statement("max by kernels for any numbers: the same", pooling.exact_maximum),
+    Statement("argmax: the first of each window's greatest real cells, and its code", pooling.argmax),
+    Statement("argmax by kernels for any numbers: the same", pooling.exact_argmax),
+    Statement("JVP and indices of max: tangent and index of the cell that won, whichever it is", pooling.argmax_jvp),
+    Statement("VJP of max: the cotangents of the windows that a cell won, whatever it won", pooling.argmax_vjp),
+    Statement("average: the sum of each window's real cells over its divisor, in n + 1 roundings", pooling.average),
+    Statement("VJP of average: the shares of the windows that read a cell, in n + 1 roundings", pooling.average_vjp),
+    Statement("smooth max: each window's greatest cell m, and the sum of exp(β(cell - m))", weights.log_sum_exp),
+    Statement("JVP of smooth max and of shared ties: tangents times weights, in n + 1 roundings", weights.weighted_sum),
+    Statement("VJP of smooth max and of shared ties: cotangents times weights", weights.weighted_sum_vjp),
+    Statement("depthwise: the sum of each window's cells times weights, and the bias", convolutions.convolution),
+    Statement("depthwise, VJP: the cotangents of a cell's windows times weights", convolutions.convolution_vjp),
+    Statement("depthwise, VJP in the weight: cotangents times cells", convolutions.convolution_weight_vjp),
+    Statement("3×3 max: value, index and VJP for each of the 7,087,261 weak orders of nine cells", machine.every_order),
+    Statement(
+        "every arrangement of -inf, -1, -0, 0, 1, inf, NaN: value, index and VJP, all bits", machine.special_values
+    ),
+]
+BY_NAME = {statement.claim.__name__: statement for statement in STATEMENTS}
+
+
+class Task(NamedTuple):
+    """A geometry, drawn from its number, for one emitter."""
+
+    emitter: str
+    number: int
+
+
+def tasks() -> list[Task]:
+    """All emitters, so many geometries each."""
+    return [Task(emitter, number) for emitter in EMITTERS for number in range(GEOMETRIES)]
+
+
+def run(task: Task, deadline: float) -> Iterator[Found]:
+    """Prove one claim about the kernels of a case that has a kernel of this emitter."""
+    random = np.random.default_rng([task.number, *task.emitter.encode()])
+    for _ in range(TRIES):
+        name, case = draw(random, task)
+        verdict = decide(BY_NAME[name], case, Optimised if task.emitter == "optimised" else Emitted)
+        if verdict is not None:
+            shown = "" if verdict.status == "proved" else _pasteable(task)
+            words = BY_NAME[name].words
+            yield Found(f"kernels: {task.emitter}", words, True, str(case), replace(verdict, counterexample=shown))
+            return
+    raise RuntimeError(f"no case for {task}")
+
+
+def draw(random: np.random.Generator, task: Task) -> tuple[str, Case]:
+    """A claim, and a case for it."""
+    emitter, number = task
+    if emitter == "compiled":
+        return ("special_values" if number else "every_order"), machine.drawn(random)
+    if emitter == "optimised":
+        walks = [walk for walk in EMITTERS if walk not in ("optimised", "compiled")]
+        emitter, number = walks[number % len(walks)], number // len(walks)
+    names = EMITTERS[emitter]
+    name, case = names[number % len(names)], drawn(random, names[number % len(names)], emitter)
+    if task.emitter == "optimised" and (name == "log_sum_exp" or case.dtype not in ("float16", "float32", "float64")):
+        return draw(random, Task(task.emitter, task.number + 1))  # LLVM turns what they compare or compute round
+    return name, case
+
+
+def _pasteable(task: Task) -> str:
+    """The call that shows it."""
+    lines = ["import math", "from specgrad.prove.kernels import Task, run"]
+    return "\n".join([*lines, f"for found in run({task!r}, math.inf):", "    print(found.case, found.verdict.reason)"])
+
+
+def decide(statement: Statement, case: Case, make: type[Emitted] = Emitted) -> Verdict | None:
+    """The verdict on a case; None where no kernel of its emitter is planned for it."""
+    begun = time.monotonic()
+
+    def verdict(status: str, **words: str) -> Verdict:
+        return Verdict(status, time.monotonic() - begun, **words)
+
+    with nullcontext() if case.emitter == "compiled" else uncompiled(dict(case.constants), make):
+        try:
+            statement.claim(case)
+        except Unplanned:
+            return None
+        except (Differs, Fault) as problem:
+            return verdict("undecided" if isinstance(problem, Undecided) else "refuted", reason=str(problem))
+    return verdict("proved")

@@ -1,0 +1,169 @@
+"""The cases of statements about kernels: random geometries, layouts and types, for each emitter those that it is planned for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...conformance.case import bfloat16
+from ...errors import SpecgradError
+from ...geometry import Shape
+from ...ops import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    MaxPool,
+    SmoothMaxPool,
+)
+
+FLOATS = ("float32", "float32", "float64", "float16", *bfloat16())
+TAPS = 24  # of smooth maxima, at most
+INTEGERS = ("int8", "uint8", "int16", "int32", "uint32", "int64")
+SMALL = {"LEAST": 64, "LINES": 1 << 10, "TILE": 24}
+"""Constants of the schedule under which small arrays have several tiles and tasks."""
+
+
+class Case(NamedTuple):
+    """An operator, the shape of its operand, its type and layout, and the constants of the schedule; for one emitter."""
+
+    emitter: str
+    op: Any
+    shape: Any
+    """Of its operand, or the shapes of two."""
+    dtype: str
+    order: tuple[int, ...]
+    """In which order the axes of the operand lie in memory."""
+    constants: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        laid = "" if self.order == tuple(range(len(self.shape))) else f", lying as {self.order}"
+        changed = f", with {dict(self.constants)}" if self.constants else ""
+        return f"{self.op!r} on {self.dtype} of shape {self.shape}{laid}{changed}"
+
+
+def sliding(random: Any, kind: Any, inner: bool, far: bool = False, shares: bool = False) -> tuple[Any, Shape]:
+    """An operator with sliding windows and a shape that it takes: kernels large and small, padded, dilated, cut by ceil_mode."""
+    while True:
+        rank = int(random.choice([1, 2, 2, 2, 3]))
+        kernel = [int(random.integers(1, 5)) for _ in range(rank)]
+        if random.random() < 0.15:
+            kernel[int(random.integers(rank))] = int(random.integers(9, 20))
+        stride = [int(random.integers(1, 5)) if random.random() < 0.5 else 1 for _ in kernel]
+        if far:
+            stride[-1] = int(random.integers(5, 9))
+        dilation = [int(random.integers(1, 4)) if random.random() < 0.3 else 1 for _ in kernel]
+        extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+        padding = [tuple(map(int, random.integers(0, e + 1, 2))) if random.random() < 0.5 else (0, 0) for e in extent]
+        room = [(20,), (7, 20), (3, 4, 12)][rank - 1] if not inner else [(12,), (5, 6), (3, 3, 4)][rank - 1]
+        size = [max(1, e - sum(p)) + int(random.integers(0, r)) for e, p, r in zip(extent, padding, room, strict=True)]
+        how: dict[str, Any] = {"stride": tuple(stride), "dilation": tuple(dilation), "padding": tuple(padding)}
+        how["ceil_mode"] = bool(random.random() < 0.3)
+        if kind is AvgPool:
+            how["count_include_pad"] = bool(random.random() < 0.6)
+            how["divisor_override"] = int(random.integers(1, 9)) if random.random() < 0.2 else None
+        if kind is SmoothMaxPool:
+            how |= {"beta": float(random.choice([0.5, 3.0, -1.0, -0.25])), "pad": str(random.choice(["zero", "skip"]))}
+        elif shares:
+            how["ties"] = str(random.choice(["all", "split"]))
+        try:
+            return placed(random, kind, tuple(kernel), how, size, inner)
+        except SpecgradError:
+            continue
+
+
+def placed(random: Any, kind: Any, window: Any, how: dict[str, Any], size: list[int], inner: bool) -> tuple[Any, Shape]:
+    """The operator over the last axes of an array, or over axes behind which others lie."""
+    batch = (int(random.integers(1, 3)),)
+    shape = (*batch, *size, int(random.integers(1, 10))) if inner else (*batch, *size)
+    axes = tuple(range(1, 1 + len(size))) if inner else None
+    op = kind(window, **how, axes=axes)
+    op.output_shape(shape)
+    return op, shape
+
+
+def adaptive(random: Any, kind: Any) -> tuple[Any, Shape]:
+    """Bins of all sizes, and whole planes."""
+    rank = int(random.choice([1, 2, 2, 3]))
+    size = [int(random.integers(1, n)) for n in [(30,), (7, 24), (4, 5, 12)][rank - 1]]
+    if random.random() < 0.2:
+        whole = GlobalMaxPool if kind is AdaptiveMaxPool else GlobalAvgPool
+        return placed(random, whole, rank, {}, size, False)
+    bins = tuple(int(random.integers(1, n + 3)) for n in size)
+    return placed(random, kind, bins, {}, size, False)
+
+
+def pooled(random: Any, kind: Any, bins: Any) -> tuple[Any, Shape]:
+    """Any of both."""
+    return sliding(random, kind, bool(random.random() < 0.3)) if random.random() < 0.6 else adaptive(random, bins)
+
+
+def depthwise(random: Any) -> tuple[Any, tuple[Shape, Shape]]:
+    """A convolution of one channel per group."""
+    while True:
+        rank = int(random.choice([1, 2, 2, 3]))
+        kernel = tuple(int(random.integers(1, 4)) for _ in range(rank))
+        how = {"stride": tuple(int(random.integers(1, 4)) if random.random() < 0.5 else 1 for _ in kernel)}
+        how["dilation"] = tuple(int(random.integers(1, 3)) for _ in kernel)
+        pairs = [tuple(map(int, random.integers(0, k + 1, 2))) for k in kernel]
+        groups, several = int(random.integers(1, 4)), int(random.integers(1, 3))
+        size = tuple(int(random.integers(1, n)) for n in [(20,), (6, 12), (3, 4, 6)][rank - 1])
+        op = Conv(kernel, padding=tuple(pairs), groups=groups, **how)
+        shapes = (int(random.integers(1, 3)), groups, *size), (groups * several, 1, *kernel)
+        try:
+            op.output_shape(*shapes)
+        except SpecgradError:
+            continue
+        return op, shapes
+
+
+def drawn(random: Any, claim: str, emitter: str) -> Case:
+    """A case for a claim, which the planner is likely to take to an emitter."""
+    claim = claim.removeprefix("exact_")
+    sums = claim in ("average", "average_vjp")
+    dtype = str(random.choice(FLOATS))
+    if emitter in ("depthwise", "columns"):
+        op, shapes = depthwise(random)
+        return Case(emitter, op, shapes, str(random.choice(["float32", "float64"])), (), ())
+    if claim.startswith("weighted") or claim == "log_sum_exp":
+        smooth = claim == "log_sum_exp" or random.random() < 0.5
+        op, shape = sliding(random, SmoothMaxPool if smooth else MaxPool, False, shares=True)
+        while claim == "log_sum_exp" and math.prod(op.kernel_size) > TAPS:
+            op, shape = sliding(random, SmoothMaxPool, False)
+        return Case(emitter, op, shape, dtype, tuple(range(len(shape))), _constants(random))
+    kind, bins = (AvgPool, AdaptiveAvgPool) if sums else (MaxPool, AdaptiveMaxPool)
+    if claim in ("maximum", "argmax") and kind is MaxPool and random.random() < 0.25:
+        dtype = str(random.choice(INTEGERS))
+    if emitter in ("bins", "runs"):
+        op, shape = adaptive(random, bins) if random.random() < 0.8 else sliding(random, kind, False, far=True)
+    elif emitter in ("tiles", "phases", "weights"):
+        op, shape = sliding(random, kind, False)
+    elif emitter == "along":
+        op, shape = sliding(random, kind, bool(random.random() < 0.7))
+    else:
+        op, shape = pooled(random, kind, bins)
+    order = tuple(range(len(shape)))
+    if random.random() < 0.2:
+        order = tuple(map(int, random.permutation(len(shape))))
+    return Case(emitter, op, shape, dtype, order, _constants(random))
+
+
+def _constants(random: Any) -> tuple[tuple[str, int], ...]:
+    """The schedule's own, or others."""
+    changed = SMALL | {"VECTOR": int(random.choice([16, 32, 64]))}
+    return tuple(changed.items()) if random.random() < 0.5 else ()
+
+
+def laid(case: Case) -> Any:
+    """An array of the case's shape and layout."""
+    back = np.argsort(case.order) if case.order else ()
+    return np.zeros([case.shape[p] for p in case.order], dtype_of(case)).transpose(back)
+
+
+def dtype_of(case: Case) -> Any:
+    """NumPy's type of its cells."""
+    return np.dtype(bfloat16().get(case.dtype, case.dtype))

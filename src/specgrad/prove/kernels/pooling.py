@@ -1,0 +1,231 @@
+"""Claims about maxima, their derivatives by codes of winners, and averages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...engines.cpu import pools
+from ...engines.cpu.codegen.builder import WORD
+from ...engines.cpu.schedule import even, nominal
+from ...geometry import strides
+from ...remembering import cached_property
+from .cases import Case, dtype_of, laid
+from .compare import DOMAIN, Differs, Unplanned, each, expect, pulled, ran, same_form, same_lead
+from .domain import cells, specified
+from .forms import Form
+from .symbols import Lead, Pick, Table
+
+
+class Planned:
+    """A pooling operator as the engine plans it for arrays of one layout, and symbols for its arrays."""
+
+    def __init__(self, case: Case, any_order: bool = False) -> None:
+        self.case, self.op = case, case.op
+        self.pool, _ = pools.seen(case.op, laid(case), any_order=any_order)
+        if self.pool.is_empty:
+            raise Unplanned
+        self.cell, self.layout = self.pool.cell, self.pool.layout
+
+    def operand(self, array: Any) -> Any:
+        return pools.as_given(self.pool, array).transpose(self.layout.order)
+
+    def output(self, array: Any) -> Any:
+        return array.reshape([self.pool.lengths[p] for p in self.layout.back]).transpose(self.layout.order)
+
+    def as_result(self, array: Any) -> Any:
+        return array.transpose(self.layout.back).reshape(self.pool.shape)
+
+    def as_operand(self, array: Any) -> Any:
+        return array.transpose(self.layout.back).reshape(self.case.shape)
+
+    @cached_property
+    def places(self) -> Any:
+        """Where in a plane the winners lie: a base by window, and an offset by code."""
+        return self.pool.places(strides(tuple(axis.size for axis in self.pool.axes)))
+
+    def cell_of(self, place: tuple[int, ...], code: int) -> tuple[int, ...]:
+        """Which cell of (planes, cells, inner) a code of a window means."""
+        base, offset = self.places
+        return place[0], int(base[place[1]] + offset[code]), place[2]
+
+    def codes(self) -> Any:
+        """The code of every window as a pick among its real taps, or the code of no winner."""
+        real = self._real_codes()
+        made = np.empty((self.layout.planes, len(real), self.layout.inner), object)
+        for place in np.ndindex(*made.shape):
+            codes = real[place[1]]
+            made[place] = pick(f"code{place}", codes) if codes else self.pool.none
+        return made.reshape(self.pool.lengths)
+
+    def _real_codes(self) -> list[tuple[int, ...]]:
+        """Of each window of a plane, the codes of its real taps."""
+        taken: list[list[int]] = [[0]]
+        for axis in map(even, self.pool.axes):
+            ranges, kinds = axis.ranges(), nominal(axis)
+            own = [
+                [(int(f) - int(s)) // ranges.step + i for i in range(max(int(c), 0))]
+                for f, s, c in zip(ranges.first, ranges.start, ranges.count, strict=True)
+            ]
+            taken = [[code * kinds + tap for code in before for tap in taps] for before in taken for taps in own]
+        return [tuple(codes) for codes in taken]
+
+
+def pick(name: str, codes: tuple[int, ...]) -> Any:
+    """The code of a window: one of these."""
+    return codes[0] if len(codes) == 1 else Table(Pick(name, codes), codes)
+
+
+def chosen(code: Any) -> dict[int, tuple[Any, ...]]:
+    """For each code that a window may have, the condition under which it has it, as atoms of a product."""
+    if isinstance(code, Table):
+        return {one: ((code.pick, one),) for one in code.values}
+    return {code: ()}
+
+
+def maximum(case: Case, exact: bool = False) -> None:
+    """The greatest of the window's real cells."""
+    plan = Planned(case)
+    x = cells("x", case.shape, dtype_of(case))
+    given, wanted = {"x": (plan.cell, plan.operand(x))}, {"y": (plan.cell, plan.pool.lengths)}
+    expect(case, plan.pool.fold("max", exact))
+    made = None if exact else ran(plan.pool.fold("max"), given, wanted)
+    (y,) = made or ran(plan.pool.fold("max", True), given, wanted)
+    plan.pool.blank(y, 0)
+    each(plan.as_result(y), specified(case.op, x), same_lead, False)
+
+
+def exact_maximum(case: Case) -> None:
+    """The same by the kernels that look out for NaN."""
+    maximum(case, True)
+
+
+def argmax(case: Case, exact: bool = False) -> None:
+    """The first of the window's greatest real cells, and its code."""
+    plan = Planned(case)
+    pool, x = plan.pool, cells("x", case.shape, dtype_of(case))
+    given = {"x": (plan.cell, plan.operand(x))}
+    wanted = {"y": (plan.cell, pool.lengths), "codes": (pool.codes, pool.lengths)}
+    expect(case, pool.fold("argmax", exact))
+    made = None if exact else ran(pool.fold("argmax"), given, wanted)
+    y, codes = made or ran(pool.fold("argmax", True), given, wanted)
+    pool.blank(y, 0)
+    pool.blank(codes, pool.none)
+    expected = specified(case.op, x)
+    each(plan.as_result(y), expected, same_lead, True)
+    operand = plan.operand(x).reshape(plan.layout.planes, -1, plan.layout.inner)
+    leads = plan.output(expected).reshape(plan.layout.planes, -1, plan.layout.inner)
+    found = codes.reshape(leads.shape)
+    for place in np.ndindex(*leads.shape):
+        lead, code = leads[place], found[place]
+        if not isinstance(lead, Lead):
+            if code != pool.none:
+                raise Differs(f"window {place}: code {code!r} of no winner")
+            continue
+        by_cell = dict(zip(code.pick.cells, code.values, strict=True)) if isinstance(code, Table) else None
+        if by_cell is not None and (not isinstance(code.pick, Lead) or code.pick.cells != lead.cells):
+            raise Differs(f"window {place}: codes of {code.pick!r}, specified is {lead!r}")
+        for name in lead.cells:
+            own = code if by_cell is None else by_cell[name]
+            cell = operand[plan.cell_of(place, own)]
+            if cell.cells[0] != name:
+                raise Differs(f"window {place}: code {own} is {cell!r}, specified is {name}")
+
+
+def exact_argmax(case: Case) -> None:
+    """The same by the kernels that look out for NaN and for padding that ties."""
+    argmax(case, True)
+
+
+def average(case: Case) -> None:
+    """The sum of the window's real cells over its divisor."""
+    plan = Planned(case, any_order=True)
+    x = cells("x", case.shape)
+    given, wanted = {"x": (plan.cell, plan.operand(x))}, {"y": (plan.cell, plan.pool.lengths)}
+    expect(case, plan.pool.fold("average"))
+    (y,) = ran(plan.pool.fold("average"), given, wanted)
+    each(plan.as_result(y), specified(case.op, x), same_form, plan.pool.is_half)
+
+
+def average_vjp(case: Case) -> None:
+    """At each cell the sum of the shares of the windows that read it."""
+    plan = Planned(case, any_order=True)
+    g, pool = cells("g", plan.pool.shape), plan.pool
+    arriving = plan.output(g)
+    if pool.divisors.columns is not None:
+        pool = pool.in_single
+        arriving = np.frompyfunc(DOMAIN.div, 2, 1)(arriving, as_numbers(pool.window_divisors))
+    given, wanted = {"x": (pool.cell, arriving)}, {"y": (pool.cell, plan.layout.shape)}
+    expect(case, pool.fold("spread"))
+    (gx,) = ran(pool.fold("spread"), given, wanted)
+    each(plan.as_operand(gx), pulled(case.op, 0, [cells("x", case.shape)], g), same_form, pool.is_half)
+
+
+def as_numbers(array: Any) -> Any:
+    """An array of whole floats as exact numbers."""
+    return np.vectorize(int, otypes=[object])(array)
+
+
+def argmax_vjp(case: Case) -> None:
+    """At each cell the cotangents of the windows whose code means it, for all codes."""
+    plan = Planned(case)
+    pool, cell = plan.pool, plan.cell
+    g, codes = cells("g", pool.shape), plan.codes()
+    arriving = plan.output(g)
+    wanted = {"target": (cell, plan.layout.shape)}
+    given = {"codes": (pool.codes, codes), "source": (cell, arriving)}
+    steps = [(pool.winners("scatter"), ("codes", "source", "target"))]
+    if pool.gathers is not None:
+        steps.append((pool.gathers, ("source", "codes", "target")))
+    expect(case, *(step for step, _ in steps))
+    expected = np.zeros((plan.layout.planes, math.prod(a.size for a in pool.axes), plan.layout.inner), object)
+    flat = codes.reshape(plan.layout.planes, -1, plan.layout.inner)
+    windows = arriving.reshape(flat.shape)
+    for place in np.ndindex(*flat.shape):
+        for code, atoms in chosen(flat[place]).items() if flat[place] is not pool.none else ():
+            where = plan.cell_of(place, code)
+            term = Form({tuple(sorted((*windows[place].cells, *atoms), key=str)): (1, 0)})
+            expected[where] = DOMAIN.add(expected[where], term)
+    for step, names in steps:
+        (gx,) = ran(step, given, wanted, *names)
+        each(gx.reshape(expected.shape), expected, same_form, pool.is_half)
+
+
+def argmax_jvp(case: Case) -> None:
+    """The tangent of the cell that a window's code means, and its index in the plane, for all codes."""
+    plan = Planned(case)
+    pool, cell = plan.pool, plan.cell
+    dx, codes = cells("d", case.shape), plan.codes()
+    source = plan.operand(dx)
+    given = {"codes": (pool.codes, codes), "source": (cell, source)}
+    (dy,) = ran(pool.winners("gather"), given, {"target": (cell, pool.lengths)}, "codes", "source", "target")
+    (index,) = ran(pool.winners("index"), given, {"target": (WORD, pool.lengths)}, "codes", "source", "target")
+    planes = source.reshape(plan.layout.planes, -1, plan.layout.inner)
+    in_plane = plane_indices(plan).reshape(planes.shape)
+    shape = (plan.layout.planes, -1, plan.layout.inner)
+    flat, moved, at = (array.reshape(shape) for array in (codes, dy, index))
+    for place in np.ndindex(*flat.shape):
+        code, tangent, place_in = flat[place], moved[place], at[place]
+        if code is pool.none:
+            if (tangent, place_in) != (0, 2**64 - 1):
+                raise Differs(f"window {place} without a winner: {tangent!r}, index {place_in!r}")
+            continue
+        for n, one in enumerate(code.values if isinstance(code, Table) else (code,)):
+            where = plan.cell_of(place, one)
+            own, number = (v.values[n] if isinstance(v, Table) else v for v in (tangent, place_in))
+            if not (isinstance(own, Lead) and own.same(planes[where])):
+                raise Differs(f"window {place}, code {one}: {own!r}, specified is {planes[where]!r}")
+            if number != in_plane[where]:
+                raise Differs(f"window {place}, code {one}: index {number}, specified is {in_plane[where]}")
+
+
+def plane_indices(plan: Planned) -> Any:
+    """The flat index of every cell in its plane, by the operator's order of axes, in the order in which cells lie."""
+    shape = plan.case.shape
+    index = np.zeros(shape, np.int64)
+    for p in plan.op.positions(shape):
+        along = np.arange(shape[p]).reshape([-1 if i == p else 1 for i in range(len(shape))])
+        index = index * shape[p] + along
+    return plan.operand(index)

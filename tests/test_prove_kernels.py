@@ -1,0 +1,322 @@
+"""`specgrad prove kernels`: the emitted kernels are proved, and what is not right is not: planted faults and mutants."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from codegen_cases import Draw, as_array, both_ways, comparable, interpreted
+from llvmlite import ir
+
+import specgrad as sg
+from specgrad.engines.cpu.codegen import interpret
+from specgrad.engines.cpu.codegen.allocations import KINDS, SIZES, Fault, Memory, Undecided, reinterpret
+from specgrad.engines.cpu.codegen.combine import ArgMax, Max, Sum
+from specgrad.engines.cpu.codegen.domains import Floats, Infinity, Rationals
+from specgrad.prove import kernels
+from specgrad.prove.kernels import compare, convolutions, pooling, weights
+from specgrad.prove.kernels.cases import Case
+from specgrad.prove.kernels.domain import Symbols
+from specgrad.prove.kernels.forms import Form
+from specgrad.prove.kernels.optimised import Optimised
+from specgrad.prove.kernels.plans import Emitted, Execution, uncompiled
+from specgrad.prove.kernels.symbols import Lead, Order, Table
+
+TASKS = [kernels.Task(emitter, number) for emitter in kernels.EMITTERS for number in range(1, 7)]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=str)
+def test_a_sample_is_proved(task):
+    (found,) = kernels.run(task, math.inf)
+    assert found.verdict.status == "proved", (found.case, found.verdict.reason)
+
+
+def case(emitter, op, shape, dtype="float32", **constants):
+    return Case(emitter, op, shape, dtype, tuple(range(len(shape))), tuple(constants.items()))
+
+
+def verdict(name, one, make=Emitted):
+    """The status of a claim about a case whose kernels `make` may change."""
+    with uncompiled(dict(one.constants), make):
+        try:
+            kernels.BY_NAME[name].claim(one)
+        except Undecided:
+            return "undecided"
+        except (compare.Differs, Fault):
+            return "refuted"
+        except (IndexError, TypeError, AttributeError):  # a wild code; as the command has it, an error is no proof
+            return "undecided"
+    return "proved"
+
+
+def test_windows_a_lane_apart_read_no_cell_beside_their_own():
+    """The kernel of weights read up to a stride beyond the array, where windows have fewer cells than their stride."""
+    assert verdict("weighted_sum", case("weights", sg.MaxPool((1, 2), stride=3, ties="all"), (1, 2, 5))) == "proved"
+
+
+# planted faults
+
+FAULTS = {
+    "the last winner": (ArgMax, "wins", lambda self, k, one, two: two[0] >= one[0], "argmax"),
+    "the least": (Max, "wins", lambda self, k, one, two: two[0] < one[0], "maximum"),
+    "the earlier part alone": (Sum, "join", lambda self, k, one, two, shift=0: one, "average"),
+    "the later part twice": (Sum, "join", lambda self, k, one, two, shift=0: [one[0] + two[0] + two[0]], "average"),
+    "codes that do not move": (ArgMax, "shifted", lambda self, k, code, shift: code, "argmax"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("walk", ["tiles", "along"])
+def test_planted_fault_is_refuted(fault, walk, monkeypatch):
+    kind, name, planted, claim = FAULTS[fault]
+    pool = sg.AvgPool if claim == "average" else sg.MaxPool
+    op = pool((2, 3), stride=1, padding=1) if walk == "tiles" else pool((2, 3), stride=1, padding=1, axes=(1, 2))
+    one = case(walk, op, (1, 4, 6) if walk == "tiles" else (1, 4, 6, 5))
+    assert verdict(claim, one) == "proved"
+    monkeypatch.setattr(kind, name, planted)
+    assert verdict(claim, one) == "refuted"
+
+
+def test_the_command_fails_when_a_fault_is_in_a_kernel(tmp_path):
+    """A sample finds it: the package with one character changed."""
+    copy = tmp_path / "specgrad"
+    shutil.copytree(Path(sg.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    combine = copy / "engines" / "cpu" / "codegen" / "combine.py"
+    text = combine.read_text(encoding="utf-8")
+    right = "        return two[0] > one[0]\n"
+    assert text.count(right) == 1
+    combine.write_text(text.replace(right, right.replace(">", ">=")), encoding="utf-8")
+    command = [sys.executable, "-m", "specgrad", "prove", "kernels", "--kernel", "tiles", "--budget", "15"]
+    ran = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "REFUTED" in ran.stdout
+    assert "from specgrad.prove.kernels import Task, run" in ran.stdout
+
+
+# mutants
+
+BASES = [
+    ("maximum", case("tiles", sg.MaxPool((2, 2), stride=1, padding=1), (1, 3, 4), VECTOR=16)),
+    ("argmax", case("tiles", sg.MaxPool((2, 3), stride=2, padding=1), (1, 4, 5), VECTOR=16)),
+    ("exact_argmax", case("along", sg.MaxPool((2,), stride=1, padding=1, axes=(1,)), (1, 4, 3), VECTOR=16)),
+    ("average", case("along", sg.AvgPool((3,), stride=2, axes=(1,), padding=1), (1, 5, 3), VECTOR=16)),
+    ("argmax", case("bins", sg.AdaptiveMaxPool((2, 2)), (1, 3, 5), VECTOR=16)),
+    ("average", case("bins", sg.AdaptiveAvgPool((2, 3)), (1, 3, 5), VECTOR=16)),
+    ("average_vjp", case("phases", sg.AvgPool((2, 2), stride=2, padding=1), (1, 3, 5), VECTOR=16)),
+    ("argmax_vjp", case("phases", sg.MaxPool((2, 2), stride=1), (1, 3, 4), VECTOR=16)),
+    ("average_vjp", case("runs", sg.AdaptiveAvgPool((2, 3)), (1, 3, 5), VECTOR=16)),
+    ("argmax_vjp", case("winners", sg.MaxPool((2, 2), stride=1), (1, 3, 4), VECTOR=16)),
+    ("argmax_jvp", case("winners", sg.MaxPool((2,), stride=1, padding=1), (1, 4), VECTOR=16)),
+    ("log_sum_exp", case("tiles", sg.SmoothMaxPool((3,), stride=1, beta=2.0), (1, 6), VECTOR=16)),
+    ("convolution", case("depthwise", sg.Conv((2, 2), padding=1), ((1, 1, 2, 3), (1, 1, 2, 2)))),
+    ("convolution_vjp", case("columns", sg.Conv((2,), stride=2), ((1, 1, 5), (1, 1, 2)))),
+    ("weighted_sum", case("weights", sg.MaxPool((2, 2), stride=1, ties="all"), (1, 3, 4), VECTOR=16)),
+]
+EACH = 16
+PREDICATES = {"icmp": ("eq", "ne", "slt", "sle", "sgt", "sge"), "fcmp": ("oeq", "ogt", "oge", "olt", "ole", "une")}
+OTHERS = {
+    "add": "sub",
+    "sub": "add",
+    "mul": "add",
+    "fadd": "fsub",
+    "fsub": "fadd",
+    "and": "or",
+    "or": "and",
+    "udiv": "urem",
+}
+
+
+def mutations(kernel):
+    """Functions that change one instruction each."""
+    for block in kernel.function.blocks:
+        for one in block.instructions:
+            if one.opname in PREDICATES:
+                for other in PREDICATES[one.opname]:
+                    if other != one.op:
+                        yield one, lambda one=one, other=other: setattr(one, "op", other)
+            elif one.opname in OTHERS:
+                yield one, lambda one=one: setattr(one, "opname", OTHERS[one.opname])
+            elif one.opname == "select":
+                yield one, lambda one=one: setattr(one, "operands", (one.operands[0], *one.operands[:0:-1]))
+            for place, operand in enumerate(one.operands if one.opname not in ("br", "shufflevector") else ()):
+                if (
+                    isinstance(operand, ir.Constant)
+                    and isinstance(operand.constant, int)
+                    and operand.type != ir.IntType(1)
+                ):
+                    changed = list(one.operands)
+                    changed[place] = ir.Constant(operand.type, operand.constant + 1)
+                    yield one, lambda one=one, changed=changed: setattr(one, "operands", tuple(changed))
+
+
+class Mutated(Emitted):
+    """A kernel with one instruction changed, if it is of this emitter."""
+
+    def __init__(self, kernel, emitter, number):
+        if kernel.module.name == emitter:
+            found = list(mutations(kernel))
+            found[number % len(found)][1]()
+        super().__init__(kernel)
+
+
+def numbers(random, array):
+    """Small numbers for cells, some equal, and one of its codes for each window."""
+    values = {}
+
+    def number(symbol):
+        if isinstance(symbol, Lead):
+            return values.setdefault(symbol.cells[0], int(random.integers(-2, 3)))
+        if isinstance(symbol, Form):
+            return sum(
+                c * math.prod(number(Lead((atom,))) for atom in atoms) for atoms, c in symbol.coefficients.items()
+            )
+        if isinstance(symbol, Table):
+            return symbol.values[int(random.integers(len(symbol.values)))]
+        return symbol
+
+    return np.array([number(symbol) for symbol in array.ravel()], object).reshape(array.shape)
+
+
+class Numbers(Rationals):
+    """Exact numbers, with powers of 2 for exponentials."""
+
+    def exp(self, a):
+        return 0 if isinstance(a, Infinity) else Fraction(2) ** int(a)
+
+
+def results(plan, given, wanted, names, seed):
+    """What a plan leaves on exact numbers; the fault, if there is one."""
+    random, run = np.random.default_rng(seed), Execution(Numbers(), Memory)
+    for name, (cell, array) in given.items():
+        run.give(name, cell, list(numbers(random, array).ravel()))
+    for name, (cell, shape) in wanted.items():
+        run.take(name, cell, math.prod(shape))
+    try:
+        flags = run.step(plan, names) if names else run.chain(plan)
+        return flags or [list(run.cells(name)) for name in wanted]
+    except Fault as fault:
+        return type(fault).__name__
+
+
+def outcomes(name, one, make, monkeypatch):
+    """Everything that a claim's plans leave on some numbers."""
+    left = []
+
+    def instead(plan, given, wanted, *names):
+        left.extend(results(plan, given, wanted, names, seed) for seed in range(4))
+        return ran(plan, given, wanted, *names)
+
+    ran = compare.ran
+    with monkeypatch.context() as patched:
+        for module in (pooling, weights, convolutions):
+            patched.setattr(module, "ran", instead)
+        return verdict(name, one, make), left
+
+
+def test_no_mutant_is_wrongly_proved(monkeypatch):
+    """Over 200 kernels with one instruction changed: those that are proved leave the same on numbers as the right ones."""
+    monkeypatch.setattr(interpret, "BLOCKS", 5000)
+    tally = Counter()
+    random = np.random.default_rng(0)
+    for name, one in BASES:
+        status, right = outcomes(name, one, Emitted, monkeypatch)
+        assert status == "proved"
+        for number in map(int, random.integers(0, 1 << 30, EACH)):
+            make = lambda kernel, one=one, number=number: Mutated(kernel, one.emitter, number)  # noqa: E731
+            status, left = outcomes(name, one, make, monkeypatch)
+            assert status != "proved" or left == right, (name, str(one), number)
+            tally[status] += 1
+    assert sum(tally.values()) > 200
+    assert tally["refuted"] > 100, tally
+
+
+# symbols
+
+
+def test_the_first_of_equal_cells_leads():
+    domain = Symbols()
+    a, b, c = (Lead((name,)) for name in "abc")
+    above = domain.comparison("ogt")
+    both = domain.select(above(b, a), b, a)
+    assert both.cells == ("a", "b")
+    assert domain.select(domain.comparison("oge")(b, a), b, a).cells == ("b", "a")
+    assert domain.select(above(c, both), c, both).cells == ("a", "b", "c")
+    codes = domain.select(above(b, a), 7, 5)
+    assert (codes.pick.cells, codes.values) == (("a", "b"), (5, 7))
+    assert domain.select(above(c, both), 9, codes + 1).values == (6, 8, 9)
+    with pytest.raises(Undecided):
+        domain.select(above(c, a), c, b)
+    with pytest.raises(Undecided):
+        domain.select(above(c, a), 9, codes)
+    with pytest.raises(Undecided):
+        domain.decide(above(a, b))
+
+
+def test_roundings_are_counted():
+    domain = Symbols()
+    a, b, c = (Lead((name,)) for name in "abc")
+    total = domain.add(domain.add(a, b), c)
+    assert (total.depth, total.coefficients) == (2, {("a",): 1, ("b",): 1, ("c",): 1})
+    assert domain.add(total, 0).depth == 2
+    assert domain.mul(total, (0.5).as_integer_ratio()[0]).depth == 2
+    assert domain.div(total, 4).depth == 2
+    assert domain.div(total, 3).depth == 3
+    assert domain.fma(a, b, c).depth == 1
+    assert domain.fma(a, b, 0).depth == 1
+    assert domain.add(domain.mul(a, b), c).depth == 2
+    running = domain.sub(domain.add(total, Lead(("d",))), a)
+    with pytest.raises(compare.Differs, match="subtracted again"):
+        compare.same_form(running, domain.add(domain.add(b, c), Lead(("d",))), False, "here")
+    with pytest.raises(compare.Differs, match="4 roundings of a sum of 2 terms"):
+        compare.same_form(Form({("a",): (1, 4), ("b",): (1, 0)}), domain.add(a, b), False, "here")
+
+
+def test_orders_of_other_cells_do_not_join():
+    above = Symbols().comparison("ogt")
+    a, b, c = (Lead((name,)) for name in "abc")
+    assert isinstance(above(a, b) | above(b, a), Order)
+    assert (above(a, b) | Symbols().comparison("ole")(a, b)) is True
+    with pytest.raises(Undecided):
+        Symbols().select(above(a, b) & above(b, c), a, b)
+
+
+# kernels as LLVM has simplified them
+
+
+def retyped(allocation, kind):
+    """Cells of another type of the same size as cells of this one: LLVM stores a number as what it was computed as."""
+    size = SIZES[kind]
+    places = range(0, allocation.size, size)
+    kinds = [KINDS[bytes(allocation.begins[i : i + size])] for i in places]
+    values = zip(allocation.values[::size], kinds, strict=True)
+    allocation.fill(kind, [reinterpret(Floats(), value, own, kind) for value, own in values])
+
+
+@pytest.mark.parametrize("lanes", [0, 4])
+def test_simplified_instructions_are_as_machine_code(lanes):
+    """Kernels of random instructions, read back from LLVM's text, leave the bits that machine code leaves."""
+    read = 0
+    for seed in range(12):
+        drawn = Draw(np.random.default_rng([seed, lanes]), lanes, length=25)
+        arrays = drawn.arrays(3)
+        try:
+            simplified = Optimised(drawn.kernel).kernel
+        except compare.Unplanned:
+            continue
+        (machine, flags), _ = both_ways(drawn.kernel, drawn.cells, arrays, {}, 3)
+        given = {name: (drawn.cells[name].stored, list(array), True) for name, array in arrays.items()}
+        made, tasks = interpreted(simplified, Floats(), given, {}, 3)
+        for name, one in made.items():
+            retyped(one, drawn.cells[name].stored)
+        left = {name: comparable(as_array(made[name], drawn.cells[name]), drawn.cells[name]) for name in arrays}
+        assert (left, tasks[0].flags) == (machine, flags), seed
+        read += 1
+    assert read > 3
