@@ -507,11 +507,11 @@ def test_readme_counts_what_is_stated():
 
 
 def test_badge_replaces_the_marked_line(tmp_path):
+    """Counts of families that were not tried stay."""
     document = tmp_path / "document.md"
-    document.write_text(f"one\nold {report.MARK}\ntwo\n")
+    document.write_text(f"one\nold: 7 kernels × geometries for all inputs. {report.MARK}\ntwo\n")
     made = report.Report("", {})
     made.enter("geometry", Found("", "", True, "", Verdict("proved", 0.0)))
     report.write_badge(made, document)
-    assert document.read_text() == (
-        f"one\nProved by `specgrad prove`: 1 statements for all geometries. {report.MARK}\ntwo\n"
-    )
+    counts = "1 statements for all geometries; 7 kernels × geometries for all inputs"
+    assert document.read_text() == f"one\nProved by `specgrad prove`: {counts}. {report.MARK}\ntwo\n"

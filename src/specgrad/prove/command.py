@@ -53,8 +53,8 @@ def prove(
         for name in limited:
             if chosen != [name]:
                 raise Misuse(f"--{name[:-1]} chooses among {name} only: specgrad prove {name} --{name[:-1]} …")
-        if badge is not None and (family or limited or budget is not None):
-            raise Misuse("--badge counts all statements: it takes no family, --operator, --kernel or --budget")
+        if badge is not None and (limited or budget is not None):
+            raise Misuse("--badge counts all statements of a family: it takes no --operator, --kernel or --budget")
         kinds = [_kind(name) for name in operator or []]
         for path in (json, html, badge):
             writable(path)

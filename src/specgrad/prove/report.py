@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -209,7 +210,18 @@ def _details(line: Line) -> str:
 
 
 def write_badge(report: Report, path: Path) -> None:
-    """Put the counts into the line of a document that ends with the mark."""
-    badge = f"Proved by `specgrad prove`: {report.summary()}. {MARK}"
+    """Put the counts into the line of a document that ends with the mark; those of families that were not tried stay."""
     lines = path.read_text(encoding="utf-8").split("\n")
-    path.write_text("\n".join(badge if line.endswith(MARK) else line for line in lines), encoding="utf-8")
+    tried = {line.family for line in report.lines.values()}
+
+    def badge(line: str) -> str:
+        counts = {}
+        for family, words in FAMILIES.items():
+            before = re.search(rf"([\d,]+) {re.escape(words)}", line)
+            if family in tried:
+                counts[family] = f"{report.proved(family):,} {words}"
+            elif before:
+                counts[family] = before[0]
+        return f"Proved by `specgrad prove`: {'; '.join(counts.values())}. {MARK}"
+
+    path.write_text("\n".join(badge(line) if line.endswith(MARK) else line for line in lines), encoding="utf-8")
