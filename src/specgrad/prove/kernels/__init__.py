@@ -33,7 +33,7 @@ EMITTERS = {
     "winners": ("argmax_vjp", "argmax_jvp"),
     "weights": ("weighted_sum",),
     "depthwise": ("convolution", "convolution_vjp", "convolution_weight_vjp"),
-    "columns": ("convolution_vjp",),
+    "columns": ("convolution_vjp", "packing", "unpacking", "direct"),
     "optimised": (),
     "compiled": ("special_values",),
 }
@@ -61,6 +61,9 @@ STATEMENTS = [
     Statement("depthwise: the sum of each window's cells times weights, and the bias", convolutions.convolution),
     Statement("depthwise, VJP: the cotangents of a cell's windows times weights", convolutions.convolution_vjp),
     Statement("depthwise, VJP in the weight: cotangents times cells", convolutions.convolution_weight_vjp),
+    Statement("convolution, columns: the cell that each tap reads, and 0 for padding", convolutions.packing),
+    Statement("convolution, columns back: each is added to the cell that its tap reads", convolutions.unpacking),
+    Statement("convolution without columns: value and VJP in the weight", convolutions.direct),
     Statement("3×3 max: value, index and VJP for each of the 7,087,261 weak orders of nine cells", machine.every_order),
     Statement(
         "every arrangement of -inf, -1, -0, 0, 1, inf, NaN: value, index and VJP, all bits", machine.special_values

@@ -102,18 +102,19 @@ def pooled(random: Any, kind: Any, bins: Any) -> tuple[Any, Shape]:
     return sliding(random, kind, bool(random.random() < 0.3)) if random.random() < 0.6 else adaptive(random, bins)
 
 
-def depthwise(random: Any) -> tuple[Any, tuple[Shape, Shape]]:
-    """A convolution of one channel per group."""
+def convolution(random: Any, most: int = 1) -> tuple[Any, tuple[Shape, Shape]]:
+    """A convolution of at most so many wide channels per group."""
     while True:
         rank = int(random.choice([1, 2, 2, 3]))
         kernel = tuple(int(random.integers(1, 4)) for _ in range(rank))
         how = {"stride": tuple(int(random.integers(1, 4)) if random.random() < 0.5 else 1 for _ in kernel)}
         how["dilation"] = tuple(int(random.integers(1, 3)) for _ in kernel)
         pairs = [tuple(map(int, random.integers(0, k + 1, 2))) for k in kernel]
-        groups, several = int(random.integers(1, 4)), int(random.integers(1, 3))
+        groups, several = int(random.integers(1, 4 if most == 1 else 3)), int(random.integers(1, 3))
         size = tuple(int(random.integers(1, n)) for n in [(20,), (6, 12), (3, 4, 6)][rank - 1])
         op = Conv(kernel, padding=tuple(pairs), groups=groups, **how)
-        shapes = (int(random.integers(1, 3)), groups, *size), (groups * several, 1, *kernel)
+        wide = int(random.integers(1, most + 1))
+        shapes = (int(random.integers(1, 3)), groups * wide, *size), (groups * several, wide, *kernel)
         try:
             op.output_shape(*shapes)
         except SpecgradError:
@@ -127,7 +128,7 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
     sums = claim in ("average", "average_vjp")
     dtype = str(random.choice(FLOATS))
     if emitter in ("depthwise", "columns"):
-        op, shapes = depthwise(random)
+        op, shapes = convolution(random, 1 if claim.startswith("convolution") else 3)
         return Case(emitter, op, shapes, str(random.choice(["float32", "float64"])), (), ())
     if claim.startswith("weighted") or claim == "log_sum_exp":
         smooth = claim == "log_sum_exp" or random.random() < 0.5
