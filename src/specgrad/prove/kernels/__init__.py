@@ -25,6 +25,7 @@ from .plans import Emitted, uncompiled
 __all__ = ["EMITTERS", "STATEMENTS", "Task", "run", "tasks"]
 
 EMITTERS = {
+    "direct": ("maximum", "exact_maximum", "argmax", "average"),
     "tiles": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average", "log_sum_exp"),
     "along": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average", "average_vjp", "log_sum_exp"),
     "bins": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average"),
@@ -40,7 +41,7 @@ EMITTERS = {
 """The emitters, and what is claimed of the kernels that they emit; and of kernels of all emitters, as LLVM has simplified them, and
 as machine code."""
 
-GEOMETRIES = 160
+GEOMETRIES = 64
 """Of each emitter."""
 
 TRIES = 400

@@ -141,7 +141,7 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
         dtype = str(random.choice(INTEGERS))
     if emitter in ("bins", "runs"):
         op, shape = adaptive(random, bins) if random.random() < 0.8 else sliding(random, kind, False, far=True)
-    elif emitter in ("tiles", "phases", "weights"):
+    elif emitter in ("direct", "tiles", "phases", "weights"):
         op, shape = sliding(random, kind, False)
     elif emitter == "along":
         op, shape = sliding(random, kind, bool(random.random() < 0.7))

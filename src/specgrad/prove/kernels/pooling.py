@@ -42,9 +42,14 @@ class Planned:
         return array.transpose(self.layout.back).reshape(self.case.shape)
 
     @cached_property
-    def places(self) -> Any:
-        """Where in a plane the winners lie: a base by window, and an offset by code."""
-        return self.pool.places(strides(tuple(axis.size for axis in self.pool.axes)))
+    def places(self) -> tuple[Any, Any]:
+        """Where in a plane the winners lie: a base by window, and an offset by code, whose digits are the taps of the axes."""
+        base = offset = np.zeros(1, np.int64)
+        for axis, by in zip(self.pool.axes, strides(tuple(axis.size for axis in self.pool.axes)), strict=True):
+            ranges, taps = even(axis).ranges(), np.arange(nominal(even(axis)))
+            base = np.add.outer(base, ranges.start * by).reshape(-1)
+            offset = np.add.outer(offset, taps * (ranges.step * by)).reshape(-1)
+        return base, offset
 
     def cell_of(self, place: tuple[int, ...], code: int) -> tuple[int, ...]:
         """Which cell of (planes, cells, inner) a code of a window means."""

@@ -256,7 +256,7 @@ def cast(instruction: Any, domain: Domain) -> Function:
         one, zero = (domain.integer(n, target) if is_float(target) else n & mask for n in (number, 0))
         return lambda a: selected(domain, a, one, zero)
     table: dict[str, Function] = {
-        "trunc": (lambda a: bool(a & 1)) if target == I1 else lambda a: a & mask,
+        "trunc": (lambda a: (a & 1) == 1) if target == I1 else lambda a: a & mask,
         "sext": lambda a: sign(a) & mask,
         "fpext": lambda a: domain.cast(a, target),
         "fptrunc": lambda a: domain.cast(a, target),
