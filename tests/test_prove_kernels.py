@@ -57,6 +57,12 @@ def test_windows_a_lane_apart_read_no_cell_beside_their_own():
     assert verdict("weighted_sum", case("weights", sg.MaxPool((1, 2), stride=3, ties="all"), (1, 2, 5))) == "proved"
 
 
+def test_divisors_by_row_are_those_of_the_first_axis():
+    """Where three axes were folded at once, the divisors of rows were read by the number of another row, beyond their end."""
+    op = sg.AvgPool((2, 4, 3), stride=(3, 1, 1), padding=((0, 0), (0, 3), (0, 0)), count_include_pad=False)
+    assert verdict("average", case("along", op, (1, 3, 2, 10))) == "proved"
+
+
 # planted faults
 
 FAULTS = {

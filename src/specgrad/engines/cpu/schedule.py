@@ -240,7 +240,10 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
         elif whole and axes[-1].size > 1 and not in_order:
             passes.append(("whole", rank))
         elif (direct_plan := plan_direct(fold, axes)) is not None:
-            passes.append(("direct", direct_plan[0]))
+            is_uneven = (
+                divisors is not None and divisors.columns is not None
+            )  # divisors by row are those of the first axis
+            passes.append(("direct", count if is_uneven else direct_plan[0]))
         elif all(window is not None and (in_order or window.stride <= NEAR) for window in windows[-1:]) and windows[0]:
             passes.append(("tiles", count))
         elif all(map(are_full, axes[-count:])) and not in_order:

@@ -28,6 +28,7 @@ EMITTERS = {
     "direct": ("maximum", "exact_maximum", "argmax", "average"),
     "tiles": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average", "log_sum_exp"),
     "along": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average", "average_vjp", "log_sum_exp"),
+    "channels": ("maximum", "exact_maximum", "argmax", "average", "average_vjp", "argmax_vjp"),
     "bins": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average"),
     "phases": ("average_vjp", "argmax_vjp", "weighted_sum_vjp"),
     "runs": ("average_vjp",),

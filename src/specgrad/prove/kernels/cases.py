@@ -143,6 +143,9 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
         op, shape = adaptive(random, bins) if random.random() < 0.8 else sliding(random, kind, False, far=True)
     elif emitter in ("direct", "tiles", "phases", "weights"):
         op, shape = sliding(random, kind, False)
+    elif emitter == "channels":
+        op, shape = sliding(random, kind, True)
+        shape = (*shape[:-1], shape[-1] + 4)
     elif emitter == "along":
         op, shape = sliding(random, kind, bool(random.random() < 0.7))
     else:

@@ -1,7 +1,7 @@
 """Kernels as LLVM has simplified them, just before it makes machine code of them: read back from its text, to be interpreted.
 
 Only what occurs in kernels is read; a kernel with anything else is not interpreted so. What LLVM copies or fills as blocks of memory becomes a
-loop over cells again.
+loop over cells again. What LLVM says of a result beside the instruction (that it does not overflow, say) is not read.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Reader:
         line = re.sub(r"(, ![\w.]+ !\d+)+$", "", line)
         target, _, words = line.rpartition(" = ") if re.match(rf"{NAME} = ", line) else ("", "", line)
         name, _, rest = words.partition(" ")
-        flags, rest = (FLAGS.match(rest) or [""])[0].split(), FLAGS.sub("", rest)
+        rest = FLAGS.sub("", rest)
         if name == "tail":
             name, _, rest = rest.partition(" ")
         if name == "phi":
@@ -122,17 +122,17 @@ class Reader:
             made = self.builder.phi(kind)
             waiting.append((made, kind, rest))
         else:
-            made = self._made(name, rest, [flag for flag in flags if flag in ("nsw", "nuw")])
+            made = self._made(name, rest)
         if target:
             self.values[target] = made
 
-    def _made(self, name: str, rest: str, flags: list[str]) -> Any:
+    def _made(self, name: str, rest: str) -> Any:
         b = self.builder
         if name in BINARY:
             kind, rest = self._type(rest)
             one, two = (self._value(kind, word) for word in _split(rest))
             method = {"and": "and_", "or": "or_"}.get(name, name)
-            return getattr(b, method)(one, two, flags=flags[:1] if name in ("add", "sub", "mul") else ())
+            return getattr(b, method)(one, two)
         if name in ("icmp", "fcmp"):
             predicate, _, rest = rest.partition(" ")
             kind, rest = self._type(FLAGS.sub("", rest))
