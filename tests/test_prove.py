@@ -435,7 +435,7 @@ def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
         (("geometry", "--operator", "MaxPool"), "--operator chooses among operators only"),
         (("--operator", "SmoothMaxPool"), "nothing is stated about SmoothMaxPool"),
         (("geometry", "--kernel", "tiles"), "--kernel chooses among kernels only"),
-        (("--kernel", "tails"), "no such emitter; choose from tiles"),
+        (("--kernel", "tails"), "no such emitter; choose from direct"),
         (("--badge", "README.md", "--budget", "1"), "--badge counts all statements"),
         (("--json", "/no/such/folder/file.json"), "there is no folder"),
     ],
