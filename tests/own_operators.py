@@ -125,7 +125,7 @@ class TakesAnything(SlidingWindow):
     scale = Energy.scale
 
     def __post_init__(self):
-        kernel = tuple(self.kernel_size or (1,))
+        kernel = (1,) if self.kernel_size is None else tuple(self.kernel_size)
         rank = len(kernel)
         padding = self.padding if isinstance(self.padding, tuple) else ((0, 0),) * rank
         stride, dilation = (v if isinstance(v, tuple) else (1,) * rank for v in (self.stride, self.dilation))

@@ -1,7 +1,7 @@
-"""A scalar that carries, beside its exact value, a bound of what any float64 evaluation may have lost.
+"""A scalar that carries, beside its exact value, a bound of what any float64 (or float32) evaluation may have lost.
 
 A number is (v, m, e, n): the value v to 200 bits; a magnitude m, the sum of the absolute values of the monomials that make it, so
-that |v| ≤ m; a bound e of the error; and a sum that is still open of n terms. With u = 2^-53:
+that |v| ≤ m; a bound e of the error; and a sum that is still open of n terms. With u = 2^-53 (2^-24):
 
 - a + b stays open: magnitudes, errors and terms add up. When a sum is used it is closed: whatever the order in which its n terms were
   added, each passed at most n - 1 additions, so that nothing but γ(n) (m + e) is lost, γ(n) = n u / (1 - n u).
@@ -9,80 +9,98 @@ that |v| ≤ m; a bound e of the error; and a sum that is still open of n terms.
   multiplied with a rounded reciprocal, and a factor 2 of a square's slope). As m takes no account of cancellation, the bound holds too
   where one library multiplies a sum and the other sums the products.
 - a / b: the same with 1/b, b being away from 0 by more than its error.
-- exp, log: the error of the argument passes through them, and 8 roundings are allowed: 2 for a library's last bit, the others for a
-  weight computed as exp(x - logsumexp) and not as a quotient. The exponent is β(x - shift), with magnitude |β|(m_x + |shift|): it covers
+- exp, log, sqrt, tanh, erf and powers: the error of the argument passes through them by their slope, and 8 roundings are allowed: 2 for a
+  library's last bit, the others for a weight computed as exp(x - logsumexp) and not as a quotient. The exponent is β(x - shift), with magnitude |β|(m_x + |shift|): it covers
   the product made first.
 
 A comparison that the errors leave open, unless a number meets itself, ends the example: the slopes of both branches would be right.
 """
 
+import contextlib
+import functools
 import math
+import operator
 import sys
 from fractions import Fraction
 
 import flint
+import numpy as np
 from hypothesis import reject
 
 from specgrad.scalars import HOMES
 from specgrad.scalars.base import Elements, quotient
 
-UNIT = 2.0**-53
-PRODUCT, FUNCTION = 4 * UNIT, 8 * UNIT
+PRODUCT, FUNCTION = 4, 8  # roundings
+
+
+def of_numbers(method):
+    """An operation that leaves arrays to NumPy."""
+    return lambda self, other: NotImplemented if isinstance(other, np.ndarray) else method(self, other)
 
 
 class Rounded:
     __slots__ = ("e", "m", "n", "v")
+    unit = 2.0**-53
 
     def __init__(self, v, m=None, e=0.0, n=1):
         exact = quotient(v, flint.arb) if isinstance(v, Fraction) else flint.arb(v)
         self.v, self.m, self.e, self.n = exact, abs(float(exact.mid())) if m is None else m, e, n
 
+    def _lifted(self, number):
+        return number if isinstance(number, type(self)) else type(self)(number)
+
     def closed(self):
         if self.n == 1:
             return self
-        return Rounded(self.v, self.m, self.e + self.n * UNIT / (1 - self.n * UNIT) * (self.m + self.e))
+        return type(self)(self.v, self.m, self.e + self.n * self.unit / (1 - self.n * self.unit) * (self.m + self.e))
 
+    @of_numbers
     def __add__(self, other):
-        b = lifted(other)
+        b = self._lifted(other)
         if not self.m or not b.m:  # nothing is lost by adding 0
             return self if self.m else b
-        return Rounded(self.v + b.v, self.m + b.m, self.e + b.e, self.n + b.n)
+        return type(self)(self.v + b.v, self.m + b.m, self.e + b.e, self.n + b.n)
 
     __radd__ = __add__
 
     def __neg__(self):
-        return Rounded(-self.v, self.m, self.e, self.n)
+        return type(self)(-self.v, self.m, self.e, self.n)
 
+    @of_numbers
     def __sub__(self, other):
-        return self + -lifted(other)
+        return self + -self._lifted(other)
 
+    @of_numbers
     def __rsub__(self, other):
-        return lifted(other) + -self
+        return self._lifted(other) + -self
 
+    @of_numbers
     def __mul__(self, other):
-        a, b = self.closed(), lifted(other).closed()
-        e = a.m * b.e + b.m * a.e + a.e * b.e + PRODUCT * (a.m + a.e) * (b.m + b.e)
-        return Rounded(a.v * b.v, a.m * b.m, e)
+        a, b = self.closed(), self._lifted(other).closed()
+        e = a.m * b.e + b.m * a.e + a.e * b.e + PRODUCT * self.unit * (a.m + a.e) * (b.m + b.e)
+        return type(self)(a.v * b.v, a.m * b.m, e)
 
     __rmul__ = __mul__
 
+    @of_numbers
     def __truediv__(self, other):
-        a, b = self.closed(), lifted(other).closed()
+        a, b = self.closed(), self._lifted(other).closed()
         size = abs(float(b.v.mid()))
         least = size - b.e
         if least <= 0:
             reject()
-        e = a.e / least + a.m * b.e / (least * size) + PRODUCT * (a.m + a.e) / least
-        return Rounded(a.v / b.v, a.m / least, e)
+        e = a.e / least + a.m * b.e / (least * size) + PRODUCT * self.unit * (a.m + a.e) / least
+        return type(self)(a.v / b.v, a.m / least, e)
 
+    @of_numbers
     def __rtruediv__(self, other):
-        return lifted(other) / self
+        return self._lifted(other) / self
 
     def exp(self):
         a = self.closed()
         v = a.v.exp()
         size = float(v.mid()) * math.exp(a.e)
-        return Rounded(v, size, size * (a.e + FUNCTION))
+        return type(self)(v, size, size * (a.e + FUNCTION * self.unit))
 
     def log(self):
         a = self.closed()
@@ -91,11 +109,36 @@ class Rounded:
             reject()
         v = a.v.log()
         size = abs(float(v.mid())) + a.e / least
-        return Rounded(v, size, a.e / least + FUNCTION * size)
+        return type(self)(v, size, a.e / least + FUNCTION * self.unit * size)
+
+    def sqrt(self):
+        return self**0.5
+
+    def __pow__(self, power):
+        """A whole power is a product; of another one the slope is power · value / argument."""
+        if isinstance(power, int):
+            return functools.reduce(operator.mul, [self] * power)
+        a, power = self.closed(), float(self._lifted(power).v.mid())
+        least = float(a.v.mid()) - a.e
+        if least <= 0:
+            reject()
+        v = a.v ** flint.arb(power)
+        return self._through(v, abs(power) * (float(v.mid()) / least) * (1 + a.e / least) ** abs(power))
+
+    def tanh(self):
+        return self._through(self.closed().v.tanh(), 1)
+
+    def erf(self):
+        return self._through(self.closed().v.erf(), 2 / math.sqrt(math.pi))
+
+    def _through(self, v, slope):
+        """A function's value, whose slope nearby is no greater than this."""
+        size, e = abs(float(v.mid())), slope * self.closed().e
+        return type(self)(v, size + e, e + FUNCTION * self.unit * (size + e))
 
     def _side(self, other):
         """Whether this is less (-1), equal (0) or greater (1), whatever was rounded."""
-        a, b = self.closed(), lifted(other).closed()
+        a, b = self.closed(), self._lifted(other).closed()
         apart = float((a.v - b.v).mid())
         if self is other or (apart == 0 and a.e == b.e == 0):
             return 0
@@ -126,13 +169,37 @@ class Rounded:
         return f"{self.v.str(20)} ± {self.closed().e:.3g}"
 
 
+class Rounded32(Rounded):
+    __slots__ = ()
+    unit = 2.0**-24
+
+
 def lifted(number):
     return number if isinstance(number, Rounded) else Rounded(number)
 
 
+@contextlib.contextmanager
+def long_numbers():
+    """Compute values to 200 bits."""
+    before, flint.ctx.prec = flint.ctx.prec, 200
+    try:
+        yield
+    finally:
+        flint.ctx.prec = before
+
+
+def allowed(bounds, *results):
+    """Every cell of every result lies within its bound; no derivative at all is 0."""
+    for got in results:
+        for bound, g in zip(
+            np.ravel(bounds), np.ravel(np.zeros(np.shape(bounds)) if got is None else got), strict=True
+        ):
+            assert lifted(bound).allows(float(g)), (bound, g)
+
+
 class Roundings(Elements):
     def pivot_of(self, a):  # a shift changes no log-sum-exp, whatever number it is
-        return Rounded(a.v)
+        return type(a)(a.v)
 
 
 def normal(kind):
@@ -140,7 +207,7 @@ def normal(kind):
 
 
 def family(kind):
-    return Roundings(Rounded)
+    return Roundings(kind)
 
 
 HOMES["rounding"] = "rounding"

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from kinds import share
+from rounding import Rounded, Rounded32, allowed, long_numbers
 
 import specgrad as sg
 from specgrad import dispatch
@@ -13,11 +14,12 @@ from specgrad.engines import cpu, reference
 from specgrad.engines.cpu import network
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "exact"), [(np.float32, Rounded32), (np.float64, Rounded)], ids=["float32", "float64"]
+)
 @pytest.mark.parametrize("kind", [k for k in network.RULES if k in STRATEGIES], ids=lambda k: k.__name__)
-def test_value_and_derivatives_are_the_specifications(kind, dtype):
-    """Sums have at most 27 terms here, of like size: a few units in the last place."""
-    close = 64 * float(np.finfo(dtype).eps)
+def test_value_and_derivatives_are_the_specifications_within_the_derived_bound(kind, dtype, exact):
+    """The specification over numbers that carry the bound of what any order of operations may lose (`rounding`) bounds both engines."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=share(kind, 60))
@@ -25,23 +27,34 @@ def test_value_and_derivatives_are_the_specifications(kind, dtype):
         operands, tangents, g = case.over(np.dtype(dtype))
         operands = tuple(np.asarray(x / dtype(3)) if x.dtype == dtype else x for x in operands)
         assert dispatch.choose(case.op, operands) is cpu
-        results = []
-        for engine in (network, reference):
-            value, kept = engine.keep(case.op, operands)
-            again = engine.recall(case.op, operands)
-            out = np.full_like(value, np.nan)
-            assert engine.forward(case.op, operands, out) is out
-            moved = engine.push(case.op, operands, kept, tangents)
-            pulled = engine.pull(case.op, operands, again, g)
-            results.append([value, out, moved, *pulled])
-        for got, wanted in zip(*results, strict=True):
-            assert (got is None) == (wanted is None)
-            if wanted is not None:
-                assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
-                size = max(1.0, float(np.abs(wanted).max(initial=0)))
-                assert got == pytest.approx(wanted, rel=close, abs=close * size)
+
+        def lifted(x):
+            return (
+                np.asarray(np.frompyfunc(lambda e: exact(float(e)), 1, 1)(x), object)
+                if x is not None and x.dtype == dtype
+                else x
+            )
+
+        with long_numbers(), np.errstate(all="ignore"):
+            bounds = results(reference, case.op, *(tuple(map(lifted, xs)) for xs in (operands, tangents)), lifted(g))
+            for engine in (network, reference):
+                found = results(engine, case.op, operands, tangents, g)
+                out = np.full_like(found[0], np.nan)
+                assert engine.forward(case.op, operands, out) is out
+                np.testing.assert_array_equal(out, found[0])
+                for got, bound in zip(found, bounds, strict=True):
+                    assert (got is None) == (bound is None)
+                    if bound is not None:
+                        assert (got.shape, got.dtype) == (bound.shape, dtype)
+                        allowed(bound, got)
 
     check()
+
+
+def results(engine, op, operands, tangents, g):
+    value, kept = engine.keep(op, operands)
+    moved = engine.push(op, operands, kept, tangents)
+    return [value, moved, *engine.pull(op, operands, engine.recall(op, operands), g)]
 
 
 def test_special_values_are_those_of_the_specification():

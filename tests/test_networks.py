@@ -1,15 +1,13 @@
 """Random networks of all operators: tape, transforms, graph, program and plain calls agree exactly, and PyTorch agrees in floats."""
 
-import contextlib
 from fractions import Fraction
 
-import flint
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import Torch, networks
-from rounding import Rounded, lifted
+from rounding import Rounded, allowed, long_numbers
 
 import specgrad as sg
 from specgrad.conformance.claims import inner
@@ -95,26 +93,8 @@ def tensors(arrays):
     return [torch.tensor(np.asarray(a, dtype=float), dtype=torch.float64, requires_grad=True) for a in arrays]
 
 
-@contextlib.contextmanager
-def long_numbers():
-    before, flint.ctx.prec = flint.ctx.prec, 200
-    try:
-        yield
-    finally:
-        flint.ctx.prec = before
-
-
 def rounded(arrays):
     return [np.frompyfunc(lambda x: Rounded(float(x)), 1, 1)(a) for a in arrays]
-
-
-def allowed(bounds, *results):
-    """Every cell of every result lies within its bound; no derivative at all is 0."""
-    for got in results:
-        for bound, g in zip(
-            np.ravel(bounds), np.ravel(np.zeros(np.shape(bounds)) if got is None else got), strict=True
-        ):
-            assert lifted(bound).allows(float(g)), (bound, g)
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=2, max_size=12), st.floats(-1e3, 1e3), st.randoms())

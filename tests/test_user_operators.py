@@ -15,7 +15,7 @@ from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.subject import BadSubject
 from specgrad.conformance.trial import Here
 from specgrad.conformance.user_operators import JUDGES, describe
-from specgrad.ops import OPERATORS, LpPool
+from specgrad.ops import OPERATORS
 
 FILE = Path(__file__).parent / "own_operators.py"
 
@@ -67,15 +67,15 @@ def test_wrong_operators_are_found_with_a_small_counterexample_that_runs(name):
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_our_own_operators_hold_by_strategies_from_their_parameters(kind):
-    """None differs; those with windows of pooling, and pointwise ones, whose parameters can be guessed, are tried."""
+    """None differs; those with windows of pooling, and pointwise ones, whose parameters can be guessed, are tried, often."""
     try:
         known = describe(kind)
     except BadSubject:
         pytest.skip("nobody can guess its parameters")
     cells = cells_of(kind, examples=20, claims=("shape", "adjoint", "witness", "second", "refuses"))
     status = {cell.status for cell in cells.values()}
-    is_exact = known.window != "any" and kind is not LpPool  # whose slopes are roots, which rationals do not have
-    assert status <= ({"holds"} if is_exact else {"holds", "not tried"})
+    assert status <= ({"holds", "not tried"} if known.window == "any" else {"holds"})
+    assert known.window == "any" or all(cell.cases >= 10 for claim, cell in cells.items() if claim != "refuses")
 
 
 def run(*words):

@@ -101,6 +101,8 @@ SHOWN = {
         "print([np.array_equal(a, b) for a, b in zip(before, (*inputs, *tangents, cotangent))])  # expected: True everywhere",
     ],
 }
+GUESSES = 4
+"""How many cases are drawn for each that is wanted: a class may refuse most of the values that the types of its parameters suggest."""
 EXACT = ("shape", "adjoint", "witness", "second")
 
 
@@ -139,9 +141,12 @@ def cells(
     made = {claim: Cell(known.name, known.operator, claim) for claim in wanted if claim in JUDGES or claim == "refuses"}
     failed: dict[str, tuple[Drawn, Verdict]] = {}
     legal: list[Drawn] = []
-    for case in drawn(drawings(known), examples, start):
+    for case in drawn(drawings(known), GUESSES * examples, start):
+        asked = [c for c, cell in made.items() if c in JUDGES and c not in failed and cell.cases < examples]
+        if not asked:
+            break
         pulse()
-        for claim in [claim for claim in made if claim in JUDGES and claim not in failed]:
+        for claim in asked:
             cell = made[claim]
             cell.asked += 1
             verdict = _asked(subject, judge, case, claim)
