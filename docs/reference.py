@@ -41,7 +41,7 @@ PAGES = {
     "derivatives": (
         "Derivatives, tapes and graphs",
         "Transforms of Python functions, the tape, graphs and programs, bounds and pictures.",
-        of("autograd", "graph", "scalars", "bounds", "drawing"),
+        of("autograd", "derivatives", "tree", "graph", "scalars", "bounds", "drawing"),
     ),
     "torch": (
         "PyTorch",

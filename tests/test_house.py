@@ -3,8 +3,10 @@
 import ast
 import doctest
 import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,7 +22,7 @@ SOURCE = ROOT / "src" / "specgrad"
 
 LAYERS = [
     {"errors", "glossary"},
-    {"arguments", "remembering"},
+    {"arguments", "remembering", "array_methods"},
     {"sizes"},
     {"geometry", "threads", "memory"},
     {"scalars"},
@@ -33,6 +35,7 @@ LAYERS = [
     {"engines", "autograd", "graph"},
     {"functional", "array_functions"},
     {"conv_functions"},
+    {"derivatives"},
     {"ranked"},
     {"torch", "onnx"},
     {"bounds", "drawing"},
@@ -89,7 +92,7 @@ def test_imports_run_one_way(path):
     here = next(i for i, layer in enumerate(LAYERS) if part in layer)
     allowed = {part, "__version__"}.union(*LAYERS[:here])
     if part == "scalars":
-        allowed = {"scalars", "errors"}
+        allowed = {"scalars", "errors", "array_methods"}
     assert set(imported(path)) <= allowed
 
 
@@ -220,16 +223,42 @@ def test_contributing_shows_an_operator_that_works():
             shown_average(code.replace(line, f"1 / 0; {line}"))((2, 2), stride=1).vjp((x,), gy)
 
 
+def test_the_matrix_tries_every_extra_from_its_lower_bounds():
+    matrix = runpy.run_path(str(ROOT / ".ci" / "matrix.py"))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    groups = {
+        "docs",
+        "examples",
+        "gpu",
+        "peers",
+        "suites",
+        "all",
+        "test",
+    }  # of other extras, and of what users do not install
+    assert set(matrix["TRIALS"]) == {"core", *extras} - groups
+    needed = {re.split(r"[>=;]", word)[0] for extra in set(extras) - groups for word in extras[extra]}
+    bounds = {word.split("==")[0] for word in matrix["constraints"](oldest=True)}
+    assert needed <= bounds
+    assert [word for word in matrix["constraints"](oldest=False) if not word.startswith("torch==")] == []
+    assert len(matrix["cells"](["3.11", "3.12"])) == 3 * (1 + len(matrix["TRIALS"]))
+
+
+def test_the_page_of_functions_shows_what_happens():
+    found = doctest.testfile(str(ROOT / "docs" / "functions.md"), module_relative=False)
+    assert (found.failed, found.attempted > 10) == (0, True)
+
+
 def test_extending_shows_files_that_work(tmp_path):
     document = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
     files = re.findall(r"^`(\w+\.py)`.*?```python\n(.*?)```", document, re.DOTALL | re.MULTILINE)
     assert [name for name, _ in files] == ["my_operators.py", "use.py", "test_my_operators.py"]
+    assert not {op.name for op in specgrad.OPERATORS} & set(re.findall(r'name: ClassVar = "(\w+)"', files[0][1]))
     for name, code in files:
         (tmp_path / name).write_text(code, encoding="utf-8")
     for call in (
         ["use.py"],
         ["-c", "from test_my_operators import *; test_rows_are_the_derivatives_of_their_values()"],
-        ["-m", "specgrad", "check", "my_operators.py:SumPool", "my_operators.py:EnergyPool", "--quick"],
+        ["-m", "specgrad", "check", "my_operators.py:AlternatingPool", "my_operators.py:EnergyPool", "--quick"],
     ):
         ran = subprocess.run([sys.executable, "-W", "error", *call], cwd=tmp_path, capture_output=True, text=True)
         assert not ran.returncode, ran.stderr

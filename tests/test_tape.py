@@ -122,7 +122,7 @@ def refusals():
         (lambda: sg.max_pool(x, (4,)), ShapeError, "max_pool: kernel_size=(4,) on axis 0: the kernel spans 4 cells but the padded input has 3; use a smaller kernel or dilation, or more padding"),
         (lambda: sg.smooth_max_pool(x, (2,), beta=float("inf")), ArgumentError, "smooth_max_pool: beta=inf: must be a finite real number other than 0; write a positive number for a smooth maximum, a negative one for a smooth minimum"),
         (lambda: sg.max_pool(x, (2,), out=np.zeros(1)), ArgumentError, "max_pool: out=float64 array of shape (1,): a recorded value is not written into an array; leave it out"),
-        (lambda: bool(x), ArgumentError, "Var: name='x': a recorded value has no truth value; compare its value"),
+        (lambda: bool(x), ArgumentError, "Var: name='x': a recorded value has no truth value; select with where(x > y, …), or compare its value"),
     ]  # fmt: skip
 
 
@@ -141,10 +141,9 @@ def test_bad_calls_say_so_and_leave_the_tape_as_it_was(number):
 
 def test_numpy_does_not_take_a_var_apart():
     x = sg.Tape().leaf(np.ones(3))
-    with pytest.raises(TypeError):
-        np.exp(x)
-    with pytest.raises(TypeError):
-        list(x)
+    for call in (list, tuple, np.asarray, np.array):
+        with pytest.raises(ArgumentError, match=r"recorded value|not an array of NumPy"):
+            call(x)
     assert len(x) == 3
     with pytest.raises(TypeError, match="without an axis"):
         len(sg.sum(x))

@@ -49,9 +49,19 @@ from .array_functions import (
 from .autograd import Tape, grad, jvp, value_and_grad, vjp
 from .bounds import Bounds, bounds, certify, lipschitz
 from .conv_functions import conv, conv_transpose, fold, linear, unfold
+from .derivatives import check_grad, hessian, hvp, jacobian, vmap
 from .dispatch import engine, list_engines
 from .drawing import Explanation, explain
-from .errors import ArgumentError, CertificateError, ModelError, ScalarError, ShapeError, SlowPathWarning, SpecgradError
+from .errors import (
+    ArgumentError,
+    CertificateError,
+    GradientError,
+    ModelError,
+    ScalarError,
+    ShapeError,
+    SlowPathWarning,
+    SpecgradError,
+)
 from .functional import (
     adaptive_avg_pool,
     adaptive_max_pool,
@@ -65,7 +75,7 @@ from .functional import (
     smooth_max_pool,
     sum_pool,
 )
-from .graph import Graph, Program, trace
+from .graph import Graph, Program, Shape, trace
 from .memory import clear_memory_cache, get_memory_cache, set_memory_cache
 from .ops import (
     MOVES,
@@ -164,6 +174,7 @@ from .ranked import (
 )
 from .scalars.dual import Dual
 from .threads import get_num_threads, num_threads, set_num_threads
+from .tree import register_tree
 
 __version__ = "0.1.0"
 
@@ -194,6 +205,7 @@ __all__ = [
     "Gelu",
     "GlobalAvgPool",
     "GlobalMaxPool",
+    "GradientError",
     "Graph",
     "Larger",
     "Linear",
@@ -215,6 +227,7 @@ __all__ = [
     "Reshape",
     "ScalarError",
     "Scale",
+    "Shape",
     "ShapeError",
     "Sigmoid",
     "Silu",
@@ -253,6 +266,7 @@ __all__ = [
     "bounds",
     "broadcast_to",
     "certify",
+    "check_grad",
     "clear_memory_cache",
     "concatenate",
     "conv",
@@ -286,6 +300,9 @@ __all__ = [
     "grad",
     "greater",
     "greater_equal",
+    "hessian",
+    "hvp",
+    "jacobian",
     "jvp",
     "layer_norm",
     "less",
@@ -319,6 +336,7 @@ __all__ = [
     "pad",
     "pointwise",
     "power",
+    "register_tree",
     "relu",
     "reshape",
     "scale",
@@ -348,6 +366,7 @@ __all__ = [
     "unfold",
     "value_and_grad",
     "vjp",
+    "vmap",
     "where",
 ]
 

@@ -1,4 +1,4 @@
-"""+ - * of recorded values, as operators; and numbers that take on the scalar of what they meet.
+"""+ - * / of recorded values, as operators; and numbers that take on the scalar of what they meet.
 
 The operators themselves are declared with all others, in `ops`, and entered in `SYMBOLS` there: a tape or a graph adds up
 contributions without knowing by what.
@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from .array_methods import ArrayMethods
 from .scalars import as_operand, find_family, is_tensor
 from .scalars.dual import Dual
 
 SYMBOLS: dict[str, Any] = {}
 
 
-class Arithmetic:
-    """What a Var inherits: ``a + b``, ``a - b``, ``a * b`` with arrays, numbers and other Vars, and ``-a``."""
+class Arithmetic(ArrayMethods):
+    """What a Var inherits: ``+ - * /`` with arrays, numbers and other Vars, ``-a``, and the methods of arrays."""
 
-    __array_ufunc__ = None  # let a NumPy array on the left hand over to the reflected operators below
+    __slots__ = ()
 
     def __add__(self, other: Any) -> Any:
         return combine("+", self, other)
@@ -40,6 +41,12 @@ class Arithmetic:
 
     def __rmul__(self, other: Any) -> Any:
         return combine("*", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return combine("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return combine("/", other, self)
 
     def __neg__(self) -> Any:
         return combine("*", self, -1)

@@ -14,6 +14,7 @@ import numpy as np
 from . import arguments
 from .arguments import Ints
 from .arithmetic import applied, combine, indicator, is_number
+from .array_methods import FUNCTIONS, NUMPY
 from .errors import ArgumentError, refusal
 from .operator import shape_of
 from .ops import (
@@ -339,3 +340,9 @@ def mse_loss(prediction: Array, target: Array) -> Any:
 def cross_entropy(logits: Array, integer_labels: Array) -> Any:
     """Mean over the batch of log Σ exp(logits) - logits[label], for logits (*batch, classes). See `CrossEntropy`."""
     return CrossEntropy()(logits, integer_labels)
+
+
+FUNCTIONS.update({word: one for word, one in globals().items() if getattr(one, "__module__", "") == __name__})
+CELLS = ["exp", "log", "sqrt", "tanh", "abs", "maximum", "minimum"]
+SHAPES = ["where", "reshape", "transpose", "concatenate", "stack", "broadcast_to", "sum", "mean"]
+NUMPY.update({getattr(np, word): FUNCTIONS[word] for word in (*CELLS, *SHAPES)})  # those that mean the same

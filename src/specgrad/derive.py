@@ -408,3 +408,7 @@ def stand_in(shape: Shape, example: Any) -> Any:
 
 
 RULES.update(pushed=pushed, pulled=pulled)
+
+
+DERIVED = (Pushed, Pulled)
+"""The classes of derivatives."""

@@ -23,12 +23,16 @@ from . import threads
 from .arithmetic import like
 from .errors import ArgumentError, SlowPathWarning, describe, refusal
 from .scalars.base import is_tensor
+from .scalars.foreign import as_numpy, home, is_foreign
 
 ENGINES = {
     "cpu": "specgrad.engines.cpu",
     "torch": "specgrad.engines.tensors",
     "reference": "specgrad.engines.reference",
 }
+
+ARRAYS = frozenset({np.ndarray})
+DIRECTIONS = ARRAYS | {type(None)}
 
 LARGE = 1_000_000  # elements of a float array from which the specification is worth a warning
 
@@ -143,6 +147,12 @@ class Memory(NamedTuple):
     kept: Any
 
 
+def plain(op: Any, operands: tuple[Any, ...], prefix: str = "") -> tuple[Any, ...]:
+    """Operands with arrays of NumPy in place of foreign ones."""
+    names = [f"{prefix}{slot.name}" for slot in op.slots]
+    return tuple(as_numpy(op.name, n, o) if is_foreign(o) else o for n, o in zip(names, operands, strict=False))
+
+
 def is_var(operand: Any) -> bool:
     """Whether an operand is recorded by a tape, a graph or a transform."""
     return hasattr(operand, "__specgrad__")
@@ -168,6 +178,9 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
         return value
     if tracer is not None and traced(operands) and not op.derived:
         return tracer.forward(op, operands, out)
+    if not ARRAYS.issuperset(map(type, operands)) and any(map(is_foreign, operands)):
+        value = forward(op, plain(op, operands), out)
+        return value if out is not None else home(operands)(value)
     var = recorder(operands)
     if var is not None:
         if out is not None:
@@ -187,6 +200,10 @@ def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[A
     if tracer is not None and traced(operands):
         value, places = tracer.indices(op, operands, out)
         return value, places
+    if any(map(is_foreign, operands)):
+        back = home(operands)
+        value, places = with_indices(op, plain(op, operands), out)
+        return value if out is not None else back(value), back(places)
     if recorder(operands) is not None:
         found = with_indices(op, tuple(bare(op.name, o) for o in operands))[1]
         return forward(op, operands, out), found
@@ -287,6 +304,10 @@ def pull(
 
 
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    if not DIRECTIONS.issuperset(map(type, (*operands, *tangents))) and any(map(is_foreign, (*operands, *tangents))):
+        value, moved = jvp(op, plain(op, operands), plain(op, tangents, "tangent of "))
+        back = home((*operands, *tangents))
+        return back(value), back(moved)
     if recorder((*operands, *tangents)) is None and not op.derived:
         chosen = choose(op, operands)
         at_once = chosen.jvp(op, operands, tangents) if hasattr(chosen, "jvp") else NotImplemented
@@ -302,6 +323,9 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
 
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
+    if not ARRAYS.issuperset(map(type, (*operands, cotangent))) and any(map(is_foreign, (*operands, cotangent))):
+        arriving = as_numpy(op.name, "cotangent", cotangent) if is_foreign(cotangent) else cotangent
+        return tuple(map(home((*operands, cotangent)), vjp(op, plain(op, operands), arriving)))
     memory = None
     if recorder((*operands, cotangent)) is None and not op.derived:
         chosen = choose(op, operands)
@@ -341,6 +365,6 @@ def write(name: str, value: Any, out: Any) -> Any:
     """The value itself, or `out` with the value written into it."""
     if out is None or out is value:
         return value
-    check_out(name, out, value.shape, getattr(value, "dtype", None))
+    check_out(name, out, value.shape, value.dtype if isinstance(value, np.ndarray | np.generic) else None)
     out[...] = value
     return out

@@ -30,6 +30,10 @@ class ScalarError(SpecgradError):
     """The elements of an operand cannot do what the operator needs (an order, a division, an exponential)."""
 
 
+class GradientError(SpecgradError, AssertionError):
+    """A derivative is not the one of its function; the message says by what it was found."""
+
+
 class ModelError(SpecgradError):
     """A model file is malformed, or holds what specgrad does not read; the message names the place."""
 
@@ -70,7 +74,7 @@ def describe(value: Any) -> str:
     if not isinstance(shape, tuple) or (shape == () and hasattr(value, "item")):
         return _short.repr(value.item() if hasattr(value, "item") else value)
     dtype = getattr(value, "dtype", None)
-    kind = type(value).__name__ if dtype is None else f"{dtype} array"
+    kind = getattr(value, "called", type(value).__name__ if dtype is None else f"{dtype} array")
     return f"{kind} of shape {tuple(shape)}"
 
 

@@ -23,9 +23,11 @@ _running: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("spec
 
 
 class Var(Arithmetic):
-    """A value that its level records: use it in any function of specgrad, and in ``+ - *``."""
+    """A value that its level records: use it in any function of specgrad, and as an array (`ArrayMethods`)."""
 
     __slots__ = ("level", "name", "shape")
+
+    shape: tuple[int, ...]
 
     def __init__(self, level: Any, name: str, shape: tuple[int, ...]) -> None:
         self.level = level
@@ -47,16 +49,19 @@ class Var(Arithmetic):
         raise NotImplementedError
 
     def __bool__(self) -> bool:
-        raise refusal(
-            ArgumentError, "Var", "name", self.name, "a recorded value has no truth value", "compare its value"
-        )
+        rule, remedy = "a recorded value has no truth value", "select with where(x > y, …), or compare its value"
+        raise refusal(ArgumentError, "Var", "name", self.name, rule, remedy)
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a recorded value without an axis")
-        return self.shape[0]
+    def __float__(self) -> float:
+        rule, remedy = "a recorded value is not a number of Python", "use functions of specgrad on it, or ask its value"
+        raise refusal(ArgumentError, "Var", "name", self.name, rule, remedy)
 
-    __iter__ = None  # NumPy and tuple() must not take a Var apart
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __iter__(self) -> Iterator[Any]:
+        rule, remedy = "a recorded value is not taken apart", "index it: [x[i] for i in range(len(x))]"
+        raise refusal(ArgumentError, "Var", "name", self.name, rule, remedy)
 
 
 class Valued(Var):
@@ -67,6 +72,11 @@ class Valued(Var):
     def __init__(self, level: Any, name: str, value: Any) -> None:
         super().__init__(level, name, shape_of(level.called, "value", value))
         self.value = value
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of its value."""
+        return self.value.dtype
 
     def filled(self, number: Any, shape: tuple[int, ...]) -> Any:
         return like(self.value, number, shape)

@@ -1,38 +1,92 @@
-"""Nests of lists, tuples and dicts: their leaves in order, and the same nest around other leaves. None has no leaves."""
+"""Nests of lists, tuples, dicts and registered classes: their leaves in order, and the same nest around other leaves. None has no leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
-from .errors import ShapeError, refusal
+from .errors import ArgumentError, ShapeError, refusal
+
+Kind = TypeVar("Kind", bound=type)
+
+_registered: dict[type, tuple[Callable[[Any], Sequence[Any]], Callable[[Any, list[Any]], Any]]] = {}
+"""Of a class, the function that lists an object's branches, and the one that makes an object like another from branches."""
+
+
+def register_tree(
+    kind: Kind, flatten: Callable[[Any], Sequence[Any]] | None = None, unflatten: Callable[[Any], Any] | None = None
+) -> Kind:
+    """Let objects of a class be nests wherever lists and dicts are: a dataclass by its fields, another class by two functions.
+
+    `flatten` lists the branches of an object, and `unflatten` makes an object from such a list. Usable as a decorator.
+
+    >>> import numpy as np, specgrad as sg
+    >>> @register_tree
+    ... @dataclasses.dataclass
+    ... class Point:
+    ...     x: float
+    ...     y: float
+    >>> sg.grad(lambda p: p.x * p.x * p.y)(Point(np.array(3.0), np.array(2.0)))
+    Point(x=array(12.), y=array(9.))
+    """
+    if not isinstance(kind, type):
+        rule, remedy = "is not a class", "give the class of the nests"
+        raise refusal(ArgumentError, "register_tree", "kind", kind, rule, remedy)
+    if flatten is not None and unflatten is not None:
+        _registered[kind] = flatten, lambda _, branches: unflatten(branches)
+    elif dataclasses.is_dataclass(kind) and flatten is unflatten is None:
+        names = [field.name for field in dataclasses.fields(kind) if field.init]
+        _registered[kind] = (
+            lambda nest: [getattr(nest, name) for name in names],
+            lambda nest, branches: dataclasses.replace(nest, **dict(zip(names, branches, strict=True))),
+        )
+    else:
+        rule, remedy = "is not a dataclass", "give both flatten and unflatten"
+        raise refusal(ArgumentError, "register_tree", "kind", kind.__name__, rule, remedy)
+    return kind
+
+
+def branches(tree: Any) -> list[tuple[str, Any]] | None:
+    """The branches of a nest, each with its part of the path to it, or None for a leaf."""
+    if isinstance(tree, dict):
+        return [(f"[{key!r}]", branch) for key, branch in tree.items()]
+    if isinstance(tree, list | tuple):
+        return [(f"[{place}]", branch) for place, branch in enumerate(tree)]
+    if type(tree) in _registered:
+        return [(f"[{place}]", branch) for place, branch in enumerate(_registered[type(tree)][0](tree))]
+    return [] if tree is None else None
+
+
+def rebuilt(tree: Any, parts: list[Any]) -> Any:
+    """The same nest around other branches."""
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return dict(zip(tree, parts, strict=True))
+    if isinstance(tree, list | tuple):
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return _registered[type(tree)][1](tree, parts)
 
 
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf with the path to it, such as ``['weights'][0]``."""
-    if isinstance(tree, dict):
-        for key, branch in tree.items():
-            yield from leaves(branch, f"{path}[{key!r}]")
-    elif isinstance(tree, list | tuple):
-        for place, branch in enumerate(tree):
-            yield from leaves(branch, f"{path}[{place}]")
-    elif tree is not None:
+    """Every leaf with the path to it, such as ``['weights'][0]``; the fields of a class are counted."""
+    parts = branches(tree)
+    if parts is None:
         yield path, tree
+    for step, branch in parts or ():
+        yield from leaves(branch, path + step)
 
 
 def has_keys(tree: Any) -> bool:
     """Whether some of its leaves are known by keys, whose order means nothing."""
-    return isinstance(tree, dict) or (isinstance(tree, list | tuple) and any(map(has_keys, tree)))
+    return isinstance(tree, dict) or any(has_keys(branch) for _, branch in branches(tree) or ())
 
 
 def rebuild(tree: Any, fill: Iterator[Any]) -> Any:
     """The nest of `tree` around other leaves, taken in order."""
-    if isinstance(tree, dict):
-        return {key: rebuild(branch, fill) for key, branch in tree.items()}
-    if isinstance(tree, list | tuple):
-        branches = [rebuild(branch, fill) for branch in tree]
-        return type(tree)(*branches) if hasattr(tree, "_fields") else type(tree)(branches)
-    return None if tree is None else next(fill)
+    parts = branches(tree)
+    return next(fill) if parts is None else rebuilt(tree, [rebuild(branch, fill) for _, branch in parts])
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -1,5 +1,7 @@
 """Derivatives of Python functions of arrays, and of nests of them: jvp, vjp, grad, value_and_grad.
 
+With has_aux=True a function returns a pair: what is differentiated, and anything else, whose values are returned beside the derivative.
+
 Each opens a level for the time in which it calls the function, so they nest in any order: what is inside sees the Vars of what is
 outside as constants, and its own derivative is made of operators which the outside records.
 """
@@ -16,6 +18,7 @@ from ..errors import ArgumentError, ShapeError, refusal
 from ..levels import Level, Valued
 from ..operator import shape_of
 from ..scalars import as_operand
+from ..scalars.foreign import home
 from .tape import Tape, TapeVar, checked_seed, fitted
 
 
@@ -44,8 +47,8 @@ class Pushing(Level):
         return Moving(self, value, dispatch.push(op, values, memory, tangents), op.name)
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """(y, dy): f at `primals`, and its derivative there along `tangents`, a nest of the same form.
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False) -> Any:
+    """(y, dy): f at `primals`, and its derivative there along `tangents`, a nest of the same form; with has_aux, (y, dy, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> jvp(lambda x: sg.sum(x * x), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
@@ -55,6 +58,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     primals, tangents = (
         arguments.one_each("jvp", name, given) for name, given in (("primals", primals), ("tangents", tangents))
     )
+    back = home(leaf for _, leaf in tree.leaves(primals))
     given = [_operand("jvp", path, leaf) for path, leaf in tree.leaves(primals)]
     moved = [
         fitted("jvp", "tangents", t, x)
@@ -63,14 +67,22 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     level = Pushing(transform=True)
     with level.running():
         pairs = (Moving(level, x, t, "input") for x, t in zip(given, moved, strict=True))
-        result = f(*tree.rebuild(primals, pairs))
+        result, *aux = _with_aux("jvp", has_aux, level, f(*tree.rebuild(primals, pairs)))
     values = [_own(level, leaf) for _, leaf in tree.leaves(result)]
-    return (
-        tree.rebuild(result, iter([value for value, _ in values])),
-        tree.rebuild(
-            result, iter([like(value, 0, shape_of("jvp", "y", value)) if t is None else t for value, t in values])
-        ),
-    )
+    moves = [like(value, 0, shape_of("jvp", "y", value)) if t is None else t for value, t in values]
+    parts = ([value for value, _ in values], moves)
+    return *(tree.rebuild(result, map(back, part)) for part in parts), *aux
+
+
+def _with_aux(name: str, has_aux: bool, level: Level, result: Any) -> tuple[Any, ...]:
+    """What is differentiated and, if there is anything else, the values of that."""
+    if not arguments.flag(name, "has_aux", has_aux):
+        return (result,)
+    if not isinstance(result, tuple) or len(result) != 2:
+        rule, remedy = "must be a pair with has_aux=True", "return (y, aux), or leave has_aux out"
+        raise refusal(ShapeError, name, "output", result, rule, remedy)
+    y, aux = result
+    return y, tree.map_leaves(lambda leaf: leaf.value if getattr(leaf, "level", None) is level else leaf, aux)
 
 
 def _own(level: Pushing, leaf: Any) -> tuple[Any, Any]:
@@ -83,8 +95,9 @@ def _operand(name: str, path: str, leaf: Any) -> Any:
     return leaf if dispatch.is_var(leaf) else as_operand(name, f"operand{path}", leaf)
 
 
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """(y, pullback): f at `primals`, and the function that sends a cotangent of y back to one cotangent per primal.
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """(y, pullback): f at `primals`, and the function that sends a cotangent of y back to one cotangent per primal; with has_aux,
+    (y, pullback, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> y, pullback = vjp(sg.relu, np.array([1.0, -2.0]))
@@ -92,11 +105,13 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
     (array([10.,  0.]),)
     """
     arguments.function("vjp", f)
+    homes = [home([leaf]) for _, leaf in tree.leaves(primals)]
+    back = home(leaf for _, leaf in tree.leaves(primals))
     given = [_operand("vjp", path, leaf) for path, leaf in tree.leaves(primals)]
     tape = Tape(_transform=True)
     with tape.running():
         inputs = [tape.leaf(x, name=f"input_{place}") for place, x in enumerate(given)]
-        result = f(*tree.rebuild(primals, iter(inputs)))
+        result, *aux = _with_aux("vjp", has_aux, tape, f(*tree.rebuild(primals, iter(inputs))))
     outputs = [leaf for _, leaf in tree.leaves(result)]
     values = [y.value if _is_on(tape, y) else _operand("vjp", "", y) for y in outputs]
 
@@ -104,70 +119,80 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         arriving = tree.matched("pullback", "cotangent", result, cotangents)
         seeds = [fitted("pullback", "cotangent", g, y) for g, y in zip(arriving, values, strict=True)]
         found = tape.sweep([(y, g) for y, g in zip(outputs, seeds, strict=True) if _is_on(tape, y)])
-        parts = (found[x] if x in found else like(x, 0, x.shape) for x in inputs)
+        parts = (own(found[x] if x in found else like(x, 0, x.shape)) for own, x in zip(homes, inputs, strict=True))
         return tuple(tree.rebuild(primals, parts))
 
-    return tree.rebuild(result, iter(values)), pullback
+    return tree.rebuild(result, map(back, values)), pullback, *aux
 
 
 def _is_on(tape: Tape, leaf: Any) -> bool:
     return isinstance(leaf, TapeVar) and leaf.level is tape
 
 
-def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]:
     """The function that gives f's value, of one cell, and its gradient in the argument `argnums` (or several), nests included.
 
-    Arguments that are given by keyword are handed to f as they are.
+    Arguments that are given by keyword are handed to f as they are. With has_aux the function gives ((value, aux), gradient).
 
     >>> import numpy as np, specgrad as sg
     >>> value_and_grad(lambda p: sg.sum(p["a"] * p["a"]))({"a": np.array([1.0, 2.0])})
     (array(5.), {'a': array([2., 4.])})
     """
     arguments.function("grad", f)
-    places = arguments.several("grad", "argnums", argnums, arguments.MANY)
     several = arguments.is_sequence(argnums)
+    arguments.several("grad", "argnums", argnums, arguments.MANY)
 
     @functools.wraps(f)
     def differentiated(*given: Any, **options: Any) -> tuple[Any, Any]:
-        for place in places:
-            if not -len(given) <= place < len(given):
-                rule, remedy = (
-                    f"is not one of {len(given)} arguments given by position",
-                    "name arguments that are given",
-                )
-                raise refusal(ArgumentError, "grad", "argnums", argnums, rule, remedy)
-        at = [place % len(given) for place in places]
-        if len(set(at)) < len(at):
-            rule, remedy = "names an argument twice", "name each argument once"
-            raise refusal(ArgumentError, "grad", "argnums", argnums, rule, remedy)
-
-        def of_those(*chosen: Any) -> Any:
-            filled = list(given)
-            for place, argument in zip(at, chosen, strict=True):
-                filled[place] = argument
-            return f(*filled, **options)
-
-        value, pullback = vjp(of_those, *(given[place] for place in at))
-        if isinstance(value, list | tuple | dict) or value is None:
-            rule, remedy = "must be one array", "return the loss alone, or use vjp"
+        of_those, chosen = chosen_arguments("grad", f, argnums, given, options)
+        value, pullback, *aux = vjp(of_those, *chosen, has_aux=has_aux)
+        if tree.branches(value) is not None:
+            rule, remedy = "must be one array", "return the loss alone, or use vjp, or has_aux=True for more"
             raise refusal(ShapeError, "grad", "output", value, rule, remedy)
         gradients = pullback(checked_seed("grad", value, None))
-        return value, gradients if several else gradients[0]
+        return (value, *aux) if aux else value, gradients if several else gradients[0]
 
     return differentiated
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """The function that gives the gradient of f, whose value must have one cell, in the argument `argnums` (or several).
+def chosen_arguments(
+    name: str, f: Callable[..., Any], argnums: Any, given: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Callable[..., Any], list[Any]]:
+    """f as a function of the arguments that `argnums` names, and these arguments."""
+    places = arguments.several(name, "argnums", argnums, arguments.MANY)
+    for place in places:
+        if not -len(given) <= place < len(given):
+            rule, remedy = f"is not one of {len(given)} arguments given by position", "name arguments that are given"
+            raise refusal(ArgumentError, name, "argnums", argnums, rule, remedy)
+    at = [place % len(given) for place in places]
+    if len(set(at)) < len(at):
+        rule, remedy = "names an argument twice", "name each argument once"
+        raise refusal(ArgumentError, name, "argnums", argnums, rule, remedy)
+
+    def of_those(*chosen: Any) -> Any:
+        filled = list(given)
+        for place, argument in zip(at, chosen, strict=True):
+            filled[place] = argument
+        return f(*filled, **options)
+
+    return of_those, [given[place] for place in at]
+
+
+def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives the gradient of f, whose value must have one cell, in the argument `argnums` (or several); with
+    has_aux, (gradient, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> grad(grad(lambda x: x * x * x))(np.array(2.0))
     array(12.)
     """
-    both = value_and_grad(f, argnums)
+    both = value_and_grad(f, argnums, has_aux=has_aux)
 
     @functools.wraps(f)
     def differentiated(*given: Any, **options: Any) -> Any:
-        return both(*given, **options)[1]
+        value, gradient = both(*given, **options)
+        return (gradient, value[1]) if has_aux else gradient
 
     return differentiated

@@ -2,6 +2,6 @@
 
 from .ir import Graph
 from .program import Program
-from .trace import trace
+from .trace import Shape, trace
 
-__all__ = ["Graph", "Program", "trace"]
+__all__ = ["Graph", "Program", "Shape", "trace"]

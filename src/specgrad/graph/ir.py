@@ -7,6 +7,7 @@ by what all of them offer. A constant takes on the scalar of the inputs: a numbe
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,7 @@ from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_wo
 from ..levels import Level, Var
 from ..operator import Operator, shape_of
 from ..scalars import as_indices, as_operand
+from ..scalars.foreign import home
 
 if TYPE_CHECKING:
     from .program import Program
@@ -104,9 +106,9 @@ class Graph(Level):
         lengths = self._lengths("input", shape)
         return self._add(name, lengths, differentiable=arguments.flag("input", "differentiable", differentiable))
 
-    def constant(self, value: Any, shape: Sequence[int] = ()) -> GraphVar:
+    def constant(self, value: Any, shape: Sequence[int] = (), *, name: str | None = None) -> GraphVar:
         """An array that is part of the graph, or a number that fills `shape` in the scalar of the inputs."""
-        name = unused(self, f"constant_{len(self.nodes)}")
+        name = unused(self, name or f"constant_{len(self.nodes)}")
         lengths = self._lengths("constant", shape)
         if is_number(value):
             return self._add(name, lengths, constant=value)
@@ -135,7 +137,7 @@ class Graph(Level):
         self.outputs.extend(places)
         return self
 
-    def record(self, op: Operator, operands: tuple[Any, ...]) -> GraphVar:
+    def record(self, op: Operator, operands: tuple[Any, ...], name: str | None = None) -> GraphVar:
         before = len(self.nodes)
         try:
             places = tuple(self._place(op.name, s.name, o) for s, o in zip(op.slots, operands, strict=False))
@@ -145,7 +147,7 @@ class Graph(Level):
             del self.nodes[before:]
             raise type(error)(f"node {op.name}_{before}: {error}") from None
         self._holds.update((place, slot.integer) for slot, place in zip(op.slots, places, strict=False))
-        return self._add(unused(self, f"{op.name}_{len(self.nodes)}"), shape, op=op, operands=places)
+        return self._add(unused(self, name or f"{op.name}_{len(self.nodes)}"), shape, op=op, operands=places)
 
     def _place(self, name: str, argument: str, value: Any) -> int:
         if not dispatch.is_var(value):
@@ -226,11 +228,40 @@ class Graph(Level):
                 lines.append(f"{node.name} = {node.op!r}({operands}): {node.shape}")
         return "\n".join([*lines, "return " + ", ".join(self.nodes[place].name for place in self.outputs)])
 
+    def __call__(self, *xs: Any) -> Any:
+        """The outputs for these inputs, as `forward`."""
+        return self.forward(*xs)
+
+    def to_json(self) -> str:
+        """This graph with its constants as a document that `Graph.from_json` reads; numbers are kept exactly."""
+        from .document import document
+
+        return json.dumps(document(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, operators: Sequence[type[Operator]] = ()) -> Graph:
+        """The graph of a document: no code is run, and operators that are neither specgrad's nor given are refused."""
+        from .document import from_document, read
+
+        return from_document(read(text), operators)
+
+    def to_dot(self) -> str:
+        """This graph in Graphviz's language."""
+        from .document import to_dot
+
+        return to_dot(self)
+
+    def _repr_svg_(self) -> str:
+        """This graph as notebooks draw it."""
+        from .document import to_svg
+
+        return to_svg(self)
+
     def forward(self, *xs: Any) -> Any:
         """The outputs for these inputs (arrays of any scalar, Duals, Vars; nests are taken leaf by leaf): one, or a tuple."""
         self.validate()
         given = given_inputs("forward", "input", self.inputs, self.indices, xs)
-        results = interpret(self, given)
+        results = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(self, given)))
         return results[0] if len(results) == 1 else tuple(results)
 
     def jvp(self, xs: Sequence[Any], dxs: Sequence[Any]) -> tuple[Any, Any]:
@@ -241,7 +272,7 @@ class Graph(Level):
         xs, dxs = (arguments.one_each("jvp", name, given) for name, given in (("inputs", xs), ("tangents", dxs)))
         given = given_inputs("jvp", "input", self.inputs, self.indices, xs)
         moved = given_inputs("jvp", "tangent", [node for node in self.inputs if node.differentiable], set(), dxs)
-        both = interpret(jvp(self), [*given, *moved])
+        both = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(jvp(self), [*given, *moved])))
         count = len(self.outputs)
         return (both[0], both[1]) if count == 1 else (tuple(both[:count]), tuple(both[count:]))
 
@@ -253,7 +284,7 @@ class Graph(Level):
         given = given_inputs("vjp", "input", self.inputs, self.indices, arguments.one_each("vjp", "inputs", xs))
         ends = [self.nodes[place] for place in self.outputs]
         arriving = given_inputs("vjp", "cotangent", ends, set(), gys if isinstance(gys, list | tuple) else (gys,))
-        return tuple(interpret(vjp(self), [*given, *arriving]))
+        return tuple(map(home(leaf for _, leaf in tree.leaves(tuple(xs))), interpret(vjp(self), [*given, *arriving])))
 
     def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Program:
         """A Program of this graph for one dtype, whose memory is planned once.

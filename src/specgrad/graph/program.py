@@ -8,21 +8,25 @@ program may be called from several threads; there are as many as calls that ever
 from __future__ import annotations
 
 import collections
+import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import dispatch
+from .. import dispatch, tree
 from ..arguments import flag
 from ..arithmetic import is_open, settled
 from ..derive import Absent
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
 from ..memory import Reserve, empty
+from ..operator import Operator
 from ..remembering import cached_property
 from ..scalars import find_family
 from ..scalars.floats import Numbers
+from ..scalars.foreign import home
 from .ir import Graph, Node, given_inputs
 from .plan import Plan, planned
 from .steps import DerivedStep, Step, scheduled
@@ -73,6 +77,31 @@ class Program:
 
     def __reduce__(self) -> Any:
         return Program, (self.source, self.dtype, self.engine, self.alone)
+
+    def save(self, path: str | Path) -> None:
+        """Write this program, with its graph and all constants, as JSON that `Program.load` reads."""
+        from .document import VERSION, document
+
+        about = {"format": "specgrad.program", "version": VERSION, "dtype": self.dtype.name, "engine": self.engine}
+        words = json.dumps({**about, "alone": self.alone, "graph": document(self.source)}, ensure_ascii=False)
+        Path(path).write_text(words, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path, operators: Sequence[type[Operator]] = ()) -> Program:
+        """The program of a file, compiled here: no code is run, and operators that are neither specgrad's nor given are refused."""
+        from .document import DTYPES, bfloat16, fields, from_document, read, wrong
+
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise wrong("text", str(path), "is not JSON", "give a file that save wrote") from None
+        names = {"dtype": str, "engine": str, "alone": bool, "graph": dict}
+        dtype, engine, alone, graph = fields("document", read(text), "specgrad.program", **names)
+        if dtype not in (*DTYPES, "object"):
+            raise wrong("dtype", dtype, "is not a known dtype")
+        _candidates(engine)
+        found = _native(bfloat16() if dtype == "bfloat16" else dtype)
+        return cls(from_document(graph, operators), found, engine, alone)
 
     def __repr__(self) -> str:
         return f"Program({self.source!r}, {self.dtype}, {self.engine!r})"
@@ -159,7 +188,7 @@ class Program:
         for place, result in zip(self.graph.outputs, results, strict=True):
             if values[place] is not result:
                 result[...] = values[place]
-        return tuple(results)
+        return tuple(results) if out is not None else tuple(map(home(leaf for _, leaf in tree.leaves(xs)), results))
 
     def _given(self, xs: Sequence[Any]) -> list[Any]:
         """The inputs, once all fit: checked before anything runs, so that a refused call changes nothing."""

@@ -14,10 +14,30 @@ from ..scalars import as_operand
 from .ir import Graph
 
 
-def trace(f: Callable[..., Any], *shapes_or_arrays: Any) -> Graph:
-    """The graph of f for arguments of these shapes, each a tuple of integers, an array like the one to come, or a nest of them.
+class Shape(tuple[int, ...]):
+    """The shape of an argument to come, wherever a tuple or a list of integers could be taken for something else.
 
-    An array of integers stands for data without derivative, such as labels. A nest of arguments becomes one input per leaf.
+    With differentiable=False the argument is data without derivative, such as labels.
+
+    >>> Shape(2, 3)
+    Shape(2, 3)
+    """
+
+    differentiable: bool
+
+    def __new__(cls, *lengths: int, differentiable: bool = True) -> Shape:
+        made = super().__new__(cls, arguments.shape("Shape", lengths))
+        made.differentiable = arguments.flag("Shape", "differentiable", differentiable)
+        return made
+
+    def __repr__(self) -> str:
+        return f"Shape({', '.join(map(str, self))}{'' if self.differentiable else ', differentiable=False'})"
+
+
+def trace(f: Callable[..., Any], *shapes_or_arrays: Any) -> Graph:
+    """The graph of f for arguments of these shapes, each a `Shape`, an array like the one to come, or a nest of them.
+
+    A tuple or a list of integers is a shape too, and never a nest of numbers. An array of integers stands for data without derivative, such as labels. A nest of arguments becomes one input per leaf.
 
     >>> import specgrad as sg
     >>> print(trace(lambda x, y: sg.sum(x * y), (2, 3), (3,)))
@@ -38,14 +58,10 @@ def trace(f: Callable[..., Any], *shapes_or_arrays: Any) -> Graph:
 def _stand_ins(graph: Graph, name: str, given: Any) -> Any:
     """Inputs in place of every shape or array in a nest."""
     if _is_shape(given):
-        return graph.input(name, given)
-    if isinstance(given, dict):
-        return {key: _stand_ins(graph, f"{name}[{key!r}]", branch) for key, branch in given.items()}
-    if isinstance(given, list | tuple):
-        made = [_stand_ins(graph, f"{name}[{place}]", branch) for place, branch in enumerate(given)]
-        return type(given)(*made) if hasattr(given, "_fields") else type(given)(made)
-    if given is None:
-        return None
+        return graph.input(name, given, getattr(given, "differentiable", True))
+    parts = tree.branches(given)
+    if parts is not None:
+        return tree.rebuilt(given, [_stand_ins(graph, f"{name}{step}", branch) for step, branch in parts])
     array = as_operand("trace", name, given)
     kind = getattr(getattr(array, "dtype", None), "kind", "")
     return graph.input(name, shape_of("trace", name, array), differentiable=kind not in "iu" or not kind)

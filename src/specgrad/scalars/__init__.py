@@ -7,9 +7,10 @@ None) and ``family(kind)``, and add one line to `HOMES`.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from ..errors import ScalarError, ShapeError, refusal
 from .base import Elements, Family, is_tensor, unlike
 from .dual import Dual, Still, deepened, depth, gathered
+from .foreign import as_numpy, is_foreign
 
 HOMES = {  # the top-level module that defines the scalar's type -> the file that speaks for it
     "numpy": "floats",
@@ -43,20 +45,32 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
     if isinstance(value, Dual):
         return Dual(as_operand(name, argument, value.primal), as_operand(name, argument, value.tangent))
     refuse_masked(name, argument, value)
+    if is_foreign(value):
+        value = as_numpy(name, argument, value)
     if not isinstance(value, np.ndarray | np.generic | list | tuple | numbers.Number) and not _spoken(type(value)):
         rule = f"{type(value).__name__} is not an array specgrad takes"
-        raise refusal(ScalarError, name, argument, value, rule, "give a NumPy array")
-    if isinstance(value, list | tuple) and _holds_tensors(value):
-        rule, remedy = "is a list of tensors, not one", "make one of them first: torch.stack(x)"
-        raise refusal(ScalarError, name, argument, type(value).__name__, rule, remedy)
+        remedy = "register it: register_tree(kind)" if dataclasses.is_dataclass(value) else "give a NumPy array"
+        raise refusal(ScalarError, name, argument, value, rule, remedy)
+    if isinstance(value, list | tuple):
+        for holds, what, how in (
+            (is_tensor, "tensors", "make one of them first: torch.stack(x)"),
+            (_is_recorded, "recorded values", "make one of them: stack(x), or give an array where the list was"),
+        ):
+            if _holds(value, holds):
+                raise refusal(ScalarError, name, argument, type(value).__name__, f"is a list of {what}, not one", how)
     try:
         return gathered(np.asarray(value))
     except ValueError:
         raise refusal(ShapeError, name, argument, value, "is ragged", "give rows of equal length") from None
 
 
-def _holds_tensors(nest: Any) -> bool:
-    return any(map(_holds_tensors, nest)) if isinstance(nest, list | tuple) else is_tensor(nest)
+def _holds(nest: Any, holds: Callable[[Any], bool]) -> bool:
+    """Whether a leaf of nested lists does."""
+    return any(_holds(part, holds) for part in nest) if isinstance(nest, list | tuple) else holds(nest)
+
+
+def _is_recorded(value: Any) -> bool:
+    return hasattr(value, "__specgrad__")
 
 
 def refuse_masked(name: str, argument: str, value: Any) -> None:
@@ -124,8 +138,6 @@ def _kinds(name: str, argument: str, operand: Any) -> list[Any]:
                 f"an element is a {kind.__qualname__}, which is not a scalar specgrad takes",
                 "use one scalar type, in rows of equal length",
             )
-            if hasattr(kind, "__specgrad__"):
-                rule, remedy = "is a list of recorded values, not one", "give one array where the list was: np.array(x)"
             raise refusal(ScalarError, name, argument, operand, rule, remedy)
         found.append(spoken)
     return found

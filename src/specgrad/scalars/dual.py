@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ..array_methods import ArrayMethods
 from ..errors import ShapeError, refusal
 from .base import Cells, Family, Mask, Number
 
 
-class Dual:
+class Dual(ArrayMethods):
     """primal + tangent*eps. Arithmetic with anything that is not a Dual treats it as a constant.
+
+    A Dual of arrays has the methods of arrays: ``z[0]``, ``z.sum()``, ``z @ w``.
 
     >>> z = Dual(3.0, 1.0)
     >>> z * z + 1
@@ -25,7 +28,7 @@ class Dual:
     """
 
     __slots__ = ("primal", "tangent")
-    __array_ufunc__ = None  # let a NumPy array on the left hand over to the reflected operators below
+    called = "Dual"
 
     def __init__(self, primal: Any, tangent: Any) -> None:
         primal, tangent = _listed("primal", primal), _listed("tangent", tangent)
@@ -41,8 +44,9 @@ class Dual:
         return getattr(self.primal, "shape", ())
 
     @property
-    def ndim(self) -> int:
-        return len(self.shape)
+    def dtype(self) -> Any:
+        """The dtype of the primal."""
+        return np.asarray(self.primal).dtype if np.isscalar(self.primal) else self.primal.dtype
 
     def __repr__(self) -> str:
         return f"Dual({self.primal!r}, {self.tangent!r})"
