@@ -169,7 +169,7 @@ def compared(before, after, seconds):
         for _ in range(3):
             step()
     once = clock(before, 2)
-    times, turns = max(int(seconds / 14 / once), 1), 7
+    times, turns = max(int(seconds / 30 / once), 1), 15
     pairs = [(clock(before, times), clock(after, times)) for _ in range(turns)]
     return [statistics.median(column) for column in ([a / b for a, b in pairs], *zip(*pairs, strict=True))]
 
@@ -218,6 +218,8 @@ def cells(options):
                 row.append(f"{batch:4}: {type(error).__name__}: {str(error).splitlines()[0][:60]}")
             torch.cuda.empty_cache()
         print(f"{name:16}{step:15}{dtype:9}{layout:14}{mode:8}", *row, flush=True)
+        if options.json:  # a run that is stopped leaves what it has
+            options.json.write_text(json.dumps(found, indent=1))
     return found
 
 
@@ -237,8 +239,6 @@ def main():
     options = parser().parse_args()
     torch.backends.cudnn.benchmark = True
     found = cells(options)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
     below = [c for c in found if c["ratio"] < 0.98]
     if found:
         print(f"{len(found)} cells, least ×{min(c['ratio'] for c in found):.2f}, below ×0.98: {len(below)}")

@@ -11,7 +11,7 @@ from torch_pools import OPTIONS, bent, exactly, nearly, sample  # noqa: E402
 
 import specgrad as sg  # noqa: E402
 import specgrad.torch  # noqa: E402
-from specgrad.torch import functional  # noqa: E402
+from specgrad.torch import functional, routing  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("any_size")
 
@@ -96,3 +96,30 @@ def test_jit_traces_record_the_operator():
         traced = torch.jit.trace(lambda x: sg.max_pool(x, (2, 2)), (sample(4, 4),))
     x = sample(4, 4, seed=3)
     exactly(traced(x), sg.max_pool(x, (2, 2)))
+
+
+def test_small_windows_on_a_gpu_are_the_compilers_but_for_what_aten_does_wrongly(monkeypatch):
+    """As on a GPU, which is not needed to trace: the compiler's own kernels, and few guards beyond those of torch's own modules."""
+    monkeypatch.setattr(routing, "is_compiled_for_cuda", lambda x: True)
+    net = torch.nn.Sequential(torch.nn.MaxPool2d(3, 2, 1), torch.nn.AvgPool2d(2), torch.nn.AdaptiveAvgPool2d(1))
+    specgrad.torch.accelerate(net, verbose=False)
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(sum("specgrad" in str(node.target) for node in graph.graph.nodes))
+        return graph
+
+    x = torch.randn(2, 3, 33, 34, requires_grad=True)
+    turned = x.detach().to(memory_format=torch.channels_last)
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        graphs.clear()
+        compiled = torch.compile(net, backend=backend, fullgraph=True, dynamic=dynamic)
+        for t in (x, turned, turned.clone().requires_grad_()):
+            nearly(compiled(t), net(t))
+        assert graphs == [0, 0, 2]
+    monkeypatch.setattr(routing, "COMPILED", 0)
+    torch._dynamo.reset()
+    graphs.clear()
+    torch.compile(net, backend=backend, fullgraph=True)(x)
+    assert graphs == [2]

@@ -4,6 +4,7 @@ On a machine with a CUDA device and without pytest: python tests/test_torch_defe
 """
 
 import functools
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,49 @@ def test_sound_neighbours_stay_torchs(monkeypatch):
     functional.max_pool3d(last_3d[:, :, ::2], 1, return_indices=True)
     torch.vmap(lambda t: functional.max_pool3d(t, 2, return_indices=True))(volume.detach())
     assert len(asked) == 3
+
+
+def layouts(x):
+    """x as it is, channels_last, cut and turned."""
+    yield x
+    yield x.to(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
+    yield x[..., ::2]
+    yield x.transpose(-1, -2)
+    yield x[:, :1].to(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
+    yield x[:, :, :1, :1]
+
+
+def test_what_is_told_quickly_to_be_sound_is_not_listed():
+    """On any device: `is_sound` never lets a call pass that an entry affects, and lets plain ones pass."""
+    sound = 0
+    for rank, dtype, wanted in itertools.product((2, 3), (torch.float32, torch.float64), (False, True)):
+        for x in layouts(torch.randn(2, 3, *(4,) * rank, dtype=dtype)):
+            if not defects.is_sound(x, rank, wanted):
+                continue
+            sound += 1
+            for name, padding in itertools.product((f"max_pool{rank}d", f"avg_pool{rank}d"), (0, 1)):
+                request = defects.Request(x, rank, padding, 1, False, wanted)
+                affected = [d.title for d in defects.LISTED if name in d.functions and d.affects(request)]
+                assert not affected, (affected, x.shape, x.stride(), dtype, wanted)
+    assert sound >= 2 * 6 + 2 * 3
+
+
+def test_small_calls_that_are_sound_ask_for_no_route(monkeypatch):
+    x = torch.randn(1, 3, 8, 8)
+    calls = {"max_pool2d": (2,), "avg_pool2d": (3, 2, 1), "adaptive_avg_pool2d": (1,)}
+    for name, arguments in calls.items():
+        getattr(functional, name)(x, *arguments)  # the first call finds it out
+    asked = []
+    monkeypatch.setattr(routing.Function, "routed", lambda self, *given: asked.append(self.name))
+    for name, arguments in calls.items():
+        for leaf in (x, x.clone().requires_grad_()):
+            assert torch.equal(getattr(functional, name)(leaf, *arguments), getattr(F, name)(leaf, *arguments))
+    assert not asked
+    functional.max_pool2d(x, 2, return_indices=True)
+    functional.max_pool2d(x.to(memory_format=torch.channels_last).requires_grad_(), 2)
+    functional.max_pool2d(torch.randn(1, 64, 64, 64), 2)
+    functional.max_pool2d(x, 2, 1, 1, 2)
+    assert len(asked) == 4
 
 
 def test_a_window_without_a_cell_has_torchs_value_no_winner_and_no_gradient():

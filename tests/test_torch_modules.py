@@ -190,7 +190,58 @@ def test_accelerate_says_what_it_leaves_to_torch():
         "  2  Mine(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)",
     ]
     assert type(net[2]) is Mine
-    assert str(st.accelerate(net[3], verbose=False)) == "specgrad: no pooling module of torch found"
+    assert (
+        repr(done)
+        == f"<accelerate(Sequential): runs {', '.join(done.changed)}; leaves to torch {', '.join(done.left)}>"
+    )
+    nothing = st.accelerate(net[3], verbose=False)
+    assert str(nothing).startswith(
+        "specgrad: no pooling module found; this model may call functions: use `with accelerate(model)`"
+    )
+    assert repr(nothing) == f"<accelerate({type(net[3]).__name__}): changed nothing>"
+
+
+class Functional(nn.Module):
+    """A model that calls functions, and fails if it is told to."""
+
+    def forward(self, x, fails=False):
+        y = torch.nn.functional.max_pool2d(x, 3, 2, 1)
+        if fails:
+            raise ZeroDivisionError
+        return y
+
+
+def test_functional_calls_of_a_model_are_ours_for_good(monkeypatch):
+    monkeypatch.setattr(routing, "SMALL", 0)
+    net, x = Functional(), torch.randn(2, 3, 9, 9)
+    done = st.accelerate(net, functions=True, verbose=False)
+    assert repr(done) == "<accelerate(Functional): exchanges functional calls>"
+    assert str(done) == "specgrad runs the pooling functions that this model calls"
+    assert torch.equal(net(x), torch.nn.functional.max_pool2d(x, 3, 2, 1))
+    with pytest.raises(ZeroDivisionError):
+        net(x, fails=True)
+    assert done.calls == {"max_pool2d": 2}
+    assert torch._C._len_torch_function_stack() == 0
+    twin = copy.deepcopy(net)
+    assert torch.equal(twin(x), net(x))
+    assert done.calls == {"max_pool2d": 3}
+    done.undo()
+    net(x)
+    assert done.calls == {"max_pool2d": 3}
+    with pytest.raises(sg.ArgumentError, match="accelerate: functions=True: needs a model"):
+        st.accelerate(functions=True)
+
+
+def test_profiles_show_operators_under_their_names(monkeypatch):
+    monkeypatch.setattr(routing, "SMALL", 0)
+    x = torch.randn(1, 2, 8, 8, requires_grad=True)
+    with torch.profiler.profile() as profile:
+        st.functional.max_pool2d(x, 2).sum().backward()
+        st.smooth_max_pool(x, (2, 2), beta=2).sum().backward()
+    names = {event.key for event in profile.key_averages()}
+    assert {
+        f"specgrad::{name}_{rule}" for name in ("max_pool", "smooth_max_pool") for rule in ("forward", "pull")
+    } <= names
 
 
 def test_accelerate_as_a_context_also_changes_functions(monkeypatch):

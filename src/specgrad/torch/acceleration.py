@@ -19,6 +19,10 @@ from ..errors import ArgumentError, refusal
 from . import functional
 from .modules import REPLACES
 
+NOTHING = (
+    "specgrad: no pooling module found; this model may call functions: use `with accelerate(model)`, "
+    "or for good `accelerate(model, functions=True)`"
+)
 POOLING = tuple(getattr(nn.modules.pooling, name) for name in nn.modules.pooling.__all__)
 
 
@@ -59,7 +63,7 @@ class _Calls(TorchFunctionMode):
 class Acceleration:
     """What `accelerate` did. Print it, `undo` it, or use it in a ``with`` block, at whose end it is undone."""
 
-    def __init__(self, model: nn.Module | None) -> None:
+    def __init__(self, model: nn.Module | None, functions: bool = False) -> None:
         if not (model is None or isinstance(model, nn.Module)):
             rule, remedy = "must be a module of torch", "give the model, or nothing to change functional calls alone"
             raise refusal(ArgumentError, "accelerate", "model", model, rule, remedy)
@@ -67,6 +71,15 @@ class Acceleration:
         self.changed: dict[str, nn.Module] = {}
         self.left: dict[str, nn.Module] = {}
         self._calls = _Calls()
+        self._running, self._hooks = 0, []  # type: int, list[Any]
+        if functions and model is None:
+            rule, remedy = "needs a model whose calls are exchanged", "give the model, or use a with block"
+            raise refusal(ArgumentError, "accelerate", "functions", functions, rule, remedy)
+        if functions and model is not None:
+            self._hooks = [
+                model.register_forward_pre_hook(self._begin, prepend=True),
+                model.register_forward_hook(self._end, always_call=True),
+            ]
         for name, module in model.named_modules() if model is not None else ():
             name = name or type(module).__name__
             if type(module) in REPLACES:
@@ -80,8 +93,22 @@ class Acceleration:
         """How many functional calls were exchanged in the ``with`` block, by name."""
         return self._calls.counted
 
+    def _begin(self, *_: Any) -> None:
+        """Before the model runs: its functional calls are ours."""
+        self._calls.__enter__()
+        self._running += 1
+
+    def _end(self, *_: Any) -> None:
+        """After it, also if it failed."""
+        if self._running:
+            self._running -= 1
+            self._calls.__exit__(None, None, None)
+
     def undo(self) -> None:
-        """Give every module its own class back."""
+        """Give every module its own class back, and the model its functional calls."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
         theirs = {ours: torchs for torchs, ours in REPLACES.items()}
         for module in self.changed.values():
             module.__class__ = theirs.get(type(module), type(module))
@@ -95,30 +122,46 @@ class Acceleration:
         self._calls.__exit__(*problem)
         self.undo()
 
+    def __repr__(self) -> str:
+        """What was done, in one line."""
+        parts = [
+            f"{title} {', '.join(names)}"
+            for title, names in (("runs", self.changed), ("leaves to torch", self.left))
+            if names
+        ]
+        parts += ["exchanges functional calls"] if self._hooks else []
+        done = "; ".join(parts) or "changed nothing"
+        return f"<accelerate({type(self.model).__name__ if self.model is not None else ''}): {done}>"
+
     def __str__(self) -> str:
         runs = [(name, repr(module)) for name, module in self.changed.items()]
         runs += [(f"{name}()", f"{count} calls") for name, count in self.calls.items()]
         leaves = [(name, repr(module)) for name, module in self.left.items()]
         if not runs + leaves:
-            return "specgrad: no pooling module of torch found"
+            with_functions = "specgrad runs the pooling functions that this model calls"
+            return with_functions if self._hooks else NOTHING
         width, lines = max(len(name) for name, _ in runs + leaves), []
         for title, rows in (("specgrad runs", runs), ("specgrad leaves to torch", leaves)):
             lines += [title, *(f"  {name:<{width}}  {what}" for name, what in rows)] if rows else []
         return "\n".join(lines)
 
 
-def accelerate(model: nn.Module | None = None, *, verbose: bool = True) -> Acceleration:
+def accelerate(model: nn.Module | None = None, *, functions: bool = False, verbose: bool = True) -> Acceleration:
     """Let specgrad run a model's pooling modules from now on, and in a ``with`` block its functional calls too.
 
-    Left to torch are fractional pooling, unpooling and modules of classes derived from torch's, and the table says so.
+    With `functions` the functional calls that the model makes while it runs are specgrad's for good, until `undo`: it costs a few
+    microseconds for each call of torch inside it. Left to torch are fractional pooling, unpooling and modules of classes derived from torch's, and the
+    table says so.
 
     >>> net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.MaxPool2d(2))
     >>> done = accelerate(net)
     specgrad runs
       1  MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
+    >>> done
+    <accelerate(Sequential): runs 1>
     >>> done.undo()
     """
-    done = Acceleration(model)
+    done = Acceleration(model, functions)
     if verbose and model is not None:
         print(done)
     return done

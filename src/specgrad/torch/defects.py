@@ -131,6 +131,14 @@ LISTED = (
 )
 
 
+def is_sound(x: Tensor, rank: int, differentiated: bool) -> bool:
+    """Whether no listed defect affects a call on this tensor, if windows are not dilated and no indices are wanted; told quickly. What is
+    contiguous and has channels that lie apart is not channels_last."""
+    if not differentiated and x.dtype is not torch.float64:
+        return True
+    return x.is_contiguous() and x.stride(-rank - 1) > 1
+
+
 @functools.cache
 def listed(function: str, device: str) -> tuple[Defect, ...]:
     """The defects that this version of torch has in a function on a kind of device."""

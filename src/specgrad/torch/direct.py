@@ -6,6 +6,7 @@ plain tensor. Everything else goes through the registered operators, and so does
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -33,9 +34,18 @@ def run(op: Any, x: Tensor, indices: bool = False, last: int | None = None) -> A
     if call is not None:
         return call(x, indices)
     last = kernels.last_axes(x) if last is None else last
-    if x.requires_grad and torch.is_grad_enabled():
-        return Pooled.apply(x, op, last, indices)
-    return (kernels.with_places if indices else kernels.forward)(op, x, last)
+    with shown(op, "forward"):
+        if x.requires_grad and torch.is_grad_enabled():
+            return Pooled.apply(x, op, last, indices)
+        return (kernels.with_places if indices else kernels.forward)(op, x, last)
+
+
+def shown(op: Any, rule: str) -> Any:
+    """Where profiles show a rule of an operator under its name."""
+    return torch.profiler.record_function(f"specgrad::{op.name}_{rule}") if _profiles() else _NOTHING
+
+
+_profiles, _NOTHING = torch._C._autograd._profiler_enabled, contextlib.nullcontext()
 
 
 class Pooled(torch.autograd.Function):
@@ -66,8 +76,10 @@ class Pooled(torch.autograd.Function):
         (source, *_), (op, shape, last) = ctx.saved_tensors, ctx.rest
         if not is_plain(gy) or torch.is_grad_enabled():  # to be transformed or differentiated again
             gx = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
-        elif hasattr(ctx, "nest"):
-            gx = kernels.laid_out(keeping.pull(op, gy, ctx.saved_tensors, ctx.nest, last), last)
         else:
-            gx = kernels.pull(op, gy, source, shape, last)
+            with shown(op, "pull"):
+                if hasattr(ctx, "nest"):
+                    gx = kernels.laid_out(keeping.pull(op, gy, ctx.saved_tensors, ctx.nest, last), last)
+                else:
+                    gx = kernels.pull(op, gy, source, shape, last)
         return gx, None, None, None

@@ -8,7 +8,7 @@ torch.fx and exports to ONNX. Beyond torch's names: `smooth_max_pool1d/2d/3d`, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ from .parsing import Ints, bins, each, sliding
 from .routing import CLASSES, Function, takes
 
 
-def _maximum(rank: int) -> Callable[..., Any]:
+def _maximum(rank: int) -> Any:
     name = f"max_pool{rank}d"
     torchs = getattr(F, name)
 
@@ -56,10 +56,10 @@ def _maximum(rank: int) -> Callable[..., Any]:
     ) -> Any:
         return answer(input, (kernel_size, stride, padding, dilation, ceil_mode), return_indices)
 
-    return _named(function, name)
+    return _named(function, name, answer)
 
 
-def _average(rank: int) -> Callable[..., Any]:
+def _average(rank: int) -> Any:
     name = f"avg_pool{rank}d"
     torchs = getattr(F, name)
 
@@ -100,10 +100,10 @@ def _average(rank: int) -> Callable[..., Any]:
         arguments = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return answer(input, arguments, False)
 
-    return _named(in_one_axis if rank == 1 else function, name)
+    return _named(in_one_axis if rank == 1 else function, name, answer)
 
 
-def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
+def _adaptive(rank: int, maximum: bool) -> Any:
     name = f"adaptive_{'max' if maximum else 'avg'}_pool{rank}d"
     torchs = getattr(F, name)
 
@@ -118,10 +118,10 @@ def _adaptive(rank: int, maximum: bool) -> Callable[..., Any]:
     def mean(input: Tensor, output_size: Any) -> Any:
         return answer(input, (output_size,), False)
 
-    return _named(largest if maximum else mean, name)
+    return _named(largest if maximum else mean, name, answer)
 
 
-def _power(rank: int) -> Callable[..., Any]:
+def _power(rank: int) -> Any:
     name = f"lp_pool{rank}d"
     torchs, averaged, largest = getattr(F, name), _average(rank), _maximum(rank)
 
@@ -143,7 +143,7 @@ def _power(rank: int) -> Callable[..., Any]:
     return _named(function, name)
 
 
-def _unpool(rank: int) -> Callable[..., Any]:
+def _unpool(rank: int) -> Any:
     name = f"max_unpool{rank}d"
     torchs = getattr(F, name)
 
@@ -173,8 +173,9 @@ def _unpool(rank: int) -> Callable[..., Any]:
     return _named(function, name)
 
 
-def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function under torch's name."""
+def _named(function: Any, name: str, answer: Function | None = None) -> Any:
+    """The function under torch's name, and what answers it, for modules."""
+    function.answer = answer
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`torch.nn.functional.{name}`, by specgrad's engines."
     return function

@@ -21,11 +21,14 @@ from . import functional
 
 class _Ours:
     _pool: ClassVar[Any]
+    _answer: ClassVar[Any]
+    """What answers the function, called straight: a frame less."""
 
     def __init_subclass__(cls) -> None:
         """What torch.jit.script reads, since it cannot read our functions: the `forward` of torch's own module, which ours wraps."""
         theirs = next((base for base in cls.__bases__ if issubclass(base, nn.Module)), None)
         if theirs is not None:
+            cls._answer = cls._pool.answer
             forward: Any = cls.forward  # type: ignore[attr-defined]
             of_its_own = types.FunctionType(forward.__code__, globals())
             cls.forward = functools.wraps(theirs.forward)(of_its_own)  # type: ignore[attr-defined]
@@ -33,15 +36,8 @@ class _Ours:
 
 class _Max(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
-        return self._pool(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+        arguments = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        return self._answer(input, arguments, self.return_indices)
 
 
 class MaxPool1d(_Max, nn.MaxPool1d):
@@ -64,10 +60,9 @@ class MaxPool3d(_Max, nn.MaxPool3d):
 
 class _Avg(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
-        words = {"divisor_override": self.divisor_override} if hasattr(self, "divisor_override") else {}
-        return self._pool(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, **words
-        )
+        divisor = getattr(self, "divisor_override", None)
+        arguments = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, divisor)
+        return self._answer(input, arguments, False)
 
 
 class AvgPool1d(_Avg, nn.AvgPool1d):
@@ -90,7 +85,7 @@ class AvgPool3d(_Avg, nn.AvgPool3d):
 
 class _AdaptiveMax(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
-        return self._pool(input, self.output_size, self.return_indices)
+        return self._answer(input, (self.output_size,), self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMax, nn.AdaptiveMaxPool1d):
@@ -113,7 +108,7 @@ class AdaptiveMaxPool3d(_AdaptiveMax, nn.AdaptiveMaxPool3d):
 
 class _AdaptiveAvg(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
-        return self._pool(input, self.output_size)
+        return self._answer(input, (self.output_size,), False)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvg, nn.AdaptiveAvgPool1d):

@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from .. import dispatch
 from ..engines import REDUCTIONS, reduction
 from . import kernels
 from .operators import FAMILIES, encoded
-from .plain import CLASSES, is_eager, is_ordinary, is_plain
+from .plain import CLASSES, is_eager, is_ordinary, ordinary_keys
 
 MOST = 4096  # calls that are remembered
 _found: dict[Any, Prepared] = {}
@@ -23,33 +24,39 @@ _found: dict[Any, Prepared] = {}
 class Prepared:
     """An operator on tensors of one geometry: its programs, each made when it is first asked for, and its node of autograd."""
 
-    __slots__ = ("apply", "device", "dtype", "last", "name", "op", "programs", "shape", "steps")
+    __slots__ = ("apply", "device", "dtype", "keys", "last", "name", "op", "programs", "shape", "steps", "what")
 
     def __init__(self, op: Any, x: Tensor, last: int) -> None:
         self.op, self.last, self.name = op, last, f"specgrad::{op.name}"
         self.shape, self.steps, self.dtype, self.device = tuple(x.shape), x.stride(), x.dtype, x.device
-        self.programs: dict[Any, tuple[Any, bool]] = {}
+        self.keys, self.what = ordinary_keys(x.device.type), reduction(op)
+        self.programs: dict[Any, Any] = {}
         # a node, without looking for transforms again
         self.apply: Any = super(torch.autograd.Function, NODES[type(op)]).apply  # type: ignore[misc]
 
-    def program(self, rule: Any) -> tuple[Any, bool]:
-        """The program of a rule, (its name, the dtype of the cotangent), and whether its results lie as they must."""
+    def program(self, rule: Any) -> Any:
+        """The program of a rule, (its name, the dtype of the cotangent), whose results lie as they must."""
         name, moved = rule
         made = kernels.gpu().prepare(self.op, name, self.shape, self.steps, self.dtype, self.device, moved)
         results = made.memory[: made.results]
         lies = all(kernels.empty_strides(shape, self.last) == steps for shape, steps, _ in results)
-        self.programs[rule] = made, lies
-        return made, lies
+        found = made if lies else lambda *operands: [kernels.laid_out(part, self.last) for part in made(*operands)]
+        self.programs[rule] = found
+        return found
 
     def run(self, rule: Any, *operands: Tensor) -> list[Tensor]:
         """The results of a rule."""
-        program, lies = self.programs.get(rule) or self.program(rule)
+        program = self.programs.get(rule) or self.program(rule)
         if _profiles():
             with torch.profiler.record_function(f"{self.name}_{rule[0]}"):
                 results: list[Tensor] = program(*operands)
-        else:
-            results = program(*operands)
-        return results if lies else [kernels.laid_out(result, self.last) for result in results]
+            return results
+        return program(*operands)  # type: ignore[no-any-return]
+
+    def takes(self, gy: Tensor) -> bool:
+        """Whether nothing but ordinary autograd sees what is done with a cotangent."""
+        alone = torch._C._len_torch_dispatch_stack() == 0 and forward_ad._current_level < 0
+        return alone and type(gy) is Tensor and torch._C._dispatch_keys(gy).raw_repr() in self.keys
 
     def __call__(self, x: Tensor, indices: bool = False) -> Any:
         """The value; of a maximum, and if asked for, also the places of its winners."""
@@ -74,11 +81,10 @@ class Node(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, call: Prepared, indices: bool) -> Any:
         ctx.call = call
         y, *kept = call.run(KEEP, x)
-        what = reduction(call.op)
-        if what == "mean":
+        if call.what == "mean":
             ctx.save_for_backward(None)
         elif not kernels.reads_codes(call.op):
-            ctx.save_for_backward(x, *((y,) if what == "max" else ()), *kept)
+            ctx.save_for_backward(x, *((y,) if call.what == "max" else ()), *kept)
         elif not indices:
             ctx.save_for_backward(*kept)
         else:
@@ -91,7 +97,7 @@ class Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gy: Tensor, *_: Any) -> Any:
         saved, call = ctx.saved_tensors, ctx.call
-        if torch.is_grad_enabled() or not is_plain(gy):  # to be differentiated again, or transformed
+        if torch.is_grad_enabled() or not call.takes(gy):  # to be differentiated again, or transformed
             op, shape = call.op, call.shape
             gx = FAMILIES[type(op)].pull(gy, saved[0], list(shape), call.last, *encoded(op, len(shape)))
         elif saved[0] is None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from marshal import dumps
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import _C, Tensor
@@ -22,7 +22,7 @@ from ..engines import reduction
 from ..errors import SpecgradError
 from ..ops import AdaptiveAvgPool, AvgPool, MaxPool
 from . import direct, plain, prepared
-from .defects import is_differentiated, is_wrong
+from .defects import is_differentiated, is_sound, is_wrong
 from .kernels import BFLOAT16, as_images, last_axes, suggests_channels_last
 from .operators import FAMILIES, FIELDS, HALVES, decoded
 from .parsing import Asked, Words, asking
@@ -33,8 +33,12 @@ SMALL = 1 << 17
 Measured with benchmarks/torch_front_end.py --small, where the slower of maximum and average draws level with torch. 0 is for tests: nothing is
 small, on no device."""
 
-HOST = (12.0, 60.0)
-"""Microseconds that a call of ours costs the host of a GPU more than torch's, inside a network: forwards, and forwards and back."""
+HOST = (40.0, 150.0)
+"""Microseconds that a call of ours costs the host of a GPU more than torch's inside a network, where its code lies in no cache: forwards, and
+forwards and back. A loop of calls takes a fifth of that (`benchmarks/gpu_host.py`)."""
+COMPILED = 1.6e8
+"""Taps of a call below which torch.compile's own kernels answer on a GPU: what it generates calls our operators through torch's dispatcher and
+Python, which costs the host some 200 µs."""
 GAINS: dict[tuple[str, str, bool], tuple[float, float]] = {
     ("max", "sliding", False): (0, 2),
     ("max", "sliding", True): (6, 0),
@@ -61,17 +65,30 @@ CLASSES = (*plain.CLASSES, FakeTensor, FunctionalTensor)
 MOST = 4096  # calls that are remembered for each function
 
 
+def fewest(op: Any, cuda: bool, last: bool, wanted: bool) -> float:
+    """Elements of an input below which calling us costs more than our kernel gains."""
+    if not cuda or SMALL == 0:
+        return max(SMALL * (1 + wanted), 1)
+    windows = "sliding" if hasattr(op, "kernel_size") else "whole" if set(op.output_size) == {1} else "bins"
+    forwards, back = GAINS[reduction(op) or "", windows, last]
+    taps = math.prod(op.kernel_size) / math.prod(op.stride) if windows == "sliding" else 0
+    missing = HOST[wanted] - forwards - back * wanted
+    gained = (TAPS * taps + CELLS * wanted) / 1e6
+    return missing / gained if missing > 0 and gained else math.inf if missing > 0 else 0
+
+
 def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
     """Whether calling us costs more than our kernel gains."""
-    if not x.is_cuda or SMALL == 0:
-        return bool(x.numel() < max(SMALL * (1 + wanted), 1))
-    shape = tuple(x.shape)
-    windows = "sliding" if hasattr(op, "kernel_size") else "whole" if set(op.output_size) == {1} else "bins"
-    forwards, back = GAINS[reduction(op) or "", windows, last_axes(x) > 0]
-    if windows == "sliding":
-        forwards += TAPS * math.prod(op.kernel_size) * math.prod(op.output_shape(shape)) / 1e6
-    back += CELLS * x.numel() / 1e6
-    return bool(forwards + back * wanted < HOST[wanted])
+    return bool(x.numel() < fewest(op, x.is_cuda, last_axes(x) > 0, wanted))
+
+
+class Small(NamedTuple):
+    """Calls with some arguments that are torch's whatever the shape, so that nothing else is asked: those on fewer elements, by `2 * is_cuda +
+    whether a gradient is wanted`, where no defect is known (`is_sound`)."""
+
+    fewest: tuple[float, float, float, float]
+    call: Any
+    given: tuple[Any, ...]
 
 
 class Route:
@@ -102,8 +119,9 @@ class Route:
 
 TORCHS = Route(None, (True, True))
 _is_capturing: Any = getattr(_C, "_cuda_isCurrentStreamCapturing", bool)
+_stream: Any = getattr(_C, "_cuda_getCurrentRawStream", None)
 _modes = _C._len_torch_function_stack
-is_grad_enabled = torch.is_grad_enabled
+is_compiling, is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
 
 
 class Function:
@@ -123,10 +141,48 @@ class Function:
         self.padding, self.dilation = padding, dilation
         self.asked = asking(kind, words)
         self.routes: dict[Any, Route] = {}
+        self.small: dict[Any, Small] = {}
 
     def __call__(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What a call comes to."""
-        if not is_eager() or type(x) not in plain.CLASSES:
+        if is_compiling():
+            return (self.theirs if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
+        if type(x) not in plain.CLASSES or _C._get_tracing_state() is not None:
+            return self.general(x, arguments, indices)
+        try:
+            small = self.small.get((SMALL, arguments))
+            if small is not None and not indices:  # as little code as can be: inside a network it lies in no cache
+                cuda, wanted = x.is_cuda, x.requires_grad and is_grad_enabled()
+                if (
+                    x.numel() < small.fewest[2 * cuda + wanted]
+                    and is_sound(x, self.rank, wanted)
+                    and (not cuda or _stream(x.get_device()) == 0)  # graphs are captured on other ones
+                    and _modes() == 0
+                ):
+                    return small.call(x, *small.given)
+        except (IndexError, TypeError):  # too few axes, or a list
+            pass
+        return self.routed(x, arguments, indices)
+
+    def is_compilers(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> bool:
+        """Whether torch.compile makes a kernel of its own of a call; of what aten does wrongly it makes none. It guards each name that is read
+        here, at every call of what it has compiled, so these are few."""
+        size = arguments[0]
+        if indices or not is_compiled_for_cuda(x):
+            return False
+        if self.padding < 0:
+            return self.kind is AdaptiveAvgPool and size in (1, (1,) * self.rank)
+        if self.dilation >= 0 and arguments[self.dilation] not in (1, (1,) * self.rank):
+            return False
+        taps = 1
+        for k in size if type(size) is tuple else (size,) * self.rank:
+            taps *= k
+        wanted = x.requires_grad and torch.is_grad_enabled()
+        return x.ndim > self.rank and is_sound(x, self.rank, wanted) and x.numel() * taps < COMPILED
+
+    def routed(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
+        """What a call comes to by its route."""
+        if not is_eager():
             return self.general(x, arguments, indices)
         try:
             key = x.shape, x.stride(), x.dtype, x.device, indices, SMALL, dumps(arguments, 2)
@@ -135,7 +191,8 @@ class Function:
         route = self.routes.get(key) or self.add(key, x, arguments, indices)
         if route.torchs[x.requires_grad and is_grad_enabled()] and not (route.watches and route.is_captured()):
             if route.aten is not None and _modes() == 0:
-                return route.aten(x)
+                call, given = route.aten
+                return call(x, *given)
             return self.theirs(x, arguments, indices)
         if _C._len_torch_dispatch_stack() or _C._dispatch_keys(x).raw_repr() not in route.keys:
             return self.general(x, arguments, indices)
@@ -173,10 +230,26 @@ class Function:
         if not taken and all(torchs):
             return TORCHS
         direct = None if indices else aten(self.name, found, arguments)
+        self.add_small(found, arguments, direct)
         made = Route(answer(found, x, indices), (torchs[0], torchs[1]), direct, plain.ordinary_keys(x.device.type))
         # one program reads a whole plane, which takes long where planes are large and few
         made.watches &= not (is_whole_mean(found) and x.shape[-rank:].numel() > 1024)
         return made
+
+    def add_small(self, asked: Asked, arguments: tuple[Any, ...], direct: Any) -> None:
+        """Enter the calls that need no route."""
+        dilated = self.dilation >= 0 and arguments[self.dilation] not in (1, (1,) * self.rank)
+        if direct is None or dilated or any(isinstance(value, list) for value in arguments):
+            return
+        whole = is_whole_mean(asked)
+        counts = [
+            math.inf if whole and cuda else min(fewest(asked.op, cuda, last, wanted) for last in (False, True))
+            for cuda in (False, True)
+            for wanted in (False, True)
+        ]
+        if len(self.small) >= MOST:
+            self.small.clear()
+        self.small[SMALL, arguments] = Small((counts[0], counts[1], counts[2], counts[3]), *direct)
 
     def is_wrong(self, x: Tensor, arguments: tuple[Any, ...], indices: bool, wanted: bool) -> bool:
         """Whether torch's own kernel is known to be wrong."""
@@ -190,9 +263,7 @@ class Function:
         if not usual or is_recorded() or (found := self.asked(x.shape[-self.rank :], *arguments)) is None:
             return self.theirs(x, arguments, indices)
         taken = x.dtype in FLOATS and x.device.type in DEVICES
-        if torch.compiler.is_compiling():  # there lengths may be symbols, which a comparison would fix
-            taken = taken and not (x.is_cuda and is_whole_mean(found))  # of which the compiler makes part of a kernel
-        else:
+        if not torch.compiler.is_compiling():  # there lengths may be symbols, which a comparison would fix
             op, wanted = found.op or decoded(found.kind, found.parameters), is_differentiated(x)
             if not taken or x.numel() == 0 or is_small(op, x, x.requires_grad and torch.is_grad_enabled()):
                 taken = x.numel() > 0 and x.dtype is not torch.bool and self.is_wrong(x, arguments, indices, wanted)
@@ -225,6 +296,11 @@ def is_whole_mean(asked: Asked) -> bool:
     return asked.kind is AdaptiveAvgPool and set(words["output_size"]) == {1} and SMALL > 0
 
 
+def is_compiled_for_cuda(x: Tensor) -> bool:
+    """Whether torch.compile makes kernels of its own for this tensor; what is exported keeps our operators."""
+    return x.is_cuda and not torch.compiler.is_exporting()
+
+
 def is_read_alone(asked: Asked, x: Tensor, wanted: bool) -> bool:
     """Whether these are means that are aten's to find. On the CPU no gradient is wanted, planes lie together, and are several, since
     threads share the cells of a single one in a way of their own."""
@@ -233,19 +309,16 @@ def is_read_alone(asked: Asked, x: Tensor, wanted: bool) -> bool:
     return x.is_contiguous() and x.shape[: -asked.rank].numel() > 1
 
 
-def aten(name: str, asked: Asked, arguments: tuple[Any, ...]) -> Callable[[Tensor], Any] | None:
-    """Where torch's own function ends, with its arguments."""
-    words = dict(zip(FIELDS[asked.kind], asked.parameters, strict=True))
-    if asked.kind is MaxPool:
-        call, (kernel, stride, *others) = getattr(torch, name), arguments
-        return lambda x: call(x, kernel, kernel if stride is None else stride, *others)
-    if asked.kind is AvgPool and not name.endswith("1d"):
-        call, (kernel, stride, *others) = getattr(_C._nn, name), arguments
-        return lambda x: call(x, kernel, kernel if stride is None else stride, *others)
-    if asked.kind is AdaptiveAvgPool and not name.endswith("1d"):
-        call, size = getattr(_C._nn, name), words["output_size"]
-        return lambda x: call(x, size)
-    return None
+def aten(name: str, asked: Asked, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+    """Where torch's own function ends, and its arguments."""
+    if asked.kind in (MaxPool, AvgPool):
+        kernel, stride, *others = arguments[:5] if name == "avg_pool1d" else arguments
+        given = kernel, kernel if stride is None else stride, *others
+    elif asked.kind is AdaptiveAvgPool and isinstance(arguments[0], int):
+        given = arguments if asked.rank == 1 else (arguments * asked.rank,)
+    else:
+        return None
+    return getattr(torch, name, None) or getattr(_C._nn, name), given
 
 
 def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:

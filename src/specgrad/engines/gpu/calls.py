@@ -40,9 +40,13 @@ def on(device: Any) -> Any:
 
 def hooked() -> bool:
     """Whether somebody, a profiler, wants to see every launch."""
-    runtime = triton.knobs.runtime
-    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
-    return bool(getattr(enter, "calls", enter) or getattr(leave, "calls", leave))
+    try:
+        return bool(_runtime.launch_enter_hook.calls or _runtime.launch_exit_hook.calls)
+    except AttributeError:  # a hook of an older version, which is a function or None
+        return bool(_runtime.launch_enter_hook or _runtime.launch_exit_hook)
+
+
+_runtime: Any = getattr(getattr(triton, "knobs", None), "runtime", None)
 
 
 @functools.cache

@@ -118,25 +118,24 @@ class Program:
             tensors = [torch.empty_strided(*room[:2], dtype=room[2], device=self.device) for room in self.memory]
             return self.slowly(operands, tensors, calls.INTERPRETED)
         tensors = [empty(shape, steps, dtype) for shape, steps, dtype in self.memory]
-        addresses, bits = [], 0
-        for tensor in operands:
-            address = tensor.data_ptr()
-            addresses.append(address)
+        addresses, bits = [tensor.data_ptr() for tensor in operands], 0
+        for address in addresses:
             bits |= address
-        if bits % 16 or calls.hooked() or not self.direct():
-            return self.slowly(operands, tensors, bits % 16 == 0)
+        aligned = bits % 16 == 0
+        if not aligned or not (self.launches or self.direct()) or calls.hooked():
+            return self.slowly(operands, tensors, aligned)
         addresses += [tensor.data_ptr() for tensor in tensors]
         addresses += self.addresses
         stream = torch._C._cuda_getCurrentRawStream(index)
         for launch, pick in self.launches:
             launch(stream, pick(addresses))
-        return tensors[: self.results]
+        return tensors if len(tensors) == self.results else tensors[: self.results]
 
     def direct(self) -> bool:
         """Whether all kernels can be launched without Triton."""
-        if len(self.launches) < len(self.picked) and all(call.launch is not None for call, _ in self.picked):
+        if not self.zero and all(call.launch is not None for call, _ in self.picked):
             self.launches = [(call.launch, pick) for call, pick in self.picked]
-        return len(self.launches) == len(self.picked) and not self.zero
+        return bool(self.launches)
 
     def entered(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """The operands, laid out as they must be."""
