@@ -109,7 +109,7 @@ def test_small_windows_on_a_gpu_are_the_compilers_but_for_what_aten_does_wrongly
         graphs.append(sum("specgrad" in str(node.target) for node in graph.graph.nodes))
         return graph
 
-    x = torch.randn(2, 3, 33, 34, requires_grad=True)
+    x = torch.randn(2, 3, 33, 34, dtype=torch.float64, requires_grad=True)
     turned = x.detach().to(memory_format=torch.channels_last)
     for dynamic in (False, True):
         torch._dynamo.reset()
@@ -117,7 +117,7 @@ def test_small_windows_on_a_gpu_are_the_compilers_but_for_what_aten_does_wrongly
         compiled = torch.compile(net, backend=backend, fullgraph=True, dynamic=dynamic)
         for t in (x, turned, turned.clone().requires_grad_()):
             nearly(compiled(t), net(t))
-        assert graphs == [0, 0, 2]
+        assert graphs == [0, 2, 2]
     monkeypatch.setattr(routing, "COMPILED", 0)
     torch._dynamo.reset()
     graphs.clear()

@@ -121,10 +121,10 @@ def layouts(x):
 
 def test_what_is_told_quickly_to_be_sound_is_not_listed():
     """On any device: `is_sound` never lets a call pass that an entry affects, and lets plain ones pass."""
-    sound = 0
+    sound, asked = 0, []
     for rank, dtype, wanted in itertools.product((2, 3), (torch.float32, torch.float64), (False, True)):
-        for x in layouts(torch.randn(2, 3, *(4,) * rank, dtype=dtype)):
-            if not defects.is_sound(x, rank, wanted):
+        for x in map(torch.Tensor.detach, layouts(torch.randn(2, 3, *(4,) * rank, dtype=dtype))):
+            if not defects.is_sound(x.requires_grad_(wanted), rank):
                 continue
             sound += 1
             for name, padding in itertools.product((f"max_pool{rank}d", f"avg_pool{rank}d"), (0, 1)):
@@ -132,6 +132,10 @@ def test_what_is_told_quickly_to_be_sound_is_not_listed():
                 affected = [d.title for d in defects.LISTED if name in d.functions and d.affects(request)]
                 assert not affected, (affected, x.shape, x.stride(), dtype, wanted)
     assert sound >= 2 * 6 + 2 * 3
+    last = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    torch.func.jvp(lambda t: asked.append(defects.is_sound(t, 2)) or t, (last,), (last,))
+    torch.vmap(lambda t: asked.append(defects.is_sound(t, 2)) or t)(last[None])
+    assert asked == [False, False]  # inside a transform, which may differentiate
 
 
 def test_small_calls_that_are_sound_ask_for_no_route(monkeypatch):

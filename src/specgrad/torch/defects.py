@@ -131,11 +131,13 @@ LISTED = (
 )
 
 
-def is_sound(x: Tensor, rank: int, differentiated: bool) -> bool:
-    """Whether no listed defect affects a call on this tensor, if windows are not dilated and no indices are wanted; told quickly. What is
-    contiguous and has channels that lie apart is not channels_last."""
-    if not differentiated and x.dtype is not torch.float64:
-        return True
+def is_sound(x: Tensor, rank: int) -> bool:
+    """Whether no listed defect affects a call on this tensor, if windows are not dilated and no indices are wanted; told quickly."""
+    return lies_plainly(x, rank) or (x.dtype is not torch.float64 and not is_differentiated(x))
+
+
+def lies_plainly(x: Tensor, rank: int) -> bool:
+    """Whether a tensor is contiguous and its channels lie apart, so that aten does not take it for channels_last."""
     return x.is_contiguous() and x.stride(-rank - 1) > 1
 
 

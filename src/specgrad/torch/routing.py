@@ -22,7 +22,7 @@ from ..engines import reduction
 from ..errors import SpecgradError
 from ..ops import AdaptiveAvgPool, AvgPool, MaxPool
 from . import direct, plain, prepared
-from .defects import is_differentiated, is_sound, is_wrong
+from .defects import is_differentiated, is_sound, is_wrong, lies_plainly
 from .kernels import BFLOAT16, as_images, last_axes, suggests_channels_last
 from .operators import FAMILIES, FIELDS, HALVES, decoded
 from .parsing import Asked, Words, asking
@@ -155,7 +155,7 @@ class Function:
                 cuda, wanted = x.is_cuda, x.requires_grad and is_grad_enabled()
                 if (
                     x.numel() < small.fewest[2 * cuda + wanted]
-                    and is_sound(x, self.rank, wanted)
+                    and is_sound(x, self.rank)
                     and (not cuda or _stream(x.get_device()) == 0)  # graphs are captured on other ones
                     and _modes() == 0
                 ):
@@ -177,8 +177,7 @@ class Function:
         taps = 1
         for k in size if type(size) is tuple else (size,) * self.rank:
             taps *= k
-        wanted = x.requires_grad and torch.is_grad_enabled()
-        return x.ndim > self.rank and is_sound(x, self.rank, wanted) and x.numel() * taps < COMPILED
+        return x.ndim > self.rank and lies_plainly(x, self.rank) and x.numel() * taps < COMPILED
 
     def routed(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What a call comes to by its route."""
