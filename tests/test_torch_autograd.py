@@ -125,7 +125,7 @@ def test_no_tangent_is_silently_zero(op):
 def test_what_is_plain_is_not_learnt_inside_a_mode(mode):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    plain._keys_of_plain.cache_clear()
+    plain.ordinary_keys.cache_clear()
     x = sample(2, 4, 4)
     if mode == "vmap":
         func.vmap(lambda t: sg.max_pool(t, (2, 2)))(x)

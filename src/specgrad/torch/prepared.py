@@ -15,7 +15,7 @@ from .. import dispatch
 from ..engines import REDUCTIONS, reduction
 from . import kernels
 from .operators import FAMILIES, encoded
-from .plain import CLASSES, is_eager, is_ordinary, ordinary_keys
+from .plain import CLASSES, is_eager, is_ordinary
 
 MOST = 4096  # calls that are remembered
 _found: dict[Any, Prepared] = {}
@@ -24,12 +24,12 @@ _found: dict[Any, Prepared] = {}
 class Prepared:
     """An operator on tensors of one geometry: its programs, each made when it is first asked for, and its node of autograd."""
 
-    __slots__ = ("apply", "device", "dtype", "keys", "last", "name", "op", "programs", "shape", "steps", "what")
+    __slots__ = ("apply", "device", "dtype", "last", "name", "op", "programs", "shape", "steps", "what")
 
     def __init__(self, op: Any, x: Tensor, last: int) -> None:
         self.op, self.last, self.name = op, last, f"specgrad::{op.name}"
         self.shape, self.steps, self.dtype, self.device = tuple(x.shape), x.stride(), x.dtype, x.device
-        self.keys, self.what = ordinary_keys(x.device.type), reduction(op)
+        self.what = reduction(op)
         self.programs: dict[Any, Any] = {}
         # a node, without looking for transforms again
         self.apply: Any = super(torch.autograd.Function, NODES[type(op)]).apply  # type: ignore[misc]
@@ -55,8 +55,7 @@ class Prepared:
 
     def takes(self, gy: Tensor) -> bool:
         """Whether nothing but ordinary autograd sees what is done with a cotangent."""
-        alone = torch._C._len_torch_dispatch_stack() == 0 and forward_ad._current_level < 0
-        return alone and type(gy) is Tensor and torch._C._dispatch_keys(gy).raw_repr() in self.keys
+        return forward_ad._current_level < 0 and type(gy) is Tensor and is_ordinary(gy)
 
     def __call__(self, x: Tensor, indices: bool = False) -> Any:
         """The value; of a maximum, and if asked for, also the places of its winners."""

@@ -94,14 +94,12 @@ class Small(NamedTuple):
 class Route:
     """Who answers calls with the same arguments on tensors that lie alike."""
 
-    __slots__ = ("aten", "keys", "ours", "seen", "torchs", "watches")
+    __slots__ = ("aten", "ours", "seen", "torchs", "watches")
 
-    def __init__(
-        self, ours: Any, torchs: tuple[bool, bool], aten: Any = None, keys: frozenset[int] = frozenset()
-    ) -> None:
-        self.ours, self.torchs, self.aten, self.keys = ours, torchs, aten, keys
+    def __init__(self, ours: Any, torchs: tuple[bool, bool], aten: Any = None) -> None:
+        self.ours, self.torchs, self.aten = ours, torchs, aten
         """Our answer to an eager call on an ordinary tensor (None: there is none); whether torch answers all the same, without and with a
-        gradient, since the input is small and torch is right; where torch's own function ends; the dispatch keys of ordinary tensors."""
+        gradient, since the input is small and torch is right; where torch's own function ends."""
         self.watches, self.seen = isinstance(ours, prepared.Prepared), 0
         """Whether a captured graph has our kernels, whoever answers else; and how often torch answered."""
 
@@ -193,9 +191,7 @@ class Function:
                 call, given = route.aten
                 return call(x, *given)
             return self.theirs(x, arguments, indices)
-        if _C._len_torch_dispatch_stack() or _C._dispatch_keys(x).raw_repr() not in route.keys:
-            return self.general(x, arguments, indices)
-        return route.ours(x)
+        return route.ours(x) if plain.is_ordinary(x) else self.general(x, arguments, indices)
 
     def add(self, key: Any, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Route:
         """A new route."""
@@ -230,7 +226,7 @@ class Function:
             return TORCHS
         direct = None if indices else aten(self.name, found, arguments)
         self.add_small(found, arguments, direct)
-        made = Route(answer(found, x, indices), (torchs[0], torchs[1]), direct, plain.ordinary_keys(x.device.type))
+        made = Route(answer(found, x, indices), (torchs[0], torchs[1]), direct)
         # one program reads a whole plane, which takes long where planes are large and few
         made.watches &= not (is_whole_mean(found) and x.shape[-rank:].numel() > 1024)
         return made
