@@ -244,6 +244,8 @@ def check_value(name, seed, result):
         with sg.engine("reference"):
             expected = call(name, Draw(seed))
     except sg.SpecgradError as error:
+        if "can be had" in str(error):  # tables, which an engine does not need
+            return
         raise Found(f"answered, but the specification refuses: {error}") from error
     if not isinstance(expected, np.ndarray) or (expected.shape, expected.dtype) != (result.shape, result.dtype):
         raise Found(

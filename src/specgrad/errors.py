@@ -70,7 +70,7 @@ def describe(value: Any) -> str:
         return _short.repr(value)
     shape = getattr(value, "shape", None)
     if hasattr(value, "__specgrad__"):
-        return f"Var {value.name!r} of shape {shape}"
+        return f"Var {_short.repr(value.name)} of shape {shape}"
     if not isinstance(shape, tuple) or (shape == () and hasattr(value, "item")):
         return _short.repr(value.item() if hasattr(value, "item") else value)
     dtype = getattr(value, "dtype", None)

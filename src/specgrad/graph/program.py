@@ -247,7 +247,7 @@ def _native(dtype: Any) -> np.dtype[Any]:
     """A dtype as NumPy reads the word, in the byte order of this machine."""
     try:
         found: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
-    except TypeError:
+    except (TypeError, ValueError):
         rule, remedy = "is not a dtype of NumPy", "write e.g. np.float32, or object for exact scalars"
         raise refusal(ArgumentError, "compile", "dtype", dtype, rule, remedy) from None
     return found

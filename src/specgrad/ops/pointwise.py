@@ -286,8 +286,9 @@ def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any], n
     >>> cube.jvp((np.array([1.0, 2.0]),), (np.array([1.0, 1.0]),))
     (array([1., 8.]), array([ 3., 12.]))
     """
-    if not isinstance(name, str) or not name:
-        raise refusal(ArgumentError, "pointwise", "name", name, "is not a word", "write a string")
+    if not isinstance(name, str) or not name or len(name) > 100:
+        remedy = "write a string" + " of at most 100 characters" * isinstance(name, str)
+        raise refusal(ArgumentError, "pointwise", "name", name, "is not a word", remedy)
     for argument, given in (("value", value), ("slope", slope)):
         arguments.function("pointwise", given, argument)
     known = ("real", "division", "exp", "root", "erf")

@@ -121,6 +121,8 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
 @or_by_statement
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
+    if out is not None:
+        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
     value, kept = pools.keep_maximum(op, x, out)
     return value, pools.indices(kept)
 

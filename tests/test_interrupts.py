@@ -1,0 +1,87 @@
+"""KeyboardInterrupt during an import, a first compilation or a call: the next call works, and answers rightly."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
+
+CALLS = """
+import random, signal, sys
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+
+def interrupted(seconds, call):
+    # whether the call was interrupted after so many seconds
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        call()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        return True
+    return False
+"""
+
+RANDOM = """
+import numpy as np, specgrad as sg
+x = np.arange(2 * 3 * 40 * 40.0).reshape(2, 3, 40, 40) % 17
+w = np.arange(5 * 3 * 3 * 3.0).reshape(5, 3, 3, 3) % 5
+ops = [sg.MaxPool((3, 3), stride=2, padding=1), sg.AvgPool((2, 2)), sg.AdaptiveMaxPool((7, 5)), sg.MaxPool((2, 2), ties="split")]
+def made(turn):  # a new kernel every ten turns
+    return sg.MaxPool((2, 2 + turn // 10 % 7), stride=(1, 1 + turn // 70)) if turn % 10 == 0 else ops[turn % 4]
+def step(op):
+    op.vjp((x,), np.ones(op.output_shape(x.shape)))
+    sg.conv(x, w, padding=1)
+    sg.grad(lambda v: sg.sum(op(v)))(x)
+with sg.engine("reference"):
+    expected = [op(x[:1, :1, :9, :9]) for op in ops]
+draw, count, total = random.Random(0), 0, int(sys.argv[1])
+for turn in range(total):
+    op = made(turn)
+    count += interrupted(draw.uniform(1e-5, 3e-3), lambda: [step(op) for _ in range(50)])
+    if turn % 20 == 0:
+        for op, right in zip(ops, expected):
+            assert (op(x[:1, :1, :9, :9]) == right).all()
+assert (sg.conv(x, w, padding=1) == sg.conv(x.astype(object), w.astype(object), padding=1)).all()
+print(count)
+"""
+
+IMPORT = """
+import numpy  # which itself cannot be imported again once it was interrupted
+def load():
+    import specgrad as sg, numpy as np
+    sg.max_pool(np.arange(6.0)[None], (2,))
+was = interrupted(float(sys.argv[1]), load)
+load()
+import specgrad as sg, numpy as np
+print(was, sg.max_pool(np.arange(6.0)[None], (2,)).tolist(), sg.conv(np.ones((1, 1, 3)), np.ones((1, 1, 2))).tolist())
+"""
+
+
+def script(body, *words, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS + body, *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment or None,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_a_thousand_random_interrupts_leave_everything_working():
+    assert int(script(RANDOM, "1000")) > 900
+
+
+def test_the_first_compilation_may_be_interrupted(tmp_path):
+    """Nothing is on disk: every kernel is compiled here, as far as it comes before the interrupt."""
+    tmp_path.chmod(0o700)
+    assert int(script(RANDOM, "30", **{**os.environ, "SPECGRAD_CACHE_DIR": str(tmp_path)})) > 25
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.03, 0.07, 0.12, 0.2, 0.3])
+def test_an_import_may_be_interrupted(seconds):
+    assert script(IMPORT, str(seconds)).partition(" ")[2] == "[[1.0, 3.0, 5.0]] [[[2.0, 2.0]]]\n"
