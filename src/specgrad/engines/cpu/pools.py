@@ -200,7 +200,7 @@ class Pool:
             numbers |= {"inner": inner} if inner > 1 else {}
             made = compiled(winners.emit, how)
             scratch = made.scratch + (4 * cells * inner if how.widens else 0)
-            some = max(grain(planes, cells * inner), min(how.planes, planes // 8))
+            some = max(grain(planes, cells * inner), min(how.planes, planes // 32))
             call = Call(made, numbers, planes, some - some % how.planes or some, scratch)
             names, reason = ("codes", "source", "target"), f"{what} by the codes of winners"
             found = self._steps[what] = Step(call, names, reason, (base,), "winners")
