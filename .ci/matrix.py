@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 LOG = ROOT / ".matrix.log"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 TESTED = ("cli", "exact", "prove", "half")
-TESTS = "geometry operators scalars tape transforms planted_derivatives half_floats cpu_direct memory messages"
+TESTS = "geometry operators scalars tape transforms planted_derivatives half_floats cpu_small_calls memory messages"
 START = "import numpy as np, specgrad as sg; x = np.ones((1, 4, 4)); "
 TRIALS = {
     "core": "p = sg.trace(lambda x: sg.sum(sg.max_pool(x, (2, 2))), x).compile(x.dtype); assert p.value_and_grad(x)[0] == 4",
