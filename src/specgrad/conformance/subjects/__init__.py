@@ -43,7 +43,7 @@ PEERS = {
     "jax_lax": Home(("jax",), ("jax",), slow=True),
     "onnx_models": Home(("onnxruntime", "onnx.reference"), ("onnx",)),
     "scipy_ndimage": Home(("scipy.ndimage",), ("scipy",)),
-    "lirpa": Home(("auto_LiRPA",), ("torch", "auto_LiRPA"), slow=True),
+    "lirpa": Home(("auto_LiRPA",), ("torch", "auto_LiRPA")),
     "tinygrad_tensor": Home(("tinygrad",), ("tinygrad",), slow=True),
 }
 HOMES = {**OURS, **PEERS}

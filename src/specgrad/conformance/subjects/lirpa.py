@@ -33,8 +33,6 @@ class Single(torch.nn.Module):
 class AutoLirpa(TorchFunctional):
     """Values by torch; bounds by CROWN, whose refusals are told as what is not offered."""
 
-    slow = True
-
     def __init__(self) -> None:
         super().__init__("cpu")
         self.name = "auto_LiRPA"
