@@ -38,7 +38,8 @@ def show(cells):
         for found in (*cell.differences, *cell.refusals):
             count += 1
             if found.outcome.part.startswith("refused"):
-                with pytest.raises(Exception, match=re.escape(found.outcome.words.partition(": ")[2])):
+                said = re.sub(r" \(line \d+ of [^)]*\)$", "", found.outcome.words.partition(": ")[2])
+                with pytest.raises(Exception, match=re.escape(said)):
                     pasted(found.python)
                 continue
             printed = pasted(found.python)

@@ -50,9 +50,10 @@ def finding(subject: Any) -> str:
         return f"from specgrad.conformance.subject import load; subject = load({place!r})"
     if any(place.startswith(name) for name in subjects.NAMES):
         return f"from specgrad.conformance.subjects import named; subject = named({place!r})"
-    home = type(subject).__module__
+    own = getattr(subject, "subject", subject)  # behind what asks it
+    home = type(own).__module__
     for name, thing in vars(sys.modules[home]).items() if home in sys.modules else ():
-        if thing is subject:
+        if thing is own:
             return f"from {home} import {name} as subject"
     return "# subject: the one that is checked"
 

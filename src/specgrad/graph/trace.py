@@ -25,8 +25,9 @@ class Shape(tuple[int, ...]):
 
     differentiable: bool
 
-    def __new__(cls, *lengths: int, differentiable: bool = True) -> Shape:
-        made = super().__new__(cls, arguments.shape("Shape", lengths))
+    def __new__(cls, *lengths: Any, differentiable: bool = True) -> Shape:
+        given: Any = lengths[0] if len(lengths) == 1 and isinstance(lengths[0], tuple | list) else lengths
+        made = super().__new__(cls, arguments.shape("Shape", given))
         made.differentiable = arguments.flag("Shape", "differentiable", differentiable)
         return made
 
