@@ -54,7 +54,7 @@ def quick():
     return runner.Session(runner.QUICK)
 
 
-RANKED = [*(fault[:3] for fault in FAULTS + QUICKLY), ("nan_dropped", GlobalMaxPool, "nan")]
+RANKED = [*(fault[:3] for fault in FAULTS + QUICKLY if fault[2] != "encloses"), ("nan_dropped", GlobalMaxPool, "nan")]
 
 
 @pytest.mark.parametrize(("name", "kind", "claim"), RANKED, ids=[f"{f[0]}-{f[1].__name__}" for f in RANKED])
@@ -163,7 +163,7 @@ def test_whatever_is_asked_is_tried_on_the_specification(kind, quick):
 
     quick.claims = tuple(CLAIMS)
     told = {cell.claim: cell.status for cell in quick.one(subjects.named("specgrad reference"), kind, 0)}
-    empty = {claim for claim, status in told.items() if status != "holds"}
+    empty = {claim for claim, status in told.items() if status != "holds"} - {"encloses"}  # asked of bounds alone
     about_maxima = {"ties"} if not kind.__name__.endswith("MaxPool") or kind is SmoothMaxPool else set()
     padded = hasattr(kind, "padding") or kind in (Conv, ConvTranspose)
     assert empty == about_maxima | (set() if padded else {"padding"}) | (

@@ -174,7 +174,13 @@ class ArrayMethods:
         remedy = "leave out= and += away" if writes else known
         raise refusal(ArgumentError, self.called, "function", name, rule, remedy)
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    @property
+    def __array__(self) -> Any:
+        if self.shape == ():  # a scalar may stand in an array of objects
+            raise AttributeError("__array__")
+        return self._refuse_to_be_an_array
+
+    def _refuse_to_be_an_array(self, *_: Any, **__: Any) -> Any:
         rule, remedy = "is not an array of NumPy", "use functions of specgrad on it, or ask its value"
         raise refusal(ArgumentError, self.called, "x", self, rule, remedy)
 

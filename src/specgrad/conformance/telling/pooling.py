@@ -193,10 +193,6 @@ def adaptive(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Itera
 
 def adaptive_max_pools() -> Iterator[Telling]:
     yield from adaptive(AdaptiveMaxPool, distinct)
-    yield Telling(
-        "padding is not 0, in windows side by side",
-        directed(MaxPool((2, 2), padding=1), np.array([[-1, -2], [-3, -4]], np.float32)[None, None]),
-    )
     for ties in ("first", "all", "split"):
         yield from maxima(_tied(lambda k, ties: AdaptiveMaxPool((1,), ties=ties), ties))
     yield from orders(lambda: AdaptiveMaxPool((1, 1)))
@@ -228,10 +224,6 @@ def whole(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator
 
 def global_max_pools() -> Iterator[Telling]:
     yield from whole(GlobalMaxPool, distinct)
-    yield Telling(
-        "padding is not 0, in windows side by side",
-        directed(MaxPool((2, 2), padding=1), np.array([[-1, -2], [-3, -4]], np.float32)[None, None]),
-    )
     for ties in ("first", "all", "split"):
         yield from maxima(_tied(lambda k, ties: GlobalMaxPool(1, ties=ties), ties))
         plane = np.array([[[[1, 3], [3, 2]]]], np.float32)
