@@ -342,7 +342,7 @@ def test_an_interrupt_while_a_process_is_started_arrives_afterwards():
     with Interrupts() as interrupts:
         with interrupts.raised():
             with held():
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)  # in this thread, at once
                 assert not interrupts.noted
             raise AssertionError("not interrupted")
         assert interrupts.noted
