@@ -135,8 +135,12 @@ def window_of(axis: Axis) -> Window | None:
     """An axis of windows of one size, if they are not too large; None for bins."""
     if not isinstance(axis, Sliding) or axis.kernel > UNROLLED or axis.extent > REACH:
         return None
-    last = (axis.length - 1) * axis.stride - axis.before + axis.extent
-    return Window(axis.kernel, axis.stride, axis.dilation, axis.before > 0 or last > axis.size)
+    return Window(axis.kernel, axis.stride, axis.dilation, axis.before > 0 or overhang(axis) > 0)
+
+
+def overhang(axis: Sliding) -> int:
+    """By how many cells the last window reaches beyond the axis; none if negative."""
+    return (axis.length - 1) * axis.stride - axis.before + axis.extent - axis.size
 
 
 def known_window(axis: Axis) -> Window:
@@ -279,7 +283,7 @@ def plan_direct(fold: Fold, axes: Sequence[Axis]) -> tuple[int, int, int] | None
     ):
         return None
     assert isinstance(columns, Sliding)
-    behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
+    behind = overhang(columns)
     lanes = VECTOR // fold.cell.size
     while not _fits(columns, across, behind, lanes):
         lanes //= 2
@@ -502,7 +506,7 @@ class _Planner:
         assert isinstance(rows, Sliding)
         assert isinstance(columns, Sliding)
         across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
-        behind = (columns.length - 1) * across.stride - columns.before + across.extent - columns.size
+        behind = overhang(columns)
         parts = -(-columns.length // max(8 * TILE, 8 * lanes))
         tile_columns = -(-columns.length // parts)
         if columns.length - (parts - 1) * tile_columns < lanes:

@@ -13,7 +13,7 @@ from typing import Any
 from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, Sum, working
 from .phases import Reader, readers, span
-from .windows import Divisors, Window, any_lane, fold_parts, guard_nan, stacked
+from .windows import Divisors, Window, fold_parts, guard_identity, guard_nan, stacked
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Forward(_Walk):
         part = combine.finish(k, part)
         part = [self.divisors.divide(part[0], self.row, column * n.inner + index), *part[1:]]
         if combine.counts and (self.how.rows.padded or self.how.columns.padded):
-            flag = flag | k.cast(any_lane(k, part[0].equals(combine.identity)), flag.type, False)
+            flag = guard_identity(k, combine, flag, part)
         for one, target in zip(part, self.target, strict=True):
             k.store(one, target, column * n.inner + index)
         return flag

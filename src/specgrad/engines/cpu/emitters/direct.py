@@ -12,9 +12,7 @@ from typing import Any
 
 from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, Sum, working
-from .windows import Divisors, Window, any_lane, fold_parts, guard_nan, load_padded, stacked, tree
-
-AHEAD = 2048  # bytes from a load to what is asked for meanwhile
+from .windows import AHEAD, Divisors, Window, fold_parts, guard_identity, guard_nan, load_padded, stacked, tree
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ class _Direct:
         part = combine.finish(k, part)
         part = [self.divisors.divide(part[0], self.top + row, column), *part[1:]]
         if combine.counts and (how.rows.padded or how.columns.padded):
-            flag = flag | k.cast(any_lane(k, part[0].equals(combine.identity)), flag.type, False)
+            flag = guard_identity(k, combine, flag, part)
         for one, target in zip(part, self.target, strict=True):
             k.store(one, target, row * n.width_out + column)
         return flag

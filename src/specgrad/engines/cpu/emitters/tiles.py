@@ -12,9 +12,19 @@ from typing import Any
 
 from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, Sum, working
-from .windows import Divisors, Window, any_lane, block_of, copy_exactly, fold_parts, guard_nan, split, stacked, tree
-
-AHEAD = 2048  # bytes from a load to what is asked for meanwhile
+from .windows import (
+    AHEAD,
+    Divisors,
+    Window,
+    any_lane,
+    block_of,
+    copy_exactly,
+    fold_parts,
+    guard_nan,
+    split,
+    stacked,
+    tree,
+)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from ..codegen.builder import F32, I1, I32, I64, Cell, Kernel, Number, Pointer, Value, constant
 from ..codegen.combine import Part, Sum, working
 
+AHEAD = 2048  # bytes from a load to what is asked for meanwhile
 DIRECT = 8  # taps of a row that are joined one by one; more go by blocks
 
 
@@ -100,6 +101,11 @@ def guard_nan(k: Kernel, combine: Sum, flags: Value, cells: list[Value]) -> Valu
     for one in seen[1:]:
         met = met | one
     return flags | k.cast(any_lane(k, met) if met.lanes else met, flags.type, False)
+
+
+def guard_identity(k: Kernel, combine: Sum, flags: Value, part: Part) -> Value:
+    """Flags, with a bit more if a result is the number that padding is taken for."""
+    return flags | k.cast(any_lane(k, part[0].equals(combine.identity)), flags.type, False)
 
 
 def tree(k: Kernel, combine: Sum, parts: list[Part]) -> Part:
