@@ -13,7 +13,7 @@ from codegen_cases import as_array
 from llvmlite import ir
 
 import specgrad as sg
-from specgrad.engines.cpu import pools, schedule
+from specgrad.engines.cpu import limits, pools, steps
 from specgrad.engines.cpu.codegen.allocations import Memory, access, disjoint
 from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.engines.cpu.codegen.domains import Floats, Rationals
@@ -43,11 +43,10 @@ class Call(NamedTuple):
 def emitted(stand_in=Emitted, **constants):
     """Plans have kernels that are not compiled; constants of the schedule may be others."""
     with contextlib.ExitStack() as patches:
-        for module in (schedule, pools):
-            patches.enter_context(mock.patch.object(module, "Call", Call))
-        patches.enter_context(mock.patch.object(schedule, "cached", lambda key, emit: stand_in(emit())))
-        patches.enter_context(mock.patch.dict(vars(schedule), constants))
-        caches = schedule.compiled, pools.pool_of, pools.contiguous_pool
+        patches.enter_context(mock.patch.object(steps, "Call", Call))
+        patches.enter_context(mock.patch.object(steps, "cached", lambda key, emit: stand_in(emit())))
+        patches.enter_context(mock.patch.dict(vars(limits), constants))
+        caches = steps.compiled, pools.pool_of, pools.contiguous_pool
         for cache in caches:
             cache.cache_clear()
             patches.callback(cache.cache_clear)
@@ -138,7 +137,7 @@ class Planned:
             run.give(name, cell, self.stored(array, cell))
         for name, (cell, shape) in wanted.items():
             run.take(name, cell, math.prod(shape))
-        flags = run.chain(plan) if isinstance(plan, schedule.Chain) else run.step(plan)
+        flags = run.chain(plan) if isinstance(plan, steps.Chain) else run.step(plan)
         self.walks += run.walks
         return None if flags else [run.numbers(name, shape) for name, (_, shape) in wanted.items()]
 

@@ -163,7 +163,7 @@ def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path):
         "    warnings.simplefilter('always')\n"
         "    import specgrad as sg; x = np.ones((1, 4, 4), np.float32)\n"
         "    op = sg.MaxPool((1, 1), stride=2); op.vjp((x,), op(x))\n"  # two kernels that compile soon
-        "from specgrad.engines.cpu.schedule import compiled\n"
+        "from specgrad.engines.cpu.steps import compiled\n"
         "assert compiled.cache_info().currsize >= 2\n"
         "print(len([w for w in seen if 'SPECGRAD_CACHE_DIR' in str(w.message)]))"
     )

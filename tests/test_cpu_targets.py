@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import specgrad as sg
-from specgrad.engines.cpu import emitters, pooling, pools, schedule, tied, weighted
+from specgrad.engines.cpu import emitters, pooling, pools, steps, tied, weighted
 from specgrad.engines.cpu.codegen import CodegenError, code_cache, object_code
 
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu", "arm64": "arm64-apple-macosx"}
@@ -43,8 +43,8 @@ def kernels():
         return code_cache.cached(key, emit)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "cached", cached)
-        schedule.compiled.cache_clear()
+        patch.setattr(steps, "cached", cached)
+        steps.compiled.cache_clear()
         for op, shape, dtype in [
             *((op, shape, dtype) for op, shape in CALLS for dtype in DTYPES if dtype == "float32" or len(shape) < 4),
             *INTEGERS,
@@ -81,7 +81,7 @@ def refused(key, emit):
 
 CACHES = [
     found
-    for module in (schedule, pools, pooling, tied, weighted)
+    for module in (steps, pools, pooling, tied, weighted)
     for found in vars(module).values()
     if hasattr(found, "cache_clear")
 ]
@@ -104,7 +104,7 @@ def test_what_does_not_compile_falls_to_the_specification_with_a_warning(op, mon
     x = np.arange(11.0)[None]
     with sg.engine("reference"):
         expected = answers(op, x)
-    monkeypatch.setattr(schedule, "cached", refused)
+    monkeypatch.setattr(steps, "cached", refused)
     for cache in CACHES:
         cache.cache_clear()
     try:

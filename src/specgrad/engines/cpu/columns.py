@@ -14,7 +14,8 @@ from .codegen.builder import CELLS
 from .codegen.object_code import Compiled
 from .codegen.thread_pool import Call, address
 from .emitters.columns import Columns, emit
-from .schedule import NEAR, VECTOR, Step, compiled
+from .limits import NEAR, VECTOR
+from .steps import Step, compiled
 
 Array = npt.NDArray[Any]
 Range = tuple[int, int]

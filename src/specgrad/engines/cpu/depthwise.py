@@ -15,7 +15,8 @@ from .bilinear import Plan
 from .codegen.builder import CELLS
 from .codegen.thread_pool import Call, address
 from .emitters import depthwise
-from .schedule import NEAR, VECTOR, Step, compiled, power
+from .limits import NEAR, VECTOR
+from .steps import Step, compiled, power
 
 Array = npt.NDArray[Any]
 

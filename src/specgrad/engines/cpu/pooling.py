@@ -23,7 +23,7 @@ from . import pools, tied, weighted
 from .codegen import CodegenError
 from .fallback import ByStatement, or_by_statement, warn
 from .operands import cell_of
-from .schedule import Step
+from .steps import Step
 
 Array = npt.NDArray[Any]
 

@@ -17,10 +17,11 @@ import numpy.typing as npt
 from ...geometry import Axis, Shape, Sliding, strides
 from ...memory import room
 from ...remembering import cached_property, remembered
+from . import limits
+from .axes import even, in_phases, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell
-from .codegen.thread_pool import Call, address
-from .emitters import winners
+from .gathers import Gather, channels_step, phases_step, winners_step
 from .operands import (
     Layout,
     cell_of,
@@ -32,26 +33,9 @@ from .operands import (
     layout_of,
     result_in,
 )
-from .schedule import (
-    GATHERED,
-    VECTOR,
-    Chain,
-    Divisors,
-    Fold,
-    Gather,
-    Step,
-    chain,
-    channels_step,
-    compiled,
-    even,
-    grain,
-    in_phases,
-    nominal,
-    phases_step,
-    power,
-    reversed_axis,
-    tiles_planes,
-)
+from .passes import Fold
+from .schedule import chain
+from .steps import Chain, Divisors, Step
 
 Array = npt.NDArray[Any]
 
@@ -180,30 +164,15 @@ class Pool:
         """The kernel that scatters cotangents to winners, gathers their tangents, or writes their indices."""
         found = self._steps.get(what)
         if found is None:
-            axes, sizes = tuple(map(even, self.axes)), tuple(axis.size for axis in self.axes)
+            sizes = tuple(axis.size for axis in self.axes)
             order = list(range(len(sizes)))
             if what == "index" and self.op.positions(self.given):  # in the operator's order of axes
                 order = [self.op.positions(self.given).index(p) for p in self.layout.spatial]
             own = [sizes[order.index(place)] for place in range(len(sizes))]
             by = [strides(tuple(own))[place] for place in order]
-            kind = "int32" if math.prod(sizes) * self.layout.inner < 1 << 30 else "int64"
-            starts = [axis.ranges().start * step for axis, step in zip(axes, by, strict=True)]
-            base = functools.reduce(lambda one, two: np.add.outer(one, two).reshape(-1), starts).astype(kind)
-            inner, planes, cells = self.layout.inner, self.layout.planes, math.prod(sizes)
-            lanes = power(VECTOR // np.dtype(kind).itemsize, inner if inner > 1 else len(base))
-            taps = tuple(map(nominal, axes))
-            how = winners.Winners(what, self.cell, self.codes, taps, lanes, inner > 1, bool(self.blanks), CELLS[kind])
-            numbers = {"windows": len(base), "cells": cells, "base": address(base)}
-            numbers |= {
-                f"step_{i}": axis.ranges().step * step for i, (axis, step) in enumerate(zip(axes, by, strict=True))
-            }
-            numbers |= {"inner": inner} if inner > 1 else {}
-            made = compiled(winners.emit, how)
-            scratch = made.scratch + (4 * cells * inner if how.widens else 0)
-            some = max(grain(planes, cells * inner), min(how.planes, planes // 32))
-            call = Call(made, numbers, planes, some - some % how.planes or some, scratch)
-            names, reason = ("codes", "source", "target"), f"{what} by the codes of winners"
-            found = self._steps[what] = Step(call, names, reason, (base,), "winners")
+            planes, inner = self.layout.planes, self.layout.inner
+            found = winners_step(what, self.axes, by, (planes, inner), (self.cell, self.codes), bool(self.blanks))
+            self._steps[what] = found
         return found
 
     @cached_property
@@ -211,7 +180,7 @@ class Pool:
         """The kernel by which each cell gathers the cotangents that it won, where windows are small; else they are scattered."""
         axes = tuple(map(even, self.axes))
         what, planes, inner = Gather("code", self.cell, self.cell, self.codes), self.layout.planes, self.layout.inner
-        if self.taps > GATHERED or not all(map(in_phases, axes)):
+        if self.taps > limits.GATHERED or not all(map(in_phases, axes)):
             return None
         if inner == 1 and (len(axes) <= 2 or tiles_planes(axes)):
             step = phases_step(axes, planes, what)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...geometry import Shape, Sliding
 from . import weighted
-from .schedule import even
+from .axes import even
 
 Array = npt.NDArray[Any]
 

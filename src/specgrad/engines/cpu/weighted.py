@@ -18,10 +18,15 @@ import numpy.typing as npt
 from ...geometry import Shape, Sliding
 from ...memory import empty, room
 from ...remembering import cached_property
+from . import limits
+from .axes import even
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import lowest
 from .codegen.thread_pool import address
-from .schedule import REACH, Fold, Gather, Step, chain, even, phases_step, weights_step
+from .gathers import Gather, phases_step, weights_step
+from .passes import Fold
+from .schedule import chain
+from .steps import Step
 
 Array = npt.NDArray[Any]
 
@@ -217,7 +222,7 @@ def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
     positions = op.positions(given)
     axes = tuple(map(even, op.spatial(tuple(given[p] for p in positions))))
     if not all(
-        isinstance(axis, Sliding) and axis.kernel <= TAPS and axis.stride <= APART and axis.extent <= REACH
+        isinstance(axis, Sliding) and axis.kernel <= TAPS and axis.stride <= APART and axis.extent <= limits.REACH
         for axis in axes
     ):
         return None

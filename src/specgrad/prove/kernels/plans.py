@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...engines.cpu import columns, depthwise, pools, schedule, weighted
+from ...engines.cpu import columns, depthwise, limits, pools, steps, weighted
 from ...engines.cpu.codegen import combine
 from ...engines.cpu.codegen.allocations import SIZES, Allocation, disjoint
 from ...engines.cpu.codegen.builder import CELLS, F32, WORD, Cell, Kernel, Value
@@ -22,9 +22,9 @@ from ...engines.cpu.codegen.interpret import Program
 from ...engines.cpu.codegen.thread_pool import address
 from .symbols import Table, Word, pointwise
 
-PLANNERS = (schedule, pools, columns, depthwise, combine)
+PLANNERS = (steps, limits, columns, depthwise, combine)
 CACHES: tuple[Any, ...] = (
-    *(schedule.compiled, pools.pool_of, pools.contiguous_pool, weighted.weighted_of),
+    *(steps.compiled, pools.pool_of, pools.contiguous_pool, weighted.weighted_of),
     *(columns.walk, columns.spread, depthwise.over_planes),
 )
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...engines.cpu import pools
+from ...engines.cpu.axes import even, nominal
 from ...engines.cpu.codegen.builder import WORD
-from ...engines.cpu.schedule import even, nominal
 from ...geometry import strides
 from ...remembering import cached_property
 from .cases import Case, dtype_of, laid

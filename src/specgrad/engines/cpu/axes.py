@@ -1,0 +1,155 @@
+"""The axes of windows as kernels see them: windows of one size, bins, and axes that are read backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...geometry import Adaptive, Axis, Ranges, Sliding
+from . import limits
+from .emitters.windows import Window
+
+Array = npt.NDArray[Any]
+
+
+def even(axis: Axis) -> Axis:
+    """An axis of bins that divide it evenly as the sliding axis that it is."""
+    if isinstance(axis, Adaptive) and axis.length and axis.size % axis.length == 0:
+        return Sliding(axis.size, axis.size // axis.length, axis.size // axis.length)
+    return axis
+
+
+def nominal(axis: Axis) -> int:
+    """How many taps the codes of an axis tell apart."""
+    return axis.kernel if isinstance(axis, Sliding) else int(axis.ranges().count.max(initial=1))
+
+
+def window_of(axis: Axis) -> Window | None:
+    """An axis of windows of one size, if they are not too large; None for bins."""
+    if not isinstance(axis, Sliding) or axis.kernel > limits.UNROLLED or axis.extent > limits.REACH:
+        return None
+    return Window(axis.kernel, axis.stride, axis.dilation, axis.before > 0 or overhang(axis) > 0)
+
+
+def overhang(axis: Sliding) -> int:
+    """By how many cells the last window reaches beyond the axis; none if negative."""
+    return (axis.length - 1) * axis.stride - axis.before + axis.extent - axis.size
+
+
+def known_window(axis: Axis) -> Window:
+    """An axis that is known to be of windows of one size."""
+    window = window_of(axis)
+    assert window is not None
+    return window
+
+
+@dataclass(frozen=True)
+class Reversed:
+    """An axis read backwards: its windows are the cells of `axis`, and each reads the windows that read it."""
+
+    axis: Axis
+
+    @property
+    def size(self) -> int:
+        return self.axis.length
+
+    @property
+    def length(self) -> int:
+        return self.axis.size
+
+    def ranges(self) -> Ranges:
+        """The runs of windows that read each cell."""
+        return self.axis.readers(np.arange(self.axis.size))
+
+
+def reversed_axis(axis: Axis) -> Any:
+    """The axis whose sums are the adjoint of this one's."""
+    axis = even(axis)
+    if isinstance(axis, Adaptive) or axis.stride > 1:
+        return Reversed(axis)
+    before = axis.extent - 1 - axis.before
+    after = axis.size - 1 + axis.extent - axis.length - before
+    return Sliding(axis.length, axis.kernel, 1, before, after, axis.dilation)
+
+
+def in_phases(axis: Any) -> bool:
+    """Whether cells of an axis that is read backwards are better gathered by phases."""
+    own = axis.axis if isinstance(axis, Reversed) else axis
+    return isinstance(own, Sliding) and own.stride <= limits.NEAR and own.kernel <= 8 and own.extent <= limits.REACH
+
+
+def in_runs(axis: Any) -> bool:
+    """Whether the windows that read a cell of an axis lie side by side."""
+    return isinstance(axis, Reversed) and axis.ranges().step == 1
+
+
+def are_full(axis: Axis) -> bool:
+    """Whether all windows of an axis have cells, side by side."""
+    ranges = axis.ranges()
+    return ranges.step == 1 and bool((ranges.count > 0).all())
+
+
+def is_apart(axis: Axis) -> bool:
+    """Whether the windows of an axis share no cell and lie inside of it."""
+    window = window_of(axis)
+    if not isinstance(axis, Sliding) or window is None:
+        return False
+    return axis.before == 0 and not window.padded and window.extent <= window.stride
+
+
+def runs_of(axis: Any) -> Array:
+    """Runs of cells that the same windows read: the first cell, the end, the first window and how many there are."""
+    ranges = axis.ranges()
+    first, count = ranges.first, np.maximum(ranges.count, 0)
+    changes = np.flatnonzero((np.diff(first, prepend=first[:1] - 1) != 0) | (np.diff(count, prepend=-1) != 0))
+    table = [changes, np.append(changes[1:], first.size), first[changes], count[changes]]
+    return np.ascontiguousarray(np.stack(table, axis=1), np.int64)
+
+
+def tiles_planes(axes: Sequence[Axis]) -> bool:
+    """Whether each plane of the first of three axes is read by exactly one window, of few planes."""
+    first = axes[0]
+    if len(axes) != 3 or not isinstance(first, Sliding) or first.before or first.dilation > 1:
+        return False
+    return first.kernel == first.stride <= limits.NEAR and first.kernel * first.length == first.size
+
+
+def least_cells(columns: Sliding, tile_columns: int, parts: int) -> int:
+    """The fewest real cells that a tile reads of a row."""
+    least = columns.size
+    for part in range(parts):
+        left, right = part * tile_columns, min((part + 1) * tile_columns, columns.length)
+        begin = max(0, left * columns.stride - columns.before)
+        end = min(columns.size, (right - 1) * columns.stride - columns.before + columns.extent)
+        least = min(least, end - begin)
+    return max(least, 1)
+
+
+def direct_lanes(size: int, columns: Axis) -> int:
+    """The lanes of vectors of windows, of cells of so many bytes, that rows are long enough for; 0 if they are not, or windows lie far apart."""
+    assert isinstance(columns, Sliding)
+    window, lanes = known_window(columns), limits.VECTOR // size
+    if window.stride > min(limits.NEAR, window.extent):
+        return 0
+    while not _fits(columns, window, overhang(columns), lanes):
+        lanes //= 2
+        if lanes * size < 16:
+            return 0
+    return lanes
+
+
+def _fits(columns: Sliding, window: Window, behind: int, lanes: int) -> bool:
+    """Whether rows of windows hold vectors of so many: each vector has padding at one end at most."""
+    cells, apart = lanes * window.stride, (columns.length - lanes) * window.stride
+    if columns.length < lanes:
+        return False
+    if columns.before > 0 and (max(cells, cells - window.stride + window.extent - columns.before) > columns.size):
+        return False
+    if behind > 0 and (cells > columns.size or columns.size + columns.before < cells - window.stride + window.extent):
+        return False
+    is_single = not apart and not behind > 0
+    return is_single or (apart >= columns.before and columns.before + max(behind, 0) <= cells)

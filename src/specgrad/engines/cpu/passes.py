@@ -1,0 +1,430 @@
+"""The passes of a fold, each with the numbers of its kernel: how planes are cut into tiles and tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...geometry import Adaptive, Axis, Sliding
+from . import limits
+from .axes import (
+    Reversed,
+    direct_lanes,
+    known_window,
+    least_cells,
+    nominal,
+    overhang,
+    reversed_axis,
+    runs_of,
+    window_of,
+)
+from .codegen.builder import Cell
+from .codegen.combine import LogSumExp, Sum, combine_of, working
+from .codegen.thread_pool import address
+from .emitters import along, bins, channels, direct, runs, tiles
+from .gathers import Gather, channels_step, phases_step
+from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, grain, plane, power, step
+
+Array = npt.NDArray[Any]
+
+
+class Fold(NamedTuple):
+    """What is folded: a reduction over the windows of some axes of an array (planes, *axes, inner)."""
+
+    what: str
+    """"sum", "max", "min", "argmax", or the pairs of log-sum-exp for positive and negative β: "lse+", "lse-"."""
+    exact: bool
+    """Whether NaNs, and padding that could tie with a cell, are looked out for."""
+    axes: tuple[Axis, ...]
+    planes: int
+    inner: int
+    cell: Cell
+
+    @property
+    def codes(self) -> int:
+        """How many codes winners have."""
+        return math.prod(nominal(axis) for axis in self.axes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether cells are folded in their own type, and nothing is looked out for that has to be told by codes."""
+        is_looking = self.what == "argmax" and self.exact
+        return self.what in ("sum", "max", "min", "argmax") and not is_looking and working(self.cell) is self.cell
+
+    def combine(self, cell: Cell, ordered: bool = True, guards: bool = True) -> Sum:
+        """How parts are joined."""
+        name = self.what
+        if name.startswith("lse"):
+            return LogSumExp(cell, name == "lse-")
+        if name != "sum":
+            name = "any_" + name if not ordered else "nan_" + name if self.exact else name
+        made = combine_of(name, cell, self.codes)
+        made.guards = made.guards and guards
+        return made
+
+
+class Planner:
+    """Puts the passes of a fold together."""
+
+    def __init__(
+        self, fold: Fold, axes: tuple[Axis, ...], divisors: Divisors | None, beta: Array | None = None
+    ) -> None:
+        self.fold, self.axes, self.divisors, self.beta = fold, axes, divisors, beta
+        self.ordered, self.lines = True, False
+        self.steps: list[Step] = []
+        self.between: list[tuple[str, int, np.dtype[Any]]] = []
+
+    def plan(self, passes: Sequence[tuple[str, int]]) -> Chain:
+        self.ordered = all(walk in ("tiles", "along", "direct", "channels") for walk, _ in passes)
+        stop = len(self.axes)
+        for turn, (walk, count) in enumerate(passes):
+            self.first, self.last = turn == 0, turn == len(passes) - 1
+            self.lines = count == 1 and walk != "along"  # which are taken as the rows of one plane
+            names = self._arrays(turn, stop - count)
+            getattr(self, "_" + walk)(stop - count, stop, names)
+            stop -= count
+        return Chain(tuple(self.steps), tuple(self.between))
+
+    def _arrays(self, turn: int, done: int) -> tuple[str, ...]:
+        """The names of the arrays of a pass after which all axes but the first `done` are folded; those between passes are entered."""
+        fold = self.fold
+        pairs = fold.what.startswith("lse")
+        has_codes = fold.what == "argmax" or (not self.ordered and fold.exact) or pairs
+        reads = ("x",) if turn == 0 else (f"cells {turn}", *([f"codes {turn}"] if has_codes else []))
+        if self.last:
+            writes: tuple[str, ...] = ("y", *(["codes"] if has_codes else []))
+            if has_codes and fold.what != "argmax" and not pairs:
+                self.between.append(("codes", self._cells(0), self._code_type()))
+            return reads + writes
+        cells = self._cells(done)
+        self.between.append((f"cells {turn + 1}", cells, np.dtype(working(fold.cell).name)))
+        if has_codes:
+            self.between.append((f"codes {turn + 1}", cells, self._code_type()))
+        return (*reads, f"cells {turn + 1}", *([f"codes {turn + 1}"] if has_codes else []))
+
+    def _code_type(self) -> np.dtype[Any]:
+        codes = self._combine(self.fold.cell).codes
+        assert codes is not None
+        return np.dtype(codes.name)
+
+    def _planes(self, start: int) -> int:
+        """How many planes, or lines, the axes from `start` on make up."""
+        return self.fold.planes * math.prod(axis.size for axis in self.axes[:start])
+
+    def _cells(self, done: int) -> int:
+        """Cells of the array of which all axes from `done` on are folded."""
+        fold = self.fold
+        sizes = [axis.size for axis in self.axes[:done]] + [axis.length for axis in self.axes[done:]]
+        return fold.planes * math.prod(sizes) * fold.inner
+
+    def _combine(self, cell: Cell) -> Sum:
+        fold = self.fold
+        if not self.ordered and fold.what != "sum" and fold.exact:
+            return combine_of("any_nan_argmax", cell, fold.codes)
+        return fold.combine(cell, self.ordered, self.first)
+
+    @property
+    def _cell(self) -> Cell:
+        """Of the operand of this pass."""
+        return self.fold.cell if self.first else working(self.fold.cell)
+
+    @property
+    def _result(self) -> Cell:
+        return self.fold.cell if self.last else working(self.fold.cell)
+
+    def _divides(self, at_first: bool = False) -> Divided:
+        """How this pass divides, and the tables that it divides by."""
+        if self.divisors is None or not (self.first if at_first else self.last):
+            return NOT_DIVIDED
+        rows, columns = self.divisors
+        if columns is not None and self.lines:
+            rows, columns = np.ones(self.fold.planes, rows.dtype), rows
+        if self.divisors.kind == "scale":
+            rows = 1 / rows
+        tables = {"row_divisors": address(rows)}
+        if columns is not None:
+            columns = np.append(
+                columns, np.ones(limits.VECTOR // columns.itemsize, columns.dtype)
+            )  # read by whole vectors
+            tables["column_divisors"] = address(columns)
+        kind, self.divisors = self.divisors.kind, self.divisors if self.last else None
+        return kind, tables, (rows, *([] if columns is None else [columns]))
+
+    def _add(
+        self, emit: Any, how: Any, sizes: dict[str, int], items: int, cells: int, names: Any, tables: Any, reason: str
+    ) -> None:
+        divides, by, held = self._divides()
+        assert divides == how.divides
+        if self.beta is not None:
+            by, held = {**by, "beta": address(self.beta)}, (*held, self.beta)
+        self.steps.append(step(emit, how, {**sizes, **by}, items, grain(items, cells), reason, (*tables, *held), names))
+
+    # the walks
+
+    def _tiles(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Windows of one size over planes."""
+        columns = self.axes[stop - 1]
+        planes = self._planes(start)
+        rows: Axis = self.axes[start]
+        if stop - start == 1:  # lines are the rows of one plane
+            rows, planes = Sliding(planes, 1), 1
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        down, across = known_window(rows), known_window(columns)
+        combine = self._combine(self._cell)
+        lanes = limits.VECTOR // working(self._cell).size
+        parts = -(-columns.length // max(limits.TILE, 8 * lanes)) or 1
+        tile_columns = -(-columns.length // parts)
+        pitch = -(-tile_columns // lanes) * lanes
+        total = planes * max(rows.size * columns.size, 1)
+        cells = min(limits.LINES, max(total // 32, 1 << 12))
+        tile_rows = max(1, min(rows.length, (cells // pitch - down.extent) // down.stride, 1 << 12))
+        bands = -(-rows.length // tile_rows) or 1
+        tile_rows = -(-rows.length // bands)
+        stack = 1
+        if down.dilation == 1 and down.taps > 1:
+            stack = max(1, min(down.shared, tile_rows, 8 if combine.codes is None else 4))
+        narrow = columns.length < lanes
+        converts = working(self._cell) is not self._cell
+        copies = narrow or converts or across.padded or across.stride > across.taps
+        how = tiles.Tiles(
+            combine,
+            self._result,
+            down,
+            across,
+            (tile_rows, pitch),
+            stack,
+            narrow,
+            copies,
+            self._divides()[0],
+            lanes,
+            power(lanes, min(columns.size, least_cells(columns, tile_columns, parts))),
+        )
+        sizes = {
+            **plane(rows, columns),
+            "above": rows.before,
+            "before": columns.before,
+            "down": bands,
+            "across": parts,
+            "tile_rows": tile_rows,
+            "tile_columns": tile_columns,
+        }
+        reason = f"windows of one size: rows first, tiles of {tile_rows}×{tile_columns}, {stack} rows of windows share what they can"
+        items = planes * bands * parts
+        self._add(
+            tiles.emit, how, sizes, items, tile_rows * tile_columns * down.stride * across.stride, names, (), reason
+        )
+
+    def _direct(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Small windows over planes, in registers."""
+        axes = self.axes[start:stop]
+        columns, rows = axes[-1], axes[-2] if len(axes) > 1 else Sliding(1, 1)
+        outer: Axis = axes[0] if len(axes) > 2 else Sliding(1, 1)
+        planes = self._planes(start)
+        lanes = direct_lanes(self.fold.cell.size, columns)
+        if stop - start == 1:  # lines are the rows of one plane
+            rows, planes = Sliding(planes, 1), 1
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
+        behind = overhang(columns)
+        parts = -(-columns.length // max(8 * limits.TILE, 8 * lanes))
+        tile_columns = -(-columns.length // parts)
+        if columns.length - (parts - 1) * tile_columns < lanes:
+            parts, tile_columns = 1, columns.length
+        stack = min(limits.TOGETHER, rows.length) if down.taps > 1 else 1
+        items = planes * outer.length * parts
+        cells = columns.size * rows.stride * across_planes.taps
+        most = max(stack, min(rows.length, limits.MOST // max(cells, 1)))
+        if items < 32:
+            most = max(stack, min(most, -(-rows.length * items // 32)))
+        bands = -(-rows.length // most)
+        tile_rows = -(-rows.length // bands)
+        tile_rows = min(-(-tile_rows // stack) * stack, rows.length)
+        bands = -(-rows.length // tile_rows)
+        how = direct.Direct(
+            self._combine(self._cell),
+            self._result,
+            across_planes,
+            down,
+            across,
+            columns.before,
+            behind,
+            tile_columns,
+            stack,
+            lanes,
+            self._divides()[0],
+        )
+        sizes = {
+            "depth": outer.size,
+            "height": rows.size,
+            "width": columns.size,
+            "depth_out": outer.length,
+            "height_out": rows.length,
+            "width_out": columns.length,
+            "above": rows.before,
+            "inside": (columns.size + columns.before - across.extent) // across.stride - lanes + 1,
+            "down": bands,
+            "across": parts,
+            "tile_rows": tile_rows,
+            "tile_columns": tile_columns,
+        }
+        reason = f"small windows: folded in registers, {stack} rows of {lanes} at a time"
+        self._add(direct.emit, how, sizes, items * bands, tile_rows * cells // parts, names, (), reason)
+
+    def _phases(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """The way back through windows of one size over planes."""
+        own: list[Any] = [
+            axis.axis if isinstance(axis, Reversed) else reversed_axis(axis) for axis in self.axes[start:stop]
+        ]
+        planes = self._planes(start)
+        what = Gather("all", self._cell, self._result)
+        self.steps.append(phases_step(own, planes, what, self._divides(at_first=True))._replace(arrays=names))
+
+    def _runs(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """The way back through bins over planes."""
+        rows, columns = self.axes[start] if stop - start == 2 else Reversed(Sliding(1, 1)), self.axes[stop - 1]
+        planes = self._planes(start)
+        divides, by, held = self._divides(at_first=True)
+        lanes = limits.VECTOR // working(self._cell).size
+        down, across = runs_of(rows), runs_of(columns)
+        how = runs.Runs(
+            self._cell,
+            self._result,
+            -(-columns.size // 64) * 64,
+            -(-columns.length // 64) * 64,
+            lanes,
+            power(lanes, columns.size),
+            power(lanes, columns.length),
+            divides,
+        )
+        sizes = {
+            "height": rows.length,
+            "width": columns.length,
+            "height_out": rows.size,
+            "width_out": columns.size,
+            "runs_down": len(down),
+            "runs_across": len(across),
+            "down": address(down),
+            "across": address(across),
+            **by,
+        }
+        items, cells = planes * len(down), rows.length * columns.length // max(len(down), 1)
+        reason = "bins, or windows far apart: cells that the same windows read are written together"
+        self.steps.append(step(runs.emit, how, sizes, items, grain(items, cells), reason, (down, across, *held), names))
+
+    def _whole(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Whole planes, each as one row."""
+        cells = math.prod(axis.size for axis in self.axes)
+        self._fill_bins(self.fold.planes, Adaptive(1, 1), Adaptive(cells, 1), names, "whole planes, each as one row")
+
+    def _bins(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Bins over planes."""
+        planes = self._planes(start)
+        rows = self.axes[start] if stop - start == 2 else Adaptive(1, 1)
+        self._fill_bins(
+            planes, rows, self.axes[stop - 1], names, "windows of all sizes: rows of a bin first, by whole vectors"
+        )
+
+    def _fill_bins(self, planes: int, rows: Axis, columns: Axis, names: tuple[str, ...], reason: str) -> None:
+        down, across = rows.ranges(), columns.ranges()
+        lanes = power(limits.VECTOR // working(self._cell).size, columns.size)
+        single = int(down.count.max(initial=1)) == 1
+        combine = self._combine(self._cell)
+        room = 0 if single else -(-columns.size // 64) * 64
+        bin_lanes = min(
+            limits.VECTOR // working(self._cell).size, 1 << (int(across.count.max(initial=1)) - 1).bit_length()
+        )
+        how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self._divides()[0])
+        by_name = {"first_row": down.first, "row_count": down.count}
+        by_name |= {"first_column": across.first, "column_count": across.count}
+        if combine.codes is not None:
+            by_name |= {"skipped_rows": down.first - down.start, "skipped_columns": across.first - across.start}
+        tables = {name: np.ascontiguousarray(table, np.int64) for name, table in by_name.items()}
+        sizes = {
+            **plane(rows, columns),
+            **{name: address(table) for name, table in tables.items()},
+        }
+        cells = rows.size * columns.size // max(rows.length, 1)
+        self._add(bins.emit, how, sizes, planes * rows.length, cells, names, tables.values(), reason)
+
+    def _channels(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Small windows over two axes, lanes along what lies behind them."""
+        rows, columns = self.axes[start:stop]
+        assert isinstance(rows, Sliding)
+        assert isinstance(columns, Sliding)
+        planes, inner = self._planes(start), self.fold.inner
+        down, across = known_window(rows), known_window(columns)
+        whole = [np.flatnonzero(axis.ranges().count == axis.kernel) for axis in (rows, columns)]
+        (top, bottom), (begin, end) = ((int(w[0]), int(w[-1]) + 1) if w.size else (0, 0) for w in whole)
+        lanes = power(limits.VECTOR // self._cell.size, inner)
+        how = channels.Channels(
+            self._combine(self._cell), self._result, down, across, lanes, limits.TOGETHER, divides=self._divides()[0]
+        )
+        sizes = {
+            **plane(rows, columns),
+            "above": rows.before,
+            "before": columns.before,
+            "inner": inner,
+            "whole_begin": begin,
+            "whole_end": end,
+            "whole_top": top,
+            "whole_bottom": bottom,
+        }
+        reason = f"small windows: lanes along the {inner} cells behind each, {limits.TOGETHER} windows together"
+        cells = rows.stride * columns.size * inner
+        self._add(channels.emit, how, sizes, planes * rows.length, cells, names, (), reason)
+
+    def _channels_back(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """The way back through small windows over two axes, lanes along what lies behind them."""
+        planes = self._planes(start)
+        own: list[Any] = [getattr(axis, "axis", axis) for axis in self.axes[start:stop]]
+        what = Gather("all", self._cell, self._result)
+        step = channels_step(own, planes, self.fold.inner, what, self._divides(at_first=True))
+        self.steps.append(step._replace(arrays=names))
+
+    def _along(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+        """Windows along one axis, lanes along what lies behind it."""
+        axis, fold = self.axes[start], self.fold
+        outer = self._planes(start)
+        inner = math.prod(a.length for a in self.axes[stop:]) * fold.inner
+        combine, window = self._combine(self._cell), window_of(axis)
+        lanes = power(limits.VECTOR // working(self._cell).size, inner)
+        ranges = axis.ranges()
+        first, count = (np.ascontiguousarray(t, np.int64) for t in (ranges.first, np.maximum(ranges.count, 0)))
+        skipped = np.ascontiguousarray((ranges.first - ranges.start) // ranges.step, np.int64)
+        inside = np.flatnonzero(count == (window.taps if window else -1))
+        stack = 1
+        if window is not None and window.dilation == 1:
+            stack = max(1, min(window.shared, 8 if combine.codes is None else 4))
+        width = math.prod(nominal(a) for a in self.axes[stop:])
+        has_codes = not self.first and len(combine.cells()) > 1
+        how = along.Along(combine, self._result, window, stack, lanes, width, has_codes, self._divides()[0])
+        block = min(inner, max(lanes, 2048 // max(min(nominal(axis), 8), 1)))
+        blocks = -(-inner // block) or 1
+        block = max(-(-inner // blocks), lanes)
+        blocks = -(-inner // block) or 1
+        if inner - (blocks - 1) * block < lanes:  # the last block must hold a vector
+            block, blocks = inner, 1
+        band = max(stack, min(axis.length, (1 << 15) // max(block, 1)))
+        bands = -(-axis.length // max(band, 1)) or 1
+        sizes = {
+            "size": axis.size,
+            "length": axis.length,
+            "inner": inner,
+            "step": ranges.step,
+            "bands": bands,
+            "band": band,
+            "blocks": blocks,
+            "block": block,
+            "whole_begin": int(inside[0]) if inside.size else 0,
+            "whole_end": int(inside[-1]) + 1 if inside.size else 0,
+            **dict(zip(("first", "count", "skipped"), map(address, (first, count, skipped)), strict=True)),
+        }
+        reason = f"axis {start}: lanes along the {inner} cells behind each, {stack} windows together"
+        cells = band * block * axis.size // max(axis.length, 1)
+        self._add(along.emit, how, sizes, outer * bands * blocks, cells, names, (first, count, skipped), reason)

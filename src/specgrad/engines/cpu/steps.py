@@ -1,0 +1,112 @@
+"""Kernels with their numbers, ready to run: steps, and chains of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...memory import room
+from . import limits
+from .codegen.code_cache import cached
+from .codegen.object_code import Compiled
+from .codegen.thread_pool import Call, address
+
+Array = npt.NDArray[Any]
+
+
+class Step(NamedTuple):
+    """A kernel, and the names of the arrays whose addresses it takes."""
+
+    call: Call
+    arrays: tuple[str, ...]
+    reason: str
+    tables: tuple[Array, ...] = ()
+    """What must live as long as the call: tables whose addresses it knows."""
+    walk: str = ""
+    """The emitter."""
+
+
+class Chain(NamedTuple):
+    """Kernels that run one after another, with the arrays between them: their cells and types."""
+
+    steps: tuple[Step, ...]
+    between: tuple[tuple[str, int, np.dtype[Any]], ...]
+
+    def __call__(self, **arrays: Array) -> int:
+        """Run all; the flags of all, or those of the first that has any."""
+        if not self.between:  # one step, as a rule
+            flags = 0
+            for step in self.steps:
+                flags = flags or step.call.on(*[arrays[name] for name in step.arrays])
+            return flags
+        addresses = {name: address(array) for name, array in arrays.items()}
+        held = []
+        for name, cells, dtype in self.between:
+            held.append(room((cells,), dtype))
+            addresses[name] = address(held[-1])
+        for step in self.steps:
+            flags = step.call(*[addresses[name] for name in step.arrays])
+            if flags:
+                return flags
+        return 0
+
+
+class Divisors(NamedTuple):
+    """What sums are divided by: one number per window along the first axis times one per window of all others; or one for all."""
+
+    rows: Array
+    columns: Array | None
+
+    @property
+    def kind(self) -> str:
+        if self.columns is not None:
+            return "each"
+        return "scale" if math.frexp(self.rows[0])[0] == 0.5 else "all"
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(emit: Any, how: Any) -> Compiled:
+    """A kernel in machine code."""
+    return cached((emit, how), lambda: emit(how, limits.VECTOR))
+
+
+def grain(items: int, cells: int) -> int:
+    """How many items of so many cells a task takes: some 64 tasks, none so small or large that its own cost shows."""
+    return max(1, min(max(items * cells // 64, limits.LEAST), limits.MOST) // max(cells, 1))
+
+
+def power(lanes: int, cells: int) -> int:
+    """The lanes of vectors of which one at least fits into so many cells."""
+    return min(lanes, 1 << max(cells, 1).bit_length() - 1)
+
+
+def step(
+    emit: Any,
+    how: Any,
+    sizes: dict[str, int],
+    items: int,
+    some: int,
+    reason: str,
+    tables: Iterable[Array] = (),
+    names: tuple[str, ...] = (),
+    scratch: int = 0,
+) -> Step:
+    """A kernel on so many items, of which a task takes some; `scratch` are bytes that a thread needs besides the kernel's own."""
+    kernel = compiled(emit, how)
+    call = Call(kernel, sizes, items, some, kernel.scratch + scratch)
+    return Step(call, names, reason, tuple(tables), emit.__module__.rpartition(".")[2])
+
+
+def plane(rows: Any, columns: Any) -> dict[str, int]:
+    """The sizes of a plane of cells and of the plane of its windows."""
+    return {"height": rows.size, "width": columns.size, "height_out": rows.length, "width_out": columns.length}
+
+
+Divided = tuple[str, dict[str, int], tuple[Array, ...]]
+"""How a kernel divides, the addresses of what it divides by, and the tables that lie there."""
+NOT_DIVIDED: Divided = ("no", {}, ())
