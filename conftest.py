@@ -1,4 +1,5 @@
-"""What pytest collects beside tests/: examples in docstrings. Those of the 1d, 2d and 3d names are of functions of any rank."""
+"""What pytest collects beside tests/: examples in docstrings. Those of the 1d, 2d and 3d names are
+of functions of any rank."""
 
 import pytest
 

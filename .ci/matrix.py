@@ -1,8 +1,10 @@
-"""Every Python, every extra, the oldest and the newest dependencies that are allowed: `make matrix`.
+"""Every Python, every extra, the oldest and the newest dependencies that are allowed: `make
+matrix`.
 
-A cell is one environment: an interpreter, some extras, and whether pip takes the lower bounds of pyproject.toml or the newest releases
-(torch is always the one of constraints.txt). It is made in a temporary folder, tried, and removed. An interpreter that is not here is
-named and left out. `.matrix.log` has what each cell printed.
+A cell is one environment: an interpreter, some extras, and whether pip takes the lower bounds of
+pyproject.toml or the newest releases (torch is always the one of constraints.txt). It is made in a
+temporary folder, tried, and removed. An interpreter that is not here is named and left out.
+`.matrix.log` has what each cell printed.
 
     python .ci/matrix.py                  all cells
     python .ci/matrix.py 3.12 tests       those whose name has all these words
@@ -29,22 +31,27 @@ TESTED = ("cli", "exact", "prove", "half")
 TESTS = "geometry operators scalars tape transforms planted_derivatives half_floats cpu_small_calls memory messages"
 START = "import numpy as np, specgrad as sg; x = np.ones((1, 4, 4)); "
 TRIALS = {
-    "core": "p = sg.trace(lambda x: sg.sum(sg.max_pool(x, (2, 2))), x).compile(x.dtype); assert p.value_and_grad(x)[0] == 4",
-    "cli": "from specgrad.cli import main; import sys; sys.argv[1:] = ['check', '--quick', '--operator', 'MaxPool']; main()",
-    "exact": "import flint; a = np.array([flint.arb(1), flint.arb(2)]); assert sg.smooth_max_pool(a, (2,), beta=1)[0] > 2",
+    "core": "p = sg.trace(lambda x: sg.sum(sg.max_pool(x, (2, 2))), x).compile(x.dtype); "
+    "assert p.value_and_grad(x)[0] == 4",
+    "cli": "from specgrad.cli import main; import sys; sys.argv[1:] = ['check', '--quick', '--operator', "
+    "'MaxPool']; main()",
+    "exact": "import flint; a = np.array([flint.arb(1), flint.arb(2)]); assert sg.smooth_max_pool(a, (2,), "
+    "beta=1)[0] > 2",
     "prove": "import z3; a = np.array(z3.Reals('a b')); z3.prove(sg.max_pool(a, (2,))[0] >= a[0])",
     "half": "import ml_dtypes; assert sg.max_pool(x.astype(ml_dtypes.bfloat16), (2, 2)).dtype == ml_dtypes.bfloat16",
     "plot": "import matplotlib",
     "certify": "g = sg.trace(lambda x: sg.max_pool(x, (2, 2)), x); sg.bounds(g, (x, x + 1))",
     "onnx": "import specgrad.onnx, onnxruntime",
     "jax": "import jax; sg.jvp(lambda x: sg.avg_pool(x, (2, 2)), (np.asarray(jax.numpy.ones((4, 4))),), (x[0],))",
-    "torch": "import torch, specgrad.torch; t = torch.tensor(x, requires_grad=True); sg.max_pool(t, (2, 2)).sum().backward()",
+    "torch": "import torch, specgrad.torch; t = torch.tensor(x, requires_grad=True); sg.max_pool(t, (2, "
+    "2)).sum().backward()",
 }
 """What is run where only one extra is installed."""
 
 
 class Cell(NamedTuple):
-    """An environment, and what is tried in it: the tests that need no more than its extras, or the trial of its one extra."""
+    """An environment, and what is tried in it: the tests that need no more than its extras, or the
+    trial of its one extra."""
 
     python: str
     extras: tuple[str, ...]
@@ -58,7 +65,8 @@ class Cell(NamedTuple):
 
 
 def cells(versions: list[str]) -> list[Cell]:
-    """The newest dependencies on every Python; the oldest on the oldest Python, for which their wheels were made."""
+    """The newest dependencies on every Python; the oldest on the oldest Python, for which their
+    wheels were made."""
     ages = [(version, False) for version in versions] + [(version, True) for version in versions[:1]]
     return [Cell(version, TESTED, oldest, True) for version, oldest in ages] + [
         Cell(version, () if extra == "core" else (extra,), oldest, False)
@@ -83,7 +91,8 @@ def _starts(path: str) -> bool:
 
 
 def constraints(oldest: bool) -> list[str]:
-    """The torch that is pinned; and every lower bound of pyproject.toml, if the oldest are wanted."""
+    """The torch that is pinned; and every lower bound of pyproject.toml, if the oldest are
+    wanted."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = [line for line in lines if line.startswith("torch==")]
     table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

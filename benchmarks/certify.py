@@ -1,11 +1,15 @@
-"""Certified margins of digits networks over boxes around images, beside auto_LiRPA where it is installed; and instances of a competition.
+"""Certified margins of digits networks over boxes around images, beside auto_LiRPA where it is
+installed; and instances of a competition.
 
-    python benchmarks/certify.py [--images 40] [--peer-images 4] [--epsilon 0.02] [--networks "max k2" "stem k3 s2 p1"]
+    python benchmarks/certify.py [--images 40] [--peer-images 4] [--epsilon 0.02] [--networks "max
+        k2" "stem k3 s2 p1"]
     python benchmarks/certify.py --instances folder/instances.csv [--timeout 60] [--check]
 
-The networks are trained by torch with fixed seeds and read from its exporter. A figure is the mean of the least margin of an image (the label's logit less
-each other) over images that the network did not see and has right, the share of them whose margins are all positive, and milliseconds per image. `--peer-images`: how many of them auto_LiRPA gets; the
-margins that stand beside its own are those of the same images. Instances are those of VNN-COMP: model, property, seconds.
+The networks are trained by torch with fixed seeds and read from its exporter. A figure is the mean
+of the least margin of an image (the label's logit less each other) over images that the network did
+not see and has right, the share of them whose margins are all positive, and milliseconds per image.
+`--peer-images`: how many of them auto_LiRPA gets; the margins that stand beside its own are those
+of the same images. Instances are those of VNN-COMP: model, property, seconds.
 """
 
 import argparse

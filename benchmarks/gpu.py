@@ -1,13 +1,17 @@
-"""Pooling on a CUDA device against a plain copy and against PyTorch, eager and compiled: every figure a ratio inside one run.
+"""Pooling on a CUDA device against a plain copy and against PyTorch, eager and compiled: every
+figure a ratio inside one run.
 
     python benchmarks/gpu.py --json gpu.json --svg gpu.svg
 
-Three tables: kernels, whole networks as users feel them (`gpu_networks.py`), and what calls cost the host (`gpu_host.py`).
+Three tables: kernels, whole networks as users feel them (`gpu_networks.py`), and what calls cost
+the host (`gpu_host.py`).
 
-The limit of a call is the bytes that it must read and write / the bandwidth of a large copy in the same run: x + y for the forward, x + y +
-kept for the forward that keeps what the backward needs, gy + kept + gx for the backward (and x, where it reads x again: of smooth maxima). Times are
-medians of CUDA events around calls that were queued ahead; outputs are fresh tensors. Peers run in the same process. All kernels, ours and torch.compile's, are compiled
-before by processes side by side (--warm), which also tell how long first calls take.
+The limit of a call is the bytes that it must read and write / the bandwidth of a large copy in the
+same run: x + y for the forward, x + y + kept for the forward that keeps what the backward needs, gy
++ kept + gx for the backward (and x, where it reads x again: of smooth maxima). Times are medians of
+CUDA events around calls that were queued ahead; outputs are fresh tensors. Peers run in the same
+process. All kernels, ours and torch.compile's, are compiled before by processes side by side
+(--warm), which also tell how long first calls take.
 """
 
 from __future__ import annotations
@@ -107,7 +111,8 @@ def peer(op):
 
 
 def clock(call, calls=15):
-    """The median time that a call keeps the device busy, in seconds; calls are queued ahead, so that none waits for the host."""
+    """The median time that a call keeps the device busy, in seconds; calls are queued ahead, so
+    that none waits for the host."""
     begun = time.perf_counter()
     while time.perf_counter() - begun < 0.05:
         call()
@@ -118,7 +123,8 @@ def clock(call, calls=15):
     call()
     queued = (time.perf_counter() - begun) * calls
     torch.cuda.synchronize()
-    # cycles, of which the device has less than 2e9 in a second: long enough to queue all calls, and at least some milliseconds
+    # cycles, of which the device has less than 2e9 in a second: long enough to queue all calls, and
+    # at least some milliseconds
     torch.cuda._sleep(max(int(3e9 * queued), 8_000_000))
     for start, stop in events:
         start.record()
@@ -197,7 +203,9 @@ def first_calls(index):
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begun
     del y, kept
-    torch._dynamo.reset()  # or shapes of earlier cases would make this one's dynamic: another graph than the main process compiles
+    # or shapes of earlier cases would make this one's dynamic: another graph than the main process
+    # compiles
+    torch._dynamo.reset()
     try:
         function = torch.compile(peer(workload.op))
         with torch.no_grad():
@@ -238,8 +246,14 @@ def chart(cells):
         words = f"{c['name']}, {c['dtype']}, {c['layout']}, {c['rule']}"
         parts.append(f'<text x="{left - 6}" y="{y + 10}" text-anchor="end">{words}</text>')
         y += line
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 20}" font-family="sans-serif" font-size="10">'
-    title = '<text x="10" y="12" font-size="12">× copy limit: specgrad (blue), the faster of PyTorch eager and torch.compile (grey)</text>'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 20}" '
+        'font-family="sans-serif" font-size="10">'
+    )
+    title = (
+        '<text x="10" y="12" font-size="12">× copy limit: specgrad (blue), the faster of PyTorch eager and '
+        "torch.compile (grey)</text>"
+    )
     return "\n".join([head, title, *parts, "</svg>"])
 
 
@@ -321,7 +335,8 @@ def main():
     peers = [min(p for p in (c["eager"], c["compile"]) if p) / c["ratio"] for c in cells if c["eager"] or c["compile"]]
     if peers:
         print(
-            f"{len(cells)} cells in {time.perf_counter() - begun:.0f} s; slower than a peer: {sum(p < 1 for p in peers)}"
+            f"{len(cells)} cells in {time.perf_counter() - begun:.0f} s; slower than a peer: "
+            f"{sum(p < 1 for p in peers)}"
         )
     write()
     if options.svg:

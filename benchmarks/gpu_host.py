@@ -1,8 +1,10 @@
-"""What a call costs the host on CUDA tensors, in microseconds, beside torch's own: python benchmarks/gpu_host.py [--json host.json]
+"""What a call costs the host on CUDA tensors, in microseconds, beside torch's own: python
+benchmarks/gpu_host.py [--json host.json]
 
-Tensors are so small that the device waits for the host. Calls of both sides take turns; a figure is the least mean of several rounds.
-`forward` is a call without a gradient, `keep` one that is differentiated later, `backward` is torch.autograd.grad. Our engine is made to
-answer all calls: of tensors as small as these, `specgrad.torch.functional` would call torch's own kernels.
+Tensors are so small that the device waits for the host. Calls of both sides take turns; a figure is
+the least mean of several rounds. `forward` is a call without a gradient, `keep` one that is
+differentiated later, `backward` is torch.autograd.grad. Our engine is made to answer all calls: of
+tensors as small as these, `specgrad.torch.functional` would call torch's own kernels.
 """
 
 from __future__ import annotations
@@ -25,12 +27,15 @@ SIDES = {1: (300,), 2: (20, 20), 3: (8, 8, 8)}
 def operators():
     """(name, ours, torch's or None, rank)."""
     for rank in (1, 2, 3):
-        for name, arguments in (("max_pool", (3, 2, 1)), ("avg_pool", (3, 2, 1)), ("adaptive_max_pool", (4,)), ("adaptive_avg_pool", (4,)), ("lp_pool", (2.0, 2))):  # fmt: skip
+        for name, arguments in (("max_pool", (3, 2, 1)), ("avg_pool", (3, 2, 1)), ("adaptive_max_pool", (4,)),
+                                ("adaptive_avg_pool", (4,)), ("lp_pool", (2.0, 2))):  # fmt: skip
             name = f"{name}{rank}d"
             ours, torchs = getattr(functional, name), getattr(F, name)
             yield name, lambda t, f=ours, a=arguments: f(t, *a), lambda t, f=torchs, a=arguments: f(t, *a), rank
-    yield "max_pool2d, indices", lambda t: functional.max_pool2d(t, 2, return_indices=True)[0], lambda t: F.max_pool2d(t, 2, return_indices=True)[0], 2  # fmt: skip
-    yield "adaptive_avg_pool2d to 1", lambda t: functional.adaptive_avg_pool2d(t, 1), lambda t: F.adaptive_avg_pool2d(t, 1), 2  # fmt: skip
+    ours, theirs = (lambda t, f=f: f.max_pool2d(t, 2, return_indices=True)[0] for f in (functional, F))
+    yield "max_pool2d, indices", ours, theirs, 2
+    ours, theirs = (lambda t, f=f: f.adaptive_avg_pool2d(t, 1) for f in (functional, F))
+    yield "adaptive_avg_pool2d to 1", ours, theirs, 2
     yield "sg.max_pool", lambda t: sg.max_pool(t, (3, 3), stride=2, padding=1), lambda t: F.max_pool2d(t, 3, 2, 1), 2
     yield "sg.avg_pool", lambda t: sg.avg_pool(t, (3, 3), stride=2, padding=1), lambda t: F.avg_pool2d(t, 3, 2, 1), 2
     yield "sg.MaxPool(…)(x)", sg.MaxPool((3, 3), stride=2, padding=1), lambda t: F.max_pool2d(t, 3, 2, 1), 2

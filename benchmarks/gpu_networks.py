@@ -1,10 +1,12 @@
-"""Whole steps of networks on a CUDA device, as users feel them: a plain clock before and after `accelerate`, the host's time included.
+"""Whole steps of networks on a CUDA device, as users feel them: a plain clock before and after
+`accelerate`, the host's time included.
 
     python benchmarks/gpu_networks.py --json networks.json
     python benchmarks/gpu_networks.py --modes eager --batches 1 8 --networks ResNet
 
-A cell is a network, inference or a training step (forward, loss, backward), a batch, a dtype, a layout and a mode: eager, torch.compile, or a
-captured CUDA graph. Its figure is the time before over the time after, the median of turns in which both follow each other.
+A cell is a network, inference or a training step (forward, loss, backward), a batch, a dtype, a
+layout and a mode: eager, torch.compile, or a captured CUDA graph. Its figure is the time before
+over the time after, the median of turns in which both follow each other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Cells of `gpu.py` in which torch.compile is nearly as fast, measured again in turns: python benchmarks/gpu_pairs.py gpu.json
+"""Cells of `gpu.py` in which torch.compile is nearly as fast, measured again in turns: python
+benchmarks/gpu_pairs.py gpu.json
 
-One call of ours and one of the compiled peer follow each other on the device, many times; a cell's figure is the peer's time over ours,
-the median of all turns and the quartiles, so that it can be said who is ahead and what is noise. Then the same with a cache that is filled
-with something else before each call: one may find there what the other has left, and both leave what they read last.
+One call of ours and one of the compiled peer follow each other on the device, many times; a cell's
+figure is the peer's time over ours, the median of all turns and the quartiles, so that it can be
+said who is ahead and what is noise. Then the same with a cache that is filled with something else
+before each call: one may find there what the other has left, and both leave what they read last.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
-"""specgrad.torch against torch, in one run, as ratios: single operators, whole networks, and the size below which aten is called.
+"""specgrad.torch against torch, in one run, as ratios: single operators, whole networks, and the
+size below which aten is called.
 
-    python benchmarks/torch_front_end.py [--quick] [--threads 2] [--device cpu] [--only max] [--small] [--json FILE]
+    python benchmarks/torch_front_end.py [--quick] [--threads 2] [--device cpu] [--only max]
+        [--small] [--json FILE]
 
-Rounds of both sides are interleaved, so that whatever else the machine does falls on both alike; a figure is the least time of torch
-over the least time of specgrad (above 1 specgrad is faster). Saved bytes are counted with saved-tensor hooks: what autograd keeps for
-backward, per call. `--small` prints how the ratio grows with the input instead, from which routing.SMALL was chosen.
+Rounds of both sides are interleaved, so that whatever else the machine does falls on both alike; a
+figure is the least time of torch over the least time of specgrad (above 1 specgrad is faster).
+Saved bytes are counted with saved-tensor hooks: what autograd keeps for backward, per call.
+`--small` prints how the ratio grows with the input instead, from which routing.SMALL was chosen.
 """
 
 import argparse
@@ -259,7 +262,8 @@ def main():
         sg.set_num_threads(options.threads)
     parts = [measure_small] if options.small else [measure_operators, measure_networks]
     print(
-        f"torch {torch.__version__}, {options.device}, {torch.get_num_threads()} threads; time of torch / time of specgrad"
+        f"torch {torch.__version__}, {options.device}, {torch.get_num_threads()} threads; "
+        "time of torch / time of specgrad"
     )
     told = []
     for part in parts:

@@ -1,10 +1,11 @@
-"""One training step (loss and all gradients) as tape, compiled program, PyTorch eager and torch.compile, in one run, as ratios.
+"""One training step (loss and all gradients) as tape, compiled program, PyTorch eager and
+torch.compile, in one run, as ratios.
 
     python benchmarks/training_step.py [small] [large] [--threads 2]
 
-Rounds are interleaved, so that whatever else the machine does falls on all alike; the figure is the median over rounds of the time
-relative to PyTorch eager (below 1 is faster). `large` is left out by default where no engine but the specification takes convolutions:
-it would take minutes a step.
+Rounds are interleaved, so that whatever else the machine does falls on all alike; the figure is the
+median over rounds of the time relative to PyTorch eager (below 1 is faster). `large` is left out by
+default where no engine but the specification takes convolutions: it would take minutes a step.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""A Triton kernel to check: specgrad check examples/check_triton.py:subject (TRITON_INTERPRET=1 where there is no GPU)"""
+"""A Triton kernel to check: specgrad check examples/check_triton.py:subject (TRITON_INTERPRET=1
+where there is no GPU)"""
 
 import numpy as np
 import torch

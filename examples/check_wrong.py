@@ -1,4 +1,5 @@
-"""A kernel with a common mistake: specgrad check examples/check_wrong.py:subject --operator MaxPool --quick"""
+"""A kernel with a common mistake: specgrad check examples/check_wrong.py:subject --operator MaxPool
+--quick"""
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view

@@ -1,10 +1,12 @@
-"""An exported digits classifier in exact rationals: where float32 changes a class, and a margin that is proved.
+"""An exported digits classifier in exact rationals: where float32 changes a class, and a margin
+that is proved.
 
-    python examples/exact_network.py [model.onnx]   # prints what it finds, writes exact_network.png and certificate.json
+    python examples/exact_network.py [model.onnx]   # prints what it finds, writes exact_network.png
+                                                    and certificate.json
 
-Without a model, torch trains a small one and exports it. It is read from ONNX, run over Fractions on a line between two images, and compared with
-its own float32 on the floats around the place where the class changes. Then its margins around an image are certified, and the
-certificate is checked.
+Without a model, torch trains a small one and exports it. It is read from ONNX, run over Fractions
+on a line between two images, and compared with its own float32 on the floats around the place where
+the class changes. Then its margins around an image are certified, and the certificate is checked.
 """
 
 import argparse
@@ -58,7 +60,8 @@ def between(one, other, share):
 
 
 def changed_classes(graph, one, other, steps=40):
-    """Images on both sides of the class boundary on a line, as (share, exact logits, float32 logits)."""
+    """Images on both sides of the class boundary on a line, as (share, exact logits, float32
+    logits)."""
     low, high, first = 0.0, 1.0, graph.forward(one).argmax()
     for _ in range(40):
         middle = (low + high) / 2

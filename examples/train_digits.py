@@ -1,8 +1,11 @@
-"""Train a small CNN on scikit-learn's handwritten digits, once on the tape and once as a compiled program, with one and the same curve.
+"""Train a small CNN on scikit-learn's handwritten digits, once on the tape and once as a compiled
+program, with one and the same curve.
 
-    python examples/train_digits.py            # trains both ways, prints the accuracy, writes digits.png
+    python examples/train_digits.py            # trains both ways, prints the accuracy, writes
+                                               digits.png
 
-The network: conv, relu, max_pool, conv, relu, smooth_max_pool, linear; 8×8 images, some 2 thousand parameters.
+The network: conv, relu, max_pool, conv, relu, smooth_max_pool, linear; 8×8 images, some 2 thousand
+parameters.
 """
 
 import argparse

@@ -11,7 +11,8 @@ from specgrad.ops.pool import Maximum
 
 
 def unit(dtype):
-    """The unit roundoff of the type in which cells are computed, and of the one rounding at the end."""
+    """The unit roundoff of the type in which cells are computed, and of the one rounding at the
+    end."""
     name = np.dtype(dtype).name
     computed = 2.0**-53 if name == "float64" else 2.0**-24
     return computed, {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(name, 0.0)
@@ -28,7 +29,8 @@ def on(engine, call):
 
 
 def agree(got, expected, bound):
-    """Equal where the specification is not finite, and else no further from it than two results may be that both keep `bound`."""
+    """Equal where the specification is not finite, and else no further from it than two results may
+    be that both keep `bound`."""
     assert got.shape == expected.shape
     assert got.dtype == expected.dtype
     a, b = got.astype(np.float64), expected.astype(np.float64)
@@ -40,7 +42,8 @@ def agree(got, expected, bound):
 
 
 def allowed(op, x, dx, gy):
-    """How far value, JVP and VJP may lie from the exact ones: the bounds of `conformance.bounds`, evaluated in float64."""
+    """How far value, JVP and VJP may lie from the exact ones: the bounds of `conformance.bounds`,
+    evaluated in float64."""
     u, least = unit(x.dtype)[0], 2.0**-1022 if x.dtype == np.float64 else 2.0**-126
     wide, moved, arriving = (a.astype(np.float64) for a in (x, np.abs(dx), np.abs(gy)))
     count, (counted,) = bounds.terms(op, [x.shape])

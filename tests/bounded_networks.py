@@ -6,7 +6,8 @@ import specgrad as sg
 
 
 class Network:
-    """A function of (*batch, channels, *spatial) arrays, made of random layers; `exact` where it has no exponential."""
+    """A function of (*batch, channels, *spatial) arrays, made of random layers; `exact` where it
+    has no exponential."""
 
     def __init__(self, seed):
         self.random = random = np.random.default_rng(seed)

@@ -1,4 +1,5 @@
-"""Kernels for the tests of the interpreter, and what runs a kernel both ways: by machine code and instruction by instruction."""
+"""Kernels for the tests of the interpreter, and what runs a kernel both ways: by machine code and
+instruction by instruction."""
 
 import functools
 import operator
@@ -46,7 +47,8 @@ def comparable(array, cell):
 def interpreted(kernel, domain, arrays, sizes, items, grain=None):
     """The memory and the tasks of a kernel that was run over all items, `grain` at a time.
 
-    `arrays`: name -> (LLVM type, cells, writable); cells: a number of uninitialised ones, or the cells themselves.
+    `arrays`: name -> (LLVM type, cells, writable); cells: a number of uninitialised ones, or the
+    cells themselves.
     """
     program, memory = Program(kernel, domain), Memory(domain)
     made = {}
@@ -63,7 +65,8 @@ def interpreted(kernel, domain, arrays, sizes, items, grain=None):
 
 
 def both_ways(kernel, cells, arrays, sizes, items, grain=None):
-    """Bits of every array, and the flags: after machine code, and after the interpretation over floats."""
+    """Bits of every array, and the flags: after machine code, and after the interpretation over
+    floats."""
     mine = {name: array.copy() for name, array in arrays.items()}
     args = [address(mine[name]) if name in mine else sizes[name] for name in kernel.parameters]
     scratch = np.empty(kernel.scratch + 64, np.uint8)
@@ -87,7 +90,8 @@ def as_array(allocation, cell):
 
 
 def windows(combine, lanes=4, size=3, cell=FLOAT, past=0):
-    """y[r, i] = combine of x[r, i] … x[r, i + size - 1], of every row an item; `past`: so many cells too far."""
+    """y[r, i] = combine of x[r, i] … x[r, i + size - 1], of every row an item; `past`: so many
+    cells too far."""
     k = Kernel("windows")
     x, y, n = k.array("x", cell), k.array("y", cell), k.parameter("n")
     with k.loop(k.begin, k.end) as row:
@@ -118,7 +122,8 @@ STORES = 6
 
 
 class Draw:
-    """A kernel of random instructions. Values are kept by the LLVM type of their numbers; all have the same lanes."""
+    """A kernel of random instructions. Values are kept by the LLVM type of their numbers; all have
+    the same lanes."""
 
     def __init__(self, random, lanes, length=60):
         self.random, self.lanes = random, lanes
@@ -293,7 +298,8 @@ class Draw:
         return k.splat(Value(k, k.builder.call(function, [self.one(a).value, a.value])), self.lanes)
 
     def of_types(self):
-        """Numbers in other types; bits only of floats that are as they were loaded, of which a NaN is known."""
+        """Numbers in other types; bits only of floats that are as they were loaded, of which a NaN
+        is known."""
         k = self.kernel
         integers = [I8, I16, I32, I64]
         source, target = self.choice(integers), self.choice(integers)

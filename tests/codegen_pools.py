@@ -1,4 +1,5 @@
-"""Planned pools through the interpreter: the chains of kernels of an operator, on exact numbers or on floats, with every access checked."""
+"""Planned pools through the interpreter: the chains of kernels of an operator, on exact numbers or
+on floats, with every access checked."""
 
 import contextlib
 import functools
@@ -99,7 +100,8 @@ class Run:
         return functools.reduce(lambda flags, task: flags | task.flags, tasks, 0)
 
     def numbers(self, name, shape):
-        """An array, all of which must be written: of exact numbers, or of the bits that a machine would have left."""
+        """An array, all of which must be written: of exact numbers, or of the bits that a machine
+        would have left."""
         allocation, cell = self.arrays[name]
         if cell.is_float and not hasattr(self.domain, "WORDS"):
             made = np.empty(allocation.size // cell.size, object)
@@ -110,7 +112,8 @@ class Run:
 
 
 class Planned:
-    """An operator on an array of one dtype, whose axes lie in some order; and numbers for it, which are small integers."""
+    """An operator on an array of one dtype, whose axes lie in some order; and numbers for it, which
+    are small integers."""
 
     def __init__(self, random, op, shape, dtype):
         self.random, self.op, self.shape = random, op, shape
@@ -129,7 +132,8 @@ class Planned:
         return self.random.integers(low, 100, shape) // int(self.random.choice([1, 30]))
 
     def run(self, plan, given, wanted):
-        """What a chain or a step leaves, in the order in which it lies: of `wanted` (name -> cell, shape); None if it has flags.
+        """What a chain or a step leaves, in the order in which it lies: of `wanted` (name -> cell,
+        shape); None if it has flags.
 
         `given`: name -> cell, array."""
         run = Run(self.domain)
@@ -180,7 +184,8 @@ class Planned:
 
 
 class Planted(Emitted):
-    """A kernel with a fault: the n-th of its loads from and stores to arrays is one cell off. `done` counts how often it was run."""
+    """A kernel with a fault: the n-th of its loads from and stores to arrays is one cell off.
+    `done` counts how often it was run."""
 
     def __init__(self, kernel, n):
         super().__init__(kernel)

@@ -1,4 +1,5 @@
-"""One Hypothesis profile for all tests: repeatable, without a deadline (timing belongs in benchmarks). And their order."""
+"""One Hypothesis profile for all tests: repeatable, without a deadline (timing belongs in
+benchmarks). And their order."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,18 +19,21 @@ settings.load_profile("specgrad")
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the longest, which are those of the GPU: other workers take the short ones meanwhile."""
+    """Begin with the longest, which are those of the GPU: other workers take the short ones
+    meanwhile."""
     items.sort(key=lambda item: item.path.name != "test_gpu.py")
 
 
 @pytest.fixture
 def specification():
-    """Run the specification itself, whichever engine is faster: for tests of what operators mean."""
+    """Run the specification itself, whichever engine is faster: for tests of what operators
+    mean."""
     with specgrad.engine("reference"):
         yield
 
 
 @pytest.fixture
 def any_size(monkeypatch):
-    """Let specgrad.torch.functional run calls of every size itself, which leaves small ones to aten."""
+    """Let specgrad.torch.functional run calls of every size itself, which leaves small ones to
+    aten."""
     monkeypatch.setattr("specgrad.torch.routing.SMALL", 0)

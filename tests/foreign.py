@@ -1,4 +1,5 @@
-"""Operators that a user wrote: none of them is in OPERATORS, and each looks to a careless engine like one that is."""
+"""Operators that a user wrote: none of them is in OPERATORS, and each looks to a careless engine
+like one that is."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
@@ -81,7 +82,8 @@ class SquaredConv(Conv):
 
 @declared
 class Cube(Pointwise):
-    """x³, and a parameter that is not used: what two of them differ in must still tell them apart."""
+    """x³, and a parameter that is not used: what two of them differ in must still tell them
+    apart."""
 
     name: ClassVar = "cube"
     _: KW_ONLY
@@ -96,7 +98,8 @@ class Cube(Pointwise):
 
 @declared
 class Rolled(Pointwise):
-    """x of the cell before, in a circle: pointwise by its class, but not to be computed in place."""
+    """x of the cell before, in a circle: pointwise by its class, but not to be computed in
+    place."""
 
     name: ClassVar = "rolled"
     curvature: ClassVar = "none"

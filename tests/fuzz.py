@@ -1,7 +1,9 @@
-"""Malformed calls of every public function, drawn from a seed: nothing but a right answer or a SpecgradError, none over a second.
+"""Malformed calls of every public function, drawn from a seed: nothing but a right answer or a
+SpecgradError, none over a second.
 
-`python tests/fuzz.py 100000 0` makes that many calls and prints what was found. Parameters are drawn by their names, well-formed more
-often than not, so that what is malformed is found alone as well as together with others.
+`python tests/fuzz.py 100000 0` makes that many calls and prints what was found. Parameters are
+drawn by their names, well-formed more often than not, so that what is malformed is found alone as
+well as together with others.
 """
 
 import functools
@@ -21,43 +23,69 @@ from specgrad import sizes
 from specgrad.operator import Operator
 
 SECONDS = 1.0
-HUGE = [2**31 - 1, 10**8, 10**9, 10**12, 10**30, 2**62, 2**63, -(2**63), range(10**12), (10**9, 10**9), (5 * 10**8, 10**9), [10**6], (10**8, 1),
-        ((10**8, 0),), ((0, 10**9), (10**9, 0)), 10**5000, (1,) * 70, (10**400,), [2**31 - 1, 2**31 - 1], 1e300, "x" * 10**6]  # fmt: skip
-ODD = [None, True, 0, -1, 1.5, math.nan, math.inf, "same", "valid", "x", b"x", (), (0,), (-1, 2), (1.5,), ((1, 0),), ((1, 2), (0, 1)), [[1]],
-       (None,), {}, set(), object(), 1j, Fraction(1, 2), np.int64(2), np.float64(2.0), np.array([2, 2]), np.array(3), (2, "a"), slice(1), ..., len,
-       np.array([2.0]), [], [None, 1], (((1,),),), {"x": 1}, np.array([]), "", (True, False), int, np.float32, range(3), -5, 7, frozenset({1})]  # fmt: skip
+HUGE = [2**31 - 1, 10**8, 10**9, 10**12, 10**30, 2**62, 2**63, -(2**63), range(10**12), (10**9, 10**9),
+        (5 * 10**8, 10**9), [10**6], (10**8, 1),
+        ((10**8, 0),), ((0, 10**9), (10**9, 0)), 10**5000, (1,) * 70, (10**400,), [2**31 - 1, 2**31 - 1], 1e300,
+        "x" * 10**6]  # fmt: skip
+ODD = [None, True, 0, -1, 1.5, math.nan, math.inf, "same", "valid", "x", b"x", (), (0,), (-1, 2), (1.5,), ((1, 0),),
+       ((1, 2), (0, 1)), [[1]],
+       (None,), {}, set(), object(), 1j, Fraction(1, 2), np.int64(2), np.float64(2.0), np.array([2, 2]), np.array(3),
+       (2, "a"), slice(1), ..., len,
+       np.array([2.0]), [], [None, 1], (((1,),),), {"x": 1}, np.array([]), "", (True, False), int, np.float32, range(3),
+       -5, 7, frozenset({1})]  # fmt: skip
 ARRAYS = [
-    np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(4, 2, 3), np.zeros((0, 3, 4)), np.zeros((3, 0)), np.array(2.0),
-    np.arange(12).reshape(3, 4), np.arange(50, dtype=np.float32).reshape(1, 2, 5, 5), np.ones((3, 4), bool), np.arange(12, dtype=np.uint8).reshape(2, 6),
-    np.array([[Fraction(1, 2), 3], [1, 2]], dtype=object), np.array([np.nan, np.inf, -np.inf, 0.0]), np.ones((3, 3), np.float16),
-    np.asfortranarray(np.ones((4, 4))), np.arange(12.0).reshape(3, 4).astype(">f8"), np.broadcast_to(2.0, (3, 4)), [1.0, 2.0], 5,
-    np.arange(8.0)[::-2], np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5), np.ones((2, 2, 3, 3), np.float32), np.ones((2, 1, 2), np.float32),
+    np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(4, 2, 3), np.zeros((0, 3, 4)), np.zeros((3, 0)),
+    np.array(2.0),
+    np.arange(12).reshape(3, 4), np.arange(50, dtype=np.float32).reshape(1, 2, 5, 5), np.ones((3, 4), bool),
+    np.arange(12, dtype=np.uint8).reshape(2, 6),
+    np.array([[Fraction(1, 2), 3], [1, 2]], dtype=object), np.array([np.nan, np.inf, -np.inf, 0.0]),
+    np.ones((3, 3), np.float16),
+    np.asfortranarray(np.ones((4, 4))), np.arange(12.0).reshape(3, 4).astype(">f8"), np.broadcast_to(2.0, (3, 4)),
+    [1.0, 2.0], 5,
+    np.arange(8.0)[::-2], np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5), np.ones((2, 2, 3, 3), np.float32),
+    np.ones((2, 1, 2), np.float32),
     sg.Dual(np.ones((3, 4)), np.ones((3, 4))),
 ]  # fmt: skip
 NO_ARRAYS = [
-    np.array([["a", "b"]]), np.array([1j, 2]), [[1], [1, 2]], np.array([[1], [1, 2], 3], dtype=object), np.array([None, 1.0]), np.datetime64("2020-01-01"),
-    np.array([1.0, "a"], dtype=object), None, "abc", {}, np.zeros((2, 2), dtype=[("a", float)]), object(), np.ma.masked_array([1.0, 2.0], [True, False]),
-    np.zeros((1,) * 40), np.timedelta64(3), np.array(["2020"], "M8[Y]"), range(10**12), (10**8, 1), 10**5000, np.float64, sg.MaxPool, math.nan,
+    np.array([["a", "b"]]), np.array([1j, 2]), [[1], [1, 2]], np.array([[1], [1, 2], 3], dtype=object),
+    np.array([None, 1.0]), np.datetime64("2020-01-01"),
+    np.array([1.0, "a"], dtype=object), None, "abc", {}, np.zeros((2, 2), dtype=[("a", float)]), object(),
+    np.ma.masked_array([1.0, 2.0], [True, False]),
+    np.zeros((1,) * 40), np.timedelta64(3), np.array(["2020"], "M8[Y]"), range(10**12), (10**8, 1), 10**5000,
+    np.float64, sg.MaxPool, math.nan,
 ]  # fmt: skip
 INTS = [1, 2, 3, (1,), (2,), (1, 2), (2, 2), (1, 1), (1, 2, 2)]
 BOOLS = [True, False]
 GOOD = {
-    "kernel_size": [(1,), (2,), (2, 2), (1, 2), (2, 1, 2), (3,), 2, 1], "output_size": [(1,), (2,), (3, 2), (None, 2), (5, 5), (2, 1, 3), 2],
-    "stride": INTS, "padding": [0, 1, (1,), (1, 0), ((1, 0),), ((1, 1), (0, 2)), "same", "valid"], "dilation": INTS, "ceil_mode": BOOLS,
-    "ties": ["first", "all", "split"], "return_indices": BOOLS, "axes": [None, (0,), (-1,), (0, 1), (1, 0), (2, 1, 0)], "count_include_pad": BOOLS,
-    "divisor_override": [None, 3, -2], "beta": [1, -2.5, Fraction(1, 2)], "pad": ["zero", "skip"], "keepdims": BOOLS, "groups": [1, 2], "rank": [1, 2, 0],
-    "output_padding": [0, (0,), (0, 0)], "p": [1, 2, 3.0, math.inf], "axis": [0, -1, 1, None, (0, 1)], "shape": [(3, 4), (12,), (-1, 4), (2, 6), (3, 1, 4), -1],
-    "factor": [2, -1.5, Fraction(1, 2), 0], "exponent": [2, 0.5, -1, 0, 3], "mode": ["constant", "reflect", "replicate", "circular"], "fill": [0, 1.5],
-    "value": [0, 1.5], "approximate": ["none", "tanh"], "relation": ["<", ">", "==", "!=", "<=", ">="], "count": [1, 2, 3], "eps": [1e-5, 0.1], "index": [0, (0, 1),
-    slice(None, None, 2), ..., None, (..., -1), (slice(0, 1), 0)], "indices": [0, [0, 1], np.array([[1, 0]]), (0,)], "n": [1, 2], "name": ["reference", "cpu"],
-    "argnums": [0, (0,), (0, 1)], "out": [None], "integer_labels": [np.array([0, 1, 1]), np.zeros((4, 2), int), [0, 1, 0]], "method": ["crown", "interval"],
-    "needs": [(), ("real",)], "dtype": [np.float32, "float64"], "engine": ["cpu", "reference"], "alone": [None, True, False], "of": [None], "covers": ["real"],
+    "kernel_size": [(1,), (2,), (2, 2), (1, 2), (2, 1, 2), (3,), 2, 1],
+    "output_size": [(1,), (2,), (3, 2), (None, 2), (5, 5), (2, 1, 3), 2],
+    "stride": INTS, "padding": [0, 1, (1,), (1, 0), ((1, 0),), ((1, 1), (0, 2)), "same", "valid"], "dilation": INTS,
+    "ceil_mode": BOOLS,
+    "ties": ["first", "all", "split"], "return_indices": BOOLS, "axes": [None, (0,), (-1,), (0, 1), (1, 0), (2, 1, 0)],
+    "count_include_pad": BOOLS,
+    "divisor_override": [None, 3, -2], "beta": [1, -2.5, Fraction(1, 2)], "pad": ["zero", "skip"], "keepdims": BOOLS,
+    "groups": [1, 2], "rank": [1, 2, 0],
+    "output_padding": [0, (0,), (0, 0)], "p": [1, 2, 3.0, math.inf], "axis": [0, -1, 1, None, (0, 1)],
+    "shape": [(3, 4), (12,), (-1, 4), (2, 6), (3, 1, 4), -1],
+    "factor": [2, -1.5, Fraction(1, 2), 0], "exponent": [2, 0.5, -1, 0, 3],
+    "mode": ["constant", "reflect", "replicate", "circular"], "fill": [0, 1.5],
+    "value": [0, 1.5], "approximate": ["none", "tanh"], "relation": ["<", ">", "==", "!=", "<=", ">="],
+    "count": [1, 2, 3], "eps": [1e-5, 0.1], "index": [0, (0, 1),
+    slice(None, None, 2), ..., None, (..., -1), (slice(0, 1), 0)], "indices": [0, [0, 1], np.array([[1, 0]]), (0,)],
+    "n": [1, 2], "name": ["reference", "cpu"],
+    "argnums": [0, (0,), (0, 1)], "out": [None],
+    "integer_labels": [np.array([0, 1, 1]), np.zeros((4, 2), int), [0, 1, 0]], "method": ["crown", "interval"],
+    "needs": [(), ("real",)], "dtype": [np.float32, "float64"], "engine": ["cpu", "reference"],
+    "alone": [None, True, False], "of": [None], "covers": ["real"],
 }  # fmt: skip
-OPERANDS = ("x", "y", "weight", "bias", "prediction", "target", "logits", "columns", "condition", "mean", "variance", "primal", "tangent", "lower", "upper")  # fmt: skip
+OPERANDS = ("x", "y", "weight", "bias", "prediction", "target", "logits", "columns", "condition", "mean", "variance",
+            "primal", "tangent", "lower", "upper")  # fmt: skip
 FUNCTIONS = {
-    "f": [lambda x=1.0, *_: sg.sum(x), lambda x=1.0, *_: sg.sum(sg.mul(x, x)), lambda *xs: sg.sum(xs), lambda x=1.0, *_: x, lambda *xs: xs, lambda *_: None,
+    "f": [lambda x=1.0, *_: sg.sum(x), lambda x=1.0, *_: sg.sum(sg.mul(x, x)), lambda *xs: sg.sum(xs), lambda x=1.0,
+          *_: x, lambda *xs: xs, lambda *_: None,
           lambda x=1.0, *_: sg.max_pool(x, (2,)), lambda x=1.0, *_: sg.mean(sg.relu(x))],
-    "graph": [lambda x=1.0, *_: sg.relu(x), lambda x=1.0, *_: sg.max_pool(x, (2,)), sg.trace(sg.relu, (3, 4)), sg.trace(lambda x: sg.sum(x), (2, 3))],
+    "graph": [lambda x=1.0, *_: sg.relu(x), lambda x=1.0, *_: sg.max_pool(x, (2,)), sg.trace(sg.relu, (3, 4)),
+              sg.trace(lambda x: sg.sum(x), (2, 3))],
 }  # fmt: skip
 NAMES = [name for name in sg.__all__ if callable(getattr(sg, name)) and name not in ("pointwise",)
          and not (isinstance(getattr(sg, name), type) and issubclass(getattr(sg, name), BaseException))]  # fmt: skip
@@ -91,9 +119,11 @@ class Draw:
         return self.random.choice({**GOOD, **FUNCTIONS}[name])
 
     def arguments(self, function):
-        """Positional and keyword arguments of a call; optional ones more often left out than not."""
-        given, words = [], {}
-        for parameter in inspect.signature(function).parameters.values():
+        """Positional and keyword arguments of a call; optional ones more often left out than
+        not."""
+        given, words, parameters = [], {}, inspect.signature(function).parameters
+        places = list(parameters)
+        for parameter in parameters.values():
             required = parameter.default is parameter.empty
             if parameter.name.startswith("_"):
                 continue
@@ -102,13 +132,14 @@ class Draw:
             elif parameter.kind is parameter.KEYWORD_ONLY:
                 if required or self.random.random() < 0.3:
                     words[parameter.name] = self.value(parameter.name)
-            elif required or (self.random.random() < 0.5 and len(given) == list(inspect.signature(function).parameters).index(parameter.name)):  # fmt: skip
+            elif required or (self.random.random() < 0.5 and len(given) == places.index(parameter.name)):
                 given.append(self.value(parameter.name))
         return given, words
 
 
 def follow_up(draw, made):
-    """What can be done with a result that is no array: an operator is called, a function too, a block is entered."""
+    """What can be done with a result that is no array: an operator is called, a function too, a
+    block is entered."""
     if isinstance(made, Operator):
         operands = tuple(draw.array() for _ in made.slots)
         kind = draw.random.randrange(4)
@@ -239,7 +270,8 @@ def attempt(name, seed):
 
 
 def check_value(name, seed, result):
-    """What the specification answers to the same call, where its sums are exact: all arrays hold small whole numbers."""
+    """What the specification answers to the same call, where its sums are exact: all arrays hold
+    small whole numbers."""
     try:
         with sg.engine("reference"):
             expected = call(name, Draw(seed))
@@ -260,7 +292,8 @@ def _stop(*_):
 
 
 def run(count, seed, tell=None):
-    """So many calls, in turn of every name; what was found by name, and how many were answered and refused.
+    """So many calls, in turn of every name; what was found by name, and how many were answered and
+    refused.
 
     Memory is taken to be small, so that large results are refused however much there is.
     """

@@ -1,11 +1,16 @@
-"""The GPU engine against the specification: on a CUDA device, or without one in Triton's interpreter.
+"""The GPU engine against the specification: on a CUDA device, or without one in Triton's
+interpreter.
 
-    python tests/gpu_cases.py --part claims --every 8        the shared conformance cases, value to second derivative
-    python tests/gpu_cases.py --part windows                 windows that need several calls, odd geometry, every layout
-    python tests/gpu_cases.py --part large                   a device only: beyond 2^31 elements, repeated runs, poisoned memory
+    python tests/gpu_cases.py --part claims --every 8        the shared conformance cases, value to
+                                                             second derivative
+    python tests/gpu_cases.py --part windows                 windows that need several calls, odd
+                                                             geometry, every layout
+    python tests/gpu_cases.py --part large                   a device only: beyond 2^31 elements,
+                                                             repeated runs, poisoned memory
     compute-sanitizer python tests/gpu_cases.py --part sample
 
-Each part prints what differs and exits with 1. TRITON_INTERPRET=1 must be set before, where there is no device.
+Each part prints what differs and exits with 1. TRITON_INTERPRET=1 must be set before, where there
+is no device.
 """
 
 import argparse
@@ -35,7 +40,8 @@ AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
 
 
 def claims(names, every, layouts):
-    """The claims of `specgrad check` over the telling cases; every so many-th of those about plain windows."""
+    """The claims of `specgrad check` over the telling cases; every so many-th of those about plain
+    windows."""
     wrong = 0
     for kind, layout in itertools.product(KINDS, layouts):
         if names and kind.__name__ not in names:
@@ -53,7 +59,8 @@ def claims(names, every, layouts):
 
 
 def window_cases():
-    """(operator, shape) that lead to every kernel and every chain of calls, large kernels and several depths included."""
+    """(operator, shape) that lead to every kernel and every chain of calls, large kernels and
+    several depths included."""
     pool = {"max": sg.MaxPool, "avg": sg.AvgPool}
     words = [
         ((5, 5), (1, 2, 5, 20), {"stride": 1, "padding": 2}),
@@ -114,11 +121,13 @@ def window_cases():
 
 
 def differences(op, shape, dtype, layout, x, rng):
-    """What differs from the specification over the same numbers: bits of maxima, places of winners, both derivatives.
+    """What differs from the specification over the same numbers: bits of maxima, places of winners,
+    both derivatives.
 
-    Tangents and cotangents are small integers, and so are operands unless they are awkward numbers for a maximum, so that its sums
-    are exact in any order (but for shares). Averages are held to their derived bounds, smooth maxima to 100 units of the last
-    place here, and to their bounds by the claims.
+    Tangents and cotangents are small integers, and so are operands unless they are awkward numbers
+    for a maximum, so that its sums are exact in any order (but for shares). Averages are held to
+    their derived bounds, smooth maxima to 100 units of the last place here, and to their bounds by
+    the claims.
     """
     maximum = isinstance(op, Maximum)
     dx = rng.integers(-3, 4, shape).astype(dtype)
@@ -166,7 +175,8 @@ def differences(op, shape, dtype, layout, x, rng):
 
 
 def numbers(rng, op, shape, dtype, awkward):
-    """Operands; of few different numbers in small windows, many in large ones, which else would be won by their first cells."""
+    """Operands; of few different numbers in small windows, many in large ones, which else would be
+    won by their first cells."""
     most = 999 if isinstance(op, Maximum) and math.prod(getattr(op, "kernel_size", ())) > 32 else 4
     chosen = (
         rng.choice(AWKWARD, size=shape) if awkward and isinstance(op, Maximum) else rng.integers(-most, most + 1, shape)
@@ -175,7 +185,8 @@ def numbers(rng, op, shape, dtype, awkward):
 
 
 def windows(every, first=0):
-    """Every so many-th of the windows from the first on, in some type, and in all layouts where a device makes that cheap."""
+    """Every so many-th of the windows from the first on, in some type, and in all layouts where a
+    device makes that cheap."""
     wrong, rng = 0, np.random.default_rng(0)
     layouts, dtypes = ("contiguous", "channels_last", "gaps"), (np.float32, np.float64)
     for turn, (op, shape) in enumerate(window_cases()):
@@ -192,7 +203,8 @@ def windows(every, first=0):
 
 
 def halves(x, op):
-    """Whether a tensor of more than 2^31 elements gives what its two halves give, forwards and backwards."""
+    """Whether a tensor of more than 2^31 elements gives what its two halves give, forwards and
+    backwards."""
     y, kept = gpu.keep(op, (x,))
     (gx,) = gpu.pull(op, (x,), kept, y)
     same = True

@@ -1,4 +1,5 @@
-"""Planted faults: wrong kernels must be found, and right ones not. In Triton's interpreter, where a kernel's helper can be exchanged.
+"""Planted faults: wrong kernels must be found, and right ones not. In Triton's interpreter, where a
+kernel's helper can be exchanged.
 
     TRITON_INTERPRET=1 python tests/gpu_faults.py
 
@@ -55,27 +56,32 @@ def later_row(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.c
 
 
 @triton.jit
-def cell_before(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, LOW: tl.constexpr):  # fmt: skip
+def cell_before(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
+                LOW: tl.constexpr):  # fmt: skip
     return match(arriving, taps, lows, i, LENGTH, TAPS, BEFORE + 1, LOW)
 
 
 @triton.jit
-def window_before(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
+def window_before(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
+                  KIND: tl.constexpr):  # fmt: skip
     return window(levels, level_codes, o, SIZE, TAPS, max(BEFORE, 1) - 1, KIND)
 
 
 @triton.jit
-def column_before(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def column_before(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
+                  PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     return cross(shares, words, group, groups, V, TAPS, BEFORE - 1, PAIRED, BLOCK)
 
 
 @triton.jit
-def no_neighbour(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def no_neighbour(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
+                 PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     return cross(shares, words, group, group + 1, V, TAPS, BEFORE, PAIRED, BLOCK)
 
 
 @triton.jit
-def other_half(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):  # fmt: skip
+def other_half(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr,
+               PAIRED: tl.constexpr):  # fmt: skip
     return descend(shares, codes, waiting, waiting_codes, TAPS, LOW_TAPS + 1, V, PAIRED)
 
 
@@ -105,12 +111,14 @@ def one_short(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.co
 
 
 @triton.jit
-def tap_before(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr, MIXED: tl.constexpr):  # fmt: skip
+def tap_before(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE: tl.constexpr, V: tl.constexpr,
+               PAIRED: tl.constexpr, MIXED: tl.constexpr):  # fmt: skip
     return added(totals, share, tap, FIRST - 1, TAPS, BASE, V, PAIRED, MIXED)
 
 
 @triton.jit
-def no_run(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def no_run(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr,
+           BLOCK: tl.constexpr):  # fmt: skip
     return add_up(ring, begin, shares, won, shares, won, row, SLOTS, LOW_TAPS, V, BLOCK)
 
 
@@ -187,7 +195,9 @@ def faults():
         setattr(home, name, helper)
         rng = np.random.default_rng(1)
         dtype = np.float16 if name == "unpacked" or shape == high[1] else np.float32
-        found = next((w for awkward in (0, 1) for w in differences(op, shape, dtype, "contiguous", numbers(rng, op, shape, dtype, awkward), rng)), "")  # fmt: skip
+        found = next((w for awkward in (0, 1) for w in differences(op, shape, dtype, "contiguous",
+                                                                   numbers(rng, op, shape, dtype, awkward), rng)),
+                                                                   "")  # fmt: skip
         setattr(home, name, right)
         if bool(found) == (helper is right):
             missed += 1

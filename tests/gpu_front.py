@@ -1,7 +1,10 @@
-"""Prepared calls of pooling, as `specgrad.torch` makes them on CUDA tensors, against the specification.
+"""Prepared calls of pooling, as `specgrad.torch` makes them on CUDA tensors, against the
+specification.
 
-    python tests/gpu_front.py                     on a CUDA device: torch's names, sg's own, derivatives, graphs, streams, profiles
-    TRITON_INTERPRET=1 python tests/gpu_front.py  without one: prepared calls alone, on CPU tensors in Triton's interpreter
+    python tests/gpu_front.py                     on a CUDA device: torch's names, sg's own,
+                                                  derivatives, graphs, streams, profiles
+    TRITON_INTERPRET=1 python tests/gpu_front.py  without one: prepared calls alone, on CPU tensors
+                                                  in Triton's interpreter
 
 Prints what differs and exits with 1.
 """
@@ -27,7 +30,8 @@ SHAPE, TURNS = ((1, 2, 18, 5), 1) if gpu.INTERPRETED else ((2, 3, 18, 9), 3)  # 
 OPERATORS = [
     (sg.MaxPool((3, 3), stride=2, padding=1), "max_pool2d", (3, 2, 1)),
     (sg.MaxPool((2, 2), dilation=2), "max_pool2d", (2, None, 0, 2)),
-    (sg.AvgPool((2, 3), stride=(1, 2), padding=1, count_include_pad=False), "avg_pool2d", ((2, 3), (1, 2), 1, False, False)),
+    (sg.AvgPool((2, 3), stride=(1, 2), padding=1, count_include_pad=False), "avg_pool2d",
+     ((2, 3), (1, 2), 1, False, False)),
     (sg.AvgPool((5, 5), stride=1, padding=2), "avg_pool2d", (5, 1, 2)),
     (sg.AdaptiveMaxPool((2, 3)), "adaptive_max_pool2d", ((2, 3),)),
     (sg.AdaptiveAvgPool((1, 1)), "adaptive_avg_pool2d", (1,)),
@@ -104,7 +108,8 @@ def derivatives():
 
 
 def second_order():
-    """Reverse over reverse, forward over reverse and vmap, of which the second order of maxima and averages is that of a square."""
+    """Reverse over reverse, forward over reverse and vmap, of which the second order of maxima and
+    averages is that of a square."""
     wrong = []
     for op, _, _ in OPERATORS:
         x = torch.randn(2, 3, 18, 9, device=DEVICE, dtype=torch.float64, requires_grad=True)

@@ -1,4 +1,5 @@
-"""Subjects that break what they run in, each in a way of its own, on max pooling under kernels of 3 cells; else they are right."""
+"""Subjects that break what they run in, each in a way of its own, on max pooling under kernels of 3
+cells; else they are right."""
 
 import contextlib
 import ctypes

@@ -8,7 +8,8 @@ from specgrad.engines import gpu
 
 
 def quicken():
-    """Prepare the language of a helper once: at every call, as the interpreter does it, that takes a third of the time."""
+    """Prepare the language of a helper once: at every call, as the interpreter does it, that takes
+    a third of the time."""
     if not gpu.INTERPRETED:
         return
     interpreter = triton.runtime.interpreter

@@ -1,7 +1,9 @@
-"""The operators once more, cell by cell in plain Python loops, straight from the definitions and sharing no code with the library.
+"""The operators once more, cell by cell in plain Python loops, straight from the definitions and
+sharing no code with the library.
 
-Slow and dull on purpose: this is what the library's index tables are held against. Arithmetic is that of the elements, so that
-np.float32 scalars give float32 results in exactly the order written here.
+Slow and dull on purpose: this is what the library's index tables are held against. Arithmetic is
+that of the elements, so that np.float32 scalars give float32 results in exactly the order written
+here.
 """
 
 import itertools
@@ -11,7 +13,8 @@ import numpy as np
 
 
 def sliding_axis(n, k, s, pad, d, ceil):
-    """Per output the cells its taps read: an index, None for padding; taps that do not exist are left out."""
+    """Per output the cells its taps read: an index, None for padding; taps that do not exist are
+    left out."""
     if pad == "same":
         total = max((math.ceil(n / s) - 1) * s + d * (k - 1) + 1 - n, 0)
         pad = (total // 2, total - total // 2)
@@ -43,7 +46,8 @@ def pool_axes(op, sizes):
 
 
 def pool_windows(op, shape):
-    """Every output position with its taps in row-major order: (position, [input position or None, …])."""
+    """Every output position with its taps in row-major order: (position, [input position or None,
+    …])."""
     rank = len(getattr(op, "kernel_size", getattr(op, "output_size", range(getattr(op, "rank", 0)))))
     where = tuple(range(len(shape) - rank, len(shape))) if op.axes is None else tuple(p % len(shape) for p in op.axes)
     axes = pool_axes(op, [shape[p] for p in where])
@@ -63,7 +67,8 @@ def beats(new, best, lowest=False):
 
 
 def pool_entries(op, x, taps):
-    """The value of one window, and its row: [(input position, how the slope scales a number), …]."""
+    """The value of one window, and its row: [(input position, how the slope scales a number),
+    …]."""
     zero = x.reshape(-1)[0] * 0 if x.size else 0
     zero = zero if zero == zero else type(zero)(0)
     real = [tap for tap in taps if tap is not None]
@@ -98,7 +103,8 @@ def pool_entries(op, x, taps):
 
 
 def pool(op, x, dx, gy):
-    """Value, JVP and VJP of a pooling operator, as dicts of positions turned into flat lists and an array."""
+    """Value, JVP and VJP of a pooling operator, as dicts of positions turned into flat lists and an
+    array."""
     zero = type(gy.flat[0])(0) if gy.size else 0
     values, pushed = [], []
     pulled = np.empty(x.shape, x.dtype)
@@ -162,7 +168,8 @@ def same(u):
 
 
 def larger(op, number, p, q):
-    """Which is larger, or smaller by the class of op; equal cells share the slope, unless the first takes it."""
+    """Which is larger, or smaller by the class of op; equal cells share the slope, unless the first
+    takes it."""
     if p == q:
         halved = {0: lambda u: u / number(2), 1: lambda u: u / number(2)}
         return p, halved if op.ties == "split" else {0: same}
@@ -191,7 +198,8 @@ POINTWISE = {
     "Compare": lambda op, number, p, q: (number(eval(f"p {op.relation} q", {"p": p, "q": q})), {}),
     "Where": lambda op, number, c, p, q: (p, {1: same}) if c != 0 else (q, {2: same}),
 }
-"""(op, the type of numbers, one cell of each operand) -> the value, and per operand how the slope scales a number."""
+"""(op, the type of numbers, one cell of each operand) -> the value, and per operand how the slope
+scales a number."""
 
 
 def sliced(op):
@@ -219,7 +227,8 @@ MOVES = {
 
 
 def patches(op, shape):
-    """Every cell of the columns in order, and which cell of an array of this shape it is; None where it is padding."""
+    """Every cell of the columns in order, and which cell of an array of this shape it is; None
+    where it is padding."""
     rank = len(op.kernel_size)
     *batch, channels = shape[: len(shape) - rank]
     axes = [
@@ -252,7 +261,8 @@ def products(x, y):
 
 
 def network_rows(op, operands):
-    """Every output in order: its value, and its row [(operand, position, how the slope scales a number), …]."""
+    """Every output in order: its value, and its row [(operand, position, how the slope scales a
+    number), …]."""
     x, y = operands[0], operands[-1]
     one = type(x.reshape(-1)[0])(1) if x.size else 1
     kind = type(op).__name__

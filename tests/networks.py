@@ -14,7 +14,8 @@ import specgrad as sg
 
 @dataclass
 class Network:
-    """Layers (name, earlier values it reads, parameters it reads, options), and the shapes of input and parameters."""
+    """Layers (name, earlier values it reads, parameters it reads, options), and the shapes of input
+    and parameters."""
 
     shape: tuple
     layers: list = field(default_factory=list)
@@ -116,12 +117,14 @@ class Torch:
 Torch = Torch()
 
 EXACT = ["conv", "conv", "max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool", "global_avg_pool",
-         "global_max_pool", "conv_transpose", "relu", "relu", "add", "sub", "mul", "residual", "scale", "detached"]  # fmt: skip
+         "global_max_pool", "conv_transpose", "relu", "relu", "add", "sub", "mul", "residual", "scale",
+         "detached"]  # fmt: skip
 
 
 @st.composite
 def networks(draw, exact):
-    """A network of a few layers on images, then a head of linear layers and a loss: a function of one cell."""
+    """A network of a few layers on images, then a head of linear layers and a loss: a function of
+    one cell."""
     batch, channels = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     net = Network((batch, channels, draw(st.integers(3, 5)), draw(st.integers(3, 5))))
     graph = sg.Graph()  # knows the shapes, and computes nothing

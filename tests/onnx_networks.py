@@ -81,7 +81,8 @@ def mobilenet():
 
 
 class UNet(nn.Module):
-    """Down by maxima, up by transposed convolution and by repetition, with what was before beside it."""
+    """Down by maxima, up by transposed convolution and by repetition, with what was before beside
+    it."""
 
     def __init__(self):
         super().__init__()

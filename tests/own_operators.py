@@ -1,4 +1,5 @@
-"""Operators as a user writes them, right ones and wrong ones, for `specgrad check own_operators.py:Name`."""
+"""Operators as a user writes them, right ones and wrong ones, for `specgrad check
+own_operators.py:Name`."""
 
 import enum
 import os

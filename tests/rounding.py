@@ -1,19 +1,25 @@
-"""A scalar that carries, beside its exact value, a bound of what any float64 (or float32) evaluation may have lost.
+"""A scalar that carries, beside its exact value, a bound of what any float64 (or float32)
+evaluation may have lost.
 
-A number is (v, m, e, n): the value v to 200 bits; a magnitude m, the sum of the absolute values of the monomials that make it, so
-that |v| ≤ m; a bound e of the error; and a sum that is still open of n terms. With u = 2^-53 (2^-24):
+A number is (v, m, e, n): the value v to 200 bits; a magnitude m, the sum of the absolute values of
+the monomials that make it, so that |v| ≤ m; a bound e of the error; and a sum that is still open of
+n terms. With u = 2^-53 (2^-24):
 
-- a + b stays open: magnitudes, errors and terms add up. When a sum is used it is closed: whatever the order in which its n terms were
-  added, each passed at most n - 1 additions, so that nothing but γ(n) (m + e) is lost, γ(n) = n u / (1 - n u).
-- a b: m = m_a m_b, and the error is m_a e_b + m_b e_a + e_a e_b and at most 4 roundings (a mean that is divided once per axis, or
-  multiplied with a rounded reciprocal, and a factor 2 of a square's slope). As m takes no account of cancellation, the bound holds too
-  where one library multiplies a sum and the other sums the products.
+- a + b stays open: magnitudes, errors and terms add up. When a sum is used it is closed: whatever
+  the order in which its n terms were added, each passed at most n - 1 additions, so that nothing
+  but γ(n) (m + e) is lost, γ(n) = n u / (1 - n u).
+- a b: m = m_a m_b, and the error is m_a e_b + m_b e_a + e_a e_b and at most 4 roundings (a mean
+  that is divided once per axis, or multiplied with a rounded reciprocal, and a factor 2 of a
+  square's slope). As m takes no account of cancellation, the bound holds too where one library
+  multiplies a sum and the other sums the products.
 - a / b: the same with 1/b, b being away from 0 by more than its error.
-- exp, log, sqrt, tanh, erf and powers: the error of the argument passes through them by their slope, and 8 roundings are allowed: 2 for a
-  library's last bit, the others for a weight computed as exp(x - logsumexp) and not as a quotient. The exponent is β(x - shift), with magnitude |β|(m_x + |shift|): it covers
-  the product made first.
+- exp, log, sqrt, tanh, erf and powers: the error of the argument passes through them by their
+  slope, and 8 roundings are allowed: 2 for a library's last bit, the others for a weight computed
+  as exp(x - logsumexp) and not as a quotient. The exponent is β(x - shift), with magnitude |β|(m_x
+  + |shift|): it covers the product made first.
 
-A comparison that the errors leave open, unless a number meets itself, ends the example: the slopes of both branches would be right.
+A comparison that the errors leave open, unless a number meets itself, ends the example: the slopes
+of both branches would be right.
 """
 
 import contextlib
@@ -161,7 +167,8 @@ class Rounded:
     __hash__ = None
 
     def allows(self, got):
-        """Whether a float64 result lies within the bound (a little more than it, for the bound is computed in floats)."""
+        """Whether a float64 result lies within the bound (a little more than it, for the bound is
+        computed in floats)."""
         a = self.closed()
         return abs(float((flint.arb(got) - a.v).mid())) <= a.e * (1 + 1e-9) + 1e-300
 

@@ -1,4 +1,5 @@
-"""Recorded values and Duals as arrays: NumPy on the same cells is the oracle of values, Duals of derivatives."""
+"""Recorded values and Duals as arrays: NumPy on the same cells is the oracle of values, Duals of
+derivatives."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -125,31 +126,55 @@ def var(x=A):
 
 REFUSED = [
     (lambda: 2 ** var(), ArgumentError, "power: x=2: the exponent of a power is a number; write exp(x * log(base))"),
-    (lambda: var() ** var(), ArgumentError, "power: exponent=Var 'x' of shape (2, 3): must be a finite real number, got TapeVar; write a number; of arrays, exp(y * log(x))"),
-    (lambda: A ** var(), ArgumentError, "power: x=float64 array of shape (2, 3): the exponent of a power is a number; write exp(x * log(base))"),
-    (lambda: var()[var() > 1], ArgumentError, "slice: index=Var 'compare_1' of shape (2, 3): is not an index; select with where(mask, x, y), or index by integers"),
-    (lambda: var()[A > 1], ArgumentError, "slice: index=bool array of shape (2, 3): is not an index; select with where(mask, x, y), or index by integers"),
-    (lambda: var().__setitem__(0, 1), ArgumentError, "Var: index=0: a recorded value never changes; make another one: where(mask, x, y), or concatenate"),
+    (lambda: var() ** var(), ArgumentError,
+     "power: exponent=Var 'x' of shape (2, 3): must be a finite real number, got TapeVar; write a number; of arrays, "
+     "exp(y * log(x))"),
+    (lambda: A ** var(), ArgumentError,
+     "power: x=float64 array of shape (2, 3): the exponent of a power is a number; write exp(x * log(base))"),
+    (lambda: var()[var() > 1], ArgumentError,
+     "slice: index=Var 'compare_1' of shape (2, 3): is not an index; select with where(mask, x, y), "
+     "or index by integers"),
+    (lambda: var()[A > 1], ArgumentError,
+     "slice: index=bool array of shape (2, 3): is not an index; select with where(mask, x, y), or index by integers"),
+    (lambda: var().__setitem__(0, 1), ArgumentError,
+     "Var: index=0: a recorded value never changes; make another one: where(mask, x, y), or concatenate"),
     (lambda: var().max(), AttributeError, "Var: attribute='max': is not offered; write global_max_pool(x, rank)"),
-    (lambda: var().astype(int), AttributeError, "Var: attribute='astype': is not offered; cast the arrays before they are recorded"),
-    (lambda: var().cumsum(), AttributeError, "Var: attribute='cumsum': is not offered; write it with functions of specgrad"),
-    (lambda: sg.Graph().input("x", (2,)).dtype, AttributeError, "Var: attribute='dtype': is not offered; a graph has shapes and no scalar: ask the arrays that it runs on"),
-    (lambda: float(var()), ArgumentError, "Var: name='x': a recorded value is not a number of Python; use functions of specgrad on it, or ask its value"),
-    (lambda: list(var()), ArgumentError, "Var: name='x': a recorded value is not taken apart; index it: [x[i] for i in range(len(x))]"),
-    (lambda: np.asarray(var()), ArgumentError, "Var: x=Var 'x' of shape (2, 3): is not an array of NumPy; use functions of specgrad on it, or ask its value"),
-    (lambda: np.sin(var()), ArgumentError, "Var: function='sin': is NumPy's, and not one of specgrad's; write it with functions of specgrad"),
-    (lambda: np.take(var(), [0]), ArgumentError, "Var: function='take': is NumPy's, and not one of specgrad's; write specgrad.take(…)"),
-    (lambda: np.add.reduce(var()), ArgumentError, "Var: function='add.reduce': is NumPy's, and not one of specgrad's; write it with functions of specgrad"),
-    (lambda: np.add(var(), A, out=A), ArgumentError, "Var: function='add': a recorded value is not written into an array; leave out= and += away"),
-    (lambda: np.sum(var(), dtype=float), ArgumentError, "Var: function='sum': is given arguments that specgrad does not take; it takes (x: 'Array', axis: 'Ints | None' = None, *, keepdims: 'bool' = False) -> 'Any'"),
-    (lambda: np.concatenate([var()], axis=None), ArgumentError, "concatenate: axis=None: must be an integer, got NoneType; write whole numbers"),
-    (lambda: var() == A, ArgumentError, "Var: function='equal': is NumPy's, and not one of specgrad's; write specgrad.equal(…)"),
+    (lambda: var().astype(int), AttributeError,
+     "Var: attribute='astype': is not offered; cast the arrays before they are recorded"),
+    (lambda: var().cumsum(), AttributeError,
+     "Var: attribute='cumsum': is not offered; write it with functions of specgrad"),
+    (lambda: sg.Graph().input("x", (2,)).dtype, AttributeError,
+     "Var: attribute='dtype': is not offered; a graph has shapes and no scalar: ask the arrays that it runs on"),
+    (lambda: float(var()), ArgumentError,
+     "Var: name='x': a recorded value is not a number of Python; use functions of specgrad on it, or ask its value"),
+    (lambda: list(var()), ArgumentError,
+     "Var: name='x': a recorded value is not taken apart; index it: [x[i] for i in range(len(x))]"),
+    (lambda: np.asarray(var()), ArgumentError,
+     "Var: x=Var 'x' of shape (2, 3): is not an array of NumPy; use functions of specgrad on it, or ask its value"),
+    (lambda: np.sin(var()), ArgumentError,
+     "Var: function='sin': is NumPy's, and not one of specgrad's; write it with functions of specgrad"),
+    (lambda: np.take(var(), [0]), ArgumentError,
+     "Var: function='take': is NumPy's, and not one of specgrad's; write specgrad.take(…)"),
+    (lambda: np.add.reduce(var()), ArgumentError,
+     "Var: function='add.reduce': is NumPy's, and not one of specgrad's; write it with functions of specgrad"),
+    (lambda: np.add(var(), A, out=A), ArgumentError,
+     "Var: function='add': a recorded value is not written into an array; leave out= and += away"),
+    (lambda: np.sum(var(), dtype=float), ArgumentError,
+     "Var: function='sum': is given arguments that specgrad does not take; it takes (x: 'Array', axis: "
+     "'Ints | None' = None, *, keepdims: 'bool' = False) -> 'Any'"),
+    (lambda: np.concatenate([var()], axis=None), ArgumentError,
+     "concatenate: axis=None: must be an integer, got NoneType; write whole numbers"),
+    (lambda: var() == A, ArgumentError,
+     "Var: function='equal': is NumPy's, and not one of specgrad's; write specgrad.equal(…)"),
     (lambda: var().sum(dtype=float), ArgumentError, "sum: dtype=<class 'float'>: is not offered; leave it out"),
-    (lambda: var().reshape(3, 2, order="F"), ArgumentError, "reshape: order='F': cells are read in row-major order; transpose first"),
+    (lambda: var().reshape(3, 2, order="F"), ArgumentError,
+     "reshape: order='F': cells are read in row-major order; transpose first"),
     (lambda: var(A.astype(int)) / 2, ScalarError, "div: x=int64 array of shape (2, 3): "),
     (lambda: var() @ A, ShapeError, "matmul: y=array of shape (2, 3): "),
     (lambda: var()[5], SpecgradError, "slice: index=(5,): "),
-    (lambda: sg.conv([var(), var()], A), ScalarError, "conv: x='list': is a list of recorded values, not one; make one of them: stack(x), or give an array where the list was"),
+    (lambda: sg.conv([var(), var()], A), ScalarError,
+     "conv: x='list': is a list of recorded values, not one; make one of them: stack(x), "
+     "or give an array where the list was"),
 ]  # fmt: skip
 
 

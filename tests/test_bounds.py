@@ -22,14 +22,16 @@ def exactly(x):
 
 
 def outside(form, x, y, sign):
-    """Whether an affine form is not on its side of the values y at inputs x, by more than evaluating it in floats may cost."""
+    """Whether an affine form is not on its side of the values y at inputs x, by more than
+    evaluating it in floats may cost."""
     rows, inputs = form.coefficients[0].reshape(len(form.constant), -1), x.reshape(len(x), -1)
     cost = (inputs.shape[1] + 3) * 2.0**-53 * 1.01 * (np.abs(inputs) @ np.abs(rows.T) + np.abs(form.constant))
     return (sign * (inputs @ rows.T + form.constant - y.reshape(len(x), -1)) > cost + 1e-300).any()
 
 
 def broken(network, samples=SAMPLES, methods=("crown", "ibp")):
-    """The methods whose bounds an input of this network breaks: in floats within what floats may cost, in rationals exactly."""
+    """The methods whose bounds an input of this network breaks: in floats within what floats may
+    cost, in rationals exactly."""
     x = network.samples(samples)
     values, found = network(x), set()
     for method in methods:
@@ -60,7 +62,8 @@ def test_no_input_breaks_a_bound_whose_forms_are_chosen():
 
 
 def test_chosen_forms_are_closer():
-    """Two relus of one window, whose corners say more than their chords; and lines below relus that no fixed slope is best for."""
+    """Two relus of one window, whose corners say more than their chords; and lines below relus that
+    no fixed slope is best for."""
     weight = np.array([[[1.0, 1.0]], [[1.0, -1.0]]])
     network = lambda x: sg.sum(sg.relu(sg.conv(x, weight)) * np.array([[-1.0], [-1.0]]))  # noqa: E731
     box = -np.ones((1, 4)), np.ones((1, 4))
@@ -97,7 +100,8 @@ def average_counts_padding(patch):
 
 
 def slope_of_the_wrong_tap(patch):
-    """The chord of a maximum is given to the first tap instead of that with the greatest upper bound."""
+    """The chord of a maximum is given to the first tap instead of that with the greatest upper
+    bound."""
     patch.setattr(maximum, "chord", lambda low, high, rest: (np.ones(low.shape), np.zeros(low.shape)))
 
 
@@ -185,7 +189,8 @@ def test_several_inputs():
 
 
 def test_float32_costs_little_and_covers_every_order():
-    """1/3 and its like are sums whose float32 value depends on the order; the slack is a small part of the margin."""
+    """1/3 and its like are sums whose float32 value depends on the order; the slack is a small part
+    of the margin."""
     random = np.random.default_rng(0)
     weight = random.normal(size=(1, 200)).astype(np.float32)
     x = random.normal(size=200).astype(np.float32)
@@ -243,7 +248,8 @@ def test_operators_without_a_relaxation_say_so():
 
 @pytest.mark.parametrize("kind", sg.OPERATORS, ids=lambda kind: kind.name)
 def test_every_operator_lies_within_its_bounds(kind):
-    """Each operand varies or is a constant; inputs inside of the box and at its corners, in every method."""
+    """Each operand varies or is a constant; inputs inside of the box and at its corners, in every
+    method."""
 
     @settings(max_examples=25, deadline=None, database=None, derandomize=True)
     @given(STRATEGIES[kind], st.randoms(use_true_random=False))
@@ -279,7 +285,8 @@ def test_every_operator_lies_within_its_bounds(kind):
 
 
 def test_lipschitz_constants_hold():
-    """No two inputs of random networks are further apart than the constant says; of affine networks it is the least."""
+    """No two inputs of random networks are further apart than the constant says; of affine networks
+    it is the least."""
     for seed in range(120):
         network = Network(seed)
         x = network.samples(60)

@@ -1,4 +1,5 @@
-"""Certificates: they hold where they say so, in exact rationals; what is changed in one, or found by unsound bounds, is caught."""
+"""Certificates: they hold where they say so, in exact rationals; what is changed in one, or found
+by unsound bounds, is caught."""
 
 import functools
 import json
@@ -23,7 +24,8 @@ SEEDS = [seed for seed in range(44) if Network(seed).exact]
 
 
 def margins(network, seed, depth):
-    """Rows of which one bound of intervals, or what inputs reach, is a multiple of the distance away."""
+    """Rows of which one bound of intervals, or what inputs reach, is a multiple of the distance
+    away."""
     random = np.random.default_rng(seed)
     shape = (1, *network.shape)
     values = network(network.samples(200)).reshape(200, -1)
@@ -61,7 +63,8 @@ def certified(seed, depth):
 
 @pytest.mark.parametrize("part", range(4))
 def test_certificates_replay_exactly(part):
-    """Every answer on random networks, of all windows, follows in rationals, also after a journey through JSON."""
+    """Every answer on random networks, of all windows, follows in rationals, also after a journey
+    through JSON."""
     found = []
     for seed in SEEDS[part::4]:
         for depth in (-0.2, 0.3):

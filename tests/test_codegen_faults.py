@@ -1,4 +1,5 @@
-"""What a kernel must not do: each fault is planted, and the interpreter says what was done, and where."""
+"""What a kernel must not do: each fault is planted, and the interpreter says what was done, and
+where."""
 
 import functools
 import operator
@@ -171,7 +172,8 @@ def test_numbers_that_flags_exclude_are_undefined():
 
 
 def beyond(then):
-    """Three cells in scratch, of which four are loaded and doubled; `then` does something with them."""
+    """Three cells in scratch, of which four are loaded and doubled; `then` does something with
+    them."""
     k = Kernel("beyond")
     x, y = k.array("x", FLOAT), k.array("y", FLOAT)
     room = k.room(4, FLOAT)

@@ -1,4 +1,5 @@
-"""The interpreter of generated kernels: equal to machine code bit for bit, exact over rationals, and open to other domains."""
+"""The interpreter of generated kernels: equal to machine code bit for bit, exact over rationals,
+and open to other domains."""
 
 from fractions import Fraction
 
@@ -68,7 +69,8 @@ def test_loops_over_vectors_are_as_machine_code(name, combine):
 
 
 def masked(lanes=8):
-    """The first n cells of a vector, through a masked load, a function of the module and a masked store."""
+    """The first n cells of a vector, through a masked load, a function of the module and a masked
+    store."""
     k = Kernel("masked")
     x, y, n = k.array("x", FLOAT), k.array("y", FLOAT), k.parameter("n")
     vector, mask_type = ir.VectorType(F32, lanes), ir.VectorType(I1, lanes)
@@ -209,7 +211,8 @@ def test_infinity_is_the_identity_of_a_maximum_over_rationals():
 
 
 class Leaders(Domain):
-    """Cells as sets of names, of which the greatest is meant; which of two sets is greater is undecided."""
+    """Cells as sets of names, of which the greatest is meant; which of two sets is greater is
+    undecided."""
 
     def constant(self, number, kind):
         return number

@@ -1,4 +1,5 @@
-"""Every emitter of pools, interpreted on random geometries: nothing out of range, tasks apart, results exactly the specification's."""
+"""Every emitter of pools, interpreted on random geometries: nothing out of range, tasks apart,
+results exactly the specification's."""
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ INTEGERS = ["int8", "uint8", "int16", "int32", "uint32", "int64"]
 
 
 def sliding(random, kind, rank=None, inner=False):
-    """An operator with sliding windows and a shape that it takes: kernels large and small, padded, dilated, cut by ceil_mode."""
+    """An operator with sliding windows and a shape that it takes: kernels large and small, padded,
+    dilated, cut by ceil_mode."""
     while True:
         rank_here = rank or int(random.choice([1, 2, 2, 2, 3]))
         kernel = [int(random.integers(1, 5)) for _ in range(rank_here)]
@@ -69,7 +71,8 @@ def adaptive(random, kind):
 
 
 def maximum(random, op, shape, dtype, with_codes=None):
-    """The maximum; or the argmax, and what is done with it: cotangents scattered, tangents gathered, indices written."""
+    """The maximum; or the argmax, and what is done with it: cotangents scattered, tangents
+    gathered, indices written."""
     case = Planned(random, op, shape, dtype)
     pool, x = case.pool, case.draw(shape)
     x[random.random(shape) < 0.05] = 0
@@ -91,7 +94,8 @@ def maximum(random, op, shape, dtype, with_codes=None):
 
 
 def derivatives(case, x, codes):
-    """Cotangents scattered by codes, tangents gathered, and indices: the tangent at an index is the one that was gathered."""
+    """Cotangents scattered by codes, tangents gathered, and indices: the tangent at an index is the
+    one that was gathered."""
     pool, op, kind = case.pool, case.op, case.cell
     if not kind.is_float or op.ties != "first":
         return
@@ -151,7 +155,8 @@ def winners(random, op, shape, dtype):
 
 
 def special(random, op, shape, dtype):
-    """The argmax of NaN, infinities and zeros of both signs, over floats: the bits and the index of the first greatest cell, or of the last NaN."""
+    """The argmax of NaN, infinities and zeros of both signs, over floats: the bits and the index of
+    the first greatest cell, or of the last NaN."""
     case = Planned(random, op, shape, dtype)
     case.domain, pool = Floats(), case.pool
     x = random.choice(
@@ -230,7 +235,9 @@ def test_special_numbers_win_as_specified(seed, walk):
             special(random, *found, str(random.choice(["float32", "float64", "float16"])))
 
 
-PINNED = [  # codes of no winner, tables read by whole vectors, flags of lanes behind the last window, codes of bins beside padding
+# codes of no winner, tables read by whole vectors, flags of lanes behind the last window, codes of
+# bins beside padding
+PINNED = [
     (winners, sg.MaxPool((270,), stride=40, padding=30), (1, 400)),
     (winners, sg.MaxPool((4,), stride=2, padding=((7, 4),), dilation=2), (3, 4)),
     (average, sg.AvgPool((3, 3), stride=1, padding=1, count_include_pad=False), (2, 5, 3)),

@@ -1,4 +1,5 @@
-"""`specgrad check` as a user meets it: exit statuses, reports, counterexamples that run, and the page that tells of them."""
+"""`specgrad check` as a user meets it: exit statuses, reports, counterexamples that run, and the
+page that tells of them."""
 
 import contextlib
 import io
@@ -128,7 +129,8 @@ def test_differences_of_peers_are_a_line_each():
 def test_an_exception_is_shown_with_the_line_of_the_subjects_file(tmp_path):
     place = tmp_path / "raises.py"
     place.write_text(
-        "class Raises:\n    name = 'raises'\n\n    def forward(self, op, inputs):\n        return 1 / 0\n\nsubject = Raises()\n"
+        "class Raises:\n    name = 'raises'\n\n    def forward(self, op, inputs):\n        return 1 / 0\n\nsubject = "
+        "Raises()\n"
     )
     found = run("check", str(place), *QUICK, "--claim", "value")
     assert "ZeroDivisionError: division by zero (line 5 of raises.py)" in found.output
@@ -237,7 +239,11 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 def test_html_fits_desktop_and_phone(tmp_path, width):
     """In a real browser the page is no wider than the window, and has drawn its SVGs."""
     page = as_html(hostile_report())
-    measure = "<script>onload=()=>{const d=document.documentElement;document.title=[d.scrollWidth,innerWidth,[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().width>40).length,document.querySelectorAll('details[open]').length].join(' ')}</script>"
+    measure = (
+        "<script>onload=()=>{const d=document.documentElement;document.title=[d.scrollWidth,innerWidth,"
+        "[...document.querySelectorAll('svg')].filter(s=>s.getBoundingClientRect().width>40).length,"
+        "document.querySelectorAll('details[open]').length].join(' ')}</script>"
+    )
     place = tmp_path / "page.html"
     place.write_text(page.replace("</body>", measure + "</body>"), encoding="utf-8")
     words = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
@@ -312,7 +318,10 @@ def test_load_says_what_is_wrong(tmp_path):
 
 
 def test_importing_conformance_is_light():
-    code = "import sys, specgrad.conformance; print([m for m in ('hypothesis','rich','typer','torch','jax') if m in sys.modules])"
+    code = (
+        "import sys, specgrad.conformance; print([m for m in ('hypothesis','rich','typer','torch','jax') if m in "
+        "sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
@@ -407,7 +416,8 @@ NEEDS = {
 
 @pytest.mark.parametrize("needed", sorted({subject for subject, _, _ in page_blocks()}))
 def test_the_published_counterexamples_print_what_they_say(needed):
-    """Every block of the page, run again where its peer is installed in the version that the page names."""
+    """Every block of the page, run again where its peer is installed in the version that the page
+    names."""
     library = NEEDS.get(needed, needed).partition(".")[0]
     module = pytest.importorskip(library, reason=f"{needed} is not installed")
     stated = re.search(

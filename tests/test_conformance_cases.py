@@ -1,4 +1,5 @@
-"""Which cases are tried: a quick run asks every claim and finds the planted faults, half floats are among them, and 2^31 is passed."""
+"""Which cases are tried: a quick run asks every claim and finds the planted faults, half floats are
+among them, and 2^31 is passed."""
 
 import contextlib
 import io
@@ -79,7 +80,8 @@ def test_a_broken_claim_about_the_specification_is_found_in_a_quick_run_and_shru
 
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_our_own_subjects_take_bfloat16(kind):
-    """An error about bfloat16 counts as not offered, so that it must be asked whether ours offer it."""
+    """An error about bfloat16 counts as not offered, so that it must be asked whether ours offer
+    it."""
     ours, _ = subjects.found(["engines", "layers"])
     (case,) = [case for title, case in telling(kind) if title == "bfloat16"]
     assert case.operands[0].dtype == ml_dtypes.bfloat16
@@ -124,7 +126,8 @@ def test_a_subject_that_has_never_heard_of_bfloat16_does_not_offer_it():
 
 
 class Far:
-    """Answers by the specification, and with indices of so many bits, which a smaller problem overflows."""
+    """Answers by the specification, and with indices of so many bits, which a smaller problem
+    overflows."""
 
     name = "far"
 

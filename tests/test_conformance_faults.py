@@ -1,4 +1,5 @@
-"""The checker is checked: every faulty subject is reported under the right claim, with a counterexample no larger than needed."""
+"""The checker is checked: every faulty subject is reported under the right claim, with a
+counterexample no larger than needed."""
 
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ FOLDER = Path(__file__).parent / "faulty"
 EFFORT = runner.Effort(examples=6, peer_examples=0, shrink_seconds=12.0)
 
 FAULTS = [
-    # file, operator, claim it must be reported under, cells that the counterexample may have, claims that hold all the same
+    # file, operator, claim it must be reported under, cells that the counterexample may have,
+    # claims that hold all the same
     ("last_winner", MaxPool, "ties", 2, ("value", "vjp", "padding")),
     ("zero_padding_in_max", MaxPool, "padding", 1, ("value", "vjp")),
     ("count_include_pad_flipped", AvgPool, "padding", 1, ("value", "vjp")),
@@ -44,7 +46,8 @@ QUICKLY = [
     ("winner_in_a_byte", AdaptiveMaxPool, "vjp"),
     ("winner_in_a_byte", GlobalMaxPool, "vjp"),
 ]
-"""Faults that only a quick run is asked to find: their counterexamples have many cells, and shrink long."""
+"""Faults that only a quick run is asked to find: their counterexamples have many cells, and shrink
+long."""
 
 READINGS = {
     ("last_winner", MaxPool): "last ties",

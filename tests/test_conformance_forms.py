@@ -1,4 +1,5 @@
-"""Cases in the ranks and layouts that a subject offers: what is offered in one form only is checked as hard as all others."""
+"""Cases in the ranks and layouts that a subject offers: what is offered in one form only is checked
+as hard as all others."""
 
 import numpy as np
 import pytest
@@ -158,7 +159,8 @@ def test_what_was_not_tried_is_told_from_what_is_not_offered_and_neither_holds()
 
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_whatever_is_asked_is_tried_on_the_specification(kind, quick):
-    """No cell of a subject that answers everything is left untried; the claims that no case asks are known."""
+    """No cell of a subject that answers everything is left untried; the claims that no case asks
+    are known."""
     from specgrad.conformance import subjects
 
     quick.claims = tuple(CLAIMS)

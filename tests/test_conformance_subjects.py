@@ -1,4 +1,5 @@
-"""Subjects: what they may return and raise, how they are found and named, and the processes in which some of them are checked."""
+"""Subjects: what they may return and raise, how they are found and named, and the processes in
+which some of them are checked."""
 
 import importlib.util
 import os
@@ -138,7 +139,8 @@ def test_a_module_in_the_folder_of_the_command_is_found(tmp_path):
 
 def test_a_convention_that_nobody_knows_is_misuse(tmp_path):
     (tmp_path / "own_rules.py").write_text(
-        "class Own:\n    name, conventions = 'own', ('split tie',)\n    def forward(self, op, inputs):\n        return op(*inputs)\n",
+        "class Own:\n    name, conventions = 'own', ('split tie',)\n    def forward(self, op, "
+        "inputs):\n        return op(*inputs)\n",
         encoding="utf-8",
     )
     result = CliRunner().invoke(app, ["check", f"{tmp_path}/own_rules.py:Own"])
@@ -196,7 +198,8 @@ def test_whatever_a_subject_does_to_its_arrays_or_raises_it_is_judged():
 def test_a_subject_that_offers_nothing_is_misuse_and_not_a_pass(tmp_path):
     place = tmp_path / "idle.py"
     place.write_text(
-        "class Idle:\n    name = '[/idle] [bold]'\n    def forward(self, op, inputs):\n        raise NotImplementedError\n",
+        "class Idle:\n    name = '[/idle] [bold]'\n    def forward(self, op, "
+        "inputs):\n        raise NotImplementedError\n",
         encoding="utf-8",
     )
     result = CliRunner().invoke(app, ["check", f"{place}:Idle", "--quick", "--operator", "Linear"])
@@ -313,7 +316,8 @@ def test_what_is_ours_and_crashes_is_not_passed_over(peers, monkeypatch):
 
 
 def test_processes_beside_do_not_wait_to_be_read(peers, monkeypatch, tmp_path):
-    """All is received while nobody asks for it: a pipe alone would hold a part of it, and stop the sender."""
+    """All is received while nobody asks for it: a pipe alone would hold a part of it, and stop the
+    sender."""
     wordy = PEER.replace("NAME", "'wrong'").replace('"peer 1"', '"peer 1" * 2**20')
     (tmp_path / "wrong.py").write_text(wordy, encoding="utf-8")
     monkeypatch.setattr(subjects, "OURS", {})

@@ -1,11 +1,13 @@
-"""The cases that ONNX, PyTorch and JAX keep for themselves: all that specgrad can state agree, and none goes uncounted."""
+"""The cases that ONNX, PyTorch and JAX keep for themselves: all that specgrad can state agree, and
+none goes uncounted."""
 
 import pytest
 
 from specgrad.conformance import suites
 
 LEAST = {"onnx_cases": ("onnx", 116, 104), "torch_opinfo": ("torch", 3000, 2500), "jax_harness": ("jax", 200, 80)}
-"""The library, and how many cases there are and agree at the least; a newer version may bring more."""
+"""The library, and how many cases there are and agree at the least; a newer version may bring
+more."""
 
 
 @pytest.mark.parametrize("home", suites.HOMES)

@@ -1,4 +1,5 @@
-"""Every counterexample that a check prints runs where it is pasted, and shows the difference that it is about."""
+"""Every counterexample that a check prints runs where it is pasted, and shows the difference that
+it is about."""
 
 import re
 from pathlib import Path

@@ -52,7 +52,8 @@ def test_winners_of_large_planes_do_not_depend_on_how_their_rows_are_shared():
     assert np.array_equal(whole[0], expected, equal_nan=True)
     assert np.array_equal(whole[0], shared[0], equal_nan=True)
     assert np.array_equal(whole[1], shared[1])
-    assert np.array_equal(np.take_along_axis(x.reshape(3, -1), whole[1].reshape(3, -1), 1).reshape(expected.shape), expected, equal_nan=True)  # fmt: skip
+    assert np.array_equal(np.take_along_axis(x.reshape(3, -1), whole[1].reshape(3, -1), 1).reshape(expected.shape),
+                          expected, equal_nan=True)  # fmt: skip
 
 
 def pulled(op, x, gy):

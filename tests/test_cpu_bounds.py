@@ -1,4 +1,5 @@
-"""Kernels write nothing beyond their results: cells that lie behind each are looked at after every call."""
+"""Kernels write nothing beyond their results: cells that lie behind each are looked at after every
+call."""
 
 import math
 
@@ -37,7 +38,8 @@ class Fence:
 
 
 def drawn(random):
-    """An operator, and the shape of what it is to take: windows of all sizes, in few planes or many, wide and narrow."""
+    """An operator, and the shape of what it is to take: windows of all sizes, in few planes or
+    many, wide and narrow."""
     rank = int(random.choice([1, 2, 2, 2, 3]))
     kernel, stride, dilation = (tuple(map(int, random.integers(1, top, rank))) for top in ((13, 13, 6)[rank - 1], 4, 3))
     if random.random() < 0.6:

@@ -1,4 +1,5 @@
-"""Compiled kernels on disk: loaded without being emitted, never when anything about them is not as it should be."""
+"""Compiled kernels on disk: loaded without being emitted, never when anything about them is not as
+it should be."""
 
 from __future__ import annotations
 

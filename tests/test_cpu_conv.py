@@ -1,4 +1,5 @@
-"""The convolution engine against the specification: derived bounds, all options, infinities, threads, memory."""
+"""The convolution engine against the specification: derived bounds, all options, infinities,
+threads, memory."""
 
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -128,7 +129,8 @@ def test_a_half_float_overflows_to_infinity_without_a_word():
 @pytest.mark.parametrize("images", [2, 17])
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups, images):
-    """Zeros that stand for padding must not meet infinities: 0·inf is NaN, and a skipped tap adds nothing."""
+    """Zeros that stand for padding must not meet infinities: 0·inf is NaN, and a skipped tap adds
+    nothing."""
     x, w = operands_of((images, 4, 5, 6), (4, 4 // groups, 3, 3))
     op = sg.Conv((3, 3), padding=1, groups=groups)
     g = np.ones(op.output_shape(x.shape, w.shape))

@@ -1,4 +1,5 @@
-"""Half floats: each of them comes through the kernels with its bits, and numbers are rounded to the nearest, by instructions and without (short rows)."""
+"""Half floats: each of them comes through the kernels with its bits, and numbers are rounded to the
+nearest, by instructions and without (short rows)."""
 
 from __future__ import annotations
 

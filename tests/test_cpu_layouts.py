@@ -1,4 +1,5 @@
-"""Operands that lie otherwise than in rows end to end, or must not be written: the bits of a copy that does, and nothing compiled for them."""
+"""Operands that lie otherwise than in rows end to end, or must not be written: the bits of a copy
+that does, and nothing compiled for them."""
 
 from __future__ import annotations
 
@@ -117,7 +118,8 @@ for forbidden in (0, 2):
     assert system.mprotect(ctypes.c_void_p(start + forbidden * page), ctypes.c_size_t(page), 0) == 0
 cells = np.frombuffer(memory, np.float32, page // 4, page)
 cells[:] = np.arange(cells.size)
-for pitch, width, step in ((9, 7, 1), (3, 2, 1), (40, 33, 1), (64, 28, 2), (36, 18, 2), (32, 16, 2), (64, 21, 3), (17, 17, -1)):
+views = (9, 7, 1), (3, 2, 1), (40, 33, 1), (64, 28, 2), (36, 18, 2), (32, 16, 2), (64, 21, 3), (17, 17, -1)
+for pitch, width, step in views:
     rows = cells.size // pitch
     first, last = cells[: rows * pitch].reshape(rows, pitch), cells[cells.size - rows * pitch :].reshape(rows, pitch)
     ahead = first[:, : width * abs(step) : step]

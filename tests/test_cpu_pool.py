@@ -1,4 +1,5 @@
-"""The CPU engine against the specification: maxima bit for bit, sums within the bound that their terms allow."""
+"""The CPU engine against the specification: maxima bit for bit, sums within the bound that their
+terms allow."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
 
 @st.composite
 def operands(draw, case, dtype):
-    """The operand of a case as numbers of this dtype, few or awkward, and laid out in memory in some way."""
+    """The operand of a case as numbers of this dtype, few or awkward, and laid out in memory in
+    some way."""
     (x,) = case.operands
     if np.dtype(dtype).kind == "i":
         x = x.astype(dtype)
@@ -131,7 +133,8 @@ def any_window(random, rank):
 
 
 def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
-    """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells and zeros of both signs; values, indices and cotangents bit for bit."""
+    """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells and zeros of both
+    signs; values, indices and cotangents bit for bit."""
     random = np.random.default_rng(3)
     other_nan = np.array([0x7FF8_0000_2000_0000]).view(np.float64)[0]
     pools = ([np.nan, -np.inf, -0.0, 0.0, 1.0, 2.0], [-0.0, 0.0, -1.0], [np.nan, other_nan, *[1.0] * 60])
@@ -155,7 +158,8 @@ def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dtype):
-    """Windows of 2 or 4 cells side by side along a row, some cells left over; and bins so large that winners are lines apart, some shared."""
+    """Windows of 2 or 4 cells side by side along a row, some cells left over; and bins so large
+    that winners are lines apart, some shared."""
     random = np.random.default_rng(6)
     runs = [((k,), (3, n)) for k in (2, 4) for n in (64, 67, 200)] + [((1, 4), (2, 3, 83)), ((1, 1, 2), (2, 3, 2, 70))]
     pairs = [((2, 2), (2, 5, 71)), ((2, 2), (3, 8, 64)), ((2, 2), (1, 255, 601))]  # the last in tasks of 43 rows
@@ -176,7 +180,8 @@ def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dty
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int64])
 def test_windows_of_one_cell_are_that_cell(dtype):
-    """Strided ones, and bins as many as cells; in planes one after the other, side by side, and backwards."""
+    """Strided ones, and bins as many as cells; in planes one after the other, side by side, and
+    backwards."""
     random = np.random.default_rng(8)
     sliding = [sg.MaxPool, sg.AvgPool] if dtype is not np.int64 else [sg.MaxPool]
     strides = [
@@ -209,7 +214,8 @@ def test_windows_of_one_cell_are_that_cell(dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_averages_of_windows_side_by_side_send_back_what_the_specification_does(dtype):
-    """Windows of powers of two cells, so that shares are exact; some cells left over along each axis."""
+    """Windows of powers of two cells, so that shares are exact; some cells left over along each
+    axis."""
     random = np.random.default_rng(7)
     sizes = [((2,), (3, 67)), ((4,), (2, 203)), ((2, 2), (2, 5, 71)), ((1, 4), (2, 3, 83)), ((4, 2), (3, 11, 64))]
     volumes = [((2, 2, 2), (2, 5, 7, 65)), ((2, 1, 4), (3, 4, 3, 66)), ((1, 2, 2), (2, 3, 6, 34))]
@@ -237,7 +243,8 @@ def test_averages_of_planes_side_by_side_are_those_of_the_specification():
 
 
 def test_averages_of_large_windows_send_back_what_the_specification_does():
-    """Bins that overlap or not, windows with gaps between them, rows of many vectors and of less than one."""
+    """Bins that overlap or not, windows with gaps between them, rows of many vectors and of less
+    than one."""
     random = np.random.default_rng(4)
     for turn in range(36):
         rank = turn % 3 + 1

@@ -1,4 +1,5 @@
-"""Few taps along rows: the bits of the specification, whatever is in the cells, and no cell beyond the end of a row."""
+"""Few taps along rows: the bits of the specification, whatever is in the cells, and no cell beyond
+the end of a row."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_the_sign_of_a_zero_shows_at_either_end_alone():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_whole_numbers_are_exact(dtype):
-    """Of lines, and of the rows of planes, which lie one after the other, too; a window's padding counts."""
+    """Of lines, and of the rows of planes, which lie one after the other, too; a window's padding
+    counts."""
     rng = np.random.default_rng(1)
     for taps, stride, dilation, padding in WINDOWS:
         for leading, ones in (((3,), ()), ((2, 3, 4), (1, 1))):

@@ -1,4 +1,5 @@
-"""How the CPU engine runs: threads, forks, start-up, memory and layouts; whatever happens, the bits are those of one call."""
+"""How the CPU engine runs: threads, forks, start-up, memory and layouts; whatever happens, the bits
+are those of one call."""
 
 from __future__ import annotations
 
@@ -82,7 +83,10 @@ def test_a_forked_child_and_a_subprocess_pool_too():
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    code = "import numpy as np, specgrad as sg; print(sg.max_pool2d(np.ones((2, 4, 4), np.float32), 2).sum(), sg.get_num_threads())"
+    code = (
+        "import numpy as np, specgrad as sg; print(sg.max_pool2d(np.ones((2, 4, 4), np.float32), 2).sum(), "
+        "sg.get_num_threads())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "SPECGRAD_NUM_THREADS": "3"},
@@ -189,7 +193,8 @@ for _ in range(3000):
     try:
         with np.errstate(all="ignore"):
             op = [
-                lambda: sg.MaxPool(n(-1, 12), stride=n(0, 4), padding=n(-1, 6), dilation=n(0, 4), ceil_mode=bool(rng.integers(2))),
+                lambda: sg.MaxPool(n(-1, 12), stride=n(0, 4), padding=n(-1, 6), dilation=n(0, 4),
+                                   ceil_mode=bool(rng.integers(2))),
                 lambda: sg.AvgPool(n(0, 9), stride=n(0, 40), padding=n(0, 6), dilation=n(1, 4)),
                 lambda: sg.AdaptiveMaxPool(n(-1, 20)),
                 lambda: sg.AdaptiveAvgPool(n(0, 20)),

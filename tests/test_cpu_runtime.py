@@ -30,7 +30,8 @@ POOLS = [pytest.param(NativePool, marks=pytest.mark.skipif(not LINUX, reason="no
 
 
 def tally():
-    """counts[i] += 1, by way of scratch that is read again after a pause; who[i] = the scratch; flags[i] are joined."""
+    """counts[i] += 1, by way of scratch that is read again after a pause; who[i] = the scratch;
+    flags[i] are joined."""
     k = Kernel("tally")
     counts, pause, flags, who = k.array("counts", INT), k.parameter("pause"), k.array("flags", INT), k.array("who", INT)
     room = k.room(64, INT)
@@ -253,7 +254,10 @@ def test_an_address_too_few_or_too_many_is_an_error(compiled):
 
 def script(text, *words, **environment):
     """What a fresh process prints that runs this, with `run` and `compiled` at hand."""
-    head = "import sys, os, time, signal, threading\nfrom test_cpu_runtime import *\ncompiled = object_code.compile(tally())\n"
+    head = (
+        "import sys, os, time, signal, threading\nfrom test_cpu_runtime import *\ncompiled = "
+        "object_code.compile(tally())\n"
+    )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", head + text, *words],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},

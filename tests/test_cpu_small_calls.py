@@ -1,4 +1,5 @@
-"""Small calls: the bits of the general way, results that are nobody else's, and counters that no call shares."""
+"""Small calls: the bits of the general way, results that are nobody else's, and counters that no
+call shares."""
 
 from __future__ import annotations
 

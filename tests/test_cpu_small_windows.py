@@ -1,4 +1,5 @@
-"""Small windows, and those that share no cell: the CPU engine against the specification, in the rows and cells where its kernels begin and end."""
+"""Small windows, and those that share no cell: the CPU engine against the specification, in the
+rows and cells where its kernels begin and end."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def test_a_nan_is_met_in_rows_that_take_vectors(k, s, p, place):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize("shape", [(2, 3, 16), (3, 4, 17), (2, 28, 28), (1, 40, 48)])
 def test_narrow_planes_of_which_rows_are_folded_as_one_are_those_of_the_specification(shape, dtype):
-    """Windows of 3×3 cells around each cell: at the ends of rows none has a cell of the next row; zeros of both signs and NaN in every place."""
+    """Windows of 3×3 cells around each cell: at the ends of rows none has a cell of the next row;
+    zeros of both signs and NaN in every place."""
     random, integer = np.random.default_rng(shape[-1]), dtype is np.int32
     around = {"stride": 1, "padding": 1}
     for cells in ([-0.0, 0.0, -1.0, -2.0], [np.nan, -1.0, *[2.0] * 60], [-np.inf, 1.0, 0.0, 5.0]):
@@ -70,10 +72,12 @@ def test_zeros_of_both_signs_and_nan_are_noticed_in_every_row(kernel, stride, pa
 
 @pytest.mark.parametrize("padding", [0, 1, ((2, 3), (1, 0)), ((0, 1), (5, 4))])
 @pytest.mark.parametrize(("shape", "dtype"), [
-    ((2, 5, 37), np.float32), ((3, 6, 32), np.float32), ((2, 8, 17), np.int32), ((1, 9, 19), np.float64), ((1, 70, 501), np.float32),
+    ((2, 5, 37), np.float32), ((3, 6, 32), np.float32), ((2, 8, 17), np.int32), ((1, 9, 19), np.float64),
+    ((1, 70, 501), np.float32),
 ])  # fmt: skip
 def test_3x3_windows_that_move_by_two_are_those_of_the_specification(shape, dtype, padding):
-    """Also where several tasks share a plane; where all cells of a window are as low as padding; an infinite cotangent reaches its own cells only."""
+    """Also where several tasks share a plane; where all cells of a window are as low as padding; an
+    infinite cotangent reaches its own cells only."""
     random = np.random.default_rng(shape[-1])
     op, average = (kind((3, 3), stride=2, padding=padding) for kind in (sg.MaxPool, sg.AvgPool))
     lengths = op.output_shape(shape)
@@ -106,8 +110,8 @@ def test_rows_shorter_than_a_vector_write_nothing_beyond_the_last(height, width,
 
 
 def test_cubes_of_two_cells_are_folded_in_one_pass():
-    """Volumes of which some cells are in no window, more than one, in rows that are no whole number of vectors; then zeros of both signs, and NaN, in
-    each pair of cells of a window."""
+    """Volumes of which some cells are in no window, more than one, in rows that are no whole number
+    of vectors; then zeros of both signs, and NaN, in each pair of cells of a window."""
     random, shape = np.random.default_rng(0), (2, 3, 5, 7, 75)
     x, dx = (random.integers(-9, 10, shape).astype(np.float32) for _ in range(2))
     gy = random.integers(-9, 10, (2, 3, 2, 3, 37)).astype(np.float32)
@@ -129,7 +133,8 @@ def test_cubes_of_two_cells_are_folded_in_one_pass():
     [((4,), (3, 67)), ((2,), (3, 41)), ((1, 4), (2, 5, 131)), ((1, 2), (2, 3, 32)), ((4,), (1, 150_001))],
 )
 def test_winners_of_windows_that_are_runs_of_a_row(kernel, shape, cells):
-    """In rows of a vector and some cells, of which the last belong to no window; one so long that several tasks share it."""
+    """In rows of a vector and some cells, of which the last belong to no window; one so long that
+    several tasks share it."""
     random, op = np.random.default_rng(0), sg.MaxPool(kernel)
     x = random.choice(cells, shape).astype(np.float32)
     compare(op, x, x[..., ::-1].copy(), random.integers(-9, 10, op.output_shape(shape)).astype(np.float32))

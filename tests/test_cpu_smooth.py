@@ -1,4 +1,5 @@
-"""Smooth maxima of rows and columns that are folded together, in planes of any width and layout; and where results are written."""
+"""Smooth maxima of rows and columns that are folded together, in planes of any width and layout;
+and where results are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Kernels for other machines: every emitter compiles for every target, and what does not compile falls to the specification."""
+"""Kernels for other machines: every emitter compiles for every target, and what does not compile
+falls to the specification."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,5 @@
-"""Tied maxima: tangents and cotangents of all cells that equal their window's maximum, over lines that are walked side by side, in pieces, or alone."""
+"""Tied maxima: tangents and cotangents of all cells that equal their window's maximum, over lines
+that are walked side by side, in pieces, or alone."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ PLANES = [  # windows that share no cell
 
 
 def ties_of(op, x):
-    """Of each pair of a cell and a window that read it and tie: the line, the cell and the window; by the tables of the geometry."""
+    """Of each pair of a cell and a window that read it and tie: the line, the cell and the window;
+    by the tables of the geometry."""
     (axis,) = op.spatial(x.shape[1:])
     taps = axis.taps()
     cells = np.where(taps.real, x[:, taps.cell], -np.inf)

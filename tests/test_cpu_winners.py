@@ -101,7 +101,8 @@ EACH = [
 @pytest.mark.parametrize("backwards", [False, True], ids=["", "backwards"])
 @pytest.mark.parametrize(("kind", "kernel", "options", "shape", "dtype"), EACH)
 def test_windows_that_leave_cells_unread_are_folded_one_by_one(kind, kernel, options, shape, dtype, backwards):
-    """Sums of whole numbers are exact, so that only a wrong cell or divisor can show; of maxima the bits are those of the specification."""
+    """Sums of whole numbers are exact, so that only a wrong cell or divisor can show; of maxima the
+    bits are those of the specification."""
     op, rng = kind(kernel, **options), np.random.default_rng(1)
     x = rng.integers(-90, 90, shape).astype(dtype)
     x = x[:, ::-1].copy()[:, ::-1] if backwards else x

@@ -1,4 +1,5 @@
-"""jacobian, hessian, hvp, vmap and check_grad: over exact rationals, against each other and against polynomials by hand."""
+"""jacobian, hessian, hvp, vmap and check_grad: over exact rationals, against each other and against
+polynomials by hand."""
 
 import dataclasses
 from fractions import Fraction
@@ -143,13 +144,18 @@ class Unregistered:
 
 REFUSED = [
     (lambda: sg.grad(lambda p: p.weight)(Unregistered(X)), ScalarError, "register it: register_tree(kind)"),
-    (lambda: sg.register_tree(int), ArgumentError, "register_tree: kind='int': is not a dataclass; give both flatten and unflatten"),
+    (lambda: sg.register_tree(int), ArgumentError,
+     "register_tree: kind='int': is not a dataclass; give both flatten and unflatten"),
     (lambda: sg.register_tree(3), ArgumentError, "register_tree: kind=3: is not a class; give the class of the nests"),
-    (lambda: sg.grad(lambda x: x.sum(), has_aux=True)(X), ShapeError, "must be a pair with has_aux=True; return (y, aux), or leave has_aux out"),
-    (lambda: sg.grad(lambda x: (x.sum(), x))(X), ShapeError, "must be one array; return the loss alone, or use vjp, or has_aux=True for more"),
-    (lambda: sg.jacobian(lambda x: x, argnums=1)(X), ArgumentError, "jacobian: argnums=1: is not one of 1 arguments given by position"),
+    (lambda: sg.grad(lambda x: x.sum(), has_aux=True)(X), ShapeError,
+     "must be a pair with has_aux=True; return (y, aux), or leave has_aux out"),
+    (lambda: sg.grad(lambda x: (x.sum(), x))(X), ShapeError,
+     "must be one array; return the loss alone, or use vjp, or has_aux=True for more"),
+    (lambda: sg.jacobian(lambda x: x, argnums=1)(X), ArgumentError,
+     "jacobian: argnums=1: is not one of 1 arguments given by position"),
     (lambda: sg.hessian(pooled)(X), ShapeError, "is not one cell"),
-    (lambda: sg.vmap(sg.add)(X, X.T), ShapeError, "vmap: lengths=[2, 3]: is not one length of at least 1 for all arguments"),
+    (lambda: sg.vmap(sg.add)(X, X.T), ShapeError,
+     "vmap: lengths=[2, 3]: is not one length of at least 1 for all arguments"),
     (lambda: sg.vmap(sg.add, in_axes=(0,))(X, X), ArgumentError, "vmap: in_axes=(0,): has 1 entries for 2 arguments"),
     (lambda: sg.vmap(sg.relu, in_axes=2)(X), ShapeError, "has no axis 2 to map over; name an axis of it, or None"),
     (lambda: sg.vmap(3), ArgumentError, "vmap: f=3: must be a function"),

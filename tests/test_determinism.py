@@ -1,4 +1,5 @@
-"""Which bits a result has does not depend on how it was asked for: `out`, layer, number of threads; docs/determinism.md says what holds."""
+"""Which bits a result has does not depend on how it was asked for: `out`, layer, number of threads;
+docs/determinism.md says what holds."""
 
 import numpy as np
 import pytest
@@ -165,7 +166,8 @@ def test_large_sums_do_not_depend_on_threads_or_out(op, shape):
 
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_a_mean_of_a_broadcast_plane(where):
-    """A small operand of which one axis is not in memory: it was folded in another order where `out` was given."""
+    """A small operand of which one axis is not in memory: it was folded in another order where
+    `out` was given."""
     random = np.random.default_rng(0)
     for _ in range(20):
         x = LAYOUTS["repeated" if where == "first" else "repeated last"](random.standard_normal((3, 11, 10)))

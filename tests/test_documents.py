@@ -1,4 +1,5 @@
-"""The README and the pages of docs/: their code runs and prints what they say, their links lead somewhere, figures are written once."""
+"""The README and the pages of docs/: their code runs and prints what they say, their links lead
+somewhere, figures are written once."""
 
 import importlib.util
 import re

@@ -1,4 +1,5 @@
-"""Arrays of other libraries: read without a copy, run by the engine of NumPy's arrays, and given back to their library."""
+"""Arrays of other libraries: read without a copy, run by the engine of NumPy's arrays, and given
+back to their library."""
 
 import array
 from fractions import Fraction
@@ -17,7 +18,8 @@ X = np.arange(16, dtype=np.float32).reshape(4, 4) - 7
 
 
 class Library:
-    """An array library: its arrays live on the CPU, or on a device from which only DLPack copies."""
+    """An array library: its arrays live on the CPU, or on a device from which only DLPack
+    copies."""
 
     def __init__(self, device=1, converts=True):
         self.device, self.converts, self.taken = device, converts, []

@@ -1,7 +1,9 @@
-"""Operators of users, through every engine and every layer: each must give what its own value and row say.
+"""Operators of users, through every engine and every layer: each must give what its own value and
+row say.
 
-The numbers are small integers, so that every layer computes them exactly, in floats too: results are compared with those of the
-specification over Fractions by ==. Their value is held against NumPy, and their row against Dual numbers.
+The numbers are small integers, so that every layer computes them exactly, in floats too: results
+are compared with those of the specification over Fractions by ==. Their value is held against
+NumPy, and their row against Dual numbers.
 """
 
 import ast
@@ -72,7 +74,8 @@ def drawn(name):
 
 
 class Expected:
-    """Value, tangent, cotangents, and the cotangents' own tangents, by the specification over Fractions."""
+    """Value, tangent, cotangents, and the cotangents' own tangents, by the specification over
+    Fractions."""
 
     def __init__(self, op, xs, dxs, gy):
         self.value, self.tangent = op.jvp(xs, dxs)
@@ -194,7 +197,8 @@ def test_compiled_tensors(name):
 
 @pytest.mark.parametrize("kind", sg.OPERATORS, ids=lambda k: k.__name__)
 def test_a_subclass_that_changes_nothing_runs_on_the_specification(kind):
-    """Its bits are those of the reference engine, where the class that it extends may run on another engine."""
+    """Its bits are those of the reference engine, where the class that it extends may run on
+    another engine."""
     heir = foreign.declared(type("Heir", (kind,), {}))
     assert all(getattr(heir, hint) is getattr(kind, hint) for hint in HINTS)
 
@@ -226,7 +230,8 @@ def test_a_subclass_that_changes_nothing_runs_on_the_specification(kind):
 
 
 def test_engines_declare_exact_classes():
-    """No code that runs operators asks whether an operator is of a class or of one that extends it."""
+    """No code that runs operators asks whether an operator is of a class or of one that extends
+    it."""
     for path in (p for part in ("engines", "torch", "graph", "autograd") for p in (SOURCE / part).rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         imports = [n for n in nodes if isinstance(n, ast.ImportFrom) and "ops" in (n.module or "").split(".")]

@@ -1,4 +1,5 @@
-"""No call without end: malformed calls of every public function, and sizes that are refused before anything is allocated."""
+"""No call without end: malformed calls of every public function, and sizes that are refused before
+anything is allocated."""
 
 import re
 import time

@@ -1,4 +1,5 @@
-"""Docstrings that are put together: every parameter is explained, with the default that it has; type checkers agree."""
+"""Docstrings that are put together: every parameter is explained, with the default that it has;
+type checkers agree."""
 
 import inspect
 import re

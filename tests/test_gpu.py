@@ -1,7 +1,10 @@
-"""The GPU engine without a GPU: Triton's interpreter against the specification, and its compiler for sm_90.
+"""The GPU engine without a GPU: Triton's interpreter against the specification, and its compiler
+for sm_90.
 
-`gpu_cases.py`, `gpu_front.py`, `gpu_faults.py` and `gpu_compile.py` run in processes of their own, because Triton decides on its import whether it interprets. On a machine
-with a CUDA device run `python tests/gpu_cases.py` itself, part by part, and `python tests/gpu_front.py`: each takes the device, and has parts of its own for it.
+`gpu_cases.py`, `gpu_front.py`, `gpu_faults.py` and `gpu_compile.py` run in processes of their own,
+because Triton decides on its import whether it interprets. On a machine with a CUDA device run
+`python tests/gpu_cases.py` itself, part by part, and `python tests/gpu_front.py`: each takes the
+device, and has parts of its own for it.
 """
 
 import importlib.util
@@ -45,7 +48,8 @@ PARTS = {
         "SmoothMaxPool",
         "AdaptiveAvgPool",
     ),
-    # every seventh: in turn of both precisions and all layouts, awkward numbers and others, maxima and averages
+    # every seventh: in turn of both precisions and all layouts, awkward numbers and others, maxima
+    # and averages
     "windows": ("gpu_cases.py", "--part", "windows", "--every", "7"),
     "planted faults": ("gpu_faults.py",),
     "prepared calls": ("gpu_front.py",),
@@ -65,7 +69,8 @@ def test_every_kernel_compiles_for_sm_90(tmp_path):
 
 
 class Compiled:
-    """What Triton compiles, with a launcher that counts its launches: it is given arguments in the way of Triton 3.6 or 3.9, or in another."""
+    """What Triton compiles, with a launcher that counts its launches: it is given arguments in the
+    way of Triton 3.6 or 3.9, or in another."""
 
     def __init__(self, form):
         self.form, self.launched, self.run = form, [], self

@@ -91,7 +91,10 @@ def test_keys_of_a_nest_come_in_any_order():
     asked = {"b": [ten], "a": one}
     assert graph.forward(one, asked) == graph.compile()(one, asked) == graph.forward(one, one, ten) == 39
     assert graph.jvp((one, asked), (0 * one, {"b": [one], "a": ten}))[1] == 63
-    wrong = r"forward: input p\['a'\]=.*: is not in the nest under its name; give a nest with the keys that were traced, or arrays"
+    wrong = (
+        r"forward: input p\['a'\]=.*: is not in the nest under its name; give a nest with the keys that were "
+        r"traced, or arrays"
+    )
     with pytest.raises(ShapeError, match=wrong):
         graph.forward(one, {"b": [ten], "c": one})
 
@@ -177,9 +180,12 @@ def test_an_operator_without_a_row_is_refused_when_a_graph_is_differentiated():
 
 def test_validate_finds_what_the_builder_could_not_have_made():
     for change, text in (
-        ({"shape": (5,)}, "graph: node='relu_1': has shape (5,) but its operator gives (2,); build it with the functions of specgrad"),
-        ({"operands": (1,)}, "graph: node='relu_1': reads a value that is not there before it; build it with the functions of specgrad"),
-        ({"operands": (-1,)}, "graph: node='relu_1': reads a value that is not there before it; build it with the functions of specgrad"),
+        ({"shape": (5,)},
+         "graph: node='relu_1': has shape (5,) but its operator gives (2,); build it with the functions of specgrad"),
+        ({"operands": (1,)},
+         "graph: node='relu_1': reads a value that is not there before it; build it with the functions of specgrad"),
+        ({"operands": (-1,)},
+         "graph: node='relu_1': reads a value that is not there before it; build it with the functions of specgrad"),
         ({"name": "x"}, "graph: node='x': has not its own name and place; build it with the functions of specgrad"),
         ({"place": 0}, "graph: node='relu_1': has not its own name and place; build it with the functions of specgrad"),
     ):  # fmt: skip
@@ -203,39 +209,84 @@ def refusals():
     tape = sg.Tape()
     var = tape.leaf(x, "v")
     return graph, [
-        (lambda: a * b, ArgumentError, "mul: x=Var 'a' of shape (2, 3): is of another graph than the graph that is recording; use Vars of one graph, and arrays"),
-        (lambda: a * var, ArgumentError, "mul: x=Var 'a' of shape (2, 3): is of another graph than the tape that is recording; use Vars of one tape, and arrays"),
-        (lambda: graph.output(b), ArgumentError, "output: value=Var 'b' of shape (2, 3): is of another graph than the graph that is recording; use Vars of one graph, and arrays"),
-        (lambda: graph.constant(var), ArgumentError, "constant: value=Var 'v' of shape (2, 3): a graph's constants are arrays, known before it runs; make it an input of the graph"),
-        (lambda: graph.input("a", (2,)), ArgumentError, "input: name='a': is not a name of its own; give every input another name, in letters"),
-        (lambda: graph.input(3, (2,)), ArgumentError, "input: name=3: is not a name of its own; give every input another name, in letters"),
-        (lambda: graph.input("c", (2, -1)), ArgumentError, "input: shape=(2, -1): has an open length; write every length"),
-        (lambda: graph.constant(3.0, "ab"), ArgumentError, "constant: shape='ab' on axis 0: must be an integer, got str; write whole numbers"),
-        (lambda: graph.constant(3.0, (2, -1)), ArgumentError, "constant: shape=(2, -1): has an open length; write every length"),
-        (lambda: graph.constant(x, (2,)), ArgumentError, "constant: shape=(2,): an array has a shape of its own; leave it out, or give a number"),
-        (lambda: graph.jvp(x, x), ShapeError, "jvp: inputs=float64 array of shape (2, 3): must be a tuple with one entry per operand, got ndarray; write (x,) for a single one"),
-        (lambda: graph.input("c", (2, 1.5)), ArgumentError, "input: shape=(2, 1.5) on axis 1: must be an integer, got float; write whole numbers"),
-        (lambda: graph.input("c", (2,), differentiable=None), ArgumentError, "input: differentiable=None: must be a bool; write True or False"),
-        (lambda: sg.linear(a, np.ones((2, 4))), ShapeError, "node linear_3: linear: x=array of shape (2, 3) on axis 1: the weight reads 4 channels, the input has 3; give the weight that many input channels, or set groups"),
-        (lambda: sg.add(a, labels), ArgumentError, "node add_3: add: y=array of shape (2,): labels is used both as integers and as numbers; make two inputs of it"),
-        (lambda: sg.cross_entropy(a, sg.sum(a, 1)), ArgumentError, "node cross_entropy_4: cross_entropy: integer_labels=array of shape (2,): must be integers: an input with differentiable=False, or an integer array; make it graph.input('sum_3', (2,), differentiable=False)"),
-        (lambda: sg.cross_entropy(a, np.array([0.0, 1.0])), ScalarError, "node cross_entropy_3: cross_entropy: integer_labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
-        (lambda: sg.cross_entropy(a, np.array([0, 3])), ArgumentError, "node cross_entropy_3: cross_entropy: integer_labels=3: is not one of 3 classes; write labels from 0 to 2"),
-        (lambda: sg.max_pool(a, (2,), return_indices=True), ArgumentError, "max_pool: x=Var 'a' of shape (2, 3): has no numbers before it runs; leave return_indices out"),
-        (lambda: other.forward(x), ArgumentError, "graph: outputs=0: a graph needs an output; name it: graph.output(y)"),
-        (lambda: transform.vjp(other), ArgumentError, "graph: outputs=0: a graph needs an output; name it: graph.output(y)"),
+        (lambda: a * b, ArgumentError,
+         "mul: x=Var 'a' of shape (2, 3): is of another graph than the graph that is recording; "
+         "use Vars of one graph, and arrays"),
+        (lambda: a * var, ArgumentError,
+         "mul: x=Var 'a' of shape (2, 3): is of another graph than the tape that is recording; use Vars of one tape, "
+         "and arrays"),
+        (lambda: graph.output(b), ArgumentError,
+         "output: value=Var 'b' of shape (2, 3): is of another graph than the graph that is recording; "
+         "use Vars of one graph, and arrays"),
+        (lambda: graph.constant(var), ArgumentError,
+         "constant: value=Var 'v' of shape (2, 3): a graph's constants are arrays, known before it runs; "
+         "make it an input of the graph"),
+        (lambda: graph.input("a", (2,)), ArgumentError,
+         "input: name='a': is not a name of its own; give every input another name, in letters"),
+        (lambda: graph.input(3, (2,)), ArgumentError,
+         "input: name=3: is not a name of its own; give every input another name, in letters"),
+        (lambda: graph.input("c", (2, -1)), ArgumentError,
+         "input: shape=(2, -1): has an open length; write every length"),
+        (lambda: graph.constant(3.0, "ab"), ArgumentError,
+         "constant: shape='ab' on axis 0: must be an integer, got str; write whole numbers"),
+        (lambda: graph.constant(3.0, (2, -1)), ArgumentError,
+         "constant: shape=(2, -1): has an open length; write every length"),
+        (lambda: graph.constant(x, (2,)), ArgumentError,
+         "constant: shape=(2,): an array has a shape of its own; leave it out, or give a number"),
+        (lambda: graph.jvp(x, x), ShapeError,
+         "jvp: inputs=float64 array of shape (2, 3): must be a tuple with one entry per operand, got ndarray; "
+         "write (x,) for a single one"),
+        (lambda: graph.input("c", (2, 1.5)), ArgumentError,
+         "input: shape=(2, 1.5) on axis 1: must be an integer, got float; write whole numbers"),
+        (lambda: graph.input("c", (2,), differentiable=None), ArgumentError,
+         "input: differentiable=None: must be a bool; write True or False"),
+        (lambda: sg.linear(a, np.ones((2, 4))), ShapeError,
+         "node linear_3: linear: x=array of shape (2, 3) on axis 1: the weight reads 4 channels, the input has 3; "
+         "give the weight that many input channels, or set groups"),
+        (lambda: sg.add(a, labels), ArgumentError,
+         "node add_3: add: y=array of shape (2,): labels is used both as integers and as numbers; "
+         "make two inputs of it"),
+        (lambda: sg.cross_entropy(a, sg.sum(a, 1)), ArgumentError,
+         "node cross_entropy_4: cross_entropy: integer_labels=array of shape (2,): must be integers: "
+         "an input with differentiable=False, or an integer array; make it graph.input('sum_3', (2,), "
+         "differentiable=False)"),
+        (lambda: sg.cross_entropy(a, np.array([0.0, 1.0])), ScalarError,
+         "node cross_entropy_3: cross_entropy: integer_labels=float64 array of shape (2,): must hold integers; "
+         "cast first, e.g. x.astype(np.int64)"),
+        (lambda: sg.cross_entropy(a, np.array([0, 3])), ArgumentError,
+         "node cross_entropy_3: cross_entropy: integer_labels=3: is not one of 3 classes; write labels from 0 to 2"),
+        (lambda: sg.max_pool(a, (2,), return_indices=True), ArgumentError,
+         "max_pool: x=Var 'a' of shape (2, 3): has no numbers before it runs; leave return_indices out"),
+        (lambda: other.forward(x), ArgumentError,
+         "graph: outputs=0: a graph needs an output; name it: graph.output(y)"),
+        (lambda: transform.vjp(other), ArgumentError,
+         "graph: outputs=0: a graph needs an output; name it: graph.output(y)"),
         (lambda: other.compile(), ArgumentError, "graph: outputs=0: a graph needs an output; name it: graph.output(y)"),
-        (lambda: graph.forward(x), ShapeError, "forward: inputs=1: 2 are needed: a, labels; give one array for each (a list is a nest)"),
-        (lambda: graph.forward(x.T, y), ShapeError, "forward: input a=float64 array of shape (3, 2): must have shape (2, 3); reshape or broadcast it first"),
-        (lambda: graph.forward(x, y + 0.5), ScalarError, "forward: input labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
-        (lambda: graph.forward(x, y + 3), ArgumentError, "cross_entropy: integer_labels=3: is not one of 3 classes; write labels from 0 to 2"),
-        (lambda: graph.jvp((x, y), (x, y)), ShapeError, "jvp: tangents=2: 1 are needed: a; give one array for each (a list is a nest)"),
-        (lambda: graph.jvp((x, y), (x.T,)), ShapeError, "jvp: tangent a=float64 array of shape (3, 2): must have shape (2, 3); reshape or broadcast it first"),
-        (lambda: graph.vjp((x, y), np.ones(2)), ShapeError, "vjp: cotangent cross_entropy_2=float64 array of shape (2,): must have shape (); reshape or broadcast it first"),
-        (lambda: graph.vjp((x, y), (1.0, 1.0)), ShapeError, "vjp: cotangents=2: 1 are needed: cross_entropy_2; give one array for each (a list is a nest)"),
-        (lambda: transform.value_and_grad(sg.trace(sg.relu, (3,))), ShapeError, "value_and_grad: outputs=[(3,)]: a gradient needs one output of one cell; sum or average the outputs, or use vjp"),
-        (lambda: sg.trace(sg.relu, "abc"), ScalarError, "trace: x='abc': str is not an array specgrad takes; give a NumPy array"),
-        (lambda: sg.smooth_max_pool(a, (2,), beta=float("nan")), ArgumentError, "smooth_max_pool: beta=nan: must be a finite real number other than 0; write a positive number for a smooth maximum, a negative one for a smooth minimum"),
+        (lambda: graph.forward(x), ShapeError,
+         "forward: inputs=1: 2 are needed: a, labels; give one array for each (a list is a nest)"),
+        (lambda: graph.forward(x.T, y), ShapeError,
+         "forward: input a=float64 array of shape (3, 2): must have shape (2, 3); reshape or broadcast it first"),
+        (lambda: graph.forward(x, y + 0.5), ScalarError,
+         "forward: input labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
+        (lambda: graph.forward(x, y + 3), ArgumentError,
+         "cross_entropy: integer_labels=3: is not one of 3 classes; write labels from 0 to 2"),
+        (lambda: graph.jvp((x, y), (x, y)), ShapeError,
+         "jvp: tangents=2: 1 are needed: a; give one array for each (a list is a nest)"),
+        (lambda: graph.jvp((x, y), (x.T,)), ShapeError,
+         "jvp: tangent a=float64 array of shape (3, 2): must have shape (2, 3); reshape or broadcast it first"),
+        (lambda: graph.vjp((x, y), np.ones(2)), ShapeError,
+         "vjp: cotangent cross_entropy_2=float64 array of shape (2,): must have shape (); "
+         "reshape or broadcast it first"),
+        (lambda: graph.vjp((x, y), (1.0, 1.0)), ShapeError,
+         "vjp: cotangents=2: 1 are needed: cross_entropy_2; give one array for each (a list is a nest)"),
+        (lambda: transform.value_and_grad(sg.trace(sg.relu, (3,))), ShapeError,
+         "value_and_grad: outputs=[(3,)]: a gradient needs one output of one cell; sum or average the outputs, "
+         "or use vjp"),
+        (lambda: sg.trace(sg.relu, "abc"), ScalarError,
+         "trace: x='abc': str is not an array specgrad takes; give a NumPy array"),
+        (lambda: sg.smooth_max_pool(a, (2,), beta=float("nan")), ArgumentError,
+         "smooth_max_pool: beta=nan: must be a finite real number other than 0; write a positive number for a smooth "
+         "maximum, a negative one for a smooth minimum"),
     ]  # fmt: skip
 
 
@@ -268,7 +319,8 @@ def read_back(y):
 
 @pytest.mark.parametrize("make", [Fraction, flint.fmpq, flint.arb, z3.RealVal, Decimal, np.float64])
 def test_constant_arrays_take_on_the_scalar_of_the_inputs(make):
-    """Float weights are exact in every scalar that holds them: 0.1 in float32 is a rational number."""
+    """Float weights are exact in every scalar that holds them: 0.1 in float32 is a rational
+    number."""
     graph = sg.trace(lambda x: sg.linear(x, WEIGHT), (2,))
     x = np.array([make(3), make(5)], make if make is np.float64 else object)
     assert read_back(graph.forward(x).item()) == 3 * LIFTED[0] - 10

@@ -1,4 +1,5 @@
-"""Graphs and programs as documents: written and read back exactly, hostile ones refused in words, and drawn."""
+"""Graphs and programs as documents: written and read back exactly, hostile ones refused in words,
+and drawn."""
 
 import json
 import xml.etree.ElementTree as ElementTree

@@ -115,7 +115,8 @@ def test_a_sum_of_products_is_rounded_once():
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_shares_of_an_average_are_rounded_once(dtype):
-    """Divisors that differ from window to window: the shares stay float32 until they are added up."""
+    """Divisors that differ from window to window: the shares stay float32 until they are added
+    up."""
     op = sg.AvgPool((3, 3), stride=1, padding=1, count_include_pad=False)
     g = np.random.default_rng(0).standard_normal((4, 6)).astype(dtype)
     x = np.zeros_like(g)

@@ -1,4 +1,5 @@
-"""The house itself: what importing loads, which way imports run, and that the documents tell the truth."""
+"""The house itself: what importing loads, which way imports run, and that the documents tell the
+truth."""
 
 import ast
 import doctest
@@ -97,7 +98,8 @@ def test_imports_run_one_way(path):
 
 
 def changed_from_outside(tree):
-    """Names of other packages' that a file imports and then assigns to, and how often it imports Numba."""
+    """Names of other packages' that a file imports and then assigns to, and how often it imports
+    Numba."""
     others, found = set(), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -203,7 +205,8 @@ def blocks(document):
 
 
 def shown_average(code):
-    """The operator that CONTRIBUTING shows, in a sliding window, with the divisor that the text leaves out."""
+    """The operator that CONTRIBUTING shows, in a sliding window, with the divisor that the text
+    leaves out."""
     names = dict(vars(pool))
     exec(code, names)
     return type("Shown", (pool.SlidingWindow, names["Average"]), {"name": "shown", "divisor": pool.Average.divisor})
@@ -288,18 +291,22 @@ def test_torchlean_row(name, call, gives):
 def test_torchlean_table_is_complete():
     """Every name of the system that specgrad restates has its row."""
     listed = {name.strip() for row in ROWS for name in row[0].split(",")}
-    wanted = """maxPool2dSpec maxPool2dMultiSpec maxPool2dMultiSpecPad maxPoolSpatialSpec maxPoolSpec maxPool maxPool2dJvpSpec
-        maxPool2dMultiJvpSpec maxPool2dMultiJvpSpecPad maxPoolSpatialJvpSpec maxPoolJvpSpec maxPool2dBackwardSpec
-        maxPool2dMultiBackwardSpec maxPool2dMultiBackwardSpecPad maxPoolSpatialBackwardSpec maxPoolBackwardSpec maxPoolBackward
-        avgPool2dSpec avgPool2dMultiSpec avgPool2dMultiSpecPad avgPoolSpatialSpec avgPoolSpec avgPool avgPool2dBackwardSpec
-        avgPool2dMultiBackwardSpec avgPool2dMultiBackwardSpecPad avgPoolSpatialBackwardSpec avgPoolBackwardSpec avgPoolBackward
-        smoothMaxPool2dSpec smoothMaxPool2dMultiSpec smoothMaxPoolSpatialSpec smoothMaxPoolSpec smoothMaxPool
-        smoothMaxPool2dJvpSpec smoothMaxPool2dBackwardSpec adaptiveStart adaptiveEnd adaptiveAvgPool2dSpec adaptiveMaxPool2dSpec
-        globalAvgPool2dSpec globalAvgPool2dFlatSpec globalAvgPool2dBackwardSpec globalAvgPool2dFlatBackwardSpec globalMaxPool2dSpec
-        globalMaxPool2dFlatSpec globalMaxPool2dBackwardSpec globalMaxPool2dFlatBackwardSpec globalMaxPool2dBackwardDistributedSpec
-        reduceSpatial globalChannelReduce channelSpatialMax unpadImage unpadMultiChannel pool2dOutShape pool2dMultiOutShape
-        pool2dMultiOutShapePad poolOutShape poolOutSpatialPad globalPool2dOutShape globalPool2dFlatOutShape conv conv2d convTranspose
-        convTranspose2d"""
+    wanted = """
+        maxPool2dSpec maxPool2dMultiSpec maxPool2dMultiSpecPad maxPoolSpatialSpec maxPoolSpec maxPool
+        maxPool2dJvpSpec maxPool2dMultiJvpSpec maxPool2dMultiJvpSpecPad maxPoolSpatialJvpSpec maxPoolJvpSpec
+        maxPool2dBackwardSpec maxPool2dMultiBackwardSpec maxPool2dMultiBackwardSpecPad
+        maxPoolSpatialBackwardSpec maxPoolBackwardSpec maxPoolBackward avgPool2dSpec avgPool2dMultiSpec
+        avgPool2dMultiSpecPad avgPoolSpatialSpec avgPoolSpec avgPool avgPool2dBackwardSpec
+        avgPool2dMultiBackwardSpec avgPool2dMultiBackwardSpecPad avgPoolSpatialBackwardSpec avgPoolBackwardSpec
+        avgPoolBackward smoothMaxPool2dSpec smoothMaxPool2dMultiSpec smoothMaxPoolSpatialSpec smoothMaxPoolSpec
+        smoothMaxPool smoothMaxPool2dJvpSpec smoothMaxPool2dBackwardSpec adaptiveStart adaptiveEnd
+        adaptiveAvgPool2dSpec adaptiveMaxPool2dSpec globalAvgPool2dSpec globalAvgPool2dFlatSpec
+        globalAvgPool2dBackwardSpec globalAvgPool2dFlatBackwardSpec globalMaxPool2dSpec globalMaxPool2dFlatSpec
+        globalMaxPool2dBackwardSpec globalMaxPool2dFlatBackwardSpec globalMaxPool2dBackwardDistributedSpec
+        reduceSpatial globalChannelReduce channelSpatialMax unpadImage unpadMultiChannel pool2dOutShape
+        pool2dMultiOutShape pool2dMultiOutShapePad poolOutShape poolOutSpatialPad globalPool2dOutShape
+        globalPool2dFlatOutShape conv conv2d convTranspose convTranspose2d
+    """
     assert set(wanted.split()) <= listed
 
 

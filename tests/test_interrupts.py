@@ -1,4 +1,5 @@
-"""KeyboardInterrupt during an import, a first compilation or a call: the next call works, and answers rightly."""
+"""KeyboardInterrupt during an import, a first compilation or a call: the next call works, and
+answers rightly."""
 
 import os
 import signal
@@ -28,7 +29,8 @@ RANDOM = """
 import numpy as np, specgrad as sg
 x = np.arange(2 * 3 * 40 * 40.0).reshape(2, 3, 40, 40) % 17
 w = np.arange(5 * 3 * 3 * 3.0).reshape(5, 3, 3, 3) % 5
-ops = [sg.MaxPool((3, 3), stride=2, padding=1), sg.AvgPool((2, 2)), sg.AdaptiveMaxPool((7, 5)), sg.MaxPool((2, 2), ties="split")]
+ops = [sg.MaxPool((3, 3), stride=2, padding=1), sg.AvgPool((2, 2)), sg.AdaptiveMaxPool((7, 5)),
+       sg.MaxPool((2, 2), ties="split")]
 def made(turn):  # a new kernel every ten turns
     return sg.MaxPool((2, 2 + turn // 10 % 7), stride=(1, 1 + turn // 70)) if turn % 10 == 0 else ops[turn % 4]
 def step(op):
@@ -77,7 +79,8 @@ def test_a_thousand_random_interrupts_leave_everything_working():
 
 
 def test_the_first_compilation_may_be_interrupted(tmp_path):
-    """Nothing is on disk: every kernel is compiled here, as far as it comes before the interrupt."""
+    """Nothing is on disk: every kernel is compiled here, as far as it comes before the
+    interrupt."""
     tmp_path.chmod(0o700)
     assert int(script(RANDOM, "30", **{**os.environ, "SPECGRAD_CACHE_DIR": str(tmp_path)})) > 25
 

@@ -1,4 +1,5 @@
-"""Thousands of malformed calls: each gives a right answer or a SpecgradError, never anything else."""
+"""Thousands of malformed calls: each gives a right answer or a SpecgradError, never anything
+else."""
 
 import math
 from fractions import Fraction
@@ -15,19 +16,27 @@ from specgrad.ops.conv import Bilinear
 pytestmark = pytest.mark.usefixtures("specification")
 
 ODD = st.sampled_from(
-    [None, True, 0, -1, 1.5, math.nan, math.inf, "same", "valid", "x", b"x", (), (0,), (-1, 2), (1.5,), ((1, 0),), ((1, 2), (0, 1)),
-     [[1]], (None,), 10**30, 2**62, {}, object(), 1j, Fraction(1, 2), np.int64(2), np.float64(2.0), np.array([2, 2]), np.array(3), (2, "a")]
+    [None, True, 0, -1, 1.5, math.nan, math.inf, "same", "valid", "x", b"x", (), (0,), (-1, 2), (1.5,), ((1, 0),),
+     ((1, 2), (0, 1)),
+     [[1]], (None,), 10**30, 2**62, {}, object(), 1j, Fraction(1, 2), np.int64(2), np.float64(2.0), np.array([2, 2]),
+     np.array(3), (2, "a")]
 )  # fmt: skip
 INTS = st.integers(0, 3) | st.tuples(st.integers(0, 3)) | st.tuples(st.integers(0, 3), st.integers(0, 3))
 ANYTHING = INTS | ODD
 ARRAYS = st.sampled_from(
     [
-        np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(2, 3, 4), np.zeros((0, 3, 4)), np.zeros((3, 0)), np.array(2.0),
-        np.arange(12).reshape(3, 4), np.ones((3, 4), bool), np.array([["a", "b"]]), np.array([1j, 2]), [1.0, 2.0], [[1], [1, 2]],
-        np.array([[Fraction(1, 2), 3], [1, 2]], dtype=object), np.array([[1], [1, 2]], dtype=object), np.array([None, 1.0]),
-        np.array([np.nan, np.inf, -np.inf, 0.0]), np.datetime64("2020-01-01"), np.array([1.0, "a"], dtype=object), None, "abc", 5, {},
-        np.zeros((2, 2), dtype=[("a", float)]), np.ones((3, 3), np.float16), np.asfortranarray(np.ones((4, 4))), object(),
-        np.arange(12.0).reshape(3, 4).astype(">f8"), np.ma.masked_array([1.0, 2.0], [True, False]), np.broadcast_to(2.0, (3, 4)),
+        np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(2, 3, 4), np.zeros((0, 3, 4)), np.zeros((3, 0)),
+        np.array(2.0),
+        np.arange(12).reshape(3, 4), np.ones((3, 4), bool), np.array([["a", "b"]]), np.array([1j, 2]), [1.0, 2.0],
+        [[1], [1, 2]],
+        np.array([[Fraction(1, 2), 3], [1, 2]], dtype=object), np.array([[1], [1, 2]], dtype=object),
+        np.array([None, 1.0]),
+        np.array([np.nan, np.inf, -np.inf, 0.0]), np.datetime64("2020-01-01"), np.array([1.0, "a"], dtype=object), None,
+        "abc", 5, {},
+        np.zeros((2, 2), dtype=[("a", float)]), np.ones((3, 3), np.float16), np.asfortranarray(np.ones((4, 4))),
+        object(),
+        np.arange(12.0).reshape(3, 4).astype(">f8"), np.ma.masked_array([1.0, 2.0], [True, False]),
+        np.broadcast_to(2.0, (3, 4)),
     ]
 )  # fmt: skip
 WORDS = {
@@ -102,7 +111,8 @@ def check_form(name, message):
 
 
 def check_value(name, x, second, words, y):
-    """The value of a call that was answered, against cell-by-cell loops (for smooth maxima, against its bounds)."""
+    """The value of a call that was answered, against cell-by-cell loops (for smooth maxima, against
+    its bounds)."""
     words = {k: v for k, v in words.items() if k != "return_indices"}
     kind = getattr(sg, "".join(part.title() for part in name.split("_")))
     if issubclass(kind, Bilinear):
@@ -143,7 +153,8 @@ def check_smooth(op, x, y):
 
 
 LABELS = ARRAYS | st.sampled_from(
-    [np.array([0, 1, 1]), np.array([[0, 1, 2]]), np.array([3]), np.array(-1), np.array([0, 5, 9]), np.zeros((2, 3), int), [0, 1, 0]]
+    [np.array([0, 1, 1]), np.array([[0, 1, 2]]), np.array([3]), np.array(-1), np.array([0, 5, 9]),
+     np.zeros((2, 3), int), [0, 1, 0]]
 )  # fmt: skip
 NUMBERS = st.sampled_from([2, -3, 0.5, Fraction(1, 3), 10**30, 10**400, math.nan, -math.inf, 300, True, 1j])
 SHAPES = ANYTHING | st.sampled_from([12, -1, (2, 6), (-1, 4), (-1, -1), (4, 3), (24,), "12"])
@@ -190,7 +201,8 @@ def test_malformed_calls_of_network_functions_are_refused_or_answered_rightly(na
 
 
 def check_network(name, operands, words, y):
-    """What NumPy answers, where it says the same thing in one line; else that the result is finite where its operands are."""
+    """What NumPy answers, where it says the same thing in one line; else that the result is finite
+    where its operands are."""
     x = np.asarray(operands[0])
     if name in CELLS:
         expected = CELLS[name](x)
@@ -249,7 +261,8 @@ def test_numbers_are_as_precise_as_the_longest_floats_that_they_meet():
 
 
 def test_arguments_of_equal_bytes_are_told_apart():
-    """What is remembered of an earlier call must not answer for another type of number with the same memory."""
+    """What is remembered of an earlier call must not answer for another type of number with the
+    same memory."""
     x = np.arange(8.0)
     assert sg.max_pool(x, np.array([2]), ceil_mode=np.True_).tolist() == [1, 3, 5, 7]
     for kernel_size in (np.array([2, 0], np.int32), np.array(2), (np.array([2]),), np.array([1e-323])):

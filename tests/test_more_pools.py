@@ -1,4 +1,5 @@
-"""Minima, sums and norms of windows, and the way back from a maximum: every engine against the specification."""
+"""Minima, sums and norms of windows, and the way back from a maximum: every engine against the
+specification."""
 
 import math
 from fractions import Fraction
@@ -74,23 +75,35 @@ def test_what_was_pooled_goes_back_to_its_place():
     found = torch.nn.functional.max_unpool2d(*map(torch.tensor, (y, at)), (3, 2), 2, output_size=(7, 6))
     assert np.array_equal(back, found)
     graph = sg.trace(lambda y, at: sg.sum(sg.max_unpool(y, at, (7, 6)) * 2), y, at)
-    assert np.array_equal(graph.compile().value_and_grad(y, at)[1][0].sum(), 2 * np.unique(np.stack([np.arange(6).repeat(9), at.ravel()]), axis=1).shape[1])  # fmt: skip
+    assert np.array_equal(graph.compile().value_and_grad(y, at)[1][0].sum(),
+                          2 * np.unique(np.stack([np.arange(6).repeat(9), at.ravel()]), axis=1).shape[1])  # fmt: skip
     twice, where = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([1, 1, -1])
     assert sg.max_unpool(twice, where, (2,)).tolist() == [0, 2]
     sg.max_unpool(twice, where, (2,)).sum().backward()
-    assert twice.grad.tolist() == sg.MaxUnpool((2,)).vjp((np.ones(3), np.array([1, 1, -1])), np.ones(2))[0].tolist() == [0, 1, 0]  # fmt: skip
+    assert twice.grad.tolist() == sg.MaxUnpool((2,)).vjp((np.ones(3), np.array([1, 1, -1])),
+                                                         np.ones(2))[0].tolist() == [0, 1, 0]  # fmt: skip
 
 
 X = np.ones(3)
 REFUSED = [
-    (lambda: sg.lp_pool(X, (2,), p=0.5), ArgumentError, "lp_pool: p=0.5: must be a finite number greater than 1; use lp_pool for 1 and for infinity"),
+    (lambda: sg.lp_pool(X, (2,), p=0.5), ArgumentError,
+     "lp_pool: p=0.5: must be a finite number greater than 1; use lp_pool for 1 and for infinity"),
     (lambda: sg.lp_pool(X, (2,), p=True), ArgumentError, "lp_pool: p=True: must be a finite number greater than 1"),
-    (lambda: sg.lp_pool(np.array([Fraction(1)] * 2), (2,), p=2), ScalarError, "lp_pool: x=object array of shape (2,): Fraction has no roots"),
-    (lambda: sg.max_unpool(X, np.array([0, 1, 4]), (4,)), ArgumentError, "max_unpool: indices=4: is not the index of one of 4 cells; write indices from 0 to 3, or -1 for none, or a larger output_size"),
-    (lambda: sg.max_unpool(X, np.array([0, 1]), (4,)), ShapeError, "max_unpool: indices=array of shape (2,): must have shape (3,): one index per cell of y; give the indices of max_pool"),
-    (lambda: sg.max_unpool(X, X, (4,)), ScalarError, "max_unpool: indices=float64 array of shape (3,): must hold integers; cast first"),
-    (lambda: sg.max_unpool(X, np.array([0, 1, 2]), 4), ArgumentError, "max_unpool: output_size=4: must be a tuple with one entry per spatial axis"),
-    (lambda: sg.min_pool(X, (4,)), ShapeError, "min_pool: kernel_size=(4,) on axis 0: the kernel spans 4 cells but the padded input has 3; use a smaller kernel or dilation, or more padding"),
+    (lambda: sg.lp_pool(np.array([Fraction(1)] * 2), (2,), p=2), ScalarError,
+     "lp_pool: x=object array of shape (2,): Fraction has no roots"),
+    (lambda: sg.max_unpool(X, np.array([0, 1, 4]), (4,)), ArgumentError,
+     "max_unpool: indices=4: is not the index of one of 4 cells; write indices from 0 to 3, or -1 for none, "
+     "or a larger output_size"),
+    (lambda: sg.max_unpool(X, np.array([0, 1]), (4,)), ShapeError,
+     "max_unpool: indices=array of shape (2,): must have shape (3,): one index per cell of y; "
+     "give the indices of max_pool"),
+    (lambda: sg.max_unpool(X, X, (4,)), ScalarError,
+     "max_unpool: indices=float64 array of shape (3,): must hold integers; cast first"),
+    (lambda: sg.max_unpool(X, np.array([0, 1, 2]), 4), ArgumentError,
+     "max_unpool: output_size=4: must be a tuple with one entry per spatial axis"),
+    (lambda: sg.min_pool(X, (4,)), ShapeError,
+     "min_pool: kernel_size=(4,) on axis 0: the kernel spans 4 cells but the padded input has 3; "
+     "use a smaller kernel or dilation, or more padding"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Random networks of all operators: tape, transforms, graph, program and plain calls agree exactly, and PyTorch agrees in floats."""
+"""Random networks of all operators: tape, transforms, graph, program and plain calls agree exactly,
+and PyTorch agrees in floats."""
 
 from fractions import Fraction
 
@@ -113,7 +114,8 @@ def test_the_bound_holds_for_every_order_and_grouping_and_is_no_larger_than_it_m
 @given(networks(exact=False))
 @settings(max_examples=30)
 def test_gradients_equal_pytorch_within_the_derived_bound(net):
-    """The network is run over numbers that carry the bound of what any order of float64 operations may lose: see `rounding`."""
+    """The network is run over numbers that carry the bound of what any order of float64 operations
+    may lose: see `rounding`."""
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
     with long_numbers():
         bound, bounds = taped(net, rounded(arrays))
@@ -133,7 +135,8 @@ def test_gradients_equal_pytorch_within_the_derived_bound(net):
 @given(networks(exact=False))
 @settings(max_examples=25)
 def test_hessian_vector_products_equal_pytorch_within_the_derived_bound(net):
-    """As for gradients; magnitudes take no account of cancellation, so that forward over reverse bounds reverse over reverse too."""
+    """As for gradients; magnitudes take no account of cancellation, so that forward over reverse
+    bounds reverse over reverse too."""
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
     along = net.fill(lambda n: n / 40, seed=1)
     everything = tuple(range(len(arrays)))

@@ -1,4 +1,5 @@
-"""Models of ONNX: read into graphs that run over every scalar; malformed, cut off and hostile files are refused in words."""
+"""Models of ONNX: read into graphs that run over every scalar; malformed, cut off and hostile files
+are refused in words."""
 
 from fractions import Fraction
 
@@ -201,7 +202,8 @@ def test_cut_off_files_are_refused(tmp_path):
 
 
 def test_changed_files_are_read_or_refused():
-    """A byte, anywhere, changed to anything: a graph, or a refusal, and nothing else; quickly and without much memory."""
+    """A byte, anywhere, changed to anything: a graph, or a refusal, and nothing else; quickly and
+    without much memory."""
     whole = network().SerializeToString()
     random, refused = np.random.default_rng(1), []
     for _ in range(600):

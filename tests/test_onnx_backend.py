@@ -1,4 +1,5 @@
-"""Every operator that is read, held to the tests that ONNX ships for backends; what is refused there is listed with its reason."""
+"""Every operator that is read, held to the tests that ONNX ships for backends; what is refused
+there is listed with its reason."""
 
 import functools
 import importlib
@@ -53,7 +54,8 @@ def cases(module):
 
 
 def load(case, inputs):
-    """The graph of a case, and the arrays to run it on; integers and bools are known, then all but the first input, then all."""
+    """The graph of a case, and the arrays to run it on; integers and bools are known, then all but
+    the first input, then all."""
     names = [proto.name for proto in case.model.graph.input]
     arrays = [numpy_helper.to_array(x) if isinstance(x, TensorProto) else x for x in inputs]
     given = dict(zip(names, arrays, strict=False))
@@ -71,7 +73,8 @@ def load(case, inputs):
 
 
 def run(case):
-    """Compare a case's results, within the tolerance that the suite states; its refusal, if it is refused."""
+    """Compare a case's results, within the tolerance that the suite states; its refusal, if it is
+    refused."""
     for inputs, outputs in case.data_sets:
         try:
             graph, arrays = load(case, inputs)

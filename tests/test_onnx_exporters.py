@@ -1,4 +1,5 @@
-"""What PyTorch's exporters make of well-known networks is read, and computes what ONNX Runtime and torch compute, within derived bounds."""
+"""What PyTorch's exporters make of well-known networks is read, and computes what ONNX Runtime and
+torch compute, within derived bounds."""
 
 import functools
 import io
@@ -56,10 +57,12 @@ def test_values_are_those_of_the_runtime(name, exporter):
 
 
 def gradients(graph, xs, seed):
-    """The gradients of seed·y in all inputs, and how far a float64 computation of them may be off in any order, cell by cell.
+    """The gradients of seed·y in all inputs, and how far a float64 computation of them may be off
+    in any order, cell by cell.
 
-    Rows are carried backwards, at boxes that hold what floats may make of each value; where the entries of a row are values, they may be
-    those at either end. Maxima are decided at a point, but for cells that are equal because they are one cell, or relus that are off.
+    Rows are carried backwards, at boxes that hold what floats may make of each value; where the
+    entries of a row are values, they may be those at either end. Maxima are decided at a point, but
+    for cells that are equal because they are one cell, or relus that are off.
     """
     graph = rewritten(graph)
     analysis = Analysis(graph, [Box(x, x) for x in xs], unit=2.0**-53)
@@ -85,7 +88,8 @@ def gradients(graph, xs, seed):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gradients_are_those_of_torch(name):
-    """Exported as it is, without folding normalisations into weights; the weights too, where all enter by convolutions and products."""
+    """Exported as it is, without folding normalisations into weights; the weights too, where all
+    enter by convolutions and products."""
     data = exported(name, "torchscript", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False)
     network = made(name).double()
     x = torch.tensor(X, dtype=torch.float64, requires_grad=True)

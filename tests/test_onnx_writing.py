@@ -1,4 +1,5 @@
-"""Graphs as ONNX models: read again they are the same function, exactly; ONNX Runtime computes it within derived bounds."""
+"""Graphs as ONNX models: read again they are the same function, exactly; ONNX Runtime computes it
+within derived bounds."""
 
 import re
 from fractions import Fraction

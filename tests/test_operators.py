@@ -1,4 +1,5 @@
-"""Every operator against its definition: cell-by-cell loops over exact rationals and, bit for bit, over float32."""
+"""Every operator against its definition: cell-by-cell loops over exact rationals and, bit for bit,
+over float32."""
 
 import copy
 import dataclasses
@@ -54,7 +55,8 @@ def naively(case, operands, tangents, cotangent):
 @pytest.mark.parametrize("kind", SUMS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("scalar", [Fraction, np.float32], ids=["exact", "float32 bits"])
 def test_value_and_derivatives_are_the_definition(kind, scalar):
-    """Over float32 the numbers do not sum exactly, so equality of all bits shows that the order of summation is kept."""
+    """Over float32 the numbers do not sum exactly, so equality of all bits shows that the order of
+    summation is kept."""
 
     def element(n):
         return (
@@ -88,7 +90,8 @@ def test_value_and_derivatives_are_the_definition(kind, scalar):
 @given(STRATEGIES[ConvTranspose])
 @settings(max_examples=100)
 def test_conv_transpose_is_the_adjoint_of_conv(case):
-    """⟨conv(y), x⟩ = ⟨y, conv_transpose(x)⟩ for the convolution with swapped weight axes, restricted to n outputs."""
+    """⟨conv(y), x⟩ = ⟨y, conv_transpose(x)⟩ for the convolution with swapped weight axes,
+    restricted to n outputs."""
     op, (x, weight, *bias) = case.op, case.operands
     adjoint = Conv(op.kernel_size, stride=op.stride, padding=op.padding, dilation=op.dilation, groups=op.groups)
     result = op(x, weight)
@@ -285,7 +288,8 @@ def test_inputs_are_not_modified_and_strides_do_not_matter():
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_blocks_of_output_cells_change_nothing(kind, monkeypatch):
-    """A kernel of any size is done in bounded memory; where the blocks are cut must not show in any bit."""
+    """A kernel of any size is done in bounded memory; where the blocks are cut must not show in any
+    bit."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=share(kind, 15))
@@ -304,7 +308,8 @@ def test_blocks_of_output_cells_change_nothing(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_second_order_by_nested_duals_is_symmetric(kind):
-    """u·H·v = v·H·u, where H·v is the Dual tangent of the VJP; exactly, or in Decimals but for the last digits."""
+    """u·H·v = v·H·u, where H·v is the Dual tangent of the VJP; exactly, or in Decimals but for the
+    last digits."""
     scalar = Decimal if "exp" in kind.needs else Fraction
 
     @given(STRATEGIES[kind])

@@ -1,4 +1,5 @@
-"""A checker that never fails is a defect: plant the mistakes that others shipped, and see them caught."""
+"""A checker that never fails is a defect: plant the mistakes that others shipped, and see them
+caught."""
 
 import math
 
@@ -67,7 +68,8 @@ def gradient_to_padding(patch):
 
 
 def winner_compared_with_the_rows_start(patch):
-    """The loop that picks a wrong cell in some 2×2 windows: candidates are compared with the best at the start of their row."""
+    """The loop that picks a wrong cell in some 2×2 windows: candidates are compared with the best
+    at the start of their row."""
     right = pool.lead
 
     def lead(S, window, counted, lowest=False):
@@ -120,7 +122,8 @@ def suite():
 
 @pytest.fixture
 def clean_geometry():
-    """Geometries are cached per operator; a planted fault must neither meet nor leave a cached one."""
+    """Geometries are cached per operator; a planted fault must neither meet nor leave a cached
+    one."""
     caches = {kind.geometry for kind in OPERATORS if hasattr(kind.geometry, "cache_clear")}
     for cache in caches:
         cache.cache_clear()

@@ -1,4 +1,5 @@
-"""Pointwise operators beyond what the shared cases ask: special values, masks, functions of one's own, and what is refused."""
+"""Pointwise operators beyond what the shared cases ask: special values, masks, functions of one's
+own, and what is refused."""
 
 from fractions import Fraction
 
@@ -108,7 +109,8 @@ def test_an_operator_of_ones_own():
     program = sg.trace(lambda x: sg.sum(cube(x)), (2,)).compile()
     assert program.value_and_grad(np.array([1.0, 2.0]))[1][0].tolist() == [3, 12]
     through = sg.pointwise(  # a step whose slope is that of the line through it
-        "sign", lambda S, x: S.where(S.gt(x, S.constant(0)), S.constant(1), S.constant(-1)), lambda S, x: 0 * x + 1, ("real",)
+        "sign", lambda S, x: S.where(S.gt(x, S.constant(0)), S.constant(1), S.constant(-1)), lambda S, x: 0 * x + 1,
+        ("real",)
     )  # fmt: skip
     assert through.vjp((np.array([-2.0, 3.0]),), np.array([5.0, 7.0]))[0].tolist() == [5, 7]
     product = sg.pointwise("product", lambda S, a, b: a * b, lambda S, a, b: (b, a))
@@ -118,22 +120,42 @@ def test_an_operator_of_ones_own():
 
 
 REFUSED = [
-    (lambda: sg.div(ONE_THIRD, ONE_THIRD), ScalarError, "div: y=array of shape (3,): divides by 0, which such scalars do not have; keep 0 out, or use floats"),
-    (lambda: sg.Power(-1).vjp((ONE_THIRD,), ONE_THIRD), ScalarError, "power: x=array of shape (3,): divides by 0, which such scalars do not have; keep 0 out, or use floats"),
-    (lambda: sg.div(np.array([1]), np.array([2])), ScalarError, "div: x=int64 array of shape (1,): integers do not divide; cast first, e.g. x.astype(np.float64)"),
-    (lambda: sg.sqrt(ONE_THIRD), ScalarError, "sqrt: x=object array of shape (3,): Fraction has no roots; use float, Decimal, mpmath.mpf or flint.arb elements instead"),
-    (lambda: sg.exp(np.array([z3.Real("a")])), ScalarError, "exp: x=object array of shape (1,): over the reals z3 has no exp and no log; use flint.arb elements for enclosures instead"),
-    (lambda: sg.gelu(np.ones(1, np.longdouble)), ScalarError, "gelu: x=float128 array of shape (1,): long doubles have no erf; cast first, e.g. x.astype(np.float64), or use mpmath.mpf elements"),
-    (lambda: sg.power(np.ones(2), np.ones(2)), ArgumentError, "power: exponent=float64 array of shape (2,): must be a finite real number, got ndarray; write a number; of arrays, exp(y * log(x))"),
-    (lambda: sg.maximum(np.ones(2), np.ones(2), ties="last"), ArgumentError, "maximum: ties='last': is not one of the choices; choose from 'split', 'first'"),
-    (lambda: sg.Larger().vjp((np.array([1]), np.array([1])), np.array([1])), ScalarError, "maximum: ties='split': integers do not divide; cast first, e.g. x.astype(np.float64)"),
-    (lambda: sg.where(True, np.ones(2), 0), ArgumentError, "where: condition=True: is a single truth value, as == of recorded values gives; compare with greater, equal, …"),
-    (lambda: sg.where(np.array([True] * 3), np.ones(2), 0), ShapeError, "where: x=array of shape (2,): does not broadcast with condition of shape (3,); make each pair of lengths, counted from the last axis, equal or 1"),
-    (lambda: sg.gelu(np.ones(2), approximate="erf"), ArgumentError, "gelu: approximate='erf': is not one of the choices; choose from 'none', 'tanh'"),
+    (lambda: sg.div(ONE_THIRD, ONE_THIRD), ScalarError,
+     "div: y=array of shape (3,): divides by 0, which such scalars do not have; keep 0 out, or use floats"),
+    (lambda: sg.Power(-1).vjp((ONE_THIRD,), ONE_THIRD), ScalarError,
+     "power: x=array of shape (3,): divides by 0, which such scalars do not have; keep 0 out, or use floats"),
+    (lambda: sg.div(np.array([1]), np.array([2])), ScalarError,
+     "div: x=int64 array of shape (1,): integers do not divide; cast first, e.g. x.astype(np.float64)"),
+    (lambda: sg.sqrt(ONE_THIRD), ScalarError,
+     "sqrt: x=object array of shape (3,): Fraction has no roots; use float, Decimal, mpmath.mpf or flint.arb elements "
+     "instead"),
+    (lambda: sg.exp(np.array([z3.Real("a")])), ScalarError,
+     "exp: x=object array of shape (1,): over the reals z3 has no exp and no log; "
+     "use flint.arb elements for enclosures instead"),
+    (lambda: sg.gelu(np.ones(1, np.longdouble)), ScalarError,
+     "gelu: x=float128 array of shape (1,): long doubles have no erf; cast first, e.g. x.astype(np.float64), "
+     "or use mpmath.mpf elements"),
+    (lambda: sg.power(np.ones(2), np.ones(2)), ArgumentError,
+     "power: exponent=float64 array of shape (2,): must be a finite real number, got ndarray; write a number; "
+     "of arrays, exp(y * log(x))"),
+    (lambda: sg.maximum(np.ones(2), np.ones(2), ties="last"), ArgumentError,
+     "maximum: ties='last': is not one of the choices; choose from 'split', 'first'"),
+    (lambda: sg.Larger().vjp((np.array([1]), np.array([1])), np.array([1])), ScalarError,
+     "maximum: ties='split': integers do not divide; cast first, e.g. x.astype(np.float64)"),
+    (lambda: sg.where(True, np.ones(2), 0), ArgumentError,
+     "where: condition=True: is a single truth value, as == of recorded values gives; compare with greater, equal, …"),
+    (lambda: sg.where(np.array([True] * 3), np.ones(2), 0), ShapeError,
+     "where: x=array of shape (2,): does not broadcast with condition of shape (3,); make each pair of lengths, "
+     "counted from the last axis, equal or 1"),
+    (lambda: sg.gelu(np.ones(2), approximate="erf"), ArgumentError,
+     "gelu: approximate='erf': is not one of the choices; choose from 'none', 'tanh'"),
     (lambda: sg.pointwise(3, abs, abs), ArgumentError, "pointwise: name=3: is not a word; write a string"),
-    (lambda: sg.pointwise("f", 3, abs), ArgumentError, "pointwise: value=3: must be a function; give the function itself, not its result"),
-    (lambda: sg.pointwise("f", lambda S: S, abs), ArgumentError, "must take the family of scalars and an operand at least; write lambda S, x: …"),
-    (lambda: sg.pointwise("f", lambda S, x: x, abs, needs="order"), ArgumentError, "pointwise: needs='order': is not one of the choices; choose from 'real', 'division', 'exp', 'root', 'erf'"),
+    (lambda: sg.pointwise("f", 3, abs), ArgumentError,
+     "pointwise: value=3: must be a function; give the function itself, not its result"),
+    (lambda: sg.pointwise("f", lambda S: S, abs), ArgumentError,
+     "must take the family of scalars and an operand at least; write lambda S, x: …"),
+    (lambda: sg.pointwise("f", lambda S, x: x, abs, needs="order"), ArgumentError,
+     "pointwise: needs='order': is not one of the choices; choose from 'real', 'division', 'exp', 'root', 'erf'"),
 ]  # fmt: skip
 
 

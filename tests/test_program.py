@@ -56,7 +56,8 @@ def test_programs_have_the_bits_of_the_eager_calls_and_need_no_more_memory(net):
 @given(networks(exact=False))
 @settings(max_examples=40)
 def test_no_buffer_holds_two_living_values(net):
-    """The plan is checked against the steps by itself: a value must still be the last written to its buffer when it is read."""
+    """The plan is checked against the steps by itself: a value must still be the last written to
+    its buffer when it is read."""
     graph = sg.trace(net, *net.sizes)
     for derived in (transform.value_and_grad(graph), transform.jvp(graph)):
         program, holder = derived.compile(np.float64, engine="reference"), {}
@@ -131,7 +132,8 @@ def test_after_the_first_call_only_outputs_are_allocated(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["float32", "float16"])
 def test_the_cpu_engine_allocates_nothing_large_after_the_first_call(dtype):
-    """Of arrays of a megabyte; some small ones come and go, and every thread keeps scratch of its own from when it is first used."""
+    """Of arrays of a megabyte; some small ones come and go, and every thread keeps scratch of its
+    own from when it is first used."""
 
     def large(weight, x, other):
         h = sg.conv(x, weight, padding=1)
@@ -253,7 +255,8 @@ def test_second_derivatives_compile():
 
 
 def test_a_preferred_engine_leaves_the_rest_to_others_and_a_forced_one_refuses_it():
-    """The same words for calls and programs: preferred in `compile`, forced in a block, whatever `compile` prefers."""
+    """The same words for calls and programs: preferred in `compile`, forced in a block, whatever
+    `compile` prefers."""
     graph = sg.trace(lambda x: sg.sum(sg.relu(x)), (3,))
     x = np.array([Fraction(1), Fraction(-2), Fraction(3)], object)
     assert graph.compile(object, engine="cpu")(x) == 4
@@ -288,22 +291,44 @@ def refusals():
     pointwise = sg.trace(sg.relu, (3,)).compile(np.float64)
     w = np.ones(3)
     return program, out, [
-        (lambda: graph.compile(engine="abacus"), ArgumentError, "compile: engine='abacus': is not an engine; choose from " + ", ".join(dispatch.ENGINES)),
-        (lambda: graph.compile("float33"), ArgumentError, "compile: dtype='float33': is not a dtype of NumPy; write e.g. np.float32, or object for exact scalars"),
-        (lambda: graph.compile(np.int64), ScalarError, "node cross_entropy_2: cross_entropy: logits=int64 array of shape (2, 3): integers do not divide; cast first, e.g. x.astype(np.float64)"),
-        (lambda: graph.compile(bool), ScalarError, "node cross_entropy_2: cross_entropy: logits=bool array of shape (2, 3): bool is not a scalar specgrad takes; cast to a number first, e.g. x.astype(np.float64)"),
-        (lambda: sg.trace(lambda x: x * sg.Dual(w, w), (3,)).compile(), ScalarError, "compile: constant_1=Dual of shape (3,): does not mix with float64; make the constant of the program's dtype"),
-        (lambda: program(x.astype(np.float32), y, out=out), ScalarError, "program: input a=float32 array of shape (2, 3): this program takes float64; cast it, or compile the graph for float32"),
-        (lambda: program(sg.Dual(x, x), y, out=out), ScalarError, "program: input a=Dual of shape (2, 3): this program takes float64; give a NumPy array"),
-        (lambda: program(sg.Tape().leaf(x, "v"), y, out=out), ScalarError, "program: input a=Var 'v' of shape (2, 3): this program takes float64; give a NumPy array"),
-        (lambda: program(x, y * 1.0, out=out), ScalarError, "program: input labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
-        (lambda: program(x, y - 1, out=out), ArgumentError, "cross_entropy: integer_labels=-1: is not one of 3 classes; write labels from 0 to 2"),
-        (lambda: program(x, out=out), ShapeError, "program: inputs=1: 2 are needed: a, labels; give one array for each (a list is a nest)"),
-        (lambda: program(x[:, :2], y, out=out), ShapeError, "program: input a=float64 array of shape (2, 2): must have shape (2, 3); reshape or broadcast it first"),
-        (lambda: program(x, y, out=(out, out)), ShapeError, "program: out=2: the program has 1 outputs; give one array for each"),
-        (lambda: program(x, y, out=np.zeros(2)), ArgumentError, "program: out=float64 array of shape (2,): must be a writable float64 array of shape (); allocate it with np.empty(shape, dtype)"),
-        (lambda: pointwise(w, out=w), ArgumentError, "program: out=float64 array of shape (3,): shares memory with an input or another output; give arrays of their own"),
-        (lambda: pointwise.value_and_grad(w), ShapeError, "value_and_grad: outputs=[(3,)]: a gradient needs one output of one cell; sum or average the outputs, or use vjp"),
+        (lambda: graph.compile(engine="abacus"), ArgumentError,
+         "compile: engine='abacus': is not an engine; choose from " + ", ".join(dispatch.ENGINES)),
+        (lambda: graph.compile("float33"), ArgumentError,
+         "compile: dtype='float33': is not a dtype of NumPy; write e.g. np.float32, or object for exact scalars"),
+        (lambda: graph.compile(np.int64), ScalarError,
+         "node cross_entropy_2: cross_entropy: logits=int64 array of shape (2, 3): integers do not divide; "
+         "cast first, e.g. x.astype(np.float64)"),
+        (lambda: graph.compile(bool), ScalarError,
+         "node cross_entropy_2: cross_entropy: logits=bool array of shape (2, 3): bool is not a scalar specgrad "
+         "takes; cast to a number first, e.g. x.astype(np.float64)"),
+        (lambda: sg.trace(lambda x: x * sg.Dual(w, w), (3,)).compile(), ScalarError,
+         "compile: constant_1=Dual of shape (3,): does not mix with float64; make the constant of the program's dtype"),
+        (lambda: program(x.astype(np.float32), y, out=out), ScalarError,
+         "program: input a=float32 array of shape (2, 3): this program takes float64; cast it, "
+         "or compile the graph for float32"),
+        (lambda: program(sg.Dual(x, x), y, out=out), ScalarError,
+         "program: input a=Dual of shape (2, 3): this program takes float64; give a NumPy array"),
+        (lambda: program(sg.Tape().leaf(x, "v"), y, out=out), ScalarError,
+         "program: input a=Var 'v' of shape (2, 3): this program takes float64; give a NumPy array"),
+        (lambda: program(x, y * 1.0, out=out), ScalarError,
+         "program: input labels=float64 array of shape (2,): must hold integers; cast first, e.g. x.astype(np.int64)"),
+        (lambda: program(x, y - 1, out=out), ArgumentError,
+         "cross_entropy: integer_labels=-1: is not one of 3 classes; write labels from 0 to 2"),
+        (lambda: program(x, out=out), ShapeError,
+         "program: inputs=1: 2 are needed: a, labels; give one array for each (a list is a nest)"),
+        (lambda: program(x[:, :2], y, out=out), ShapeError,
+         "program: input a=float64 array of shape (2, 2): must have shape (2, 3); reshape or broadcast it first"),
+        (lambda: program(x, y, out=(out, out)), ShapeError,
+         "program: out=2: the program has 1 outputs; give one array for each"),
+        (lambda: program(x, y, out=np.zeros(2)), ArgumentError,
+         "program: out=float64 array of shape (2,): must be a writable float64 array of shape (); "
+         "allocate it with np.empty(shape, dtype)"),
+        (lambda: pointwise(w, out=w), ArgumentError,
+         "program: out=float64 array of shape (3,): shares memory with an input or another output; "
+         "give arrays of their own"),
+        (lambda: pointwise.value_and_grad(w), ShapeError,
+         "value_and_grad: outputs=[(3,)]: a gradient needs one output of one cell; sum or average the outputs, "
+         "or use vjp"),
     ]  # fmt: skip
 
 

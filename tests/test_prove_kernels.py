@@ -1,4 +1,5 @@
-"""`specgrad prove kernels`: the emitted kernels are proved, and what is not right is not: planted faults and mutants."""
+"""`specgrad prove kernels`: the emitted kernels are proved, and what is not right is not: planted
+faults and mutants."""
 
 import functools
 import math
@@ -62,12 +63,14 @@ def verdict(name, one, make=Emitted):
 
 
 def test_windows_a_lane_apart_read_no_cell_beside_their_own():
-    """The kernel of weights read up to a stride beyond the array, where windows have fewer cells than their stride."""
+    """The kernel of weights read up to a stride beyond the array, where windows have fewer cells
+    than their stride."""
     assert verdict("weighted_sum", case("weights", sg.MaxPool((1, 2), stride=3, ties="all"), (1, 2, 5))) == "proved"
 
 
 def test_divisors_by_row_are_those_of_the_first_axis():
-    """Where three axes were folded at once, the divisors of rows were read by the number of another row, beyond their end."""
+    """Where three axes were folded at once, the divisors of rows were read by the number of another
+    row, beyond their end."""
     op = sg.AvgPool((2, 4, 3), stride=(3, 1, 1), padding=((0, 0), (0, 3), (0, 0)), count_include_pad=False)
     assert verdict("average", case("along", op, (1, 3, 2, 10))) == "proved"
 
@@ -96,7 +99,8 @@ def test_planted_fault_is_refuted(fault, walk, monkeypatch):
 
 
 def test_the_command_fails_when_a_fault_is_in_a_kernel(monkeypatch):
-    """The tasks with which a sample of everything begins find it; in this process, which has the fault."""
+    """The tasks with which a sample of everything begins find it; in this process, which has the
+    fault."""
 
     def sample(todo, budget):
         return ((family, runner.decide((family, task))) for family, task in todo[:66] if family == "kernels")
@@ -232,7 +236,8 @@ def outcomes(name, one, make, monkeypatch):
 
 
 def test_no_mutant_is_wrongly_proved(monkeypatch):
-    """Over 200 kernels with one instruction changed: those that are proved leave the same on numbers as the right ones."""
+    """Over 200 kernels with one instruction changed: those that are proved leave the same on
+    numbers as the right ones."""
     monkeypatch.setattr(interpret, "BLOCKS", 5000)
     tally = Counter()
     random = np.random.default_rng(0)
@@ -302,7 +307,8 @@ def test_orders_of_other_cells_do_not_join():
 
 
 def retyped(allocation, kind):
-    """Cells of another type of the same size as cells of this one: LLVM stores a number as what it was computed as."""
+    """Cells of another type of the same size as cells of this one: LLVM stores a number as what it
+    was computed as."""
     size = SIZES[kind]
     places = range(0, allocation.size, size)
     kinds = [KINDS[bytes(allocation.begins[i : i + size])] for i in places]
@@ -312,7 +318,8 @@ def retyped(allocation, kind):
 
 @pytest.mark.parametrize("lanes", [0, 4])
 def test_simplified_instructions_are_as_machine_code(lanes):
-    """Kernels of random instructions, read back from LLVM's text, leave the bits that machine code leaves."""
+    """Kernels of random instructions, read back from LLVM's text, leave the bits that machine code
+    leaves."""
     read = 0
     for seed in range(12):
         drawn = Draw(np.random.default_rng([seed, lanes]), lanes, length=25)

@@ -1,7 +1,9 @@
-"""Parity with real PyTorch: value, VJP by autograd and JVP by forward AD, over generated configurations.
+"""Parity with real PyTorch: value, VJP by autograd and JVP by forward AD, over generated
+configurations.
 
-Maxima bit for bit, sums within the derived bound. What PyTorch does not offer (asymmetric or large padding, other ranks) is
-reached through its own operators where possible, else left out of the generated cases.
+Maxima bit for bit, sums within the derived bound. What PyTorch does not offer (asymmetric or large
+padding, other ranks) is reached through its own operators where possible, else left out of the
+generated cases.
 """
 
 import numpy as np
@@ -99,7 +101,8 @@ def test_max_pool(data, rank, dtype, nans):
     assert bits(ours) == bits(value)
     assert at.tolist() == function(torch.tensor(x)[None], **words, return_indices=True)[1][0].tolist()
     assert bits(op.jvp((x,), (dx,))[1] + 0) == bits(tangent + 0)
-    # the row of an array whose cells keep their order and kind: ranks stand for -inf, the highest ones for NaN
+    # the row of an array whose cells keep their order and kind: ranks stand for -inf, the highest
+    # ones for NaN
     ranks = np.unique(np.where(np.isnan(x), np.inf, x), return_inverse=True)[1].reshape(x.shape).astype(dtype)
     ranks = np.where(np.isnan(x), 1000 + np.arange(x.size).reshape(x.shape), ranks).astype(dtype)
     (judged,) = bounds.vjp(op, (ranks,), g)

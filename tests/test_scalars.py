@@ -1,4 +1,5 @@
-"""Every operator over every scalar: the Dual witness, enclosures, half floats, numbers of any size, nested Duals."""
+"""Every operator over every scalar: the Dual witness, enclosures, half floats, numbers of any size,
+nested Duals."""
 
 import functools
 import itertools
@@ -73,7 +74,8 @@ def rational(number):
 @pytest.mark.parametrize("kind", [k for k in OPERATORS if k not in WINDOWED], ids=lambda k: k.__name__)
 @pytest.mark.parametrize("scalar", ROUNDED)
 def test_rounded_scalars_agree_with_the_float64_result(kind, scalar):
-    """Operators of a few operations per cell: more digits give the same answer, to the last few bits of float64."""
+    """Operators of a few operations per cell: more digits give the same answer, to the last few
+    bits of float64."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=share(kind, 20))
@@ -94,7 +96,8 @@ def test_rounded_scalars_agree_with_the_float64_result(kind, scalar):
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("scalar", ROUNDED)
 def test_rounded_scalars_lie_within_the_bound_of_float64(kind, scalar):
-    """Scalars with at least 53 bits: value, JVP (as the Dual witness sees it too) and VJP hold float64's bound."""
+    """Scalars with at least 53 bits: value, JVP (as the Dual witness sees it too) and VJP hold
+    float64's bound."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=20)
@@ -155,7 +158,8 @@ def test_dual_witness_and_row_share_the_bound_over_floats(kind, dtype):
 
 @pytest.mark.parametrize("kind", [k for k in OPERATORS if "exp" not in k.needs], ids=lambda k: k.__name__)
 def test_balls_enclose_the_exact_result(kind):
-    """Operands with a radius: whatever real numbers lie in them, value and VJP lie in the resulting balls."""
+    """Operands with a radius: whatever real numbers lie in them, value and VJP lie in the resulting
+    balls."""
 
     @given(STRATEGIES[kind], st.integers(0, 2**32 - 1))
     @settings(max_examples=share(kind, 25))
@@ -185,7 +189,8 @@ def test_balls_enclose_the_exact_result(kind):
 @given(STRATEGIES[SmoothMaxPool])
 @settings(max_examples=40)
 def test_balls_enclose_the_smooth_maximum(case):
-    """Enclosures at 30 bits hold those of the same numbers at 200 bits, which are a millionfold narrower."""
+    """Enclosures at 30 bits hold those of the same numbers at 200 bits, which are a millionfold
+    narrower."""
     balls, g = as_scalars(case.operands[0], flint.arb), as_scalars(case.cotangent, flint.arb)
     results = []
     for bits in (30, 200):

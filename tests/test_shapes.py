@@ -1,4 +1,5 @@
-"""Operators that move cells, products and norms: against NumPy and PyTorch, over every scalar, and what is refused."""
+"""Operators that move cells, products and norms: against NumPy and PyTorch, over every scalar, and
+what is refused."""
 
 from fractions import Fraction
 
@@ -74,7 +75,8 @@ def test_norms_are_torchs():
     for got, wanted in (
         (sg.batch_norm(X, weight=weight, bias=bias), F.batch_norm(t(X), None, None, t(weight), t(bias), True)),
         (sg.batch_norm(X, mean, variance, weight, bias), F.batch_norm(t(X), t(mean), t(variance), t(weight), t(bias))),
-        (sg.batch_norm(np.moveaxis(X, 1, -1), mean, variance, axis=-1), F.batch_norm(t(X), t(mean), t(variance)).movedim(1, -1)),
+        (sg.batch_norm(np.moveaxis(X, 1, -1), mean, variance, axis=-1),
+         F.batch_norm(t(X), t(mean), t(variance)).movedim(1, -1)),
         (sg.layer_norm(X, 2, bias=X[0, 0]), F.layer_norm(t(X), (5, 6), bias=t(X[0, 0]))),
         (sg.softmax(X, 1), F.softmax(t(X), 1)),
         (sg.log_softmax(X, -4), F.log_softmax(t(X), 0)),
@@ -98,29 +100,56 @@ def test_products_over_exact_scalars_and_of_nothing():
 
 x2, x3 = np.ones((2, 3)), np.ones((3, 2))
 REFUSED = [
-    (lambda: sg.transpose(x2, (0, 0)), ArgumentError, "transpose: axes=(0, 0): does not name each of 2 axes once; list every axis of x"),
-    (lambda: sg.transpose(x2, (0, 2)), ArgumentError, "transpose: axes=(0, 2): 2 is not an axis of an array with 2 axes; write an integer from -2 to 1"),
-    (lambda: sg.slice(x2, 5), ArgumentError, "slice: index=(5,): of x of shape (2, 3), index 5 is out of bounds; write an index that x has"),
-    (lambda: sg.slice(x2, (0, 0, 0)), ArgumentError, "slice: index=(0, 0, 0): of x of shape (2, 3), too many indices for array: array is 2-dimensional, but 3 were indexed; write an index that x has"),
-    (lambda: sg.slice(x2, [[True, False]]), ArgumentError, "slice: index=[[True, False]]: holds more than integers, slices, None and ...; use take for integers, where for booleans"),
+    (lambda: sg.transpose(x2, (0, 0)), ArgumentError,
+     "transpose: axes=(0, 0): does not name each of 2 axes once; list every axis of x"),
+    (lambda: sg.transpose(x2, (0, 2)), ArgumentError,
+     "transpose: axes=(0, 2): 2 is not an axis of an array with 2 axes; write an integer from -2 to 1"),
+    (lambda: sg.slice(x2, 5), ArgumentError,
+     "slice: index=(5,): of x of shape (2, 3), index 5 is out of bounds; write an index that x has"),
+    (lambda: sg.slice(x2, (0, 0, 0)), ArgumentError,
+     "slice: index=(0, 0, 0): of x of shape (2, 3), too many indices for array: array is 2-dimensional, "
+     "but 3 were indexed; write an index that x has"),
+    (lambda: sg.slice(x2, [[True, False]]), ArgumentError,
+     "slice: index=[[True, False]]: holds more than integers, slices, None and ...; use take for integers, "
+     "where for booleans"),
     (lambda: sg.slice(x2, slice(None, None, 0)), ArgumentError, "has a step of 0; write another step"),
     (lambda: sg.slice(x2, 1.0), ArgumentError, "slice: index=1.0: must be an integer, got float; write whole numbers"),
-    (lambda: sg.take(x2, [3], 1), ArgumentError, "take: indices=(3,) on axis 1: 3 is not the index of one of 3 cells; write indices that the axis has"),
+    (lambda: sg.take(x2, [3], 1), ArgumentError,
+     "take: indices=(3,) on axis 1: 3 is not the index of one of 3 cells; write indices that the axis has"),
     (lambda: sg.take(x2, [0.5]), ArgumentError, "take: indices=[0.5]: must be integers; write whole numbers"),
-    (lambda: sg.concatenate([x2, x3]), ShapeError, "concatenate: arrays[1]=array of shape (3, 2): does not fit behind an array of shape (2, 3) along axis 0; make all other lengths equal"),
-    (lambda: sg.concatenate(x2), ArgumentError, "concatenate: arrays=float64 array of shape (2, 3): is not a list of arrays; write [x, y]"),
-    (lambda: sg.broadcast_to(x2, (3, 3)), ShapeError, "broadcast_to: x=array of shape (2, 3): does not broadcast to (3, 3); make each length, counted from the last axis, equal to the shape's or 1"),
-    (lambda: sg.pad(x2, (1, 1)), ArgumentError, "pad: padding=(1, 1): is not one (before, after) pair per axis; write e.g. ((1, 1), (2, 0)) for the last two axes"),
-    (lambda: sg.pad(x2, ((0, 3),), "reflect"), ArgumentError, "pad: padding=((0, 3),) on axis 1: takes 3 cells of an axis of 3 in mode='reflect', which gives 2 at most; use less padding"),
-    (lambda: sg.pad(x2, ((0, -1),)), ArgumentError, "pad: padding=((0, -1),) on axis 0: must be at least 0; write a larger integer"),
-    (lambda: sg.pad(x2, ((0, 1),), "edge"), ArgumentError, "pad: mode='edge': is not one of the choices; choose from 'constant', 'reflect', 'replicate', 'circular'"),
-    (lambda: sg.pad(x2, ((0, 1),), "reflect", 3), ArgumentError, "pad: value=3: is not used by mode='reflect'; leave it out"),
-    (lambda: sg.matmul(x2, x2), ShapeError, "matmul: y=array of shape (2, 3): has 2 rows, but x of shape (2, 3) has 3 columns; transpose one of them"),
-    (lambda: sg.matmul(x2, 3.0), ShapeError, "matmul: y=array of shape (): has no axis to sum over; multiply by a number with *"),
-    (lambda: sg.unfold(x2, (2, 2)), ShapeError, "unfold: x=array of shape (2, 3): needs a channel axis and 2 spatial axes; add the missing axes, e.g. x[None]"),
-    (lambda: sg.fold(x2, (5,), (2,)), ShapeError, "fold: columns=array of shape (2, 3): must end in (channels * 2, 4) for output_size (5,) and this kernel; give the columns that unfold makes of such an array"),
-    (lambda: sg.softmax(x2, 2), ArgumentError, "softmax: axis=2: 2 is not an axis of an array with 2 axes; write an integer from -2 to 1"),
-    (lambda: sg.batch_norm(x2, mean=np.ones(3)), ArgumentError, "batch_norm: variance=None: is missing beside the other one; give both, or neither"),
+    (lambda: sg.concatenate([x2, x3]), ShapeError,
+     "concatenate: arrays[1]=array of shape (3, 2): does not fit behind an array of shape (2, 3) along axis 0; "
+     "make all other lengths equal"),
+    (lambda: sg.concatenate(x2), ArgumentError,
+     "concatenate: arrays=float64 array of shape (2, 3): is not a list of arrays; write [x, y]"),
+    (lambda: sg.broadcast_to(x2, (3, 3)), ShapeError,
+     "broadcast_to: x=array of shape (2, 3): does not broadcast to (3, 3); make each length, "
+     "counted from the last axis, equal to the shape's or 1"),
+    (lambda: sg.pad(x2, (1, 1)), ArgumentError,
+     "pad: padding=(1, 1): is not one (before, after) pair per axis; write e.g. ((1, 1), (2, "
+     "0)) for the last two axes"),
+    (lambda: sg.pad(x2, ((0, 3),), "reflect"), ArgumentError,
+     "pad: padding=((0, 3),) on axis 1: takes 3 cells of an axis of 3 in mode='reflect', which gives 2 at most; "
+     "use less padding"),
+    (lambda: sg.pad(x2, ((0, -1),)), ArgumentError,
+     "pad: padding=((0, -1),) on axis 0: must be at least 0; write a larger integer"),
+    (lambda: sg.pad(x2, ((0, 1),), "edge"), ArgumentError,
+     "pad: mode='edge': is not one of the choices; choose from 'constant', 'reflect', 'replicate', 'circular'"),
+    (lambda: sg.pad(x2, ((0, 1),), "reflect", 3), ArgumentError,
+     "pad: value=3: is not used by mode='reflect'; leave it out"),
+    (lambda: sg.matmul(x2, x2), ShapeError,
+     "matmul: y=array of shape (2, 3): has 2 rows, but x of shape (2, 3) has 3 columns; transpose one of them"),
+    (lambda: sg.matmul(x2, 3.0), ShapeError,
+     "matmul: y=array of shape (): has no axis to sum over; multiply by a number with *"),
+    (lambda: sg.unfold(x2, (2, 2)), ShapeError,
+     "unfold: x=array of shape (2, 3): needs a channel axis and 2 spatial axes; add the missing axes, e.g. x[None]"),
+    (lambda: sg.fold(x2, (5,), (2,)), ShapeError,
+     "fold: columns=array of shape (2, 3): must end in (channels * 2, 4) for output_size (5,) and this kernel; "
+     "give the columns that unfold makes of such an array"),
+    (lambda: sg.softmax(x2, 2), ArgumentError,
+     "softmax: axis=2: 2 is not an axis of an array with 2 axes; write an integer from -2 to 1"),
+    (lambda: sg.batch_norm(x2, mean=np.ones(3)), ArgumentError,
+     "batch_norm: variance=None: is missing beside the other one; give both, or neither"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""The documentation site: it builds without a warning, has every public name, and works in a browser without a server."""
+"""The documentation site: it builds without a warning, has every public name, and works in a
+browser without a server."""
 
 import os
 import re

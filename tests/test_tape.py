@@ -61,7 +61,8 @@ def test_numbers_and_arrays_meet_vars_on_either_side():
     x = tape.leaf(np.array([1.0, 2.0], np.float32))
     array = np.array([3.0, 4.0], np.float32)
     for y, value, slope in (
-        (x + 1, [2, 3], 1), (1 + x, [2, 3], 1), (x - 1, [0, 1], 1), (1 - x, [0, -1], -1), (2 * x, [2, 4], 2), (x * 2, [2, 4], 2),
+        (x + 1, [2, 3], 1), (1 + x, [2, 3], 1), (x - 1, [0, 1], 1), (1 - x, [0, -1], -1), (2 * x, [2, 4], 2),
+        (x * 2, [2, 4], 2),
         (-x, [-1, -2], -1), (array + x, [4, 6], 1), (array - x, [2, 2], -1), (x - array, [-2, -2], 1),
     ):  # fmt: skip
         assert y.value.dtype == np.float32
@@ -105,24 +106,52 @@ def refusals():
     z = graph.input("z", (3,))
     fraction = np.array([Fraction(1)] * 3)
     return tape, [
-        (lambda: x * y, ArgumentError, "mul: x=Var 'x' of shape (3,): is of another tape than the tape that is recording; use Vars of one tape, and arrays"),
-        (lambda: x + z, ArgumentError, "add: x=Var 'x' of shape (3,): is of another tape than the graph that is recording; use Vars of one graph, and arrays"),
-        (lambda: tape.backward(y), ArgumentError, "backward: var=Var 'y' of shape (3,): is not a Var of this tape; call backward on the tape that made it"),
-        (lambda: tape.backward(np.ones(1)), ArgumentError, "backward: var=float64 array of shape (1,): is not a Var of this tape; call backward on the tape that made it"),
-        (lambda: tape.backward(x), ShapeError, "backward: output=Var 'x' of shape (3,): is not one cell, so it needs a seed; give a seed of that shape, or sum the cells"),
-        (lambda: tape.backward(x, np.ones(2)), ShapeError, "backward: seed=float64 array of shape (2,): must have shape (3,); reshape or broadcast it first"),
-        (lambda: tape.backward(x, fraction), ScalarError, "backward: seed=object array of shape (3,): Fraction does not mix with float64; convert all operands to one scalar type first"),
-        (lambda: tape.leaf(x), ArgumentError, "leaf: value=Var 'x' of shape (3,): is on this tape already; use the Var itself, or detach it"),
-        (lambda: tape.leaf(y), ArgumentError, "leaf: value=Var 'y' of shape (3,): is of another tape than the tape that is recording; use Vars of one tape, and arrays"),
-        (lambda: tape.leaf("abc"), ScalarError, "leaf: value='abc': str is not an array specgrad takes; give a NumPy array"),
-        (lambda: tape.leaf(np.ones(2), name=3), ArgumentError, "leaf: name=3: is not a word; write a string, or leave it out"),
-        (lambda: tape.leaf(np.ones(2), requires_grad="yes"), ArgumentError, "leaf: requires_grad='yes': must be a bool; write True or False"),
-        (lambda: x * np.ones(4), ShapeError, "mul: y=array of shape (4,): does not broadcast with x of shape (3,); make each pair of lengths, counted from the last axis, equal or 1"),
-        (lambda: x * fraction, ScalarError, "mul: y=object array of shape (3,): Fraction does not mix with float64; convert all operands to one scalar type first"),
-        (lambda: sg.max_pool(x, (4,)), ShapeError, "max_pool: kernel_size=(4,) on axis 0: the kernel spans 4 cells but the padded input has 3; use a smaller kernel or dilation, or more padding"),
-        (lambda: sg.smooth_max_pool(x, (2,), beta=float("inf")), ArgumentError, "smooth_max_pool: beta=inf: must be a finite real number other than 0; write a positive number for a smooth maximum, a negative one for a smooth minimum"),
-        (lambda: sg.max_pool(x, (2,), out=np.zeros(1)), ArgumentError, "max_pool: out=float64 array of shape (1,): a recorded value is not written into an array; leave it out"),
-        (lambda: bool(x), ArgumentError, "Var: name='x': a recorded value has no truth value; select with where(x > y, …), or compare its value"),
+        (lambda: x * y, ArgumentError,
+         "mul: x=Var 'x' of shape (3,): is of another tape than the tape that is recording; use Vars of one tape, "
+         "and arrays"),
+        (lambda: x + z, ArgumentError,
+         "add: x=Var 'x' of shape (3,): is of another tape than the graph that is recording; use Vars of one graph, "
+         "and arrays"),
+        (lambda: tape.backward(y), ArgumentError,
+         "backward: var=Var 'y' of shape (3,): is not a Var of this tape; call backward on the tape that made it"),
+        (lambda: tape.backward(np.ones(1)), ArgumentError,
+         "backward: var=float64 array of shape (1,): is not a Var of this tape; call backward on the tape that made "
+         "it"),
+        (lambda: tape.backward(x), ShapeError,
+         "backward: output=Var 'x' of shape (3,): is not one cell, so it needs a seed; give a seed of that shape, "
+         "or sum the cells"),
+        (lambda: tape.backward(x, np.ones(2)), ShapeError,
+         "backward: seed=float64 array of shape (2,): must have shape (3,); reshape or broadcast it first"),
+        (lambda: tape.backward(x, fraction), ScalarError,
+         "backward: seed=object array of shape (3,): Fraction does not mix with float64; "
+         "convert all operands to one scalar type first"),
+        (lambda: tape.leaf(x), ArgumentError,
+         "leaf: value=Var 'x' of shape (3,): is on this tape already; use the Var itself, or detach it"),
+        (lambda: tape.leaf(y), ArgumentError,
+         "leaf: value=Var 'y' of shape (3,): is of another tape than the tape that is recording; "
+         "use Vars of one tape, and arrays"),
+        (lambda: tape.leaf("abc"), ScalarError,
+         "leaf: value='abc': str is not an array specgrad takes; give a NumPy array"),
+        (lambda: tape.leaf(np.ones(2), name=3), ArgumentError,
+         "leaf: name=3: is not a word; write a string, or leave it out"),
+        (lambda: tape.leaf(np.ones(2), requires_grad="yes"), ArgumentError,
+         "leaf: requires_grad='yes': must be a bool; write True or False"),
+        (lambda: x * np.ones(4), ShapeError,
+         "mul: y=array of shape (4,): does not broadcast with x of shape (3,); make each pair of lengths, "
+         "counted from the last axis, equal or 1"),
+        (lambda: x * fraction, ScalarError,
+         "mul: y=object array of shape (3,): Fraction does not mix with float64; convert all operands to one scalar "
+         "type first"),
+        (lambda: sg.max_pool(x, (4,)), ShapeError,
+         "max_pool: kernel_size=(4,) on axis 0: the kernel spans 4 cells but the padded input has 3; "
+         "use a smaller kernel or dilation, or more padding"),
+        (lambda: sg.smooth_max_pool(x, (2,), beta=float("inf")), ArgumentError,
+         "smooth_max_pool: beta=inf: must be a finite real number other than 0; write a positive number for a smooth "
+         "maximum, a negative one for a smooth minimum"),
+        (lambda: sg.max_pool(x, (2,), out=np.zeros(1)), ArgumentError,
+         "max_pool: out=float64 array of shape (1,): a recorded value is not written into an array; leave it out"),
+        (lambda: bool(x), ArgumentError,
+         "Var: name='x': a recorded value has no truth value; select with where(x > y, …), or compare its value"),
     ]  # fmt: skip
 
 

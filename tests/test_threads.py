@@ -1,4 +1,5 @@
-"""How many threads there are: by processors, quotas of control groups, the environment and the caller."""
+"""How many threads there are: by processors, quotas of control groups, the environment and the
+caller."""
 
 import math
 import os

@@ -1,4 +1,5 @@
-"""Every transform of torch on every pooling operator: against autograd through the specification composed of aten calls."""
+"""Every transform of torch on every pooling operator: against autograd through the specification
+composed of aten calls."""
 
 import functools
 
@@ -108,7 +109,8 @@ def test_vmap_over_batches_of_images_in_either_layout(op):
 
 @every
 def test_no_tangent_is_silently_zero(op):
-    """By every door: dual numbers, torch.func, and the operators themselves as an exported program calls them."""
+    """By every door: dual numbers, torch.func, and the operators themselves as an exported program
+    calls them."""
     x, dx = sample(2, 4, 5), sample(2, 4, 5, seed=1)
     wanted = func.jvp(functools.partial(by_specification, op), (x,), (dx,))[1]
     assert wanted.abs().sum() > 0
@@ -200,7 +202,8 @@ def test_bytes_are_kept_not_indices():
     "op", [sg.SmoothMaxPool((3, 3), beta=2, stride=1), sg.MaxPool((3, 3), stride=1, ties="split")], ids=repr
 )
 def test_what_is_kept_is_seen_by_autograd(op):
-    """Hooks may move it and bring it back in another layout, and x must not be written to before backward."""
+    """Hooks may move it and bring it back in another layout, and x must not be written to before
+    backward."""
     x = torch.randn(4, 40, 50).transpose(1, 2).requires_grad_()
     y = op(x)
     gy = torch.randn_like(y)

@@ -1,4 +1,5 @@
-"""Programs that torch makes of calls: compiled without a break, exported and traced, with dynamic shapes and derivatives."""
+"""Programs that torch makes of calls: compiled without a break, exported and traced, with dynamic
+shapes and derivatives."""
 
 import warnings
 
@@ -19,7 +20,8 @@ COMPILED = OPTIONS[0], OPTIONS[4], OPTIONS[8], OPTIONS[9], OPTIONS[10]
 
 
 def network(x):
-    """Many of them behind each other, with torch's functions between; also the names of torch.nn.functional."""
+    """Many of them behind each other, with torch's functions between; also the names of
+    torch.nn.functional."""
     pools = [op(x.sin()).sum() for op in COMPILED]
     named = functional.max_pool1d(x, 2).cos().sum() + functional.avg_pool1d(x, x.shape[-1]).sum()
     found = functional.adaptive_max_pool1d(x, 3, return_indices=True)
@@ -99,7 +101,8 @@ def test_jit_traces_record_the_operator():
 
 
 def test_small_windows_on_a_gpu_are_the_compilers_but_for_what_aten_does_wrongly(monkeypatch):
-    """As on a GPU, which is not needed to trace: the compiler's own kernels, and few guards beyond those of torch's own modules."""
+    """As on a GPU, which is not needed to trace: the compiler's own kernels, and few guards beyond
+    those of torch's own modules."""
     monkeypatch.setattr(routing, "is_compiled_for_cuda", lambda x: True)
     net = torch.nn.Sequential(torch.nn.MaxPool2d(3, 2, 1), torch.nn.AvgPool2d(2), torch.nn.AdaptiveAvgPool2d(1))
     specgrad.torch.accelerate(net, verbose=False)

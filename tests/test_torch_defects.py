@@ -1,4 +1,5 @@
-"""Torch's known defects: each is as it is listed, wherever there is such a device, and never reached through specgrad.torch.
+"""Torch's known defects: each is as it is listed, wherever there is such a device, and never
+reached through specgrad.torch.
 
 On a machine with a CUDA device and without pytest: python tests/test_torch_defects.py
 """
@@ -26,7 +27,8 @@ def operator(name, kernel, stride=None, padding=0, dilation=1):
 
 
 def answers(function, x, arguments, maximum, device):
-    """The indices, if there are any, and the gradient of the sum of 1, 2, 3, … times the results."""
+    """The indices, if there are any, and the gradient of the sum of 1, 2, 3, … times the
+    results."""
     leaf = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device).copy_(x).requires_grad_()
     words = {"return_indices": True} if maximum else {}
     value, *places = function(leaf, *arguments, **words) if maximum else (function(leaf, *arguments),)
@@ -50,7 +52,8 @@ def agree(got, wanted):
 
 
 def show(index):
-    """Whether torch answers the example of a defect wrongly; run in a process of its own, since it may end the device."""
+    """Whether torch answers the example of a defect wrongly; run in a process of its own, since it
+    may end the device."""
     defect = HERE[index]
     name, make, arguments = defect.example
     x = make()
@@ -64,7 +67,8 @@ def shown(index):
 
 
 def never_reached(defect):
-    """Our function answers the example rightly, small as it is: torch's, for which it is listed, would not."""
+    """Our function answers the example rightly, small as it is: torch's, for which it is listed,
+    would not."""
     name, make, arguments = defect.example
     x = make()
     assert x.numel() < routing.SMALL
@@ -86,7 +90,8 @@ def test_no_defect_is_reached():
 
 
 def test_sound_neighbours_stay_torchs(monkeypatch):
-    """What no entry affects is torch's as before: the entries are no wider than their conditions say."""
+    """What no entry affects is torch's as before: the entries are no wider than their conditions
+    say."""
     asked = []
     monkeypatch.setattr(routing, "ours", lambda *arguments: asked.append(arguments) or arguments[1])
     x = torch.randn(2, 3, 6, 6)
@@ -120,7 +125,8 @@ def layouts(x):
 
 
 def test_what_is_told_quickly_to_be_sound_is_not_listed():
-    """On any device: `is_sound` never lets a call pass that an entry affects, and lets plain ones pass."""
+    """On any device: `is_sound` never lets a call pass that an entry affects, and lets plain ones
+    pass."""
     sound, asked = 0, []
     for rank, dtype, wanted in itertools.product((2, 3), (torch.float32, torch.float64), (False, True)):
         for x in map(torch.Tensor.detach, layouts(torch.randn(2, 3, *(4,) * rank, dtype=dtype))):
@@ -157,7 +163,8 @@ def test_small_calls_that_are_sound_ask_for_no_route(monkeypatch):
 
 
 def test_a_window_without_a_cell_has_torchs_value_no_winner_and_no_gradient():
-    """The call whose index lay outside the plane and whose backward wrote out of bounds; and its integers."""
+    """The call whose index lay outside the plane and whose backward wrote out of bounds; and its
+    integers."""
     x = torch.randn(2, 2, 2, 5, requires_grad=True)
     value, places = functional.max_pool2d(x, (2, 1), padding=(1, 0), dilation=3, return_indices=True)
     theirs = F.max_pool2d(x.detach(), (2, 1), padding=(1, 0), dilation=3)

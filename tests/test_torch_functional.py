@@ -1,4 +1,5 @@
-"""specgrad.torch.functional against torch.nn.functional: torch's own samples and error inputs, and calls that Hypothesis makes."""
+"""specgrad.torch.functional against torch.nn.functional: torch's own samples and error inputs, and
+calls that Hypothesis makes."""
 
 import inspect
 import math
@@ -30,7 +31,8 @@ UNIT = 2.0**-53
 
 
 def known_to_torch(name):
-    """What torch's own tests know of a function, in all its variants; found when asked for, since its import takes seconds."""
+    """What torch's own tests know of a function, in all its variants; found when asked for, since
+    its import takes seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
@@ -67,7 +69,8 @@ def agree(got, wanted, terms=0):
 
 
 def derivatives(function, x, arguments, words):
-    """The value(s), the cotangent that a ramp of numbers pulls back to, and the tangent along another."""
+    """The value(s), the cotangent that a ramp of numbers pulls back to, and the tangent along
+    another."""
     leaf = x.detach().clone().requires_grad_()
     value = function(leaf, *arguments, **words)
     y = tuples(value)[0]
@@ -191,7 +194,8 @@ def calls(draw, name):
 
 @pytest.mark.parametrize("name", [n for n in [*NAMES, *OTHERS] if "unpool" not in n])
 def test_calls_beyond_torchs_samples(name, answered):
-    """Ties, NaN, infinities, signed zeros, kernels larger than the input, ceil_mode with divisors: the same value or the same error."""
+    """Ties, NaN, infinities, signed zeros, kernels larger than the input, ceil_mode with divisors:
+    the same value or the same error."""
 
     @settings(max_examples=100)
     @given(calls(name))
@@ -231,7 +235,8 @@ def test_lp_pool_has_torchs_derivatives(norm):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_floats_agree_to_their_last_bit_or_two(dtype, answered):
-    """Both sides sum in float32 and round once; where the sums differ in a bit, so may the rounding: two units, of the largest."""
+    """Both sides sum in float32 and round once; where the sums differ in a bit, so may the
+    rounding: two units, of the largest."""
     x = torch.randn(2, 4, 12, 12).to(dtype)
     for name in NAMES:
         if name.endswith("2d"):
@@ -272,7 +277,8 @@ def test_what_is_torchs_to_answer(answered, monkeypatch):
 
 
 def test_what_is_ours_to_answer_better():
-    """Differences on purpose, listed in docs/pytorch.md: a window of -inf has a winner in every layout, and every layout is taken."""
+    """Differences on purpose, listed in docs/pytorch.md: a window of -inf has a winner in every
+    layout, and every layout is taken."""
     x = torch.full((1, 1, 2, 2, 2), -math.inf).to(memory_format=torch.channels_last_3d)
     x = torch.cat([x, x], 1).to(memory_format=torch.channels_last_3d)
     at = torch.arange(8).reshape(1, 1, 2, 2, 2).expand(1, 2, 2, 2, 2)

@@ -1,4 +1,5 @@
-"""How results lie in memory, and what a second backward says: as torch's own do, for views of channels_last tensors too."""
+"""How results lie in memory, and what a second backward says: as torch's own do, for views of
+channels_last tensors too."""
 
 import itertools
 
@@ -34,7 +35,8 @@ def operands(rank):
 
 
 def layouts(function, x, arguments):
-    """The strides of the value and of the gradient, for cotangents of both layouts; axes of length 1 aside."""
+    """The strides of the value and of the gradient, for cotangents of both layouts; axes of length
+    1 aside."""
     found = []
     for form in (torch.contiguous_format, FORMS[x.ndim - 2]):
         leaf = x.detach().requires_grad_()

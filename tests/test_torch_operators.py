@@ -1,4 +1,5 @@
-"""Every operator on torch tensors: what it computes on NumPy arrays, by the CPU engine and by the specification composed of aten."""
+"""Every operator on torch tensors: what it computes on NumPy arrays, by the CPU engine and by the
+specification composed of aten."""
 
 from fractions import Fraction
 
@@ -25,14 +26,16 @@ from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
 UNIT = 2.0**-53
 ROUNDED = [sg.LogSoftmax, sg.Softmax, sg.CrossEntropy, sg.MseLoss]
 SLACK = 32 * (2 * 8 + 3 + 8) * UNIT
-"""Of exponentials of integers up to 4 apart from 0, at most 3 to a window: their bound E, for both sides, times cotangents up to 4
-summed over 4 cells. A mean of squares, which rounds once per term, stays far below."""
+"""Of exponentials of integers up to 4 apart from 0, at most 3 to a window: their bound E, for both
+sides, times cotangents up to 4 summed over 4 cells. A mean of squares, which rounds once per term,
+stays far below."""
 FUNCTION = 10 * 4 * 55 * 4 * UNIT
 """Of ten operations at most, each within 4 units of numbers up to e⁴, and a cotangent up to 4."""
 QUOTIENTS = 27 * (4 + 27) * 16 * UNIT
 """Of sums of 27 terms at most, each of four operations on numbers up to 4·4."""
 NORMS = 64 * 4 * (64 + 16) * UNIT
-"""Of roots of sums of 64 powers at most, up to 64·4; and of 64 slopes up to 1, times cotangents up to 4."""
+"""Of roots of sums of 64 powers at most, up to 64·4; and of 64 slopes up to 1, times cotangents up
+to 4."""
 
 
 def tensors(arrays):
@@ -48,7 +51,8 @@ def same(got, wanted, slack=0.0):
 
 
 STATED = {sg.Larger, sg.Smaller, sg.Compare, sg.Unfold, sg.Fold, sg.LpPool}
-"""Aten has no call of the same ties and NaN, of numbers for truth, or of any rank: these run by their statement."""
+"""Aten has no call of the same ties and NaN, of numbers for truth, or of any rank: these run by
+their statement."""
 
 
 def test_every_operator_is_one_of_torchs():
@@ -57,7 +61,8 @@ def test_every_operator_is_one_of_torchs():
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_tensors_give_what_arrays_give(kind):
-    """Pooling runs the same kernels, so all bits agree; everything else sums small integers, which is exact in any order."""
+    """Pooling runs the same kernels, so all bits agree; everything else sums small integers, which
+    is exact in any order."""
     slack = SLACK if kind in ROUNDED else QUOTIENTS if kind is sg.Div else 0.0
     slack = NORMS if kind is sg.LpPool else slack
     slack = FUNCTION if issubclass(kind, Pointwise) and "exp" in kind.needs else slack
@@ -87,7 +92,8 @@ def test_tensors_give_what_arrays_give(kind):
 
 @pytest.mark.parametrize("kind", FAMILIES, ids=lambda k: k.__name__)
 def test_the_composed_specification_is_the_specification(kind, monkeypatch):
-    """What runs on a device without an engine: the same order of summation as the reference, so the same bits, codes included."""
+    """What runs on a device without an engine: the same order of summation as the reference, so the
+    same bits, codes included."""
     monkeypatch.setattr(kernels, "engine", lambda op, x: kernels.Composed)
 
     @settings(max_examples=15)
@@ -200,22 +206,34 @@ def nested(x):
 
 
 MESSAGES = [
-    (lambda x: sg.max_pool(x, (9, 9)), "max_pool: kernel_size=(9, 9) on axis 0: the kernel spans 9 cells but the padded input has 4"),
+    (lambda x: sg.max_pool(x, (9, 9)),
+     "max_pool: kernel_size=(9, 9) on axis 0: the kernel spans 9 cells but the padded input has 4"),
     (lambda x: sg.max_pool(x > 0, (2, 2)), "torch.bool is not a scalar specgrad takes; cast to a number first"),
-    (lambda x: sg.max_pool(x.to_sparse(), (2, 2)), "the layout torch.sparse_coo is not taken; make it dense first: x.to_dense()"),
-    (lambda x: sg.max_pool(x.to(torch.float8_e4m3fn), (2, 2)), "x=torch.float8_e4m3fn array of shape (4, 4): torch.float8_e4m3fn is not a scalar specgrad takes"),
-    (lambda x: sg.sum(x > 0), "sum: x=torch.bool array of shape (4, 4): torch.bool is not a scalar specgrad takes; cast to a number first"),
-    (lambda x: sg.mean(x.long()), "mean: x=torch.int64 array of shape (4, 4): integers do not divide; cast first, e.g. x.double()"),
-    (lambda x: sg.max_pool(x.to(torch.uint16), (2, 2)), "max_pool: x=torch.uint16 array of shape (4, 4): torch.uint16 is not a scalar specgrad takes"),
+    (lambda x: sg.max_pool(x.to_sparse(), (2, 2)),
+     "the layout torch.sparse_coo is not taken; make it dense first: x.to_dense()"),
+    (lambda x: sg.max_pool(x.to(torch.float8_e4m3fn), (2, 2)),
+     "x=torch.float8_e4m3fn array of shape (4, 4): torch.float8_e4m3fn is not a scalar specgrad takes"),
+    (lambda x: sg.sum(x > 0),
+     "sum: x=torch.bool array of shape (4, 4): torch.bool is not a scalar specgrad takes; cast to a number first"),
+    (lambda x: sg.mean(x.long()),
+     "mean: x=torch.int64 array of shape (4, 4): integers do not divide; cast first, e.g. x.double()"),
+    (lambda x: sg.max_pool(x.to(torch.uint16), (2, 2)),
+     "max_pool: x=torch.uint16 array of shape (4, 4): torch.uint16 is not a scalar specgrad takes"),
     (lambda x: sg.relu(x + 0j), "relu: x=torch.complex64 array of shape (4, 4): complex numbers have no order"),
-    (lambda x: sg.cross_entropy(x, torch.tensor([0, 1, 2, 4])), "cross_entropy: integer_labels=4: is not one of 4 classes; write labels from 0 to 3"),
-    (lambda x: sg.cross_entropy(x, torch.tensor([0, 1, 2, -100])), "cross_entropy: integer_labels=-100: is not one of 4 classes"),
-    (lambda x: sg.cross_entropy(x, x[0]), "cross_entropy: integer_labels=torch.float32 array of shape (4,): must hold integers; cast first, e.g. x.long()"),
-    (lambda x: specgrad.torch.accelerate(x), "accelerate: model=torch.float32 array of shape (4, 4): must be a module of torch"),
-    (lambda x: sg.max_pool(x, (2, 2), out=np.zeros((2, 2))), "must be a torch.float32 tensor of shape (2, 2) on cpu; allocate it"),
+    (lambda x: sg.cross_entropy(x, torch.tensor([0, 1, 2, 4])),
+     "cross_entropy: integer_labels=4: is not one of 4 classes; write labels from 0 to 3"),
+    (lambda x: sg.cross_entropy(x, torch.tensor([0, 1, 2, -100])),
+     "cross_entropy: integer_labels=-100: is not one of 4 classes"),
+    (lambda x: sg.cross_entropy(x, x[0]),
+     "cross_entropy: integer_labels=torch.float32 array of shape (4,): must hold integers; cast first, e.g. x.long()"),
+    (lambda x: specgrad.torch.accelerate(x),
+     "accelerate: model=torch.float32 array of shape (4, 4): must be a module of torch"),
+    (lambda x: sg.max_pool(x, (2, 2), out=np.zeros((2, 2))),
+     "must be a torch.float32 tensor of shape (2, 2) on cpu; allocate it"),
     (lambda x: sg.conv(x[None], np.ones((1, 1, 2, 2))), "ndarray does not mix with torch.float32 on cpu"),
     (lambda x: sg.conv(x[None], torch.ones(1, 2, 2, 2)), "the weight reads 2 channels, the input has 1"),
-    (lambda x: sg.scale(x.long(), 2**70), "scale: factor=1180591620717411303424: the scalar that it meets does not hold this number"),
+    (lambda x: sg.scale(x.long(), 2**70),
+     "scale: factor=1180591620717411303424: the scalar that it meets does not hold this number"),
     (lambda x: sg.scale(x.to(torch.int8), 300), "scale: factor=300: the scalar that it meets does not hold"),
     (lambda x: sg.scale(x.byte(), -1), "scale: factor=-1: the scalar that it meets does not hold"),
     (lambda x: sg.scale(x + 0j, 10**50), "the scalar that it meets does not hold"),
@@ -223,17 +241,28 @@ MESSAGES = [
     (lambda x: sg.mul(x.half(), 1e6), "mul: y=1000000.0: the scalar that it meets does not hold"),
     (lambda x: sg.add(x.to(torch.int8), 300), "add: y=300: the scalar that it meets does not hold"),
     (lambda x: sg.mul(sg.Dual(x, x), 1e300), "mul: y=1e+300: the scalar that it meets does not hold"),
-    (lambda x: sg.conv(x[None], torch.ones(1, 1, 2, 2, device="meta")), "weight=torch.float32 array of shape (1, 1, 2, 2): torch.float32 on meta does not mix with torch.float32 on cpu"),
-    (lambda x: sg.linear(x, x.double()), "linear: weight=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix with torch.float32 on cpu"),
-    (lambda x: sg.mul(x, x.double()), "mul: y=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix with torch.float32 on cpu"),
-    (lambda x: sg.MaxPool((1, 1)).vjp((x,), x.double()), "max_pool: cotangent=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix"),
-    (lambda x: sg.Relu().jvp((x,), (x.numpy(),)), "relu: tangent of x=float32 array of shape (4, 4): ndarray does not mix with Tensor"),
-    (lambda x: sg.MaxPool((1, 1)).vjp((x.numpy(),), x), "max_pool: cotangent=torch.float32 array of shape (4, 4): Tensor does not mix with float32"),
-    (lambda x: sg.Relu().jvp((x.numpy(),), (x,)), "relu: tangent of x=torch.float32 array of shape (4, 4): Tensor does not mix with float32"),
-    (lambda x: sg.sum(x.to_sparse_csr()), "sum: x=torch.float32 array of shape (4, 4): the layout torch.sparse_csr is not taken; make it dense first"),
-    (lambda x: sg.sum(x.to(torch.complex32)), "sum: x=torch.complex32 array of shape (4, 4): torch.complex32 is not a scalar specgrad takes"),
-    (lambda x: sg.relu([x, x.requires_grad_()]), "relu: x='list': is a list of tensors, not one; make one of them first: torch.stack(x)"),
-    (lambda x: sg.relu(nested(x)), "relu: x='NestedTensor': a nested tensor has no one shape; give its tensors one by one: x.unbind()"),
+    (lambda x: sg.conv(x[None], torch.ones(1, 1, 2, 2, device="meta")),
+     "weight=torch.float32 array of shape (1, 1, 2, 2): torch.float32 on meta does not mix with torch.float32 on cpu"),
+    (lambda x: sg.linear(x, x.double()),
+     "linear: weight=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix with torch.float32 on cpu"),
+    (lambda x: sg.mul(x, x.double()),
+     "mul: y=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix with torch.float32 on cpu"),
+    (lambda x: sg.MaxPool((1, 1)).vjp((x,), x.double()),
+     "max_pool: cotangent=torch.float64 array of shape (4, 4): torch.float64 on cpu does not mix"),
+    (lambda x: sg.Relu().jvp((x,), (x.numpy(),)),
+     "relu: tangent of x=float32 array of shape (4, 4): ndarray does not mix with Tensor"),
+    (lambda x: sg.MaxPool((1, 1)).vjp((x.numpy(),), x),
+     "max_pool: cotangent=torch.float32 array of shape (4, 4): Tensor does not mix with float32"),
+    (lambda x: sg.Relu().jvp((x.numpy(),), (x,)),
+     "relu: tangent of x=torch.float32 array of shape (4, 4): Tensor does not mix with float32"),
+    (lambda x: sg.sum(x.to_sparse_csr()),
+     "sum: x=torch.float32 array of shape (4, 4): the layout torch.sparse_csr is not taken; make it dense first"),
+    (lambda x: sg.sum(x.to(torch.complex32)),
+     "sum: x=torch.complex32 array of shape (4, 4): torch.complex32 is not a scalar specgrad takes"),
+    (lambda x: sg.relu([x, x.requires_grad_()]),
+     "relu: x='list': is a list of tensors, not one; make one of them first: torch.stack(x)"),
+    (lambda x: sg.relu(nested(x)),
+     "relu: x='NestedTensor': a nested tensor has no one shape; give its tensors one by one: x.unbind()"),
     (lambda x: sg.max_pool(nested(x), (2, 2)), "max_pool: x='NestedTensor': a nested tensor has no one shape"),
     (lambda x: sg.MaxPool((2, 2)).vjp((nested(x),), x), "max_pool: x='NestedTensor': a nested tensor has no one shape"),
     (lambda x: sg.smooth_max_pool(x, (2, 2), beta=1e-60), "beta=1e-60: is 0 or infinite in the input's precision"),

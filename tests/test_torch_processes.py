@@ -1,4 +1,5 @@
-"""More than one process: workers of a DataLoader, forked and spawned, two trainers that share their gradients, and one that compiles first."""
+"""More than one process: workers of a DataLoader, forked and spawned, two trainers that share their
+gradients, and one that compiles first."""
 
 import os
 import socket
@@ -80,7 +81,8 @@ def train(rank, port, results):
     results[rank] = [p.grad.tolist() for p in net.parameters()]
     while len(results) < 2:
         time.sleep(0.01)
-    # torch takes a trainer down holding the interpreter's lock, and waits for a thread that may be waiting for it
+    # torch takes a trainer down holding the interpreter's lock, and waits for a thread that may be
+    # waiting for it
     os._exit(0)
 
 

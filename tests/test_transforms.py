@@ -57,7 +57,8 @@ def test_reverse_mode_nests_to_any_order_over_exact_numbers():
 
 @pytest.mark.parametrize("modes", list(itertools.product("fr", repeat=3)), ids="".join)
 def test_modes_nest_in_any_order(modes):
-    """The third derivative of Σ smooth_max(x)·x², whichever way each derivative is taken, along the same directions."""
+    """The third derivative of Σ smooth_max(x)·x², whichever way each derivative is taken, along the
+    same directions."""
     directions = [np.array([1.0, -2.0, 0.5]), np.array([0.5, 1.0, 1.0]), np.array([-1.0, 0.25, 2.0])]
 
     def function(x):
@@ -81,7 +82,8 @@ def test_modes_nest_in_any_order(modes):
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_every_operator_is_differentiated_twice_like_its_dual_witness(kind):
-    """F₂ and G₁ of every operator, as recorded operators, against its row over Dual numbers; and ⟨u, G₁v⟩ = ⟨g, F₂uv⟩."""
+    """F₂ and G₁ of every operator, as recorded operators, against its row over Dual numbers; and
+    ⟨u, G₁v⟩ = ⟨g, F₂uv⟩."""
     exact = "exp" not in kind.needs
     scalar = (lambda n: Fraction(n, 3)) if exact else np.dtype(float)
 
@@ -169,26 +171,55 @@ LEAKED = []
 sg.grad(lambda z: LEAKED.append(z) or sg.sum(z))(np.ones(2))
 X = np.ones(2)
 REFUSED = [
-    (lambda: LEAKED[0] * 2, ArgumentError, "mul: x=Var 'input_0' of shape (2,): was made inside a transform that has returned; return the value from the function instead"),
-    (lambda: sg.grad(lambda z: sg.sum(z * LEAKED[0]))(X), ArgumentError, "mul: y=Var 'input_0' of shape (2,): was made inside a transform that has returned; return the value from the function instead"),
-    (lambda: sg.grad(sg.sum(X)), ArgumentError, "grad: f=2.0: must be a function, got ndarray; give the function itself, not its result"),
-    (lambda: sg.jvp(None, (X,), (X,)), ArgumentError, "jvp: f=None: must be a function, got NoneType; give the function itself, not its result"),
-    (lambda: sg.vjp("f", X), ArgumentError, "vjp: f='f': must be a function, got str; give the function itself, not its result"),
+    (lambda: LEAKED[0] * 2, ArgumentError,
+     "mul: x=Var 'input_0' of shape (2,): was made inside a transform that has returned; "
+     "return the value from the function instead"),
+    (lambda: sg.grad(lambda z: sg.sum(z * LEAKED[0]))(X), ArgumentError,
+     "mul: y=Var 'input_0' of shape (2,): was made inside a transform that has returned; "
+     "return the value from the function instead"),
+    (lambda: sg.grad(sg.sum(X)), ArgumentError,
+     "grad: f=2.0: must be a function, got ndarray; give the function itself, not its result"),
+    (lambda: sg.jvp(None, (X,), (X,)), ArgumentError,
+     "jvp: f=None: must be a function, got NoneType; give the function itself, not its result"),
+    (lambda: sg.vjp("f", X), ArgumentError,
+     "vjp: f='f': must be a function, got str; give the function itself, not its result"),
     (lambda: sg.trace(2, X), ArgumentError, "trace: f=2: must be a function; give the function itself, not its result"),
-    (lambda: sg.grad(sg.relu)(X), ShapeError, "grad: output=float64 array of shape (2,): is not one cell; sum the cells, or use vjp, whose pullback takes a cotangent"),
-    (lambda: sg.grad(lambda z: (z, z))(X), ShapeError, "grad: output=(float64 array of shape (2,), float64 array of shape (2,)): must be one array; return the loss alone, or use vjp, or has_aux=True for more"),
-    (lambda: sg.grad(sg.sum, argnums=3)(X), ArgumentError, "grad: argnums=3: is not one of 1 arguments given by position; name arguments that are given"),
-    (lambda: sg.grad(lambda a, b: sg.sum(a * b), (0, -2))(X, X), ArgumentError, "grad: argnums=(0, -2): names an argument twice; name each argument once"),
-    (lambda: sg.grad(sg.sum, True)(X), ArgumentError, "grad: argnums=True: must be an integer, got bool; write whole numbers"),
-    (lambda: sg.grad(sg.sum, "a")(X), ArgumentError, "grad: argnums='a': must be an integer, got str; write whole numbers"),
-    (lambda: sg.grad(sg.sum)([X, X]), ScalarError, "sum: x='list': is a list of recorded values, not one; make one of them: stack(x), or give an array where the list was"),
-    (lambda: sg.jvp(sg.relu, X[None], X[None]), ShapeError, "jvp: primals=float64 array of shape (1, 2): must be a tuple with one entry per operand, got ndarray; write (x,) for a single one"),
-    (lambda: sg.jvp(sg.relu, (X,), (np.ones(3),)), ShapeError, "jvp: tangents=float64 array of shape (3,): must have shape (2,); reshape or broadcast it first"),
-    (lambda: sg.jvp(sg.relu, (X,), (X, X)), ShapeError, "jvp: tangents=(float64 array of shape (2,), float64 array of shape (2,)): is not the same nest: 1 leaves are needed, 2 given, and they differ at [1]; give one leaf for each"),
-    (lambda: sg.jvp(lambda p: p["a"], ({"a": X},), ({"b": X},)), ShapeError, "jvp: tangents=({'b': float64 array of shape (2,)},): is not the same nest: 1 leaves are needed, 1 given, and they differ at [0]['a']; give one leaf for each"),
-    (lambda: sg.jvp(sg.relu, (X,), (np.array([Fraction(1)] * 2),)), ScalarError, "jvp: tangents=object array of shape (2,): Fraction does not mix with float64; convert all operands to one scalar type first"),
-    (lambda: sg.vjp(sg.relu, X)[1](np.ones(3)), ShapeError, "pullback: cotangent=float64 array of shape (3,): must have shape (2,); reshape or broadcast it first"),
-    (lambda: sg.vjp(sg.relu, X)[1]((X, X)), ShapeError, "pullback: cotangent=(float64 array of shape (2,), float64 array of shape (2,)): is not the same nest: 1 leaves are needed, 2 given, and they differ at the top; give one leaf for each"),
+    (lambda: sg.grad(sg.relu)(X), ShapeError,
+     "grad: output=float64 array of shape (2,): is not one cell; sum the cells, or use vjp, "
+     "whose pullback takes a cotangent"),
+    (lambda: sg.grad(lambda z: (z, z))(X), ShapeError,
+     "grad: output=(float64 array of shape (2,), float64 array of shape (2,)): must be one array; "
+     "return the loss alone, or use vjp, or has_aux=True for more"),
+    (lambda: sg.grad(sg.sum, argnums=3)(X), ArgumentError,
+     "grad: argnums=3: is not one of 1 arguments given by position; name arguments that are given"),
+    (lambda: sg.grad(lambda a, b: sg.sum(a * b), (0, -2))(X, X), ArgumentError,
+     "grad: argnums=(0, -2): names an argument twice; name each argument once"),
+    (lambda: sg.grad(sg.sum, True)(X), ArgumentError,
+     "grad: argnums=True: must be an integer, got bool; write whole numbers"),
+    (lambda: sg.grad(sg.sum, "a")(X), ArgumentError,
+     "grad: argnums='a': must be an integer, got str; write whole numbers"),
+    (lambda: sg.grad(sg.sum)([X, X]), ScalarError,
+     "sum: x='list': is a list of recorded values, not one; make one of them: stack(x), "
+     "or give an array where the list was"),
+    (lambda: sg.jvp(sg.relu, X[None], X[None]), ShapeError,
+     "jvp: primals=float64 array of shape (1, 2): must be a tuple with one entry per operand, got ndarray; "
+     "write (x,) for a single one"),
+    (lambda: sg.jvp(sg.relu, (X,), (np.ones(3),)), ShapeError,
+     "jvp: tangents=float64 array of shape (3,): must have shape (2,); reshape or broadcast it first"),
+    (lambda: sg.jvp(sg.relu, (X,), (X, X)), ShapeError,
+     "jvp: tangents=(float64 array of shape (2,), float64 array of shape (2,)): is not the same nest: "
+     "1 leaves are needed, 2 given, and they differ at [1]; give one leaf for each"),
+    (lambda: sg.jvp(lambda p: p["a"], ({"a": X},), ({"b": X},)), ShapeError,
+     "jvp: tangents=({'b': float64 array of shape (2,)},): is not the same nest: 1 leaves are needed, 1 given, "
+     "and they differ at [0]['a']; give one leaf for each"),
+    (lambda: sg.jvp(sg.relu, (X,), (np.array([Fraction(1)] * 2),)), ScalarError,
+     "jvp: tangents=object array of shape (2,): Fraction does not mix with float64; "
+     "convert all operands to one scalar type first"),
+    (lambda: sg.vjp(sg.relu, X)[1](np.ones(3)), ShapeError,
+     "pullback: cotangent=float64 array of shape (3,): must have shape (2,); reshape or broadcast it first"),
+    (lambda: sg.vjp(sg.relu, X)[1]((X, X)), ShapeError,
+     "pullback: cotangent=(float64 array of shape (2,), float64 array of shape (2,)): is not the same nest: "
+     "1 leaves are needed, 2 given, and they differ at the top; give one leaf for each"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""`specgrad check file.py:Operator`: the operators of users, whose rows are held against their values."""
+"""`specgrad check file.py:Operator`: the operators of users, whose rows are held against their
+values."""
 
 import re
 from pathlib import Path
@@ -67,7 +68,8 @@ def test_wrong_operators_are_found_with_a_small_counterexample_that_runs(name):
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_our_own_operators_hold_by_strategies_from_their_parameters(kind):
-    """None differs; those with windows of pooling, and pointwise ones, whose parameters can be guessed, are tried, often."""
+    """None differs; those with windows of pooling, and pointwise ones, whose parameters can be
+    guessed, are tried, often."""
     try:
         known = describe(kind)
     except BadSubject:

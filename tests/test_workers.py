@@ -1,4 +1,5 @@
-"""Subjects in processes of their own: a crash, an exit, a hang or exhausted memory is a row, and the check goes on."""
+"""Subjects in processes of their own: a crash, an exit, a hang or exhausted memory is a row, and
+the check goes on."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""Poolings of torch tensors that tests share: every operator and option, numbers without ties, and how near results must be."""
+"""Poolings of torch tensors that tests share: every operator and option, numbers without ties, and
+how near results must be."""
 
 import functools
 

@@ -1,7 +1,8 @@
 """What a caller may write for each parameter, and its one normal form.
 
-Parameters are stored as exact Python integers, one per spatial axis, whatever way they were written (an int, a NumPy integer,
-a list). Everything that can be refused before an operand is seen is refused here.
+Parameters are stored as exact Python integers, one per spatial axis, whatever way they were written
+(an int, a NumPy integer, a list). Everything that can be refused before an operand is seen is
+refused here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 Pairs = tuple[tuple[int, int], ...]
 
 LARGEST = 2**31 - 1
-"""What a parameter of a window may be: products of two stay far below 2^63, so that places are exact in 64 bits."""
+"""What a parameter of a window may be: products of two stay far below 2^63, so that places are
+exact in 64 bits."""
 LONGEST = 2**63 - 1
 """What the length of an array's axis may be."""
 
@@ -43,7 +45,8 @@ def integer(
     whole: Any = None,
     most: int = LARGEST,
 ) -> int:
-    """`value` as an exact int from `least` to `most`; `whole` is the argument as written, for the message."""
+    """`value` as an exact int from `least` to `most`; `whole` is the argument as written, for the
+    message."""
     shown = value if whole is None else whole
     try:
         if isinstance(value, bool):
@@ -78,7 +81,8 @@ def is_sequence(value: Any) -> bool:
 
 
 def bounded(name: str, argument: str, value: Any, most: int = AXES) -> Any:
-    """A sequence, which is not walked where it has too many entries: more than an array has axes."""
+    """A sequence, which is not walked where it has too many entries: more than an array has
+    axes."""
     if len(value) > most:
         rule = f"has {len(value)} entries, more than the {most} there can be"
         raise refusal(ArgumentError, name, argument, value, rule, "give fewer entries")

@@ -1,7 +1,7 @@
 """+ - * / of recorded values, as operators; and numbers that take on the scalar of what they meet.
 
-The operators themselves are declared with all others, in `ops`, and entered in `SYMBOLS` there: a tape or a graph adds up
-contributions without knowing by what.
+The operators themselves are declared with all others, in `ops`, and entered in `SYMBOLS` there: a
+tape or a graph adds up contributions without knowing by what.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SYMBOLS: dict[str, Any] = {}
 
 
 class Arithmetic(ArrayMethods):
-    """What a Var inherits: ``+ - * /`` with arrays, numbers and other Vars, ``-a``, and the methods of arrays."""
+    """What a Var inherits: ``+ - * /`` with arrays, numbers and other Vars, ``-a``, and the methods
+    of arrays."""
 
     __slots__ = ()
 
@@ -58,7 +59,8 @@ def combine(symbol: str, a: Any, b: Any) -> Any:
 
 
 def applied(op: Any, *operands: Any) -> Any:
-    """op(*operands); a Python number among them takes on the scalar of the others, as a NumPy array's dtype would decide."""
+    """op(*operands); a Python number among them takes on the scalar of the others, as a NumPy
+    array's dtype would decide."""
     known = next((place for place, x in enumerate(operands) if not is_number(x)), 0)
     names = [slot.name for slot in op.slots]
     return op(
@@ -70,19 +72,22 @@ def applied(op: Any, *operands: Any) -> Any:
 
 
 def is_open(constant: Any) -> bool:
-    """Whether a constant takes on the scalar of what it meets: a Python number, or an array of booleans, which are 1 and 0."""
+    """Whether a constant takes on the scalar of what it meets: a Python number, or an array of
+    booleans, which are 1 and 0."""
     return is_number(constant) or getattr(constant, "dtype", None) == np.bool_
 
 
 def settled(operand: Any, constant: Any, shape: tuple[int, ...] = ()) -> Any:
-    """A constant in the scalar of an operand: a number fills the shape, a mask is 1 and 0, floats are converted."""
+    """A constant in the scalar of an operand: a number fills the shape, a mask is 1 and 0, floats
+    are converted."""
     if is_number(constant):
         return like(operand, constant, shape)
     return indicator(operand, constant) if is_open(constant) else lifted(operand, constant)
 
 
 def indicator(operand: Any, mask: Any) -> Any:
-    """1 where a mask of booleans holds, else 0, in the scalar of an operand (an array, a Dual, or a Var)."""
+    """1 where a mask of booleans holds, else 0, in the scalar of an operand (an array, a Dual, or a
+    Var)."""
     if hasattr(operand, "__specgrad__"):
         return operand.indicator(mask)
     array = as_operand("constant", "operand", operand)
@@ -116,7 +121,8 @@ def like(
     argument: str = "operand",
     its_argument: str = "number",
 ) -> Any:
-    """An array of this shape, filled with a number, in the scalar of an operand (an array, a Dual, or a Var).
+    """An array of this shape, filled with a number, in the scalar of an operand (an array, a Dual,
+    or a Var).
 
     A refusal names the operator that met both, the operand's argument and the number's.
     """
@@ -129,9 +135,11 @@ def like(
 
 
 def lifted(operand: Any, array: Any) -> Any:
-    """A constant array in the scalar of an operand: float weights among Fractions are Fractions, exactly.
+    """A constant array in the scalar of an operand: float weights among Fractions are Fractions,
+    exactly.
 
-    Between floats it is cast. An array that is not of NumPy's floats, or that integers meet, stays as it is.
+    Between floats it is cast. An array that is not of NumPy's floats, or that integers meet, stays
+    as it is.
     """
     while hasattr(operand, "value") or isinstance(operand, Dual):
         operand = operand.primal if isinstance(operand, Dual) else operand.value

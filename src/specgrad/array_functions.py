@@ -1,6 +1,7 @@
 """Functions of arrays that are no windows: of single cells, of shapes, reductions and losses.
 
-They have NumPy's and PyTorch's names. A Python number among the operands takes on the scalar of the others.
+They have NumPy's and PyTorch's names. A Python number among the operands takes on the scalar of the
+others.
 """
 
 from __future__ import annotations
@@ -92,12 +93,14 @@ def abs(x: Array) -> Any:
 
 
 def maximum(x: Array, y: Array, *, ties: str = "split") -> Any:
-    """The larger of x and y cell by cell, which share the slope where they are equal. See `Larger`."""
+    """The larger of x and y cell by cell, which share the slope where they are equal. See
+    `Larger`."""
     return applied(Larger(ties=ties), x, y)
 
 
 def minimum(x: Array, y: Array, *, ties: str = "split") -> Any:
-    """The smaller of x and y cell by cell, which share the slope where they are equal. See `Smaller`."""
+    """The smaller of x and y cell by cell, which share the slope where they are equal. See
+    `Smaller`."""
     return applied(Smaller(ties=ties), x, y)
 
 
@@ -132,7 +135,8 @@ def not_equal(x: Array, y: Array) -> Any:
 
 
 def where(condition: Array, x: Array, y: Array) -> Any:
-    """x where the condition holds (is not 0), else y, for a comparison of `specgrad` or an array of booleans. See `Where`."""
+    """x where the condition holds (is not 0), else y, for a comparison of `specgrad` or an array of
+    booleans. See `Where`."""
     if isinstance(condition, bool):
         rule = "is a single truth value, as == of recorded values gives"
         raise refusal(ArgumentError, "where", "condition", condition, rule, "compare with greater, equal, …")
@@ -189,7 +193,8 @@ def silu(x: Array) -> Any:
 
 
 def gelu(x: Array, *, approximate: str = "none") -> Any:
-    """x times the normal distribution of x; approximate="tanh" by a hyperbolic tangent. See `Gelu`."""
+    """x times the normal distribution of x; approximate="tanh" by a hyperbolic tangent. See
+    `Gelu`."""
     return Gelu(approximate=approximate)(x)
 
 
@@ -204,7 +209,8 @@ def transpose(x: Array, axes: Sequence[int] | None = None) -> Any:
 
 
 def slice(x: Array, index: Any) -> Any:
-    """x[index], for integers, slices, None and ..., as in NumPy: ``slice(x, np.s_[0, 1:])``. See `Slice`."""
+    """x[index], for integers, slices, None and ..., as in NumPy: ``slice(x, np.s_[0, 1:])``. See
+    `Slice`."""
     return Slice(index)(x)
 
 
@@ -231,7 +237,8 @@ def broadcast_to(x: Array, shape: Ints) -> Any:
 
 
 def pad(x: Array, padding: Sequence[Sequence[int]], mode: str = "constant", value: int | float | Fraction = 0) -> Any:
-    """x with one (before, after) pair of cells around each of its last axes, in one of four modes. See `Pad`."""
+    """x with one (before, after) pair of cells around each of its last axes, in one of four modes.
+    See `Pad`."""
     return Pad(padding, mode=mode, fill=value)(x)
 
 
@@ -272,7 +279,8 @@ def batch_norm(
 ) -> Any:
     """(x - mean) / √(variance + eps) * weight + bias, for one number of each per channel of `axis`.
 
-    Without mean and variance, those of x over all other axes are taken (the mean square of the difference), and have derivatives.
+    Without mean and variance, those of x over all other axes are taken (the mean square of the
+    difference), and have derivatives.
     """
     shape = shape_of("batch_norm", "x", x)
     channel = axis_in("batch_norm", "axis", axis, arguments.integer("batch_norm", "axis", axis, None), len(shape))
@@ -290,7 +298,8 @@ def layer_norm(
     *,
     eps: int | float | Fraction = 1e-5,
 ) -> Any:
-    """(x - mean) / √(variance + eps) * weight + bias, with the mean and variance of x over its last `rank` axes."""
+    """(x - mean) / √(variance + eps) * weight + bias, with the mean and variance of x over its last
+    `rank` axes."""
     axes = list(range(-arguments.integer("layer_norm", "rank", rank, 1, most=arguments.AXES), 0))
     return _normalised("layer_norm", x, axes, None, None, weight, bias, eps)
 
@@ -338,7 +347,8 @@ def mse_loss(prediction: Array, target: Array) -> Any:
 
 
 def cross_entropy(logits: Array, integer_labels: Array) -> Any:
-    """Mean over the batch of log Σ exp(logits) - logits[label], for logits (*batch, classes). See `CrossEntropy`."""
+    """Mean over the batch of log Σ exp(logits) - logits[label], for logits (*batch, classes). See
+    `CrossEntropy`."""
     return CrossEntropy()(logits, integer_labels)
 
 

@@ -1,7 +1,9 @@
-"""What makes a recorded value, or a Dual, behave like an array: operators, indexing, shapes, and NumPy's functions on it.
+"""What makes a recorded value, or a Dual, behave like an array: operators, indexing, shapes, and
+NumPy's functions on it.
 
-Each method is a function of specgrad, entered in `FUNCTIONS` by the module that declares it, so that a method has the derivative, the scalars
-and the refusals of the function. ``==`` stays identity, because recorded values are keys of dicts: `equal` compares cells.
+Each method is a function of specgrad, entered in `FUNCTIONS` by the module that declares it, so
+that a method has the derivative, the scalars and the refusals of the function. ``==`` stays
+identity, because recorded values are keys of dicts: `equal` compares cells.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ OPERATORS = {
     np.greater_equal: ("__ge__", "__le__"),
     np.negative: ("__neg__", ""),
 }
-"""NumPy's functions behind Python's operators, and the methods for a left and for a right operand."""
+"""NumPy's functions behind Python's operators, and the methods for a left and for a right
+operand."""
 REMEDIES = {
     "dtype": "a graph has shapes and no scalar: ask the arrays that it runs on",
     "max": "write global_max_pool(x, rank)",
@@ -51,7 +54,8 @@ REMEDIES = {
 
 
 class ArrayMethods:
-    """``** @ []``, comparisons, ``.ndim .size .T .sum() .mean() .reshape() .transpose()``, and functions of NumPy; `shape` is the class's own."""
+    """``** @ []``, comparisons, ``.ndim .size .T .sum() .mean() .reshape() .transpose()``, and
+    functions of NumPy; `shape` is the class's own."""
 
     __slots__ = ()
 
@@ -113,7 +117,8 @@ class ArrayMethods:
         return FUNCTIONS["matmul"](other, self)
 
     def __getitem__(self, index: Any) -> Any:
-        """Cells by integers, slices, None and ``...``, as `slice`; by a list or an array of integers along the first axis, as `take`."""
+        """Cells by integers, slices, None and ``...``, as `slice`; by a list or an array of
+        integers along the first axis, as `take`."""
         if isinstance(index, ArrayMethods) or getattr(index, "dtype", None) == np.bool_:
             rule, remedy = "is not an index", "select with where(mask, x, y), or index by integers"
             raise refusal(ArgumentError, "slice", "index", index, rule, remedy)
@@ -142,7 +147,8 @@ class ArrayMethods:
         return self
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """NumPy's functions of cells: Python's operators with an array on the left, and those that specgrad has too."""
+        """NumPy's functions of cells: Python's operators with an array on the left, and those that
+        specgrad has too."""
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         if name == ufunc.__name__ and not options:
             if ufunc in OPERATORS:

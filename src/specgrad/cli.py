@@ -1,4 +1,5 @@
-"""The command line: `specgrad check | prove | explain | certify | bench | warmup`; a command stands in a module of its own."""
+"""The command line: `specgrad check | prove | explain | certify | bench | warmup`; a command stands
+in a module of its own."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def bench(
         typer.Option(help="Draw the cost of pooling, against kernel size, rank and the peers, to this image."),
     ] = None,
 ) -> None:
-    """Measure pooling against the speed of a copy, or convolution, and both against the peers that are installed."""
+    """Measure pooling against the speed of a copy, or convolution, and both against the peers that
+    are installed."""
     from . import bench as benchmark
 
     try:
@@ -99,7 +101,8 @@ def warmup() -> None:
 
 
 def main() -> None:
-    """The entry point of the `specgrad` command; where its output goes need not know all of its letters."""
+    """The entry point of the `specgrad` command; where its output goes need not know all of its
+    letters."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

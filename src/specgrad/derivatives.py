@@ -1,6 +1,8 @@
-"""Whole derivatives of Python functions (jacobian, hessian, hvp), functions of many examples (vmap), and a check of all of them.
+"""Whole derivatives of Python functions (jacobian, hessian, hvp), functions of many examples
+(vmap), and a check of all of them.
 
-They are made of `jvp`, `vjp` and operators, so that they nest with each other and with every transform, over every scalar.
+They are made of `jvp`, `vjp` and operators, so that they nest with each other and with every
+transform, over every scalar.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ from .scalars.dual import Dual
 
 
 def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives all derivatives of f in the argument `argnums` (or several): an array of shape output + input.
+    """The function that gives all derivatives of f in the argument `argnums` (or several): an array
+    of shape output + input.
 
-    Nests of outputs give nests of such arrays, and nests of inputs nests inside those. With has_aux, (jacobian, aux). There is one
-    reverse sweep per output cell.
+    Nests of outputs give nests of such arrays, and nests of inputs nests inside those. With
+    has_aux, (jacobian, aux). There is one reverse sweep per output cell.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x * x[0])(np.array([2.0, 3.0]))
@@ -68,7 +71,8 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux
 
 
 def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives all second derivatives of f, whose value has one cell: an array of shape input + input.
+    """The function that gives all second derivatives of f, whose value has one cell: an array of
+    shape input + input.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]))
@@ -79,7 +83,8 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux:
 
 
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
-    """The Hessian of f at `primals` times `tangents`, one part per primal, without the Hessian: forward over reverse.
+    """The Hessian of f at `primals` times `tangents`, one part per primal, without the Hessian:
+    forward over reverse.
 
     >>> import numpy as np
     >>> hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
@@ -91,10 +96,12 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def vmap(f: Callable[..., Any], in_axes: int | Sequence[int | None] | None = 0) -> Callable[..., Any]:
-    """The function that calls f for every index of an axis of its arguments, and stacks what f returns along a new first axis.
+    """The function that calls f for every index of an axis of its arguments, and stacks what f
+    returns along a new first axis.
 
-    `in_axes` names the axis for all arguments, or for each; None hands an argument to every call as it is. Nests are taken leaf by leaf.
-    f is called once per index: an operator whose leading axes are batch is faster on the whole array.
+    `in_axes` names the axis for all arguments, or for each; None hands an argument to every call as
+    it is. Nests are taken leaf by leaf. f is called once per index: an operator whose leading axes
+    are batch is faster on the whole array.
 
     >>> import numpy as np
     >>> vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(np.eye(2), np.array([5.0, 7.0]))
@@ -151,15 +158,17 @@ def _count(axes: Sequence[int | None], given: Sequence[Any]) -> int:
 
 
 DIGITS, STEP = 60, 10
-"""The digits of Decimals where a function is not rational, and of the step of difference quotients."""
+"""The digits of Decimals where a function is not rational, and of the step of difference
+quotients."""
 
 
 def check_grad(f: Callable[..., Any], *xs: Any, directions: int = 2) -> bool:
     """Check the derivatives of f at `xs`, exactly: True, or GradientError says what differs.
 
-    f is traced and run over the rationals that the floats of `xs` are (over Decimals of 60 digits where it needs exponentials or
-    roots). Along some directions: (1) its JVP is the tangent of Dual numbers pushed through the values of all operators; (2) its VJP is the
-    adjoint of the JVP; (3) its central difference quotients converge to the JVP like h². Where (3) fails the message shows
+    f is traced and run over the rationals that the floats of `xs` are (over Decimals of 60 digits
+    where it needs exponentials or roots). Along some directions: (1) its JVP is the tangent of Dual
+    numbers pushed through the values of all operators; (2) its VJP is the adjoint of the JVP; (3)
+    its central difference quotients converge to the JVP like h². Where (3) fails the message shows
     the quotients to both sides: if they differ, the function has a kink at `xs`.
 
     >>> import numpy as np, specgrad as sg
@@ -244,7 +253,8 @@ def _same(what: str, got: Any, says: str, wanted: Any, unit: Any) -> None:
 
 
 def _converges(run: Any, own: Any, along: Any, y: Any, dy: Any, scalar: Any, unit: Any) -> None:
-    """Whether central difference quotients approach the JVP: halving the step more than halves what they are away."""
+    """Whether central difference quotients approach the JVP: halving the step more than halves what
+    they are away."""
     step = scalar(1) / scalar(10**STEP)
 
     def moved(h: Any) -> Any:
@@ -258,6 +268,7 @@ def _converges(run: Any, own: Any, along: Any, y: Any, dy: Any, scalar: Any, uni
             if narrow > wide / 2 and narrow > unit * (1 + abs(at) + abs(d)):
                 sides = f"{float((c - at) / (step / 2)):.6g} and {float((at - e) / (step / 2)):.6g}"
                 raise GradientError(
-                    f"check_grad: the JVP of output {place} is {float(d):.6g}, but the difference quotients to both sides approach {sides}; "
+                    f"check_grad: the JVP of output {place} is {float(d):.6g}, but the difference quotients to both "
+                    f"sides approach {sides}; "
                     "where they differ the function has a kink at these inputs: move them, else mend the operator"
                 )

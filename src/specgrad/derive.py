@@ -1,19 +1,23 @@
 """Derivatives as operators, closed under further derivatives of any order.
 
-For an operator f of operands x let F_k(x; v_1 … v_k) = D^k f(x)[v_1 … v_k], shaped as the output, and let G_k(x, g; v_1 … v_k) be the
-part in one operand of the gradient of D^k <g, f(x)>[v_1 … v_k]. So F_0 = f, F_1 is the JVP and G_0 the VJP. Derivatives are
-symmetric, hence
+For an operator f of operands x let F_k(x; v_1 … v_k) = D^k f(x)[v_1 … v_k], shaped as the output,
+and let G_k(x, g; v_1 … v_k) be the part in one operand of the gradient of D^k <g, f(x)>[v_1 … v_k].
+So F_0 = f, F_1 is the JVP and G_0 the VJP. Derivatives are symmetric, hence
 
-    d F_k = F_{k+1}(x; v…, dx) + Σ_i F_k(… dv_i …)            F_k pulled back by g: G_k in x, G_{k-1}(without v_i) in v_i
+    d F_k = F_{k+1}(x; v…, dx) + Σ_i F_k(… dv_i …)            F_k pulled back by g: G_k in x,
+                                                              G_{k-1}(without v_i) in v_i
     d G_k = G_{k+1}(x, g; v…, dx) + G_k(x, dg; v…) + Σ_i G_k(… dv_i …)
-    G_k pulled back by u: F_{k+1}(x; v…, u) in g, G_{k+1}(x, g; v…, u) in x, G_k(… u for v_i …) in v_i
+    G_k pulled back by u: F_{k+1}(x; v…, u) in g, G_{k+1}(x, g; v…, u) in x, G_k(… u for v_i …) in
+        v_i
 
-and `Pushed` (F, k ≥ 1) and `Pulled` (G) are all that is ever needed; no operator has a rule of its own. What the operator declares
-of its curvature makes terms vanish or fall back to first derivatives by a formula, and only where nothing is declared are higher
-orders evaluated, by the specification over Dual numbers. Zeros are None, and are never made, multiplied or added.
+and `Pushed` (F, k ≥ 1) and `Pulled` (G) are all that is ever needed; no operator has a rule of its
+own. What the operator declares of its curvature makes terms vanish or fall back to first
+derivatives by a formula, and only where nothing is declared are higher orders evaluated, by the
+specification over Dual numbers. Zeros are None, and are never made, multiplied or added.
 
-A formula composes several operators. Half floats would be rounded by each of them, but are computed in float32 and rounded once: there
-the derivative stays one operator, which evaluates its formula in float32. So it does in a graph, whose dtype is not known yet.
+A formula composes several operators. Half floats would be rounded by each of them, but are computed
+in float32 and rounded once: there the derivative stays one operator, which evaluates its formula in
+float32. So it does in a graph, whose dtype is not known yet.
 """
 
 from __future__ import annotations
@@ -45,9 +49,11 @@ class Absent(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Derived(Operator):
-    """A derivative of `base`. Operands: those of base whose numbers matter, then the cotangent, then the directions.
+    """A derivative of `base`. Operands: those of base whose numbers matter, then the cotangent,
+    then the directions.
 
-    `shapes` has, per operand of base, None where it is given and else its shape; `along` has, per direction, which operands move.
+    `shapes` has, per operand of base, None where it is given and else its shape; `along` has, per
+    direction, which operands move.
     """
 
     derived: ClassVar = True
@@ -73,7 +79,8 @@ class Derived(Operator):
         return ()
 
     def parts(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[Any, ...]]]:
-        """The operands of base (Absent where not given), the cotangent if there is one, and the directions."""
+        """The operands of base (Absent where not given), the cotangent if there is one, and the
+        directions."""
         rest = iter(operands)
         own = tuple(next(rest) if shape is None else Absent(shape) for shape in self.shapes)
         seeds = tuple(next(rest) for _ in self._seeds())
@@ -107,7 +114,8 @@ class Derived(Operator):
         raise NotImplementedError("a derivative is evaluated through its operator")
 
     def evaluate(self, operands: Sequence[Any]) -> Any:
-        """The value over arrays; that of a formula in the precision of the computation, rounded once."""
+        """The value over arrays; that of a formula in the precision of the computation, rounded
+        once."""
         if not self.is_first:
             S = _scalars(self._example(operands))
             numbers = [x if slot.integer else _wide(S, x) for slot, x in zip(self.slots, operands, strict=True)]
@@ -123,7 +131,8 @@ class Derived(Operator):
         raise NotImplementedError
 
     def formula(self, operands: Sequence[Any]) -> Any:
-        """The value by first derivatives, of arrays or of Vars; NotImplemented if nobody wrote it down."""
+        """The value by first derivatives, of arrays or of Vars; NotImplemented if nobody wrote it
+        down."""
         raise NotImplementedError
 
     def _example(self, operands: Sequence[Any]) -> Any:
@@ -131,7 +140,8 @@ class Derived(Operator):
         return next(_array(x) for slot, x in zip(self.slots, operands, strict=True) if not slot.integer)
 
     def remember(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], dispatch.Memory]:
-        """The operands of base, moved along all directions that a first derivative does not take, and what is kept of them."""
+        """The operands of base, moved along all directions that a first derivative does not take,
+        and what is kept of them."""
         own, _, directions = self.parts(operands)
         example = self._example(operands)
         full = tuple(stand_in(x.shape, example) if isinstance(x, Absent) else x for x in own)
@@ -199,7 +209,8 @@ class Pushed(Derived):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pulled(Derived):
-    """G_k: the part in operand `slot` of the gradient of the k-th derivative of <g, base>; the VJP for k = 0."""
+    """G_k: the part in operand `slot` of the gradient of the k-th derivative of <g, base>; the VJP
+    for k = 0."""
 
     slot: int
 
@@ -300,7 +311,8 @@ def _formula_of_push(op: Operator, operands: tuple[Any, ...], directions: Sequen
 
 
 def _composes(*groups: Sequence[Any]) -> bool:
-    """Whether operators may be composed: these operands have a dtype, and one whose results are not rounded."""
+    """Whether operators may be composed: these operands have a dtype, and one whose results are not
+    rounded."""
     for operand in itertools.chain(*groups):
         while hasattr(operand, "value"):  # a Var, of however many levels
             operand = operand.value
@@ -322,7 +334,8 @@ def _reached(op: Operator, directions: Sequence[Direction]) -> tuple[tuple[Any, 
 def _placements(
     op: Operator, operands: tuple[Any, ...], directions: Sequence[Direction], slot: int | None = None
 ) -> Iterator[tuple[Any, ...]]:
-    """Every way to put each direction in a factor of its own (none in `slot`), without the operands that are only added."""
+    """Every way to put each direction in a factor of its own (none in `slot`), without the operands
+    that are only added."""
     free = [s for s in op.factors if s != slot]
     required = sum(not slot.optional for slot in op.slots)
     kept = len(operands) if slot is not None else required
@@ -362,7 +375,8 @@ def _parts_of_tangents(op: Derived, tangents: Sequence[Any]) -> tuple[Any, Any, 
 def _roles(
     shapes: tuple[Shape | None, ...], seeds: int, along: tuple[tuple[bool, ...], ...]
 ) -> tuple[tuple[str, int, int], ...]:
-    """Per operand of a derivative: what it is, of which direction, and which operand of base it stands for."""
+    """Per operand of a derivative: what it is, of which direction, and which operand of base it
+    stands for."""
     own = [("own", -1, s) for s, shape in enumerate(shapes) if shape is None]
     moved = [("direction", i, s) for i, mask in enumerate(along) for s, moves in enumerate(mask) if moves]
     return (*own, *[("seed", -1, -1)] * seeds, *moved)
@@ -400,7 +414,8 @@ def _array(value: Any) -> Any:
 
 
 def stand_in(shape: Shape, example: Any) -> Any:
-    """Zeros in the scalar of an example that take no memory, for an operand whose numbers do not matter."""
+    """Zeros in the scalar of an example that take no memory, for an operand whose numbers do not
+    matter."""
     while isinstance(example, Dual):
         example = example.primal
     zero = like(example, 0)

@@ -1,8 +1,10 @@
 """Who runs an operator on these operands: a Var's own layer, or the first engine that offers to.
 
-Anything with a method ``__specgrad__(op, operands)`` and a `level` (a tape's or a graph's Var) is asked first, the innermost level
-before the others. A derivative is an operator too (see `derive`), and is run by the engine of the operator it is derived from. Engines are listed in `ENGINES`
-from the fastest to the specification itself, and are imported when first needed; to add one, write a file and add a line.
+Anything with a method ``__specgrad__(op, operands)`` and a `level` (a tape's or a graph's Var) is
+asked first, the innermost level before the others. A derivative is an operator too (see `derive`),
+and is run by the engine of the operator it is derived from. Engines are listed in `ENGINES` from
+the fastest to the specification itself, and are imported when first needed; to add one, write a
+file and add a line.
 """
 
 from __future__ import annotations
@@ -37,10 +39,12 @@ DIRECTIONS = ARRAYS | {type(None)}
 LARGE = 1_000_000  # elements of a float array from which the specification is worth a warning
 
 tracer: Any = None
-"""The part of `specgrad.torch`, once imported, that runs operators while torch.compile reads Python; it reads no caches."""
+"""The part of `specgrad.torch`, once imported, that runs operators while torch.compile reads
+Python; it reads no caches."""
 
 shortcuts: dict[type, Callable[[Any, Any], Any]] = {}
-"""By the exact class of a lone operand, what runs an operator on it at once, or returns NotImplemented: `specgrad.torch` has one."""
+"""By the exact class of a lone operand, what runs an operator on it at once, or returns
+NotImplemented: `specgrad.torch` has one."""
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
@@ -69,11 +73,12 @@ class Engine(Protocol):
     def pull(self, op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any) -> tuple[Any, ...]:
         """One cotangent per operand."""
 
-    # What an engine may do besides, and is asked for only if its functions have the parameter: `keep` and `push` may take
-    # `out`, an array to write into; `pull` may take `wanted`, one bool per operand, and `out`, a tuple of arrays or None; and
-    # `recall(op, operands)` may give what `keep` keeps without computing the value; `jvp(op, operands, tangents)` and
-    # `vjp(op, operands, cotangent)` may do at once what `keep` and `push`, or `recall` and `pull`, do one after the other, of
-    # which nobody keeps anything, and return NotImplemented where they do not.
+    # What an engine may do besides, and is asked for only if its functions have the parameter:
+    # `keep` and `push` may take `out`, an array to write into; `pull` may take `wanted`, one bool
+    # per operand, and `out`, a tuple of arrays or None; and `recall(op, operands)` may give what
+    # `keep` keeps without computing the value; `jvp(op, operands, tangents)` and `vjp(op, operands,
+    # cotangent)` may do at once what `keep` and `push`, or `recall` and `pull`, do one after the
+    # other, of which nobody keeps anything, and return NotImplemented where they do not.
 
 
 @functools.cache
@@ -84,7 +89,8 @@ def load(name: str) -> Any:
 
 
 def choose(op: Any, operands: tuple[Any, ...]) -> Any:
-    """The engine that runs this operator on these operands; the first that does not refuse, or the one that is forced."""
+    """The engine that runs this operator on these operands; the first that does not refuse, or the
+    one that is forced."""
     alone = _forced.get()
     reason = "no engine is registered"
     refused: list[str] = []
@@ -101,7 +107,8 @@ def choose(op: Any, operands: tuple[Any, ...]) -> Any:
 
 
 def warn_if_slow(op: Any, operands: tuple[Any, ...], refused: list[str], stacklevel: int = 5) -> None:
-    """Say so when a large float array falls to the specification, which is a hundred times slower than an engine."""
+    """Say so when a large float array falls to the specification, which is a hundred times slower
+    than an engine."""
     for operand in operands:
         is_array = isinstance(operand, np.ndarray)
         floats = operand.dtype.kind in "fV" if is_array else is_tensor(operand) and operand.is_floating_point()
@@ -123,8 +130,9 @@ def forced() -> str | None:
 def engine(name: str) -> Iterator[None]:
     """Force an engine within a ``with`` block: ``with engine("reference"): …``.
 
-    Forced means alone: what the engine does not run is refused, in calls and in programs that are compiled in the block. To prefer
-    an engine and let those after it in `list_engines()` run the rest, call without a block, or name it in ``graph.compile``.
+    Forced means alone: what the engine does not run is refused, in calls and in programs that are
+    compiled in the block. To prefer an engine and let those after it in `list_engines()` run the
+    rest, call without a block, or name it in ``graph.compile``.
     """
     if not isinstance(name, str) or name not in ENGINES:
         raise refusal(ArgumentError, "engine", "name", name, "is not an engine", "choose from " + ", ".join(ENGINES))
@@ -223,7 +231,8 @@ def bare(name: str, operand: Any) -> Any:
 
 
 def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Memory | None]:
-    """The value, and what an engine keeps of it; None where the derivatives are operators to be recorded."""
+    """The value, and what an engine keeps of it; None where the derivatives are operators to be
+    recorded."""
     if recorder(operands) is not None or op.derived:
         return forward(op, operands), None
     chosen = choose(op, operands)
@@ -263,7 +272,8 @@ def push_into(memory: Memory, op: Any, operands: tuple[Any, ...], tangents: tupl
 def pull_into(
     memory: Memory, op: Any, operands: tuple[Any, ...], cotangent: Any, out: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """The cotangents for which `out` has an array, written into it, or has True; None for the others."""
+    """The cotangents for which `out` has an array, written into it, or has True; None for the
+    others."""
     wanted = tuple(o is not None for o in out)
     arrays = tuple(None if o is True else o for o in out)
     options: dict[str, Any] = {}

@@ -1,7 +1,8 @@
 """What can go wrong, and the one form in which it is said.
 
-Every refusal reads ``operator: argument=value on axis i: rule broken; remedy`` and is raised by :func:`refusal`, so that a
-plain call, a tape, a graph and a front end show the same text for the same mistake.
+Every refusal reads ``operator: argument=value on axis i: rule broken; remedy`` and is raised by
+:func:`refusal`, so that a plain call, a tape, a graph and a front end show the same text for the
+same mistake.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ class UndeclaredError(ArgumentError, AttributeError):
 
 
 class ShapeError(SpecgradError):
-    """An operand, tangent, cotangent or output does not have the shape that the operator reads or writes."""
+    """An operand, tangent, cotangent or output does not have the shape that the operator reads or
+    writes."""
 
 
 class ScalarError(SpecgradError):
-    """The elements of an operand cannot do what the operator needs (an order, a division, an exponential)."""
+    """The elements of an operand cannot do what the operator needs (an order, a division, an
+    exponential)."""
 
 
 class GradientError(SpecgradError, AssertionError):
@@ -35,7 +38,8 @@ class GradientError(SpecgradError, AssertionError):
 
 
 class ModelError(SpecgradError):
-    """A model file is malformed, or holds what specgrad does not read; the message names the place."""
+    """A model file is malformed, or holds what specgrad does not read; the message names the
+    place."""
 
 
 class CertificateError(SpecgradError):
@@ -65,7 +69,8 @@ _short.maxlong = 40
 
 
 def describe(value: Any) -> str:
-    """A value as a message shows it: arrays by dtype and shape, Vars by name and shape, everything else by a repr of bounded length."""
+    """A value as a message shows it: arrays by dtype and shape, Vars by name and shape, everything
+    else by a repr of bounded length."""
     if isinstance(value, type):
         return _short.repr(value)
     shape = getattr(value, "shape", None)
@@ -81,7 +86,8 @@ def describe(value: Any) -> str:
 def refusal(
     kind: type[SpecgradError], operator: str, argument: str, value: Any, rule: str, remedy: str, axis: int | None = None
 ) -> SpecgradError:
-    """The exception to raise when `argument` of `operator` breaks `rule`; `remedy` says what to write instead."""
+    """The exception to raise when `argument` of `operator` breaks `rule`; `remedy` says what to
+    write instead."""
     place = "" if axis is None else f" on axis {axis}"
     shown = value if isinstance(value, Described) else describe(value)
     return kind(f"{operator}: {argument}={shown}{place}: {rule}; {remedy}")

@@ -52,7 +52,8 @@ class Ranges(NamedTuple):
 
 
 class Readers(NamedTuple):
-    """The inverse of :class:`Taps`: which outputs read a cell, in ascending order, and by which tap.
+    """The inverse of :class:`Taps`: which outputs read a cell, in ascending order, and by which
+    tap.
 
     The tables have shape (cells, most readers).
     """
@@ -214,7 +215,8 @@ def transposed_size(outputs: int, kernel: int, stride: int, padding: tuple[int, 
 
 
 class AxisReads(NamedTuple):
-    """One output axis: per operand a table (outputs, taps) of offsets into the flat operand, and the axis's two masks."""
+    """One output axis: per operand a table (outputs, taps) of offsets into the flat operand, and
+    the axis's two masks."""
 
     offsets: tuple[Integers, ...]
     real: Booleans
@@ -222,7 +224,8 @@ class AxisReads(NamedTuple):
 
 
 def each(length: int, *offsets: Any) -> AxisReads:
-    """A batch axis: output o reads cell o. `offsets` are one stride per operand (0 where the operand lacks the axis)."""
+    """A batch axis: output o reads cell o. `offsets` are one stride per operand (0 where the
+    operand lacks the axis)."""
     one_tap = np.ones((length, 1), np.bool_)
     return AxisReads(tuple(np.arange(length)[:, None] * stride for stride in offsets), one_tap, one_tap)
 
@@ -238,7 +241,8 @@ def coordinates(flat: Index, shape: Shape) -> tuple[Index, ...]:
 
 
 class Step(NamedTuple):
-    """One tap of every output cell of a block: the cell of each operand that it reads, and the two masks."""
+    """One tap of every output cell of a block: the cell of each operand that it reads, and the two
+    masks."""
 
     place: tuple[Integers, ...]
     real: Booleans
@@ -247,9 +251,11 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """The product of axes: which cells of which operand the output cells read, tap by tap in row-major order.
+    """The product of axes: which cells of which operand the output cells read, tap by tap in
+    row-major order.
 
-    `axes` stand in the order of the output's axes; `order` lists them in the order of the taps, outermost first.
+    `axes` stand in the order of the output's axes; `order` lists them in the order of the taps,
+    outermost first.
     """
 
     axes: tuple[AxisReads, ...]
@@ -310,7 +316,8 @@ class Block:
             yield from self._descend(depth + 1, Step(place, real, exists))
 
     def count(self, mask: str) -> Integers:
-        """How many taps of each window are `real`, or how many `exists`: a product over the axes."""
+        """How many taps of each window are `real`, or how many `exists`: a product over the
+        axes."""
         total = np.ones(self.size, np.intp)
         for axis, at in self._axes:
             total *= getattr(axis, mask).sum(axis=1)[at]
@@ -353,10 +360,11 @@ def reduced_geometry(shape: Shape, positions: Sequence[int]) -> Geometry:
 def channel_geometry(
     x_shape: Shape, weight_shape: Shape, groups: int, outputs: int, spatial: Sequence[Taps | Readers], transposed: bool
 ) -> Geometry:
-    """Windows over (channel, *spatial) of x, with the weight each tap meets and one bias per output channel.
+    """Windows over (channel, *spatial) of x, with the weight each tap meets and one bias per output
+    channel.
 
-    Taps of a sliding axis make a convolution, with weight (out, in/groups, *k); readers of one make its adjoint, with weight
-    (in, out/groups, *k). Operands are x, weight, bias.
+    Taps of a sliding axis make a convolution, with weight (out, in/groups, *k); readers of one make
+    its adjoint, with weight (in, out/groups, *k). Operands are x, weight, bias.
     """
     channel = len(x_shape) - len(spatial) - 1
     step, weight_step = strides(x_shape), strides(weight_shape)

@@ -1,8 +1,9 @@
 """Who may meet whom: every tape, graph and running transform is a level, and a Var belongs to one.
 
-An operator on Vars of several levels is recorded by the innermost; a Var of an enclosing level is a constant there, and being a Var
-it is recorded at its own level in turn. A transform is inside all that was begun before it and closes when it returns; two tapes,
-or a tape and a graph, are foreign to each other.
+An operator on Vars of several levels is recorded by the innermost; a Var of an enclosing level is a
+constant there, and being a Var it is recorded at its own level in turn. A transform is inside all
+that was begun before it and closes when it returns; two tapes, or a tape and a graph, are foreign
+to each other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _running: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar("spec
 
 
 class Var(Arithmetic):
-    """A value that its level records: use it in any function of specgrad, and as an array (`ArrayMethods`)."""
+    """A value that its level records: use it in any function of specgrad, and as an array
+    (`ArrayMethods`)."""
 
     __slots__ = ("level", "name", "shape")
 

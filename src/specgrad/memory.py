@@ -1,9 +1,11 @@
-"""Memory of results, and of what an engine takes beside its operands: used before where that is possible, since new memory is slow.
+"""Memory of results, and of what an engine takes beside its operands: used before where that is
+possible, since new memory is slow.
 
-Results that nobody holds any more leave their memory to the next ones, and calls leave their scratch. All that is kept so is at most
-`get_memory_cache()` bytes, 64 MiB at first; a quarter of it may be scratch. A compiled program lends more. It runs the same steps over
-and over, and each asks for the same arrays in the same order: a `Reserve` remembers what a step asked for, so that from its second run
-on nothing is allocated. Arrays of a reserve must not outlive the run of its program.
+Results that nobody holds any more leave their memory to the next ones, and calls leave their
+scratch. All that is kept so is at most `get_memory_cache()` bytes, 64 MiB at first; a quarter of it
+may be scratch. A compiled program lends more. It runs the same steps over and over, and each asks
+for the same arrays in the same order: a `Reserve` remembers what a step asked for, so that from its
+second run on nothing is allocated. Arrays of a reserve must not outlive the run of its program.
 """
 
 from __future__ import annotations
@@ -50,23 +52,26 @@ def get_memory_cache() -> int:
 
 
 def set_memory_cache(n: int) -> None:
-    """Keep at most `n` bytes of memory for results and scratch of later calls, and free what is kept now; 0 keeps none.
+    """Keep at most `n` bytes of memory for results and scratch of later calls, and free what is
+    kept now; 0 keeps none.
 
-    Kept memory makes calls faster: the system clears every page of new memory, which can take as long as a pooling does.
+    Kept memory makes calls faster: the system clears every page of new memory, which can take as
+    long as a pooling does.
     """
     _most[0] = arguments.integer("set_memory_cache", "n", n, 0, most=arguments.LONGEST)
     clear_memory_cache()
 
 
 def clear_memory_cache() -> None:
-    """Free all memory that is kept for later calls. Results that are in use, and what compiled programs hold, stay."""
+    """Free all memory that is kept for later calls. Results that are in use, and what compiled
+    programs hold, stay."""
     _spare.clear()
     _scratch.clear()
 
 
 class Block:
-    """Memory of one array and its views. When the last of them goes it is kept for another: new memory costs as much as a pooling does,
-    since the system clears every page of it."""
+    """Memory of one array and its views. When the last of them goes it is kept for another: new
+    memory costs as much as a pooling does, since the system clears every page of it."""
 
     __slots__ = ("__array_interface__", "memory")
 
@@ -124,7 +129,8 @@ def keep_scratch(memory: Memory) -> None:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array whose cells are anything; a large one begins with a cache line, since vectors that are written across two of them cost twice."""
+    """An array whose cells are anything; a large one begins with a cache line, since vectors that
+    are written across two of them cost twice."""
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or dtype.hasobject:
         return np.empty(shape, dtype)
@@ -133,7 +139,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 class Reserve:
-    """The arrays of one step: ``with reserve: …`` hands them out again, in the order in which they were asked for."""
+    """The arrays of one step: ``with reserve: …`` hands them out again, in the order in which they
+    were asked for."""
 
     __slots__ = ("arrays", "before", "taken")
 
@@ -162,6 +169,7 @@ class Reserve:
 
 
 def room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array whose cells are anything, for use until the call ends or, where something is kept, until that is used."""
+    """An array whose cells are anything, for use until the call ends or, where something is kept,
+    until that is used."""
     reserve = _here.reserve
     return empty(shape, dtype) if reserve is None else reserve.room(shape, dtype)

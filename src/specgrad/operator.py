@@ -1,8 +1,9 @@
 """What an operator is: operands, geometry, value and row. Both derivatives follow from the row.
 
-A *row* is the sparse Jacobian row of an output cell: one entry for each operand cell it depends on, with the slope there.
-JVP gathers with the row and VJP scatters with the same row, so they are adjoint by construction; the row itself is witnessed by
-Dual numbers pushed through `value`. Who computes all this is not decided here but in `dispatch`.
+A *row* is the sparse Jacobian row of an output cell: one entry for each operand cell it depends on,
+with the slope there. JVP gathers with the row and VJP scatters with the same row, so they are
+adjoint by construction; the row itself is witnessed by Dual numbers pushed through `value`. Who
+computes all this is not decided here but in `dispatch`.
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ RULES: dict[str, Any] = {}
 ARRAYS = frozenset({np.ndarray})
 
 STATEMENT = ("value", "row", "geometry", "output_shape", "function", "slopes", "move")
-"""The methods by which a class states its operator; the last three are those of pointwise and of shape operators."""
+"""The methods by which a class states its operator; the last three are those of pointwise and of
+shape operators."""
 
 HINTS = ("curvature", "factors", "keeps", "pointwise", "alias", "adjoint", "bend", "bend_back")
-"""What a class says about its statement so that less has to be computed. Without a hint every answer is the same."""
+"""What a class says about its statement so that less has to be computed. Without a hint every
+answer is the same."""
 
 
 class Slot(NamedTuple):
-    """An operand's place: its name, whether a derivative reaches it, whether it may be left out, and whether it holds indices."""
+    """An operand's place: its name, whether a derivative reaches it, whether it may be left out,
+    and whether it holds indices."""
 
     name: str
     differentiable: bool = True
@@ -50,8 +54,9 @@ class Slot(NamedTuple):
 class Entry(NamedTuple):
     """One entry of a row, for all output cells of a window at once.
 
-    The slope in cell `place` of operand `slot` is times/over (1 where they are None) where `present` (None: everywhere), and absent
-    elsewhere: an absent slope is selected away, never multiplied.
+    The slope in cell `place` of operand `slot` is times/over (1 where they are None) where
+    `present` (None: everywhere), and absent elsewhere: an absent slope is selected away, never
+    multiplied.
     """
 
     slot: int
@@ -118,20 +123,24 @@ class _Undeclared:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Operator(ABC):
-    """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted back."""
+    """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted
+    back."""
 
     name: ClassVar[str] = cast(str, _Undeclared('"my_operator"'))
     slots: ClassVar[tuple[Slot, ...]] = cast(Any, _Undeclared('(Slot("x"),)'))
     needs: ClassVar[tuple[str, ...]] = ()
-    """What the value needs of a scalar beyond + - *: "real" (an order), "reals" (none, but no complex numbers), "division", "exp"."""
+    """What the value needs of a scalar beyond + - *: "real" (an order), "reals" (none, but no
+    complex numbers), "division", "exp"."""
     curvature: ClassVar[str] = "any"
-    """How the slopes vary: "none" (a linear operator), "steps" (they jump and are constant between), "products" (linear in each
-    of the slots `factors` apart, the optional ones being added to that), or "any", of which nothing is known."""
+    """How the slopes vary: "none" (a linear operator), "steps" (they jump and are constant
+    between), "products" (linear in each of the slots `factors` apart, the optional ones being added
+    to that), or "any", of which nothing is known."""
     factors: ClassVar[tuple[int, ...]] = ()
     keeps: ClassVar[bool] = True
     """Whether the row needs anything of the forward computation."""
     pointwise: ClassVar[bool] = False
-    """Whether an output cell reads, of operands that have the output's shape, only the cell at its own place."""
+    """Whether an output cell reads, of operands that have the output's shape, only the cell at its
+    own place."""
     alias: ClassVar[bool] = False
     """Whether the value is the operand's memory under another shape."""
     derived: ClassVar[bool] = False
@@ -168,7 +177,8 @@ class Operator(ABC):
 
     @abstractmethod
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        """The output cells of a window, and what the row keeps of the computation (None: nothing)."""
+        """The output cells of a window, and what the row keeps of the computation (None:
+        nothing)."""
 
     @abstractmethod
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
@@ -178,7 +188,8 @@ class Operator(ABC):
         """Refuse arrays whose numbers this operator does not take (labels that are no class)."""
 
     def reads(self, slot: int) -> frozenset[int]:
-        """The slots whose numbers the slopes in `slot` depend on; of the others they depend on the shape alone."""
+        """The slots whose numbers the slopes in `slot` depend on; of the others they depend on the
+        shape alone."""
         if self.curvature == "none":
             return frozenset()
         if self.curvature == "products":
@@ -186,31 +197,38 @@ class Operator(ABC):
         return frozenset(range(len(self.slots)))
 
     def tangent(self, operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """The output's tangent as operators applied to operands and tangents, so that it can be recorded; None is zero."""
+        """The output's tangent as operators applied to operands and tangents, so that it can be
+        recorded; None is zero."""
         return RULES["pushed"](self, operands, (tangents,))
 
     def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
-        """An operand's cotangent as operators applied to operands and cotangent, so that it can be recorded; None is zero."""
+        """An operand's cotangent as operators applied to operands and cotangent, so that it can be
+        recorded; None is zero."""
         return RULES["pulled"](self, slot, operands, cotangent, ())
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
-        """A linear operator's cotangent by simpler operators; NotImplemented if nobody wrote it down."""
+        """A linear operator's cotangent by simpler operators; NotImplemented if nobody wrote it
+        down."""
         return NotImplemented
 
     def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
-        """The second derivative along two directions, in first derivatives; NotImplemented if nobody wrote it down."""
+        """The second derivative along two directions, in first derivatives; NotImplemented if
+        nobody wrote it down."""
         return NotImplemented
 
     def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
-        """The derivative of `cotangent` along a direction, in first derivatives; NotImplemented if nobody wrote it down."""
+        """The derivative of `cotangent` along a direction, in first derivatives; NotImplemented if
+        nobody wrote it down."""
         return NotImplemented
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
-        """The value, in the kind of array that the operands are; written into `out` where one is given."""
+        """The value, in the kind of array that the operands are; written into `out` where one is
+        given."""
         return dispatch.forward(self, self._given(operands), out)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is zero."""
+        """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is
+        zero."""
         given, moved = self._given(operands), one_each(self.name, "tangents", tangents)
         if len(moved) != len(given) and (
             len(moved) != len(operands) or any(t is not None for t in moved[len(given) :])
@@ -223,7 +241,8 @@ class Operator(ABC):
         return dispatch.jvp(self, given, moved[: len(given)])
 
     def vjp(self, operands: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
-        """One cotangent per operand, each Σ slope·gy over the outputs that read it; None where no derivative reaches."""
+        """One cotangent per operand, each Σ slope·gy over the outputs that read it; None where no
+        derivative reaches."""
         given = self._given(operands)
         if ARRAYS.issuperset(map(type, given)):
             shape = output_shape(self, tuple([operand.shape for operand in given]))
@@ -264,7 +283,8 @@ class Operator(ABC):
 
     @cached_property
     def _parameters(self) -> dict[str, Any]:
-        """What tells it from others of its kind: its fields, and whatever else a class stores in its operators."""
+        """What tells it from others of its kind: its fields, and whatever else a class stores in
+        its operators."""
         return self.__getstate__()
 
     @cached_property
@@ -337,7 +357,8 @@ def shape_of(name: str, argument: str, operand: Any) -> Shape:
 
 @functools.lru_cache(maxsize=256)
 def output_shape(op: Operator, shapes: tuple[Shape, ...]) -> Shape:
-    """An operator's output shape, remembered: for shapes of arrays, whose lengths are exact integers."""
+    """An operator's output shape, remembered: for shapes of arrays, whose lengths are exact
+    integers."""
     return op.output_shape(*shapes)
 
 

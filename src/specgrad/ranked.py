@@ -1,7 +1,9 @@
-"""The functions of `functional` for one spatial rank, under the names PyTorch users know: `max_pool2d`, `conv1d`, …
+"""The functions of `functional` for one spatial rank, under the names PyTorch users know:
+`max_pool2d`, `conv1d`, …
 
-They take an int for all axes where the general function wants a tuple, and check the rank. They are made here from the general
-functions; `ranked.pyi` says the same to editors and type checkers (`make stubs` writes it).
+They take an int for all axes where the general function wants a tuple, and check the rank. They are
+made here from the general functions; `ranked.pyi` says the same to editors and type checkers (`make
+stubs` writes it).
 """
 
 from __future__ import annotations

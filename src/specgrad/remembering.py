@@ -1,7 +1,8 @@
-"""What is worked out once: tables of shapes and plans for all calls alike, up to a number of results and of cells in all.
+"""What is worked out once: tables of shapes and plans for all calls alike, up to a number of
+results and of cells in all.
 
-`functools.lru_cache` counts results alone, and the tables of one long line are as large as many images: of signals that all differ in
-length, hundreds would be kept.
+`functools.lru_cache` counts results alone, and the tables of one long line are as large as many
+images: of signals that all differ in length, hundreds would be kept.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _kept = 0
 
 
 class cached_property(Generic[T]):  # noqa: N801
-    """`functools.cached_property` as from Python 3.12: before, it had a lock, which a thread that does not survive a fork left closed."""
+    """`functools.cached_property` as from Python 3.12: before, it had a lock, which a thread that
+    does not survive a fork left closed."""
 
     def __init__(self, find: Callable[[Any], T]) -> None:
         self.find, self.name, self.__doc__ = find, find.__name__, find.__doc__
@@ -36,7 +38,8 @@ class cached_property(Generic[T]):  # noqa: N801
 
 
 def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable[[F], F]:
-    """`functools.lru_cache(most)`, where `weigh` tells how many cells the tables of a result have, those found for it later included.
+    """`functools.lru_cache(most)`, where `weigh` tells how many cells the tables of a result have,
+    those found for it later included.
 
     When there are too many everything is forgotten: that is rare, and no hit pays for it.
     """

@@ -1,7 +1,7 @@
 """What fits into memory: sizes are checked before anything is allocated in proportion to them.
 
-A result, or a table of the specification, that needs more bytes than can be had is refused with their number. Only large ones ask the
-system what can be had: small ones cost a comparison.
+A result, or a table of the specification, that needs more bytes than can be had is refused with
+their number. Only large ones ask the system what can be had: small ones cost a comparison.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SMALL = 1 << 28
 
 
 def available() -> int:
-    """Bytes of memory that can be had, as far as the system and the control group say; 0 where neither does."""
+    """Bytes of memory that can be had, as far as the system and the control group say; 0 where
+    neither does."""
     known = []
     with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
         line = next(row for row in Path("/proc/meminfo").read_text().splitlines() if row.startswith("MemAvailable"))
@@ -35,7 +36,8 @@ def available() -> int:
 
 
 def refuse_result(name: str, shape: tuple[int, ...], itemsize: int) -> None:
-    """Refuse a result that does not fit into memory, or that has more axes than an array may have."""
+    """Refuse a result that does not fit into memory, or that has more axes than an array may
+    have."""
     if len(shape) > AXES:
         rule = f"has {len(shape)} axes, more than the {AXES} of an array"
         raise refusal(ShapeError, name, "result", Described("array"), rule, "use fewer axes")
@@ -45,7 +47,8 @@ def refuse_result(name: str, shape: tuple[int, ...], itemsize: int) -> None:
 
 
 def refuse_table(name: str, outputs: int, taps: int, itemsize: int = 34) -> None:
-    """Refuse windows whose tables do not fit: a cell, its offset, two masks, and what they are made of."""
+    """Refuse windows whose tables do not fit: a cell, its offset, two masks, and what they are made
+    of."""
     needed = outputs * taps * itemsize
     if needed > SMALL:
         shown = Described(f"{outputs} of {taps} taps")

@@ -1,8 +1,10 @@
-"""Threads: how many an operator may use, and a pool for work of several steps in Python, each of which releases the interpreter's lock.
+"""Threads: how many an operator may use, and a pool for work of several steps in Python, each of
+which releases the interpreter's lock.
 
-A call splits its work into tasks that do not depend on the number of threads, so neither do the bits of its result. The calling
-thread takes part, so that callers in many threads never wait for one another's tasks to begin. A forked child starts a pool of its
-own; a fork waits for threads that load or compile something.
+A call splits its work into tasks that do not depend on the number of threads, so neither do the
+bits of its result. The calling thread takes part, so that callers in many threads never wait for
+one another's tasks to begin. A forked child starts a pool of its own; a fork waits for threads that
+load or compile something.
 """
 
 from __future__ import annotations
@@ -37,10 +39,11 @@ _held: list[Any] = []
 
 
 def _quota(groups: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float:
-    """How many processors the control groups of this process, and those above them, give it time for; inf without a quota.
+    """How many processors the control groups of this process, and those above them, give it time
+    for; inf without a quota.
 
-    A line of `groups` reads number:controllers:path; version 2 has no controllers there. Inside a container the path may be the host's,
-    of which only the root exists.
+    A line of `groups` reads number:controllers:path; version 2 has no controllers there. Inside a
+    container the path may be the host's, of which only the root exists.
     """
     found = [math.inf]
     try:
@@ -68,7 +71,8 @@ def _quota_of(group: Path) -> float:
 
 @functools.cache
 def _available() -> int:
-    """The processors that this process may run on, or as many as its control groups give it time for, if that is less."""
+    """The processors that this process may run on, or as many as its control groups give it time
+    for, if that is less."""
     if word := os.environ.get(VARIABLE):
         return arguments.integer(VARIABLE, "value", int(word) if word.strip().isdigit() else word, 1)
     if hasattr(os, "process_cpu_count"):
@@ -79,20 +83,23 @@ def _available() -> int:
 
 
 def get_num_threads() -> int:
-    """How many threads an operator called here may use: at first the processors that this process may run on, fewer where a quota
-    of its control group (a container's CPU limit) or the variable SPECGRAD_NUM_THREADS says so."""
+    """How many threads an operator called here may use: at first the processors that this process
+    may run on, fewer where a quota of its control group (a container's CPU limit) or the variable
+    SPECGRAD_NUM_THREADS says so."""
     return _here.get() or _everywhere or _available()
 
 
 def set_num_threads(n: int) -> None:
-    """Let operators use up to `n` threads, from now on, wherever no `num_threads` block says otherwise."""
+    """Let operators use up to `n` threads, from now on, wherever no `num_threads` block says
+    otherwise."""
     global _everywhere
     _everywhere = arguments.integer("set_num_threads", "n", n, 1)
 
 
 @contextlib.contextmanager
 def num_threads(n: int) -> Iterator[None]:
-    """Let operators use up to `n` threads within a ``with`` block, in this thread or task: ``with num_threads(1): …``."""
+    """Let operators use up to `n` threads within a ``with`` block, in this thread or task: ``with
+    num_threads(1): …``."""
     token = _here.set(arguments.integer("num_threads", "n", n, 1))
     try:
         yield
@@ -101,7 +108,8 @@ def num_threads(n: int) -> Iterator[None]:
 
 
 def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
-    """Call `work`, which must release the interpreter's lock to be of use here, on every task; the caller works too."""
+    """Call `work`, which must release the interpreter's lock to be of use here, on every task; the
+    caller works too."""
     left = collections.deque(tasks)
 
     def drain() -> None:
@@ -120,8 +128,8 @@ def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
 
 
 def share(work: Callable[[], Any], parts: int) -> bool:
-    """Call `work` here and on up to as many other threads as there are parts for; each call takes parts until none is left. Whether any
-    call returned something true."""
+    """Call `work` here and on up to as many other threads as there are parts for; each call takes
+    parts until none is left. Whether any call returned something true."""
     helpers = min(get_num_threads(), parts) - 1
     if helpers > _helpers:
         helpers = _hired(helpers)
@@ -142,7 +150,8 @@ def share(work: Callable[[], Any], parts: int) -> bool:
 
 
 class Call:
-    """Work that threads join while it lasts. Each that does calls two more: many cores are reached soon, and short work wakes few."""
+    """Work that threads join while it lasts. Each that does calls two more: many cores are reached
+    soon, and short work wakes few."""
 
     __slots__ = ("done", "error", "found", "lasts", "lock", "present", "wanted", "work")
 
@@ -175,7 +184,8 @@ class Call:
                 self.done.release()
 
     def end(self) -> None:
-        """Let nobody join any more, and wait for those who did. An interrupt that comes meanwhile is raised when they are gone."""
+        """Let nobody join any more, and wait for those who did. An interrupt that comes meanwhile
+        is raised when they are gone."""
         with self.lock:
             self.lasts = False
         interrupt = None
@@ -207,10 +217,11 @@ def _serve(calls: queue.SimpleQueue[Call]) -> None:
 
 
 def _wait() -> None:
-    """A thread that loads or compiles does not live on in a forked child, which would find its locks closed for ever.
+    """A thread that loads or compiles does not live on in a forked child, which would find its
+    locks closed for ever.
 
-    Hooks run from the last to the first. That of `logging` takes a lock which compilers ask for now and then: it has to run after
-    this one, so `logging` is imported before.
+    Hooks run from the last to the first. That of `logging` takes a lock which compilers ask for now
+    and then: it has to run after this one, so `logging` is imported before.
     """
     loading.acquire()
     _held.append(loading)

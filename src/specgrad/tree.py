@@ -1,4 +1,5 @@
-"""Nests of lists, tuples, dicts and registered classes: their leaves in order, and the same nest around other leaves. None has no leaves."""
+"""Nests of lists, tuples, dicts and registered classes: their leaves in order, and the same nest
+around other leaves. None has no leaves."""
 
 from __future__ import annotations
 
@@ -11,15 +12,18 @@ from .errors import ArgumentError, ShapeError, refusal
 Kind = TypeVar("Kind", bound=type)
 
 _registered: dict[type, tuple[Callable[[Any], Sequence[Any]], Callable[[Any, list[Any]], Any]]] = {}
-"""Of a class, the function that lists an object's branches, and the one that makes an object like another from branches."""
+"""Of a class, the function that lists an object's branches, and the one that makes an object like
+another from branches."""
 
 
 def register_tree(
     kind: Kind, flatten: Callable[[Any], Sequence[Any]] | None = None, unflatten: Callable[[Any], Any] | None = None
 ) -> Kind:
-    """Let objects of a class be nests wherever lists and dicts are: a dataclass by its fields, another class by two functions.
+    """Let objects of a class be nests wherever lists and dicts are: a dataclass by its fields,
+    another class by two functions.
 
-    `flatten` lists the branches of an object, and `unflatten` makes an object from such a list. Usable as a decorator.
+    `flatten` lists the branches of an object, and `unflatten` makes an object from such a list.
+    Usable as a decorator.
 
     >>> import numpy as np, specgrad as sg
     >>> @register_tree
@@ -70,7 +74,8 @@ def rebuilt(tree: Any, parts: list[Any]) -> Any:
 
 
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf with the path to it, such as ``['weights'][0]``; the fields of a class are counted."""
+    """Every leaf with the path to it, such as ``['weights'][0]``; the fields of a class are
+    counted."""
     parts = branches(tree)
     if parts is None:
         yield path, tree
@@ -100,6 +105,9 @@ def matched(name: str, argument: str, tree: Any, other: Any) -> list[Any]:
     wanted = [path for path, _ in leaves(tree)]
     if set(wanted) != set(found):
         odd = sorted(set(wanted) ^ set(found))[0]
-        rule = f"is not the same nest: {len(wanted)} leaves are needed, {len(found)} given, and they differ at {odd or 'the top'}"
+        rule = (
+            f"is not the same nest: {len(wanted)} leaves are needed, {len(found)} given, "
+            f"and they differ at {odd or 'the top'}"
+        )
         raise refusal(ShapeError, name, argument, other, rule, "give one leaf for each")
     return [found[path] for path in wanted]

@@ -1,6 +1,8 @@
-"""A right subject: pooling and convolution in plain loops; the faulty ones beside it each change one thing.
+"""A right subject: pooling and convolution in plain loops; the faulty ones beside it each change
+one thing.
 
-It does what a kernel author's first version does: windows from the definition, one accumulator, derivatives by its own slopes.
+It does what a kernel author's first version does: windows from the definition, one accumulator,
+derivatives by its own slopes.
 """
 
 import sys

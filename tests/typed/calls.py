@@ -1,4 +1,5 @@
-"""What type checkers make of the public functions: `make lint` runs mypy on this file, a test runs pyright."""
+"""What type checkers make of the public functions: `make lint` runs mypy on this file, a test runs
+pyright."""
 
 from typing import Any, assert_type
 

@@ -1,7 +1,8 @@
 """The tape: operators remembered in the order they ran, and swept backwards.
 
-The tape knows operators only by what all of them offer. It runs over any array that an engine takes, and over Vars of enclosing
-levels: then the sweep itself consists of operators that are recorded there, and can be differentiated again.
+The tape knows operators only by what all of them offer. It runs over any array that an engine
+takes, and over Vars of enclosing levels: then the sweep itself consists of operators that are
+recorded there, and can be differentiated again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class TapeVar(Valued):
 
 
 class Node(NamedTuple):
-    """What is remembered of a value: its Var, and for an operator's value the operator, its operands, and what was kept."""
+    """What is remembered of a value: its Var, and for an operator's value the operator, its
+    operands, and what was kept."""
 
     var: TapeVar
     op: Any = None
@@ -64,7 +66,8 @@ class Tape(Level):
         return f"<Tape of {len(self.nodes)} values>"
 
     def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> TapeVar:
-        """A value that nothing on this tape computes: a parameter, an input, or with requires_grad=False a constant."""
+        """A value that nothing on this tape computes: a parameter, an input, or with
+        requires_grad=False a constant."""
         if dispatch.is_var(value):
             self.admit("leaf", "value", value)
             if value.level is self:
@@ -98,7 +101,8 @@ class Tape(Level):
         return var
 
     def backward(self, var: Any, seed: Any = None) -> dict[TapeVar, Any]:
-        """The gradient of <seed, var> in every value that it was computed from and that requires one, itself included.
+        """The gradient of <seed, var> in every value that it was computed from and that requires
+        one, itself included.
 
         A var of one cell needs no seed: it is 1.
         """
@@ -139,7 +143,8 @@ def checked_seed(name: str, var: Any, seed: Any) -> Any:
 
 
 def fitted(name: str, argument: str, given: Any, value: Any) -> Any:
-    """A seed or tangent for `value`, refused unless it has its shape and a scalar that mixes with its own."""
+    """A seed or tangent for `value`, refused unless it has its shape and a scalar that mixes with
+    its own."""
     shape = shape_of(name, argument, value)
     if shape_of(name, argument, given) != shape:
         remedy = "reshape or broadcast it first"

@@ -1,9 +1,11 @@
 """Derivatives of Python functions of arrays, and of nests of them: jvp, vjp, grad, value_and_grad.
 
-With has_aux=True a function returns a pair: what is differentiated, and anything else, whose values are returned beside the derivative.
+With has_aux=True a function returns a pair: what is differentiated, and anything else, whose values
+are returned beside the derivative.
 
-Each opens a level for the time in which it calls the function, so they nest in any order: what is inside sees the Vars of what is
-outside as constants, and its own derivative is made of operators which the outside records.
+Each opens a level for the time in which it calls the function, so they nest in any order: what is
+inside sees the Vars of what is outside as constants, and its own derivative is made of operators
+which the outside records.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Pushing(Level):
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False) -> Any:
-    """(y, dy): f at `primals`, and its derivative there along `tangents`, a nest of the same form; with has_aux, (y, dy, aux).
+    """(y, dy): f at `primals`, and its derivative there along `tangents`, a nest of the same form;
+    with has_aux, (y, dy, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> jvp(lambda x: sg.sum(x * x), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
@@ -96,8 +99,8 @@ def _operand(name: str, path: str, leaf: Any) -> Any:
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """(y, pullback): f at `primals`, and the function that sends a cotangent of y back to one cotangent per primal; with has_aux,
-    (y, pullback, aux).
+    """(y, pullback): f at `primals`, and the function that sends a cotangent of y back to one
+    cotangent per primal; with has_aux, (y, pullback, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> y, pullback = vjp(sg.relu, np.array([1.0, -2.0]))
@@ -132,9 +135,11 @@ def _is_on(tape: Tape, leaf: Any) -> bool:
 def value_and_grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]:
-    """The function that gives f's value, of one cell, and its gradient in the argument `argnums` (or several), nests included.
+    """The function that gives f's value, of one cell, and its gradient in the argument `argnums`
+    (or several), nests included.
 
-    Arguments that are given by keyword are handed to f as they are. With has_aux the function gives ((value, aux), gradient).
+    Arguments that are given by keyword are handed to f as they are. With has_aux the function gives
+    ((value, aux), gradient).
 
     >>> import numpy as np, specgrad as sg
     >>> value_and_grad(lambda p: sg.sum(p["a"] * p["a"]))({"a": np.array([1.0, 2.0])})
@@ -181,8 +186,8 @@ def chosen_arguments(
 
 
 def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of f, whose value must have one cell, in the argument `argnums` (or several); with
-    has_aux, (gradient, aux).
+    """The function that gives the gradient of f, whose value must have one cell, in the argument
+    `argnums` (or several); with has_aux, (gradient, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> grad(grad(lambda x: x * x * x))(np.array(2.0))

@@ -1,7 +1,9 @@
-"""`specgrad bench`: pooling, every figure a ratio inside one run, against a plain copy of the same bytes and the peers installed.
+"""`specgrad bench`: pooling, every figure a ratio inside one run, against a plain copy of the same
+bytes and the peers installed.
 
-The limit of a call is (bytes of its inputs + bytes of its outputs) / the bandwidth of a copy with the same threads in the same run.
-Outputs are written into arrays that exist already where a library allows it, for it and for specgrad alike. Times are minima.
+The limit of a call is (bytes of its inputs + bytes of its outputs) / the bandwidth of a copy with
+the same threads in the same run. Outputs are written into arrays that exist already where a library
+allows it, for it and for specgrad alike. Times are minima.
 """
 
 from __future__ import annotations
@@ -219,7 +221,8 @@ def run_convolution(quick: bool, json_file: Path | None, markdown: Path | None, 
 
 
 LINE = "  {:<15} {:>8} {:>8}   {:<20} {:>8} {:>9}"
-"""A rule of a workload in less than 80 columns: the rule, ms, our figure, the best peer, its figure, how much faster."""
+"""A rule of a workload in less than 80 columns: the rule, ms, our figure, the best peer, its
+figure, how much faster."""
 
 
 def show(
@@ -266,7 +269,8 @@ def write(file: Path | None, facts: dict[str, Any], cells: list[dict[str, Any]])
 
 
 def draw(scale: dict[str, list[tuple[int, float]]], cells: list[Cell], file: Path) -> None:
-    """Cost against kernel size and rank, and the forward of each workload beside the best peer's."""
+    """Cost against kernel size and rank, and the forward of each workload beside the best
+    peer's."""
     import matplotlib
 
     matplotlib.use("Agg")

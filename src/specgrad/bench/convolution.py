@@ -1,7 +1,9 @@
-"""`specgrad bench conv`: convolution and its gradients on the layers of real networks, against torch (oneDNN) and SciPy, in one run.
+"""`specgrad bench conv`: convolution and its gradients on the layers of real networks, against
+torch (oneDNN) and SciPy, in one run.
 
-A product of matrices, not memory, bounds these; so figures are multiplications per second and, what counts, how many times faster than the
-best peer. Times are minima; outputs are written into arrays that exist where a library allows it.
+A product of matrices, not memory, bounds these; so figures are multiplications per second and, what
+counts, how many times faster than the best peer. Times are minima; outputs are written into arrays
+that exist where a library allows it.
 """
 
 from __future__ import annotations

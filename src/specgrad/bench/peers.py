@@ -1,4 +1,5 @@
-"""The peers of the benchmark: what each offers for an operator, as calls without arguments. One that is not installed is left out."""
+"""The peers of the benchmark: what each offers for an operator, as calls without arguments. One
+that is not installed is left out."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Peer:
         """Use this many threads, where that can be said."""
 
     def calls(self, op: Any, x: Any) -> Calls:
-        """What this peer computes of "forward", "winners" and "vjp"; nothing where it does not do the job."""
+        """What this peer computes of "forward", "winners" and "vjp"; nothing where it does not do
+        the job."""
         raise NotImplementedError
 
 

@@ -1,7 +1,8 @@
-"""Sound bounds of graphs over boxes of inputs: what a network computes for *every* input between two arrays.
+"""Sound bounds of graphs over boxes of inputs: what a network computes for *every* input between
+two arrays.
 
-A bound is sound: rounding is always away from what is enclosed. Needs SciPy, which is imported when first used:
-``pip install 'specgrad[certify]'``.
+A bound is sound: rounding is always away from what is enclosed. Needs SciPy, which is imported when
+first used: ``pip install 'specgrad[certify]'``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ COVERS = ("real", "float32", "float64")
 
 
 class LinearForm(NamedTuple):
-    """Σ coefficients·inputs + constant: one array (rows, *shape of the input) per input, and one number per row."""
+    """Σ coefficients·inputs + constant: one array (rows, *shape of the input) per input, and one
+    number per row."""
 
     coefficients: tuple[Any, ...]
     constant: Any
@@ -34,7 +36,8 @@ class LinearForm(NamedTuple):
 class Bounds:
     """lower ≤ y ≤ upper for all inputs in the box; y is the output, or the rows of `of` times it.
 
-    `below` and `above` are affine forms of the inputs between which y lies on the box, where the method has them.
+    `below` and `above` are affine forms of the inputs between which y lies on the box, where the
+    method has them.
     """
 
     lower: Any
@@ -53,11 +56,13 @@ def bounds(
 ) -> Bounds:
     """Bounds of a graph's output, or of a function's, for all inputs in the box (lower, upper).
 
-    `method`: "ibp" carries intervals forwards; "zonotope" affine forms of shared symbols; "crown" carries affine forms backwards, with
-    the values before every nonlinear operator bounded in the same way first; "alpha" also chooses the forms of relus for each bound by gradient
-    ascent, and takes relus of one window of the input together. `of`: a matrix with one column per output cell; its rows times
-    the output are bounded, which is closer than combining bounds of single cells. `covers="float32"` (or "float64") also encloses what a computation
-    in these floats of the same operators gives, in any order of summation.
+    `method`: "ibp" carries intervals forwards; "zonotope" affine forms of shared symbols; "crown"
+    carries affine forms backwards, with the values before every nonlinear operator bounded in the
+    same way first; "alpha" also chooses the forms of relus for each bound by gradient ascent, and
+    takes relus of one window of the input together. `of`: a matrix with one column per output cell;
+    its rows times the output are bounded, which is closer than combining bounds of single cells.
+    `covers="float32"` (or "float64") also encloses what a computation in these floats of the same
+    operators gives, in any order of summation.
 
     >>> import numpy as np, specgrad as sg
     >>> f = lambda x: sg.max_pool(x, (2,), stride=1)
@@ -81,16 +86,20 @@ def certify(
     timeout: float = 60.0,
     progress: Callable[[float, int], None] | None = None,
 ) -> Certificate:
-    """That every row of `of` times the output is greater than 0 for all inputs in the box (lower, upper): a proof, or an input that breaks it.
+    """That every row of `of` times the output is greater than 0 for all inputs in the box (lower,
+    upper): a proof, or an input that breaks it.
 
-    Bounds as `bounds` finds them; what they leave open is split, at relus, maxima and inputs, until it is decided or `timeout` seconds are
-    over. The certificate's `status` is "holds", "violated" or "unknown". ``certificate.check()`` replays it in exact rationals, without any of
-    what found it; ``to_json`` and ``Certificate.from_json`` carry it elsewhere. Networks of affine operators, relu, abs, maxima and
-    minima are certified. `progress(share, parts)` is called after each part of the box.
+    Bounds as `bounds` finds them; what they leave open is split, at relus, maxima and inputs, until
+    it is decided or `timeout` seconds are over. The certificate's `status` is "holds", "violated"
+    or "unknown". ``certificate.check()`` replays it in exact rationals, without any of what found
+    it; ``to_json`` and ``Certificate.from_json`` carry it elsewhere. Networks of affine operators,
+    relu, abs, maxima and minima are certified. `progress(share, parts)` is called after each part
+    of the box.
 
     >>> import numpy as np, specgrad as sg
     >>> network = lambda x: sg.max_pool(sg.relu(x), (2,), stride=1)
-    >>> found = sg.certify(network, (np.array([1.0, -1.0, 2.0]), np.array([2.0, 1.0, 3.0])), [[-1, 2]])
+    >>> box = np.array([1.0, -1.0, 2.0]), np.array([2.0, 1.0, 3.0])
+    >>> found = sg.certify(network, box, [[-1, 2]])
     >>> found.status
     'holds'
     >>> found.check()
@@ -102,10 +111,12 @@ def certify(
 
 
 def lipschitz(graph: Graph | Callable[..., Any], box: tuple[Any, Any], *, of: Any = None) -> float:
-    """An upper bound of |f(x) - f(x')| / |x - x'| for inputs of the box (lower, upper), where |·| is the greatest cell.
+    """An upper bound of |f(x) - f(x')| / |x - x'| for inputs of the box (lower, upper), where |·|
+    is the greatest cell.
 
-    The least constant of an affine function; of others from intervals of their slopes on the box. `of`: a matrix whose rows times the output are
-    taken instead of its cells. Smaller boxes give closer bounds.
+    The least constant of an affine function; of others from intervals of their slopes on the box.
+    `of`: a matrix whose rows times the output are taken instead of its cells. Smaller boxes give
+    closer bounds.
 
     >>> import numpy as np, specgrad as sg
     >>> round(sg.lipschitz(lambda x: sg.avg_pool(sg.relu(x), (2,)), (-np.ones(4), np.ones(4))), 6)

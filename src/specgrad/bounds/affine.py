@@ -1,7 +1,9 @@
-"""Affine forms of an operator's output in its operands: sparse rows and a constant, read from the operator's own row.
+"""Affine forms of an operator's output in its operands: sparse rows and a constant, read from the
+operator's own row.
 
-Every number here is a float64, and every sum of them comes with a bound of what its rounding may have cost: γ(n) = n u / (1 - n u) times
-the sum of the absolute values, for n roundings in any order. A bound is always rounded away from what it encloses.
+Every number here is a float64, and every sum of them comes with a bound of what its rounding may
+have cost: γ(n) = n u / (1 - n u) times the sum of the absolute values, for n roundings in any
+order. A bound is always rounded away from what it encloses.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ class Box(NamedTuple):
         return bool(np.array_equal(self.lower, self.upper))
 
     def widened(self, slack: Any) -> Box:
-        """The box with `slack` on either side, rounded outward; the same box where the slack is 0."""
+        """The box with `slack` on either side, rounded outward; the same box where the slack is
+        0."""
         if not np.any(slack):
             return self
         keep = np.broadcast_to(np.equal(slack, 0), self.shape)
@@ -88,7 +91,8 @@ class Affine:
 
     @cached_property
     def roundings(self) -> npt.NDArray[np.int64]:
-        """How many roundings a sum of each row takes, in any order: none where one cell is passed on as it is."""
+        """How many roundings a sum of each row takes, in any order: none where one cell is passed
+        on as it is."""
         terms = np.zeros(self.constant.size, np.int64)
         scaled = np.zeros(self.constant.size, np.bool_)
         for matrix in self.rows.values():
@@ -112,7 +116,8 @@ class Affine:
         return most
 
     def spread(self, magnitudes: Sequence[Floats]) -> Floats:
-        """Σ|terms| of every row, for operands of these magnitudes, from above; without the constant."""
+        """Σ|terms| of every row, for operands of these magnitudes, from above; without the
+        constant."""
         total = np.zeros(self.constant.size)
         for slot, matrix in self.rows.items():
             total += abs(matrix) @ magnitudes[slot].reshape(-1)
@@ -137,7 +142,8 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """An operator between two affine forms: below(x) ≤ y ≤ above(x) for all operands in their boxes."""
+    """An operator between two affine forms: below(x) ≤ y ≤ above(x) for all operands in their
+    boxes."""
 
     below: Affine
     above: Affine
@@ -148,9 +154,11 @@ class Relaxation:
 
 
 class Relaxed(NamedTuple):
-    """An operator on boxes: between which forms it lies, its image, and how many units of precision a float value of it may be off.
+    """An operator on boxes: between which forms it lies, its image, and how many units of precision
+    a float value of it may be off.
 
-    A value in floats of unit u lies within u·roundings of the exact one, per output: 0 where values are only moved.
+    A value in floats of unit u lies within u·roundings of the exact one, per output: 0 where values
+    are only moved.
     """
 
     relaxation: Relaxation
@@ -175,7 +183,8 @@ def matrix(entries: Iterable[tuple[Any, Any, Any]], outputs: int, cells: int) ->
 
 
 def own_rows(op: Operator, operands: Sequence[Any], slots: Iterable[int]) -> dict[int, Any]:
-    """The operator's own row at these operands, as one matrix per wanted slot: its Jacobian there, rounded to nearest."""
+    """The operator's own row at these operands, as one matrix per wanted slot: its Jacobian there,
+    rounded to nearest."""
     shapes = [tuple(np.shape(x)) for x in operands]
     numbers = [(slot.name, x) for slot, x in zip(op.slots, operands, strict=False) if not slot.integer]
     S = find_family(op.name, [name for name, _ in numbers], [x for _, x in numbers])

@@ -1,8 +1,9 @@
 """Forms of relus that are chosen for one bound at a time, by gradient ascent.
 
-A line through 0 of any slope from 0 to 1 lies below a relu; relus that share their inputs have forms together (`joint`). The bound is the least
-value of an affine form on the box. How it moves with each choice is known from where the form is least: one sweep backwards and one
-forwards give all of it.
+A line through 0 of any slope from 0 to 1 lies below a relu; relus that share their inputs have
+forms together (`joint`). The bound is the least value of an affine form on the box. How it moves
+with each choice is known from where the form is least: one sweep backwards and one forwards give
+all of it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough:
 
 
 def ascend(analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, grid: int = 0) -> Found:
-    """`optimise`, with the slopes that make the best forms; single ones are multiples of 1/grid, if there is a grid."""
+    """`optimise`, with the slopes that make the best forms; single ones are multiples of 1/grid, if
+    there is a grid."""
     dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     best = analysis.lower(start, dense)
     slopes = _first(analysis, start, dense)

@@ -1,8 +1,10 @@
 """Bounds through a graph: boxes forwards, affine forms backwards.
 
-Forwards every value gets a box, from the boxes of its operands. Backwards a row of numbers A at a value becomes rows at its operands: where
-A is positive its lower bound takes the form below, where A is negative the form above. At the inputs an affine form of them is left,
-which bounds A·value from below on the whole box. Values that a nonlinear operator reads are bounded backwards first (`refine`).
+Forwards every value gets a box, from the boxes of its operands. Backwards a row of numbers A at a
+value becomes rows at its operands: where A is positive its lower bound takes the form below, where
+A is negative the form above. At the inputs an affine form of them is left, which bounds A·value
+from below on the whole box. Values that a nonlinear operator reads are bounded backwards first
+(`refine`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type 
 
 
 class Split(NamedTuple):
-    """side·(cell of a value - number) ≥ 0, or, where there is an `other` cell, side·(cell - other) ≥ 0; `side` is 1 or -1."""
+    """side·(cell of a value - number) ≥ 0, or, where there is an `other` cell, side·(cell - other)
+    ≥ 0; `side` is 1 or -1."""
 
     place: int
     cell: int
@@ -40,12 +43,14 @@ class Split(NamedTuple):
 
 
 _known: weakref.WeakKeyDictionary[Graph, dict[int, Affine]] = weakref.WeakKeyDictionary()
-"""The affine forms of a graph's linear operators, which no box changes; nodes are never changed, only added."""
+"""The affine forms of a graph's linear operators, which no box changes; nodes are never changed,
+only added."""
 
 
 class Slopes(NamedTuple):
-    """What may be chosen for each row: the slopes of the lines below relus, those of the forms that relus have together, and how
-    much of every split is taken off, (rows, splits): where a cell is at least a number, β times their distance is nothing below 0.
+    """What may be chosen for each row: the slopes of the lines below relus, those of the forms that
+    relus have together, and how much of every split is taken off, (rows, splits): where a cell is
+    at least a number, β times their distance is nothing below 0.
     """
 
     single: dict[int, Floats]
@@ -54,7 +59,8 @@ class Slopes(NamedTuple):
 
 
 class Form(NamedTuple):
-    """lower bounds of rows of a value: rows·inputs + constant, the constant rounded down; one matrix per input."""
+    """lower bounds of rows of a value: rows·inputs + constant, the constant rounded down; one
+    matrix per input."""
 
     rows: dict[int, Any]
     constant: Floats
@@ -64,9 +70,10 @@ class Form(NamedTuple):
 class Analysis:
     """One graph on one box: the boxes of all values, and the relaxations of all operators.
 
-    With a `unit`, every value may also be off by what computing it in floats of that unit may cost. `splits` keep some cells of a value above or
-    below a number or another cell; where they leave nothing, `is_empty` says so and the rest is not computed. `room`
-    leaves some of a box's width beside every bound that is found backwards, for whoever follows it in other arithmetic.
+    With a `unit`, every value may also be off by what computing it in floats of that unit may cost.
+    `splits` keep some cells of a value above or below a number or another cell; where they leave
+    nothing, `is_empty` says so and the rest is not computed. `room` leaves some of a box's width
+    beside every bound that is found backwards, for whoever follows it in other arithmetic.
     """
 
     def __init__(
@@ -169,7 +176,8 @@ class Analysis:
         return relaxation.is_linear and all(self.graph.nodes[p].op is None for p in node.operands)
 
     def _matters(self, node: Node) -> Any:
-        """The cells whose bounds could change a relaxation: all, but for those that only relu reads and that have a sign."""
+        """The cells whose bounds could change a relaxation: all, but for those that only relu reads
+        and that have a sign."""
         readers = [n for n in self.graph.nodes if node.place in n.operands]
         if all(n.op is not None and n.op.name == "relu" for n in readers):
             box = self.boxes[node.place]
@@ -177,9 +185,11 @@ class Analysis:
         return True
 
     def lower(self, start: int, rows: Any, slopes: Slopes | None = None, seen: dict[int, Any] | None = None) -> Form:
-        """Affine forms of the inputs below rows·value, for the rows of a matrix (rows, cells of the value).
+        """Affine forms of the inputs below rows·value, for the rows of a matrix (rows, cells of the
+        value).
 
-        `slopes`: for relus, one slope from 0 to 1 of the line below per row and cell; `seen` takes up the rows at every value.
+        `slopes`: for relus, one slope from 0 to 1 of the line below per row and cell; `seen` takes
+        up the rows at every value.
         """
         count = rows.shape[0]
         constant, error = np.zeros(count), np.zeros(count)
@@ -219,7 +229,8 @@ class Analysis:
         return constant + added, error + cost
 
     def _summed(self, terms: int) -> Any:
-        """The relative error of a sum of so many products, and of adding it to the sums of all other values."""
+        """The relative error of a sum of so many products, and of adding it to the sums of all
+        other values."""
         return gamma(terms + len(self.graph.nodes) + 4)
 
     def _through(
@@ -289,7 +300,8 @@ class Analysis:
         return self._joint[node.place]
 
     def _size(self, node: Node) -> tuple[Floats, Floats, int]:
-        """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that a column takes."""
+        """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that
+        a column takes."""
         if node.place not in self._sizes:
             relaxation = self.relaxations[node.place]
             magnitudes = [self.boxes[p].magnitude for p in node.operands]

@@ -1,4 +1,5 @@
-"""The methods behind `bounds`, with what they share: arguments, the property's rows, and the shape of the answer."""
+"""The methods behind `bounds`, with what they share: arguments, the property's rows, and the shape
+of the answer."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from .affine import Box, Floats
 
 
 def given_boxes(name: str, graph: Graph, box: Any) -> list[Box]:
-    """One box per input of a graph, from a pair (lower, upper), each an array or a tuple with one array per input."""
+    """One box per input of a graph, from a pair (lower, upper), each an array or a tuple with one
+    array per input."""
     if not is_sequence(box) or len(box) != 2:
         raise refusal(ArgumentError, name, "box", box, "must be a pair", "write (lower, upper)")
     sides = [side if isinstance(side, tuple) else (side,) for side in box]

@@ -1,6 +1,8 @@
-"""What is shown of a network, as a document that anybody can check: JSON, replayed in exact rationals.
+"""What is shown of a network, as a document that anybody can check: JSON, replayed in exact
+rationals.
 
-A certificate holds the network as an ONNX model, boxes of inputs, and for each of them claims with the steps of a proof, or an input that breaks one.
+A certificate holds the network as an ONNX model, boxes of inputs, and for each of them claims with
+the steps of a proof, or an input that breaks one.
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ def bad(what: str, value: Any, rule: str) -> CertificateError:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Claims for all inputs between `lower` and `upper`, one array of Fractions per input: their proof, or what breaks one.
+    """Claims for all inputs between `lower` and `upper`, one array of Fractions per input: their
+    proof, or what breaks one.
 
-    A claim is a list of (row, bound): for every input at least one row·output is greater than its bound.
+    A claim is a list of (row, bound): for every input at least one row·output is greater than its
+    bound.
     """
 
     lower: tuple[Any, ...]
@@ -55,9 +59,11 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """`status` is "holds" where all claims are shown, "violated" where an input breaks one, else "unknown".
+    """`status` is "holds" where all claims are shown, "violated" where an input breaks one, else
+    "unknown".
 
-    ``certificate.check()`` replays the proof, or runs the counterexample, in exact rationals, and raises where something does not follow.
+    ``certificate.check()`` replays the proof, or runs the counterexample, in exact rationals, and
+    raises where something does not follow.
     """
 
     model: bytes
@@ -75,7 +81,8 @@ class Certificate:
 
     @property
     def counterexample(self) -> Any:
-        """Exact inputs that break a claim: an array of Fractions, or a tuple of them; None where there are none."""
+        """Exact inputs that break a claim: an array of Fractions, or a tuple of them; None where
+        there are none."""
         found = next((p.counterexample for p in self.problems if p.counterexample is not None), None)
         return found[0] if found is not None and len(found) == 1 else found
 
@@ -210,7 +217,8 @@ def _problem_document(problem: Problem) -> dict[str, Any]:
 
 
 def _steps_document(root: Step) -> list[dict[str, Any]]:
-    """The steps of a proof in a list, each with the places of its parts: no text is nested as deep as a proof."""
+    """The steps of a proof in a list, each with the places of its parts: no text is nested as deep
+    as a proof."""
     steps = [root]
     for step in steps:
         steps.extend(step.parts)

@@ -1,4 +1,5 @@
-"""`certify`: a property of a network for all inputs of a box, proved or refuted, as a certificate."""
+"""`certify`: a property of a network for all inputs of a box, proved or refuted, as a
+certificate."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def margins(graph: Graph, box: Any, of: Any, covers: str, timeout: float, progre
 def of_property(
     model: bytes | None, graph: Graph, wanted: Property, covers: str, timeout: float, progress: Progress | None
 ) -> Certificate:
-    """That no input and output meet a property of VNN-LIB. `model`: the bytes of the graph, if they are a whole model."""
+    """That no input and output meet a property of VNN-LIB. `model`: the bytes of the graph, if they
+    are a whole model."""
     place = one_output("certify", graph)
     counts = [math.prod(node.shape) for node in graph.inputs], math.prod(graph.nodes[place].shape)
     if len(counts[0]) != 1 or (counts[0][0], counts[1]) != (wanted.inputs, wanted.outputs):
@@ -74,7 +76,8 @@ def with_inputs(graph: Graph) -> Graph:
 
 
 def claim_of(alternative: Alternative, before: int, outputs: int) -> Claim:
-    """A counterexample meets all constraints Σ c·v ≤ b; so at least one of them must be exceeded."""
+    """A counterexample meets all constraints Σ c·v ≤ b; so at least one of them must be
+    exceeded."""
     claim = []
     for constraint in alternative.constraints:
         row = [Fraction(0)] * (before + outputs)

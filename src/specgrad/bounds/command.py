@@ -1,4 +1,5 @@
-"""`specgrad certify model.onnx --vnnlib property.vnnlib`: the competition's question, with its answers."""
+"""`specgrad certify model.onnx --vnnlib property.vnnlib`: the competition's question, with its
+answers."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def certify(
     out: Annotated[Path | None, typer.Option(help="Write the certificate to this file, as JSON.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the certificate in exact rationals.")] = False,
 ) -> None:
-    """Say whether a model has a counterexample to a property: unsat (none), sat (with one, confirmed in exact rationals) or unknown."""
+    """Say whether a model has a counterexample to a property: unsat (none), sat (with one,
+    confirmed in exact rationals) or unknown."""
     missing = next((name for name in ("scipy", "onnx") if find_spec(name) is None), None)
     if missing:
         raise typer.BadParameter(f"certify needs {missing}: pip install 'specgrad[certify]'")

@@ -1,6 +1,8 @@
-"""Relaxations of functions of one cell, by what is known of their curve: convex, concave, S-shaped, or of bounded second derivative.
+"""Relaxations of functions of one cell, by what is known of their curve: convex, concave, S-shaped,
+or of bounded second derivative.
 
-Values and slopes are those of the operator itself, in float64. NumPy's functions are taken to be within `ULPS` units of the last place.
+Values and slopes are those of the operator itself, in float64. NumPy's functions are taken to be
+within `ULPS` units of the last place.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def slack(*parts: Floats) -> Floats:
 
 
 def relu(box: Box, alpha: Floats | None = None) -> Lines:
-    """max(x, 0): the chord above; below the line through 0 of slope `alpha`, or of 0 or 1, whichever leaves less."""
+    """max(x, 0): the chord above; below the line through 0 of slope `alpha`, or of 0 or 1,
+    whichever leaves less."""
     low, high = box
     slope, constant = chord(low, high, np.zeros(low.shape))
     off, crosses = high <= 0, (low < 0) & (high > 0)
@@ -88,7 +91,8 @@ class Curve:
         return np.where(np.isfinite(found), found, 0.0)
 
     def tangent(self, box: Box, side: Callable[..., Floats]) -> Line:
-        """The line that touches in the middle, moved by what the rounding of its slope may cost on the box."""
+        """The line that touches in the middle, moved by what the rounding of its slope may cost on
+        the box."""
         low, high = box
         middle = 0.5 * (low + high)
         slope = self.slope(middle)
@@ -110,7 +114,8 @@ def concave(op: Operator, box: Box) -> Lines:
 
 
 def s_shaped(op: Operator, box: Box) -> Lines:
-    """Convex up to 0 and concave from there: on both sides of 0 the lesser slope of both ends is a slope everywhere."""
+    """Convex up to 0 and concave from there: on both sides of 0 the lesser slope of both ends is a
+    slope everywhere."""
     curve, (low, high) = Curve(op), box
     least = np.minimum(curve.slope(low), curve.slope(high)) * (1 - ULPS * UNIT)
     across = Lines(curve.through(least, [low], below), curve.through(least, [high], above))
@@ -125,9 +130,11 @@ def picked(mask: Any, one: Lines, other: Lines) -> Lines:
 
 
 def bent(least: float, most: float, gap: float) -> Callable[[Operator, Box], Lines]:
-    """A function whose second derivative is from `least` ≤ 0 to `most` ≥ 0, and that is from `gap` below relu to relu itself.
+    """A function whose second derivative is from `least` ≤ 0 to `most` ≥ 0, and that is from `gap`
+    below relu to relu itself.
 
-    With f'' between them, f - chord is from -most·w²/8 to -least·w²/8 on a box of width w. On wide boxes relu's lines are closer.
+    With f'' between them, f - chord is from -most·w²/8 to -least·w²/8 on a box of width w. On wide
+    boxes relu's lines are closer.
     """
 
     def lines(op: Operator, box: Box) -> Lines:
@@ -186,7 +193,8 @@ def odd_pole(op: Operator, box: Box) -> Lines:
 
 
 def odd_power(op: Any, box: Box) -> Lines:
-    """xⁿ for an odd n: concave up to 0 and convex from there; across 0 its second derivative is largest at the ends."""
+    """xⁿ for an odd n: concave up to 0 and convex from there; across 0 its second derivative is
+    largest at the ends."""
     curve, (low, high), n = Curve(op), box, op.exponent
     slope, eighth = curve.chord(box), (high - low) ** 2 * (1 + 4 * UNIT) / 8
     second = [n * (n - 1) * np.abs(end) ** max(n - 2, 0) * (1 + ULPS * UNIT) for end in box]

@@ -1,4 +1,5 @@
-"""Boxes and lines of operators in exact rationals, from the operators' own statements; for `replay`.
+"""Boxes and lines of operators in exact rationals, from the operators' own statements; for
+`replay`.
 
 All numbers are integers over a common denominator. Nothing is shared with what finds a certificate.
 """
@@ -96,7 +97,8 @@ class Box(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """weights·x + constant: per slot the outputs, cells and weights of its entries, over a common denominator."""
+    """weights·x + constant: per slot the outputs, cells and weights of its entries, over a common
+    denominator."""
 
     entries: dict[int, tuple[Any, Any, Integers]]
     over: int
@@ -212,7 +214,8 @@ class Network:
         return Linear(entries, over, constant, Exact(0 * constant.numbers, 1))
 
     def with_slack(self, node: Node, boxes: Sequence[Box | None]) -> Linear:
-        """A linear operator with what floats of the unit may lose of it, in any order of summation."""
+        """A linear operator with what floats of the unit may lose of it, in any order of
+        summation."""
         made = self.linear[node.place]
         if not self.unit:
             return made
@@ -250,7 +253,8 @@ def taps(op: Operator, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, Any, Any
 
 
 def chord(low: Fraction, high: Fraction, at_low: Fraction, at_high: Fraction) -> tuple[int, Fraction]:
-    """A slope, and the least intercept for which the line lies above a convex function that has these values at the ends."""
+    """A slope, and the least intercept for which the line lies above a convex function that has
+    these values at the ends."""
     slope = round((at_high - at_low) / (high - low) * SLOPES) if high > low else 0
     return slope, max(at_low - slope * low / SLOPES, at_high - slope * high / SLOPES)
 
@@ -281,9 +285,11 @@ def of_one(op: Operator, box: Box, floats: Any) -> Curve:
 def of_maximum(
     op: Operator, boxes: Sequence[Box], shapes: Sequence[tuple[int, ...]], floats: Sequence[Any], known: Any = ()
 ) -> Curve:
-    """The greatest of taps: the tap with the greatest middle below; above, a chord in the tap with the greatest upper end.
+    """The greatest of taps: the tap with the greatest middle below; above, a chord in the tap with
+    the greatest upper end.
 
-    `known`: (more, less), cells of which the first is at least the second, which is not needed where both are read.
+    `known`: (more, less), cells of which the first is at least the second, which is not needed
+    where both are read.
     """
     slots, places, real = taps(op, shapes)
     for more, less in known if len(shapes) == 1 else ():

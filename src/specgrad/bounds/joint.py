@@ -1,7 +1,9 @@
-"""Relus that read the same few inputs, bounded together: of a sum of them with negative weights, the corners of their box say all.
+"""Relus that read the same few inputs, bounded together: of a sum of them with negative weights,
+the corners of their box say all.
 
--Σ|w| relu(z(x)) is concave in x, so an affine form a·x + b lies below it on a box if it does at the corners. The relus of one window of a first
-convolution share the window's cells: their common form is closer than the sum of single chords, which meet a relu at two corners alone.
+-Σ|w| relu(z(x)) is concave in x, so an affine form a·x + b lies below it on a box if it does at the
+corners. The relus of one window of a first convolution share the window's cells: their common form
+is closer than the sum of single chords, which meet a relu at two corners alone.
 """
 
 from __future__ import annotations
@@ -101,7 +103,8 @@ class Joint:
         return least, corner.T
 
     def below(self, negative: Floats, a: Floats) -> tuple[Floats, Floats, Floats]:
-        """Rows at the input, the constant and its error, of forms below Σ w relu for weights w ≤ 0."""
+        """Rows at the input, the constant and its error, of forms below Σ w relu for weights w ≤
+        0."""
         least, _ = self.lowest(negative, a)
         _, members, width = self.weights.shape
         size = np.einsum("sgc,gc->sg", np.abs(self.gather(negative)), self.size)
@@ -113,7 +116,8 @@ class Joint:
         return np.asarray(a.reshape(len(a), -1) @ self.scatter), least.sum(axis=1), error
 
     def gradient(self, negative: Floats, a: Floats, at: Floats) -> tuple[Floats, Floats]:
-        """How the bound moves with the slopes `a` where the form is least at inputs `at`, and the relus' values that it stands on."""
+        """How the bound moves with the slopes `a` where the form is least at inputs `at`, and the
+        relus' values that it stands on."""
         _, corner = self.lowest(negative, a)
         chosen = self.corners[np.arange(corner.shape[1]), corner]
         moves = np.where(self.open[:, None], at[:, self.cells] - chosen, 0.0)

@@ -1,7 +1,8 @@
 """Operators that are linear in what varies: their relaxation is their own row, and nothing is lost.
 
-Which slopes depend on which operands is what an operator `reads`: an average is linear in all its operands, a convolution in its input where
-the weight is a constant. Where a constant is only known within an interval, the interval's share is added as slack.
+Which slopes depend on which operands is what an operator `reads`: an average is linear in all its
+operands, a convolution in its input where the weight is a constant. Where a constant is only known
+within an interval, the interval's share is added as slack.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from .affine import TINY, Affine, Box, Floats, Relaxation, above, below, gamma, 
 
 
 def is_linear(op: Operator, varying: Sequence[bool]) -> bool:
-    """Whether the output is an affine function of the operands that vary: no slope in one of them depends on one of them."""
+    """Whether the output is an affine function of the operands that vary: no slope in one of them
+    depends on one of them."""
     slots = [slot for slot, varies in enumerate(varying) if varies] or [0]  # a constant is a box of one point
     return all(op.slots[slot].differentiable and not _reads(op, slot) & set(slots) for slot in slots)
 
 
 def _reads(op: Operator, slot: int) -> frozenset[int]:
-    """The slots that the slopes in `slot` depend on: 1/y, that of a quotient x/y in x, does not depend on x."""
+    """The slots that the slopes in `slot` depend on: 1/y, that of a quotient x/y in x, does not
+    depend on x."""
     return frozenset((1,)) if type(op) is Div and slot == 0 else op.reads(slot)
 
 
 def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affine:
-    """The affine form of a linear operator in the operands that vary; constants are taken at their middle."""
+    """The affine form of a linear operator in the operands that vary; constants are taken at their
+    middle."""
     moving = list(varying)
     if not any(moving):
         moving[0] = True  # a constant is a box of one point
@@ -41,7 +45,8 @@ def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affin
 
 
 def constant_slack(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Any:
-    """What constants that are only known within an interval may add or take, per output; 0 where all are points."""
+    """What constants that are only known within an interval may add or take, per output; 0 where
+    all are points."""
     slack: Any = 0.0
     for slot, box in enumerate(boxes):
         if varying[slot] or box.is_point or not op.slots[slot].differentiable:
@@ -66,9 +71,11 @@ def with_slack(form: Affine, slack: Any) -> Relaxation:
 
 
 def roundings(form: Affine, magnitudes: Sequence[Floats]) -> Floats:
-    """How many units a float computation of the form may be off, in any order of summation, per output; see `Relaxed`.
+    """How many units a float computation of the form may be off, in any order of summation, per
+    output; see `Relaxed`.
 
-    γ(n) = n u / (1 - n u) is at most 1.07 n u where n u ≤ 2**-4; a constant may be rounded to that float first.
+    γ(n) = n u / (1 - n u) is at most 1.07 n u where n u ≤ 2**-4; a constant may be rounded to that
+    float first.
     """
     size = form.spread(magnitudes) + np.abs(form.constant)
     return np.where(form.roundings > 0, 1.07 * (form.roundings + 1) * size, 0.0)

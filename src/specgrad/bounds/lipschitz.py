@@ -1,7 +1,9 @@
-"""How fast a network can change on a box: intervals of its slopes, carried backwards from the outputs to the inputs.
+"""How fast a network can change on a box: intervals of its slopes, carried backwards from the
+outputs to the inputs.
 
-Slopes of relus and maxima are from 0 to 1 where the boxes leave them open, and known where they do not; those of smooth functions lie between their
-least and their greatest on the box. The chain rule in intervals encloses every generalised gradient between two inputs of the box.
+Slopes of relus and maxima are from 0 to 1 where the boxes leave them open, and known where they do
+not; those of smooth functions lie between their least and their greatest on the box. The chain rule
+in intervals encloses every generalised gradient between two inputs of the box.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ def times(slope: Slope, least: Any, most: Any) -> Slope:
 
 
 def selected(slope: Slope, taps: Taps, boxes: Sequence[Box], smooth: bool = False) -> list[Slope]:
-    """A maximum: a cell that is always the greatest has slope 1, one that may be has from 0 to 1, all others none."""
+    """A maximum: a cell that is always the greatest has slope 1, one that may be has from 0 to 1,
+    all others none."""
     lower = taps.gather([box.lower for box in boxes], -np.inf)
     upper = np.where(taps.real, taps.gather([box.upper for box in boxes], np.inf), -np.inf)
     possible = taps.real & (upper >= lower.max(axis=0))

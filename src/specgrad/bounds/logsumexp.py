@@ -1,7 +1,7 @@
 """Relaxations of (1/β) log Σ exp(β x): smooth maxima, and the logarithm of softmax.
 
-It is convex, so its tangent plane lies below. Above, every exponential lies below its chord c + s x, and the logarithm of their sum t
-below its tangent: log t ≤ log t₀ - 1 + t/t₀ for any t₀ > 0.
+It is convex, so its tangent plane lies below. Above, every exponential lies below its chord c + s
+x, and the logarithm of their sum t below its tangent: log t ≤ log t₀ - 1 + t/t₀ for any t₀ > 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from .affine import TINY, UNIT, Box, Floats
 
 
 class Forms(NamedTuple):
-    """Per tap and output the slopes of the forms below and above, and their constants per output."""
+    """Per tap and output the slopes of the forms below and above, and their constants per
+    output."""
 
     lower_slopes: Floats
     lower_constant: Floats
@@ -25,7 +26,8 @@ class Forms(NamedTuple):
 
 
 def forms(lower: Floats, upper: Floats, counted: np.ndarray, beta: float) -> Forms:
-    """The forms for cells (taps, outputs) between `lower` and `upper`; only `counted` taps take part, one at least per output."""
+    """The forms for cells (taps, outputs) between `lower` and `upper`; only `counted` taps take
+    part, one at least per output."""
     if beta < 0:
         turned = forms(-upper, -lower, counted, -beta)
         return Forms(

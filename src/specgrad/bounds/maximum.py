@@ -1,8 +1,9 @@
 """Relaxations of maxima: a selected cell below, a chord above.
 
-Below: a maximum is at least each of its cells; the one with the greatest middle leaves least. Above: with x₁ the cell of the greatest upper
-bound u₁ and r the greatest upper bound of the others, max ≤ max(x₁, r), which is convex in x₁: it lies below its chord between
-x₁ = l₁ and x₁ = u₁. Padding takes no part; a window without a real cell is 0.
+Below: a maximum is at least each of its cells; the one with the greatest middle leaves least.
+Above: with x₁ the cell of the greatest upper bound u₁ and r the greatest upper bound of the others,
+max ≤ max(x₁, r), which is convex in x₁: it lies below its chord between x₁ = l₁ and x₁ = u₁.
+Padding takes no part; a window without a real cell is 0.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def relax(taps: Taps, boxes: list[Box]) -> tuple[Relaxation, Box]:
 
 
 def chord(l1: Floats, u1: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Slope and constant of the chord of max(x, rest) over [l1, u1]: (1, 0) where x is never less than the rest."""
+    """Slope and constant of the chord of max(x, rest) over [l1, u1]: (1, 0) where x is never less
+    than the rest."""
     floor, width = np.maximum(rest, l1), u1 - l1
     with np.errstate(all="ignore"):
         slope = np.clip(np.where(width > 0, (u1 - floor) / width, 0.0), 0.0, 1.0)

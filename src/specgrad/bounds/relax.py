@@ -1,7 +1,8 @@
-"""Which relaxation an operator has: its own row where it is linear, else the rule that the table has for its class.
+"""Which relaxation an operator has: its own row where it is linear, else the rule that the table
+has for its class.
 
-A class is looked up as it is, never by its bases: an operator that overrides a value has no rule before somebody states one, by a
-method `relax(boxes) -> Relaxed` of its own.
+A class is looked up as it is, never by its bases: an operator that overrides a value has no rule
+before somebody states one, by a method `relax(boxes) -> Relaxed` of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ Rule = Callable[[Operator, Sequence[Box]], Relaxed]
 
 
 def relax(op: Operator, boxes: Sequence[Box], varying: Sequence[bool], form: Affine | None = None) -> Relaxed:
-    """Two affine forms between which the operator lies on these boxes, and its image there; operands that do not vary are constants.
+    """Two affine forms between which the operator lies on these boxes, and its image there;
+    operands that do not vary are constants.
 
     `form`: of a linear operator, if it is known from another box.
     """
@@ -90,7 +92,8 @@ POOLS = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
 
 
 def open_taps(op: Operator, boxes: Sequence[Box], splits: Sequence[Any]) -> maximum.Taps:
-    """The taps of a maximum, without cells that are known to be at most another where both are read."""
+    """The taps of a maximum, without cells that are known to be at most another where both are
+    read."""
     taps = window_taps(op, boxes)
     real = taps.real.copy()
     for split in splits:
@@ -182,8 +185,8 @@ def _log_softmax(op: Operator, boxes: Sequence[Box]) -> Relaxed:
 def _products(op: Operator, boxes: Sequence[Box]) -> Relaxed:
     """Sums of products of two operands that both vary: McCormick's planes for each of them.
 
-    x·y lies above the planes b x + a y - a b through the corners (a, b) of least and of greatest cells, and below those through the other two;
-    the one that is closer in the middle is taken.
+    x·y lies above the planes b x + a y - a b through the corners (a, b) of least and of greatest
+    cells, and below those through the other two; the one that is closer in the middle is taken.
     """
     shapes = [box.shape for box in boxes]
     geometry = op.geometry(*shapes)
@@ -233,7 +236,8 @@ def _flat(op: Operator, boxes: Sequence[Box], low: Floats, high: Floats) -> Rela
 
 
 def _norm(op: Any, boxes: Sequence[Box]) -> Relaxed:
-    """A p-norm grows with the size of every cell: from that of the least sizes to that of the greatest."""
+    """A p-norm grows with the size of every cell: from that of the least sizes to that of the
+    greatest."""
     (box,) = boxes
     least = np.where((box.lower <= 0) & (box.upper >= 0), 0.0, np.minimum(np.abs(box.lower), np.abs(box.upper)))
     low, high = op(least), op(box.magnitude)

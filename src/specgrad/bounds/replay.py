@@ -1,8 +1,9 @@
 """A certificate replayed in exact rationals: nothing here is shared with what found it.
 
-Every value of a network lies in a box. The box of an operator's value follows from those of its operands; a closer one that the certificate
-claims must follow from affine forms carried backwards, as its final bounds must. A split of a cell's box makes two parts, each with boxes and
-bounds of its own; what is bounded before a split need not be bounded after it.
+Every value of a network lies in a box. The box of an operator's value follows from those of its
+operands; a closer one that the certificate claims must follow from affine forms carried backwards,
+as its final bounds must. A split of a cell's box makes two parts, each with boxes and bounds of its
+own; what is bounded before a split need not be bounded after it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ WIDEST = 9  # cells of relus that are bounded together
 
 
 class Part:
-    """A network on a part of its box: the boxes of all values, with those that the certificate claims shown to hold."""
+    """A network on a part of its box: the boxes of all values, with those that the certificate
+    claims shown to hold."""
 
     def __init__(self, network: Network, inputs: Sequence[Box], claims: dict[int, Any], splits: Sequence[Any]) -> None:
         self.network, self.graph = network, network.graph
@@ -96,8 +98,9 @@ class Part:
     def lower(self, start: int, rows: Exact, single: Any = None, joint: Any = None, cuts: Any = ()) -> list[Fraction]:
         """What rows·value is at least, for all inputs of this part.
 
-        `single`: of a relu, for each row and cell the slope of the line below, in STEPS; `joint`: for each row and group of relus that read the
-        same cells, the slopes of a form below all of them; `cuts`: how much of every split is taken off, the same for all rows.
+        `single`: of a relu, for each row and cell the slope of the line below, in STEPS; `joint`:
+        for each row and group of relus that read the same cells, the slopes of a form below all of
+        them; `cuts`: how much of every split is taken off, the same for all rows.
         """
         total = [Fraction(0)] * len(rows.numbers)
         waiting = {start: rows}
@@ -185,7 +188,8 @@ class Part:
         return np.where(is_open, chosen.astype(object) * (SLOPES // STEPS), slope)
 
     def _together(self, node: Node, part: Exact, slopes: Any) -> tuple[int, Exact, list[Fraction]]:
-        """Σ w relu(z(x)) with w ≤ 0 is concave: a form a·x + b lies below it where it does at the corners of the cells that z reads."""
+        """Σ w relu(z(x)) with w ≤ 0 is concave: a form a·x + b lies below it where it does at the
+        corners of the cells that z reads."""
         before = self.graph.nodes[node.operands[0]]
         made = self.linear.get(before.place)
         if type(node.op) is not Relu or made is None or len(made.entries) != 1:
@@ -236,7 +240,8 @@ class Part:
 def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree: Any) -> None:
     """Raise where a claim does not follow.
 
-    A claim is a list of (row, bound): for every input at least one row·output is greater than its bound. `tree`: see `certificate`.
+    A claim is a list of (row, bound): for every input at least one row·output is greater than its
+    bound. `tree`: see `certificate`.
     """
     (output,) = network.graph.outputs
     cells = math.prod(network.graph.nodes[output].shape)

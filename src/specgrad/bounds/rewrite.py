@@ -1,4 +1,5 @@
-"""Graphs in operators that have relaxations: quotients, losses and leaky maxima by simpler ones that are equal over the reals."""
+"""Graphs in operators that have relaxations: quotients, losses and leaky maxima by simpler ones
+that are equal over the reals."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ _rewritten: weakref.WeakKeyDictionary[Graph, tuple[int, Graph]] = weakref.WeakKe
 
 
 def rewritten(graph: Graph) -> Graph:
-    """The graph, with the same inputs and outputs, in operators that have relaxations; made once."""
+    """The graph, with the same inputs and outputs, in operators that have relaxations; made
+    once."""
     known = _rewritten.get(graph)
     if known is not None and known[0] == len(graph.nodes) + len(graph.outputs):
         return known[1]
@@ -100,7 +102,8 @@ def _softmax(graph: Graph, op: Operator, x: GraphVar) -> Any:
 
 
 def _leaky(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
-    """max(x, a x) = a x + (1 - a) relu(x) for a number a from 0 to 1: one curve instead of two values that seem unrelated."""
+    """max(x, a x) = a x + (1 - a) relu(x) for a number a from 0 to 1: one curve instead of two
+    values that seem unrelated."""
     for whole, part in ((x, y), (y, x)):
         node = graph.nodes[part.place]
         if type(node.op) is Scale and node.operands == (whole.place,) and 0 <= node.op.factor <= 1:

@@ -1,6 +1,8 @@
-"""Proofs and counterexamples by branching: boxes are cut at relus, maxima and inputs until every claim is bounded, or an input breaks one.
+"""Proofs and counterexamples by branching: boxes are cut at relus, maxima and inputs until every
+claim is bounded, or an input breaks one.
 
-A claim is a list of (row, bound): for every input at least one row·output is greater than its bound.
+A claim is a list of (row, bound): for every input at least one row·output is greater than its
+bound.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ Claim = Sequence[tuple[Sequence[Fraction], Fraction]]
 
 
 class Bound(NamedTuple):
-    """One row of a claim that is bounded, and the slopes that bound it; none are the relaxations' own."""
+    """One row of a claim that is bounded, and the slopes that bound it; none are the relaxations'
+    own."""
 
     claim: int
     row: int
@@ -53,7 +56,8 @@ class Step:
 
 
 class Answer(NamedTuple):
-    """`step`: the proof; `x`: exact inputs that break a claim, and which; neither where time was up."""
+    """`step`: the proof; `x`: exact inputs that break a claim, and which; neither where time was
+    up."""
 
     step: Step | None = None
     x: list[Any] | None = None
@@ -152,7 +156,8 @@ class Search:
         return rest
 
     def _attack(self, analysis: Analysis, form: Form, places: Any, rest: Sequence[int]) -> tuple[list[Any] | None, int]:
-        """Inputs that break a claim: from where its form is least, down the gradient; confirmed in rationals."""
+        """Inputs that break a claim: from where its form is least, down the gradient; confirmed in
+        rationals."""
         for claim in rest:
             at = int(np.flatnonzero(self.owner[places] == claim)[0])
             x = []
@@ -197,7 +202,8 @@ class Search:
         return None
 
     def _split(self, analysis: Analysis, row: Floats) -> tuple[int, int, int, float] | None:
-        """The cell whose box costs a bound most: of an input where few vary, else one that a relu or a maximum reads; None: nothing varies."""
+        """The cell whose box costs a bound most: of an input where few vary, else one that a relu
+        or a maximum reads; None: nothing varies."""
         seen: dict[int, Any] = {}
         form = analysis.lower(self.output, row[None], None, seen)
         options = []
@@ -220,7 +226,8 @@ def dense(A: Any, cells: int) -> Floats:
 
 
 def scores(analysis: Analysis, node: Any, seen: dict[int, Any]) -> tuple[float, tuple[int, int, int, float]]:
-    """What the lines of a relu or a maximum cost most, and the split that helps: the sign of a relu's cell, or which of two cells is greater."""
+    """What the lines of a relu or a maximum cost most, and the split that helps: the sign of a
+    relu's cell, or which of two cells is greater."""
     nothing = 0.0, (-1, -1, -1, 0.0)
     if type(node.op) not in (Relu, *MAXIMA):
         return nothing

@@ -1,7 +1,9 @@
-"""VNN-LIB, the property format of the verification competition, versions 1 and 2, as far as the competition uses them.
+"""VNN-LIB, the property format of the verification competition, versions 1 and 2, as far as the
+competition uses them.
 
-A property says which inputs and outputs would be a counterexample. It is read into alternatives: a box of inputs, and linear constraints
-that outputs (and inputs) must all meet there. Numbers are kept exactly, as they are written.
+A property says which inputs and outputs would be a counterexample. It is read into alternatives: a
+box of inputs, and linear constraints that outputs (and inputs) must all meet there. Numbers are
+kept exactly, as they are written.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ def read(source: str | Path) -> Property:
 def parse(text: str) -> Property:
     """The property that a text states.
 
-    >>> found = parse("(declare-const X_0 Real) (declare-const Y_0 Real) (assert (<= X_0 1.5)) (assert (>= X_0 -1)) (assert (<= Y_0 0))")
+    >>> found = parse("(declare-const X_0 Real) (declare-const Y_0 Real) (assert (<= X_0 1.5))"
+    ...               "(assert (>= X_0 -1)) (assert (<= Y_0 0))")
     >>> found.alternatives[0].upper, found.alternatives[0].constraints[0].bound
     ((Fraction(3, 2),), Fraction(0, 1))
     """

@@ -1,7 +1,9 @@
-"""Bounds by zonotopes: every value is centre + G e for symbols e from -1 to 1 that all values share.
+"""Bounds by zonotopes: every value is centre + G e for symbols e from -1 to 1 that all values
+share.
 
-A linear operator maps centre and generators by its rows. Another one keeps the rows of its form above, y = rows·x + [c, d], and the
-remainder gets a symbol of its own in every cell. Each value also has an error, which takes up what rounding may have cost.
+A linear operator maps centre and generators by its rows. Another one keeps the rows of its form
+above, y = rows·x + [c, d], and the remainder gets a symbol of its own in every cell. Each value
+also has an error, which takes up what rounding may have cost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Checking implementations against the specification: telling cases, claims, derived error bounds, subjects, reports.
+"""Checking implementations against the specification: telling cases, claims, derived error bounds,
+subjects, reports.
 
-A *subject* is whatever is checked: an object with a `name` and `forward(op, inputs)`, and optionally `jvp(op, inputs, tangents)`,
-`vjp(op, inputs, cotangent)` and `second(op, inputs, tangents, cotangent)`; `NotOffered` is how it says that it does not do something.
+A *subject* is whatever is checked: an object with a `name` and `forward(op, inputs)`, and
+optionally `jvp(op, inputs, tangents)`, `vjp(op, inputs, cotangent)` and `second(op, inputs,
+tangents, cotangent)`; `NotOffered` is how it says that it does not do something.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ def function_subject(
 ) -> Any:
     """A subject made of a plain function, for `specgrad check file.py:subject` and `pytest_cases`.
 
-    `operator` is what the function computes, `MaxPool` or `max_pool`; `rank` the only number of spatial
-    axes that it does (None: any); `conventions` the rules of its own that it documents. The function
-    takes the arrays first and the operator's parameters by their names, one int per axis:
+    `operator` is what the function computes, `MaxPool` or `max_pool`; `rank` the only number of
+    spatial axes that it does (None: any); `conventions` the rules of its own that it documents. The
+    function takes the arrays first and the operator's parameters by their names, one int per axis:
     `f(x, kernel_size, stride, padding)`. What it has no parameter for is not offered.
 
     >>> import numpy as np
     >>> from specgrad import MaxPool
-    >>> subject = function_subject(lambda x, kernel_size: x.max(-1, keepdims=True), "max_pool", rank=1, name="whole")
+    >>> whole = lambda x, kernel_size: x.max(-1, keepdims=True)
+    >>> subject = function_subject(whole, "max_pool", rank=1, name="whole")
     >>> subject.forward(MaxPool((3,)), (np.array([1.0, 3.0, 2.0]),))
     array([3.])
     """
@@ -37,7 +40,8 @@ def function_subject(
 def pytest_cases(
     subject: Any, *, operators: Any = None, claims: Any = None, examples: int = 10, seed: int = 0
 ) -> list[Any]:
-    """Checks of a subject for ``pytest.mark.parametrize``: one per operator and claim, each to be called without arguments."""
+    """Checks of a subject for ``pytest.mark.parametrize``: one per operator and claim, each to be
+    called without arguments."""
     from .suite import pytest_cases as made
 
     found: list[Any] = made(subject, operators=operators, claims=claims, examples=examples, seed=seed)

@@ -1,8 +1,10 @@
-"""What the specification answers to a case: every cell exactly, with the distance that a correct float result may keep.
+"""What the specification answers to a case: every cell exactly, with the distance that a correct
+float result may keep.
 
-Finite cases are answered over Fractions (smooth maxima over Decimals of 50 digits), so the answer owes nothing to rounding. Where a
-case holds NaN or infinities, the answer comes from the specification over float64: the cells that are not finite must be so in the
-subject's result too, and float64's own bound is added to the others.
+Finite cases are answered over Fractions (smooth maxima over Decimals of 50 digits), so the answer
+owes nothing to rounding. Where a case holds NaN or infinities, the answer comes from the
+specification over float64: the cells that are not finite must be so in the subject's result too,
+and float64's own bound is added to the others.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The right result: `near` in float64 for reading, `exact` and `bound` as Fractions, `rough` where a cell is not finite."""
+    """The right result: `near` in float64 for reading, `exact` and `bound` as Fractions, `rough`
+    where a cell is not finite."""
 
     near: Array
     exact: Array
@@ -135,7 +138,8 @@ class Answers:
 
     @cached_property
     def witness(self) -> Answer:
-        """The JVP as Dual numbers find it in the value alone, with the bound of the JVP; needs finite operands."""
+        """The JVP as Dual numbers find it in the value alone, with the bound of the JVP; needs
+        finite operands."""
         op = self.case.op
         make = bounds.decimals if isinstance(op, SmoothMaxPool) else bounds.fractions
         duals = [
@@ -148,7 +152,8 @@ class Answers:
 
     @cached_property
     def second(self) -> list[Answer]:
-        """How the cotangents of the operands move while the operands move along the tangents, the cotangent standing still."""
+        """How the cotangents of the operands move while the operands move along the tangents, the
+        cotangent standing still."""
         return [
             _judged(j, self.dtype)
             for j in bounds.second(self.case.op, self._wide, self._wide_tangents, self._wide_cotangent)
@@ -156,7 +161,8 @@ class Answers:
 
     @cached_property
     def aspect(self) -> str:
-        """What the case is about: "NaN", "infinity", "ties", "padding", or nothing of these ("")."""
+        """What the case is about: "NaN", "infinity", "ties", "padding", or nothing of these
+        ("")."""
         arrays = [widened(a) for a in (*self.case.operands, *self.case.tangents, self.case.cotangent)]
         if any(np.isnan(a).any() for a in arrays):
             return "NaN"
@@ -213,7 +219,8 @@ class Answers:
         return bounds.smooth(op, self._wide[0], self._wide_tangents[0], self._wide_cotangent)
 
     def _loose(self, near: Array, what: str, slot: int = 0) -> Answer:
-        """float64's result as the answer: its own bound and the subject's, over the finite operands."""
+        """float64's result as the answer: its own bound and the subject's, over the finite
+        operands."""
         op: Any = self.case.op
         operands = tuple(map(_tamed, self.case.operands))
         if isinstance(op, Maximum):  # whichever cells win, no more is added up than where all tie

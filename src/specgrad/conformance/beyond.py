@@ -1,7 +1,9 @@
-"""One case beyond 2^31 elements, for thorough runs: an index of 32 bits overflows there, as it did in PyTorch and Paddle.
+"""One case beyond 2^31 elements, for thorough runs: an index of 32 bits overflows there, as it did
+in PyTorch and Paddle.
 
-A maximum of 8-bit integers that are 0 but for two cells, read by one window a row of a million cells: hardly a page of the memory is
-touched, and the answer is known without a run of the specification. It says nothing of derivatives, which integers have not.
+A maximum of 8-bit integers that are 0 but for two cells, read by one window a row of a million
+cells: hardly a page of the memory is touched, and the answer is known without a run of the
+specification. It says nothing of derivatives, which integers have not.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ print(y.shape, y[0, 0, 0], y[0, 0, -1])  # expected: (1, 1, 2049, 1) [5] [7]"""
 
 
 def problem(limit: int) -> Array:
-    """The input; before it lies as much memory again, where indices that overflow read 0 and do not crash."""
+    """The input; before it lies as much memory again, where indices that overflow read 0 and do not
+    crash."""
     rows = limit // ROW
     x = np.zeros((1, 1, 2 * rows + 1, ROW), np.int8)[:, :, rows:]
     x[..., 0, 1], x[..., -1, 1] = 5, 7

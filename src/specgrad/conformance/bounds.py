@@ -1,9 +1,10 @@
-"""Error bounds instead of tolerances: how far any correct float result may lie from the exact one, cell by cell.
+"""Error bounds instead of tolerances: how far any correct float result may lie from the exact one,
+cell by cell.
 
-A sum of n products in precision u, in any order, satisfies |ŷ - y| ≤ γ(n+1) Σ|terms| with γ(m) = m u / (1 - m u), plus what
-underflow loses. The exact y and Σ|terms| come from the specification over Fractions of the very same inputs. Convolutions by
-transforms (Winograd, FFT, TF32) do not satisfy this bound. Smooth maxima are bounded in the same way, from exact values in
-Decimals of 50 digits.
+A sum of n products in precision u, in any order, satisfies |ŷ - y| ≤ γ(n+1) Σ|terms| with γ(m) = m
+u / (1 - m u), plus what underflow loses. The exact y and Σ|terms| come from the specification over
+Fractions of the very same inputs. Convolutions by transforms (Winograd, FFT, TF32) do not satisfy
+this bound. Smooth maxima are bounded in the same way, from exact values in Decimals of 50 digits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Judged(NamedTuple):
-    """An exact result and the distance within which a float result must lie from it, both as arrays of Fractions."""
+    """An exact result and the distance within which a float result must lie from it, both as arrays
+    of Fractions."""
 
     exact: Array
     bound: Array
@@ -62,9 +64,11 @@ def fractions(array: Array) -> Array:
 
 
 def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Array]]:
-    """How many terms each output cell sums, and how many each operand's cotangent sums, counted from the geometry.
+    """How many terms each output cell sums, and how many each operand's cotangent sums, counted
+    from the geometry.
 
-    A bias is one more term of the output; its own cotangent sums one term per output of its channel, tap or no tap.
+    A bias is one more term of the output; its own cotangent sums one term per output of its
+    channel, tap or no tap.
     """
     geometry = op.geometry(*shapes)
     block = geometry.block(0, geometry.outputs)
@@ -108,7 +112,8 @@ def magnitudes(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def value(op: Operator, operands: tuple[Array, ...], precision: np.dtype[Any] | None = None) -> Judged:
-    """The bound of a sum of products (average, convolution), in the operands' precision or another."""
+    """The bound of a sum of products (average, convolution), in the operands' precision or
+    another."""
     exact = tuple(map(fractions, operands))
     count, _ = terms(op, [x.shape for x in operands])
     total = np.asarray(op(*exact), dtype=object)
@@ -119,7 +124,8 @@ def value(op: Operator, operands: tuple[Array, ...], precision: np.dtype[Any] | 
 def jvp(
     op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...], precision: np.dtype[Any] | None = None
 ) -> Judged:
-    """The bound of a directional derivative whose slopes are exact or products (all but smooth max)."""
+    """The bound of a directional derivative whose slopes are exact or products (all but smooth
+    max)."""
     exact, moved = tuple(map(fractions, operands)), tuple(map(fractions, tangents))
     count, _ = terms(op, [x.shape for x in operands])
     _, total = op.jvp(exact, moved)
@@ -141,13 +147,15 @@ def vjp(
 
 
 def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = False) -> tuple[Judged, Judged, Judged]:
-    """The bounds of a smooth maximum's value, JVP and VJP, for shifted exponents t = β(x - m) and windows of n taps.
+    """The bounds of a smooth maximum's value, JVP and VJP, for shifted exponents t = β(x - m) and
+    windows of n taps.
 
-    Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in its exponential; n of them are summed, and the
-    logarithm and two more operations follow: with T the largest |t|, E = u(2T + n + 8) bounds the sum's relative error, the value
-    lies within (E + 2u log n)/|β| + 2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself (and of the least
-    normal number, below which exponentials may be flushed to 0). Where an
-    implementation is `composed` with the product first, exponents lose another u|βx| each.
+    Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in its exponential; n
+    of them are summed, and the logarithm and two more operations follow: with T the largest |t|, E
+    = u(2T + n + 8) bounds the sum's relative error, the value lies within (E + 2u log n)/|β| +
+    2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself (and of the
+    least normal number, below which exponentials may be flushed to 0). Where an implementation is
+    `composed` with the product first, exponents lose another u|βx| each.
     """
     unit = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1)
     beta, cells = Fraction(op.beta), [Fraction(0), *map(Fraction, x.reshape(-1).tolist())]
@@ -187,8 +195,9 @@ def _exponentials(op: SmoothMaxPool, x: Array, composed: bool = False) -> tuple[
 def second(op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array) -> list[Judged]:
     """The bounds of how the operands' cotangents move while the operands move along the tangents.
 
-    Slopes of maxima and averages do not vary: 0, exactly. A bilinear operator's move with the other operand: its VJP at the
-    tangents, and 0 for the bias. For a smooth maximum d(g w_i) = g β w_i (dx_i - Σ w_j dx_j): two weights, each within 2E of itself.
+    Slopes of maxima and averages do not vary: 0, exactly. A bilinear operator's move with the other
+    operand: its VJP at the tangents, and 0 for the bias. For a smooth maximum d(g w_i) = g β w_i
+    (dx_i - Σ w_j dx_j): two weights, each within 2E of itself.
     """
     if isinstance(op, Bilinear):
         moved = vjp(op, tangents, cotangent)[:2]

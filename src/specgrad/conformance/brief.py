@@ -1,7 +1,9 @@
-"""The telling cases of a quick run: every mistake that real projects shipped, and every part and dtype that a claim is about, once.
+"""The telling cases of a quick run: every mistake that real projects shipped, and every part and
+dtype that a claim is about, once.
 
-Chosen by title, from the lists of `telling`; all others wait for the usual run. What is claimed of an operator in the usual run is
-claimed in the quick one too, of fewer cases: a test holds both together, and another that the planted faults are found by both.
+Chosen by title, from the lists of `telling`; all others wait for the usual run. What is claimed of
+an operator in the usual run is claimed in the quick one too, of fewer cases: a test holds both
+together, and another that the planted faults are found by both.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "flipped kernels": ("the kernel is not flipped",),
     "exponentials that overflow": ("exponents that overflow unless shifted", "a large negative window beside padding"),
 }
-"""Mistakes, and the titles of the cases that show them; nondeterminism shows in every case, 2^31 elements in `beyond`."""
+"""Mistakes, and the titles of the cases that show them; nondeterminism shows in every case, 2^31
+elements in `beyond`."""
 
 PARTS = (
     *("kernel of 7", "channels last", "float64", "float16", "bfloat16", "int32"),
@@ -68,11 +71,13 @@ PARTS = (
 """The titles of cases that other claims are about."""
 
 TIED = ("the first of two maximal cells", "all cells tie", "-0.0 and 0.0 tie, -0.0 first", "a plane with a tie")
-"""The titles of cases that are tried once for every rule of ties; of other titles only the first case is."""
+"""The titles of cases that are tried once for every rule of ties; of other titles only the first
+case is."""
 
 
 def brief(cases: Sequence[Telling], slow: bool = False) -> list[Telling]:
-    """The cases of an operator that a quick run tries; of a slow subject, the first of each aspect and dtype."""
+    """The cases of an operator that a quick run tries; of a slow subject, the first of each aspect
+    and dtype."""
     wanted = {*PARTS, *(title for titles in MISTAKES.values() for title in titles)}
     chosen: list[Telling] = []
     for one in cases:

@@ -1,4 +1,5 @@
-"""What a case is: an operator, operands of small integers that fit it, and a direction for each derivative."""
+"""What a case is: an operator, operands of small integers that fit it, and a direction for each
+derivative."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Arrays = tuple[np.ndarray[Any, Any], ...]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An operator, operands that fit it (arrays of small integers), and a direction for each derivative."""
+    """An operator, operands that fit it (arrays of small integers), and a direction for each
+    derivative."""
 
     op: Operator
     operands: Arrays
@@ -26,7 +28,8 @@ class Case:
     cotangent: np.ndarray[Any, Any]
 
     def over(self, scalar: Callable[[int], Any] | np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
-        """Operands, tangents and cotangent as scalars; labels stay integers, and have no tangent."""
+        """Operands, tangents and cotangent as scalars; labels stay integers, and have no
+        tangent."""
         whole = [slot.integer for slot in self.op.slots[: len(self.operands)]]
         return (
             tuple(x if w else as_scalars(x, scalar) for x, w in zip(self.operands, whole, strict=True)),
@@ -46,7 +49,8 @@ def cotangents(op: Operator, operands: Arrays) -> np.ndarray[Any, Any]:
 
 
 def as_scalars(array: np.ndarray[Any, Any], scalar: Callable[[int], Any] | np.dtype[Any]) -> Any:
-    """An integer array with every element made a scalar: by a dtype, or by a function of one integer."""
+    """An integer array with every element made a scalar: by a dtype, or by a function of one
+    integer."""
     if isinstance(scalar, np.dtype):
         return array.astype(scalar)
     made = np.empty(array.size, object)
@@ -69,7 +73,8 @@ WHOLE = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4])
 
 @functools.cache
 def some_bytes(count: int) -> st.SearchStrategy[bytes]:
-    """So many of them in one choice: a choice for each cell would cost more than most tests do with it."""
+    """So many of them in one choice: a choice for each cell would cost more than most tests do with
+    it."""
     return st.binary(min_size=count, max_size=count)
 
 
@@ -98,7 +103,8 @@ def positive(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def case_of(
     draw: st.DrawFn, op: Operator, shapes: Sequence[tuple[int, ...]], domains: Sequence[Domain] = (anything,)
 ) -> Case:
-    """Operands, tangents and a cotangent for an operator; the last domain is that of all further operands too."""
+    """Operands, tangents and a cotangent for an operator; the last domain is that of all further
+    operands too."""
     known = (*domains, *[domains[-1]] * len(shapes))
     operands = tuple(domain(integers(draw, shape)) for shape, domain in zip(shapes, known, strict=False))
     tangents = tuple(integers(draw, shape) for shape in shapes)

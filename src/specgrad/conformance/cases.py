@@ -1,7 +1,8 @@
 """Cases of every operator: Hypothesis strategies over legal operators and small exact operands.
 
-Operands are arrays of small integers, so that ties are common and any scalar can hold them exactly; `as_scalars` turns them into
-the scalar under test. To add an operator, add its strategy to `STRATEGIES`; a test fails without it.
+Operands are arrays of small integers, so that ties are common and any scalar can hold them exactly;
+`as_scalars` turns them into the scalar under test. To add an operator, add its strategy to
+`STRATEGIES`; a test fails without it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def sliding_axes(draw: st.DrawFn, rank: int, ceil: bool | None = None) -> list[S
 
 @st.composite
 def long_sliding_axes(draw: st.DrawFn) -> list[Sliding]:
-    """Up to two of them, the last long enough for a kernel's vectors, under a window that may be as long."""
+    """Up to two of them, the last long enough for a kernel's vectors, under a window that may be as
+    long."""
     ceil_mode = draw(st.booleans())
     k, s, d = draw(st.sampled_from([2, 3, 9, 20, 33])), draw(st.integers(1, 4)), draw(st.integers(1, 2))
     before, after = draw(st.integers(0, 4)), draw(st.integers(0, 4))
@@ -79,7 +81,8 @@ def sliding_parameters(axes: list[Sliding]) -> dict[str, Any]:
 
 @st.composite
 def planes(draw: st.DrawFn, sizes: Sequence[int], batch: int = 2) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The shape of an array with these spatial sizes among batch axes, and the `axes` that name them (None: the last)."""
+    """The shape of an array with these spatial sizes among batch axes, and the `axes` that name
+    them (None: the last)."""
     shape = [*draw(st.lists(st.integers(0 if draw(st.integers(0, 9)) == 0 else 1, 2), max_size=batch)), *sizes]
     if draw(st.booleans()):
         return tuple(shape), None

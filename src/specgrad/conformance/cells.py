@@ -1,4 +1,5 @@
-"""What a check finds: a cell for each claim about each operator of each subject, with the differences in it."""
+"""What a check finds: a cell for each claim about each operator of each subject, with the
+differences in it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from .words import pasteable, picture_of
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """One way in which a subject differs, on the smallest case that was found: Python that shows it, and its window."""
+    """One way in which a subject differs, on the smallest case that was found: Python that shows
+    it, and its window."""
 
     title: str
     outcome: Outcome
@@ -56,7 +58,8 @@ class Cell:
 
     @property
     def status(self) -> str:
-        """crashes, differs, refuses, convention (documented), holds, not offered, not tried, or nothing (no case asks)."""
+        """crashes, differs, refuses, convention (documented), holds, not offered, not tried, or
+        nothing (no case asks)."""
         if any(found.outcome.part.startswith("ended") for found in self.refusals):
             return "crashes"
         if self.differences:
@@ -72,7 +75,8 @@ class Cell:
         return "not offered" if self.declined == self.asked else "not tried"
 
     def tried(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Count a case, and the share of its bound that each result uses, whether or not it holds; what does not hold is returned."""
+        """Count a case, and the share of its bound that each result uses, whether or not it holds;
+        what does not hold is returned."""
         self.cases += 1
         for outcome in outcomes:
             if outcome.share > self.share:

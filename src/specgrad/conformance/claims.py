@@ -1,9 +1,10 @@
 """Claims, one function each.
 
-The first three are about an operator of the specification itself, over exact scalars: None where the claim holds, else what differs,
-in words. The others, listed in `CLAIMS`, are about a subject on a case that asks them: they return an Outcome, or None where a result
-cannot be compared because its shape is wrong, which is the shape claim's to say. A case about NaN, infinity, ties or padding is judged
-under that name, all others under value, JVP and VJP.
+The first three are about an operator of the specification itself, over exact scalars: None where
+the claim holds, else what differs, in words. The others, listed in `CLAIMS`, are about a subject on
+a case that asks them: they return an Outcome, or None where a result cannot be compared because its
+shape is wrong, which is the shape claim's to say. A case about NaN, infinity, ties or padding is
+judged under that name, all others under value, JVP and VJP.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def _differs(what: str, got: Array, expected: Any, digits: int | None) -> str | 
 
 
 def dual_witness(case: Case, scalar: Any = Fraction) -> str | None:
-    """The JVP equals the derivative that Dual numbers find in `value` (where cells tie: of ties="first")."""
+    """The JVP equals the derivative that Dual numbers find in `value` (where cells tie: of
+    ties="first")."""
     operands, tangents, _ = replace(case, operands=without_ties(case.op, case.operands)).over(scalar)
     value, pushed = case.op.jvp(operands, tangents)
     witness = case.op(*(x if t is None else Dual(x, t) for x, t in zip(operands, tangents, strict=True)))
@@ -78,7 +80,8 @@ def inner(one: Array, other: Array) -> Any:
 
 
 def without_ties(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Operands whose cells all differ, for operators that treat tied cells in another way than a selected branch."""
+    """Operands whose cells all differ, for operators that treat tied cells in another way than a
+    selected branch."""
     if getattr(op, "ties", "first") == "first":
         return operands
     starts = np.cumsum([0, *(x.size for x in operands)])
@@ -89,10 +92,12 @@ def without_ties(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]
 
 
 def same(one: Array, other: Array) -> bool:
-    """Equal in exact scalars; not provably different in enclosures; in Decimals, equal but for the last digits.
+    """Equal in exact scalars; not provably different in enclosures; in Decimals, equal but for the
+    last digits.
 
-    Decimals carry 28 digits. The cases of `cases` sum some hundred terms with exponents below 100, so that rounding stays under
-    10^4 units of the last digit: 10^-20 leaves room, and no wrong rule hides in it.
+    Decimals carry 28 digits. The cases of `cases` sum some hundred terms with exponents below 100,
+    so that rounding stays under 10^4 units of the last digit: 10^-20 leaves room, and no wrong rule
+    hides in it.
     """
     pairs = zip(np.asarray(one).flat, np.asarray(other).flat, strict=True)
     return np.shape(one) == np.shape(other) and all(alike(a, b) for a, b in pairs)
@@ -105,7 +110,8 @@ def alike(a: Any, b: Any) -> bool:
 
 
 def shape(trial: Trial) -> Outcome | None:
-    """The output has the shape of the formula; tangents have the output's, cotangents the inputs' shapes."""
+    """The output has the shape of the formula; tangents have the output's, cotangents the inputs'
+    shapes."""
     outcomes = [_shaped("value", trial.forward(), trial.answers.value.near.shape)]
     if not trial.answers.whole:
         with_jvp, with_vjp = _offered(trial.jvp), _offered(trial.vjp)
@@ -141,7 +147,8 @@ def vjp(trial: Trial) -> Outcome | None:
 
 
 def second(trial: Trial) -> Outcome | None:
-    """The derivative of the VJP along the tangents: 0 for maxima and averages, bilinear for convolutions, β-terms for smooth maxima."""
+    """The derivative of the VJP along the tangents: 0 for maxima and averages, bilinear for
+    convolutions, β-terms for smooth maxima."""
     moved = trial.second()
     shaped = [
         _shaped(f"second derivative in {n}", m, x.shape)
@@ -153,7 +160,8 @@ def second(trial: Trial) -> Outcome | None:
 
 
 def parts(trial: Trial) -> list[Outcome] | None:
-    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite, the value only)."""
+    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite,
+    the value only)."""
     outcomes = [value(trial)]
     smooth = "exp" in trial.case.op.needs
     if not trial.answers.whole and not (trial.answers.special and smooth):
@@ -168,7 +176,8 @@ def parts(trial: Trial) -> list[Outcome] | None:
 
 
 def transpose(trial: Trial) -> Outcome | None:
-    """⟨JVP(dx), g⟩ = ⟨dx, VJP(g)⟩ of the subject's own derivatives, within the sum of their bounds."""
+    """⟨JVP(dx), g⟩ = ⟨dx, VJP(g)⟩ of the subject's own derivatives, within the sum of their
+    bounds."""
     case, answers = trial.case, trial.answers
     pushed, pulled = trial.jvp(), trial.vjp()
     results = [np.asarray(pushed), *map(np.asarray, pulled)]
@@ -196,7 +205,8 @@ def _adjoints(trial: Trial, results: list[Array]) -> Outcome:
 
 
 def witness(trial: Trial) -> Outcome | None:
-    """The subject's derivative is what Dual numbers find in the value alone, without any rule for slopes."""
+    """The subject's derivative is what Dual numbers find in the value alone, without any rule for
+    slopes."""
     answers = trial.answers
     pushed = _offered(trial.jvp)
     if pushed is not None:
@@ -239,13 +249,15 @@ def deterministic(trial: Trial) -> Outcome | None:
 
 
 RADIUS = 0.125
-"""How far around the first operand bounds are asked for; half as far they must hold what the specification computes."""
+"""How far around the first operand bounds are asked for; half as far they must hold what the
+specification computes."""
 
 
 def encloses(trial: Trial) -> Outcome | None:
     """Bounds on a box around the first operand hold the values at inputs inside of it.
 
-    The inputs lie in the middle and half way to two corners, so that no rounding of the bounds is at stake.
+    The inputs lie in the middle and half way to two corners, so that no rounding of the bounds is
+    at stake.
     """
     case = trial.case
     x, *rest = case.operands
@@ -261,7 +273,10 @@ def encloses(trial: Trial) -> Outcome | None:
             exact, bound = answer.exact[cell], answer.bound[cell]
             apart = [Fraction(end) - exact if np.isfinite(end) else end for end in (low, high)]
             if not (low <= high and apart[0] <= bound and -apart[1] <= bound):
-                words = f"bounds at {list(cell)} are {number(low)} and {number(high)}, of {number(float(exact))} at an input inside"
+                words = (
+                    f"bounds at {list(cell)} are {number(low)} and {number(high)}, "
+                    f"of {number(float(exact))} at an input inside"
+                )
                 return Outcome(words=words, part="bounds", cell=cell, expected=answer.near, got=got)
     return Outcome()
 
@@ -319,12 +334,14 @@ CLAIMS: dict[str, Claim] = {
 
 
 def head(claim: str) -> str:
-    """The head of a claim's column: enough of its name to be told from the others, also after `--claim`."""
+    """The head of a claim's column: enough of its name to be told from the others, also after
+    `--claim`."""
     return claim[:3]
 
 
 def claim_called(name: str) -> str:
-    """The claim with this name, or the one whose name begins so; raises ValueError with those there are."""
+    """The claim with this name, or the one whose name begins so; raises ValueError with those there
+    are."""
     begun = [claim for claim in CLAIMS if claim.startswith(name)] if name not in CLAIMS else [name]
     if len(begun) != 1 or not name:
         raise ValueError(suggestion(name, CLAIMS))

@@ -1,4 +1,5 @@
-"""The command `specgrad check`: choose subjects, run, report, and say by the exit status whether the judged ones hold."""
+"""The command `specgrad check`: choose subjects, run, report, and say by the exit status whether
+the judged ones hold."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ def check(
     subject: Annotated[
         list[str] | None,
         typer.Argument(
-            help="path/to/file.py:name (file.py alone: its subject), package.module:name, or a known name; none: our own and "
-            "the installed peers."
+            help="path/to/file.py:name (file.py alone: its subject), package.module:name, or a known name; none: "
+            "our own and the installed peers."
         ),
     ] = None,
     operator: Annotated[
@@ -62,9 +63,11 @@ def check(
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one self-contained HTML file.")] = None,
 ) -> None:
-    """Check implementations against the specification, with the smallest counterexample of every difference.
+    """Check implementations against the specification, with the smallest counterexample of every
+    difference.
 
-    Exit status: 0 when our own (or the named) subjects hold, 1 when one differs, refuses a legal case, crashes or hangs, 2 on misuse.
+    Exit status: 0 when our own (or the named) subjects hold, 1 when one differs, refuses a legal
+    case, crashes or hangs, 2 on misuse.
     """
     console = Console()
     with Interrupts() as interrupts:

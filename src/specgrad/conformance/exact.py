@@ -1,7 +1,8 @@
-"""The specification against itself, over exact scalars: published answers, Dual witness and adjointness of every operator.
+"""The specification against itself, over exact scalars: published answers, Dual witness and
+adjointness of every operator.
 
-Fractions, and Decimals where an exponential is needed; operators without windows are here too. Cases are searched and shrunk by
-Hypothesis from the strategies that the tests use.
+Fractions, and Decimals where an exponential is needed; operators without windows are here too.
+Cases are searched and shrunk by Hypothesis from the strategies that the tests use.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ EXACT: dict[str, Callable[..., str | None]] = {"adjoint": claims.adjoint, "witne
 def cells(
     examples: int, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS
 ) -> Iterator[Cell]:
-    """The claims about the specification itself that are among the wanted ones, one after the other."""
+    """The claims about the specification itself that are among the wanted ones, one after the
+    other."""
     for kind in kinds:
         if "fixed" in wanted:
             yield _fixed(kind)
@@ -55,7 +57,8 @@ def _fixed(kind: type[Operator]) -> Cell:
 def _tried(
     kind: type[Operator], name: str, claim: Callable[..., str | None], cases: Sequence[Case], start: int
 ) -> Cell:
-    """The claim on cases that were drawn for all claims together; where it breaks, a search of its own shrinks the case."""
+    """The claim on cases that were drawn for all claims together; where it breaks, a search of its
+    own shrinks the case."""
     cell = Cell(NAME, kind.__name__, name)
     for case in cases:
         cell.asked += 1
@@ -85,7 +88,8 @@ SHOWN = {
         "print(sum(np.sum(t * p) for t, p in pulled if t is not None and p is not None))  # ⟨dx, VJP(g)⟩: the same",
     ],
 }
-"""What a counterexample prints: two things that should be equal, or what is to be compared with the published answer."""
+"""What a counterexample prints: two things that should be equal, or what is to be compared with the
+published answer."""
 
 
 def pasteable(case: Case, claim: str) -> str:

@@ -1,7 +1,9 @@
-"""A case stated again in another rank, layout or float type: the same cells, for subjects that do not take the case as it stands.
+"""A case stated again in another rank, layout or float type: the same cells, for subjects that do
+not take the case as it stands.
 
-A spatial axis is added with one cell and a kernel of 1, or taken away at its first cell; leading axes are gathered, added, or taken
-at their first cell. Only operators with windows have forms. What is restated keeps its cells and tangents, not its cotangent.
+A spatial axis is added with one cell and a kernel of 1, or taken away at its first cell; leading
+axes are gathered, added, or taken at their first cell. Only operators with windows have forms. What
+is restated keeps its cells and tangents, not its cotangent.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ UNIT: dict[str, Any] = {
 
 
 class Form(NamedTuple):
-    """How many spatial axes there are, what stands around them, and a float type (None: the case's own)."""
+    """How many spatial axes there are, what stands around them, and a float type (None: the case's
+    own)."""
 
     rank: int
     layout: str
@@ -41,7 +44,8 @@ class Form(NamedTuple):
 LAYOUTS = ("batch", "channels", "plane", "channels last")
 
 COMMON = (*(Form(rank, "batch") for rank in (1, 2, 3)), *(Form(2, layout) for layout in LAYOUTS[1:]))
-"""The forms in which cases about NaN, infinities and ties are tried: every rank once, every layout once."""
+"""The forms in which cases about NaN, infinities and ties are tried: every rank once, every layout
+once."""
 FORMS = tuple(Form(rank, layout, dtype) for dtype in (None, "float64") for rank in (2, 1, 3, 0) for layout in LAYOUTS)
 """The forms that are tried, until one is offered, in place of a case that is not."""
 
@@ -86,7 +90,8 @@ def _pool(op: Any, form: Form, case: Case) -> tuple[Any, list[tuple[Array, ...]]
 
 
 def _bilinear(op: Any, form: Form, case: Case) -> tuple[Any, list[tuple[Array, ...]]] | None:
-    """Of a linear map, whose rank is 0, other leading axes alone; channels are never the last axis."""
+    """Of a linear map, whose rank is 0, other leading axes alone; channels are never the last
+    axis."""
     x, weight = case.operands[:2]
     own = weight.ndim - 2
     if form.layout not in ("batch", "channels") or (form.rank != own and not hasattr(op, "kernel_size")):

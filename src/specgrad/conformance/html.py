@@ -1,4 +1,5 @@
-"""The report as one self-contained HTML file: no network, no scripts; everything from outside is escaped."""
+"""The report as one self-contained HTML file: no network, no scripts; everything from outside is
+escaped."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def as_html(report: Report) -> str:
     verdict = "hold" if report.holds else "differ"
     body = [
         f"<h1>specgrad check: {escape(', '.join(report.judged))} {verdict}</h1>",
-        f"<p>{escape(LEGEND)}. A click on a symbol leads to its counterexample.{' Interrupted: not all was checked.' if report.interrupted else ''}</p>",
+        f"<p>{escape(LEGEND)}. A click on a symbol leads to its "
+        f"counterexample.{' Interrupted: not all was checked.' if report.interrupted else ''}</p>",
     ]
     for subject in report.subjects():
         body.append(
@@ -78,7 +80,10 @@ def as_html(report: Report) -> str:
         + "</dl>"
     )
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
-    return f'<!doctype html><html lang="en"><head>{head}<title>specgrad check</title><style>{STYLE}</style></head><body>{"".join(body)}</body></html>\n'
+    return (
+        f'<!doctype html><html lang="en"><head>{head}<title>specgrad '
+        f"check</title><style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+    )
 
 
 def _matrix(subject: str, cells: list[Cell], claims: list[str], judged: bool) -> str:
@@ -89,7 +94,10 @@ def _matrix(subject: str, cells: list[Cell], claims: list[str], judged: bool) ->
         mine = {c.claim: c for c in cells if c.operator == operator}
         rows.append(f"<tr><td>{escape(operator)}</td>{''.join(_symbol(mine.get(c)) for c in claims)}</tr>")
     role = "" if judged else " <small>(peer)</small>"
-    return f'<h2>{escape(subject)}{role}</h2><div class="wide"><table><tr><th>operator</th>{heads}</tr>{"".join(rows)}</table></div>'
+    return (
+        f"<h2>{escape(subject)}{role}</h2><div "
+        f'class="wide"><table><tr><th>operator</th>{heads}</tr>{"".join(rows)}</table></div>'
+    )
 
 
 def _symbol(cell: Cell | None) -> str:

@@ -1,7 +1,8 @@
-"""SIGINT during a check: noted wherever it arrives, and raised as KeyboardInterrupt only where work may stop.
+"""SIGINT during a check: noted wherever it arrives, and raised as KeyboardInterrupt only where work
+may stop.
 
-An exception that is raised in a callback, a destructor or a subject's own handler may be swallowed there. What was noted stays, and
-`pulse` raises it again between two cases.
+An exception that is raised in a callback, a destructor or a subject's own handler may be swallowed
+there. What was noted stays, and `pulse` raises it again between two cases.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Interrupts:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Hold SIGINT back for a moment: it arrives afterwards, and a process that is started meanwhile never takes it."""
+    """Hold SIGINT back for a moment: it arrives afterwards, and a process that is started meanwhile
+    never takes it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

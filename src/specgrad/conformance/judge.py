@@ -21,13 +21,15 @@ TELLING = 1e6
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of one comparison: the largest share of its bound that a cell uses, that cell's ulps, and what differs, in words."""
+    """What became of one comparison: the largest share of its bound that a cell uses, that cell's
+    ulps, and what differs, in words."""
 
     share: float = 0.0
     ulps: float = 0.0
     words: str | None = None
     part: str = ""
-    """Which result differs: "value", "JVP", "VJP of x", "second derivative in x"; "refused by" or "ended by" a method."""
+    """Which result differs: "value", "JVP", "VJP of x", "second derivative in x"; "refused by" or
+    "ended by" a method."""
     cell: tuple[int, ...] = ()
     """The cell of that result that differs most."""
     expected: Any = None
@@ -52,7 +54,8 @@ def worst(outcomes: list[Outcome]) -> Outcome:
 
 
 def measured(share: float, ulps: float) -> list[str]:
-    """How far a result lies from the exact one, in the words that every report uses; nothing where it is just wrong.
+    """How far a result lies from the exact one, in the words that every report uses; nothing where
+    it is just wrong.
 
     Next to 0 an ulp is no measure: sums that cancel are some 2^50 ulps from 0 within their bound.
     """
@@ -65,7 +68,8 @@ def measured(share: float, ulps: float) -> list[str]:
 
 
 def compare(part: str, got: Any, answer: Answer, dtype: np.dtype[Any]) -> Outcome | None:
-    """Whether a result is the answer; None where its shape is another (which is the shape claim's to say).
+    """Whether a result is the answer; None where its shape is another (which is the shape claim's
+    to say).
 
     Subjects that agree in every bit are judged once: most right ones do.
     """

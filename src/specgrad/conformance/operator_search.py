@@ -1,4 +1,5 @@
-"""The cases of a user's operator: drawn as plain data from what is known of it, tried where it is, and shrunk by Hypothesis."""
+"""The cases of a user's operator: drawn as plain data from what is known of it, tried where it is,
+and shrunk by Hypothesis."""
 
 from __future__ import annotations
 
@@ -98,11 +99,13 @@ SHOWN = {
     "unmodified": [
         "before = [a.copy() for a in (*inputs, *tangents, cotangent)]",
         "op(*inputs), op.jvp(inputs, tangents), op.vjp(inputs, cotangent)",
-        "print([np.array_equal(a, b) for a, b in zip(before, (*inputs, *tangents, cotangent))])  # expected: True everywhere",
+        "print([np.array_equal(a, b) for a, b in zip(before, (*inputs, *tangents, cotangent))])  # expected: "
+        "True everywhere",
     ],
 }
 GUESSES = 4
-"""How many cases are drawn for each that is wanted: a class may refuse most of the values that the types of its parameters suggest."""
+"""How many cases are drawn for each that is wanted: a class may refuse most of the values that the
+types of its parameters suggest."""
 EXACT = ("shape", "adjoint", "witness", "second")
 
 
@@ -175,7 +178,8 @@ def _asked(subject: Any, function: Callable[..., Verdict], *arguments: Any) -> V
 
 
 def _has_cells(case: Drawn) -> bool:
-    """Whether there is anything that a wrong call could be about: cells, and a spatial axis where there is a window."""
+    """Whether there is anything that a wrong call could be about: cells, and a spatial axis where
+    there is a window."""
     window = [case.parameters[name] for name in ("kernel_size", "output_size", "rank") if name in case.parameters]
     return (
         all(x.size and x.ndim for x in case.operands)

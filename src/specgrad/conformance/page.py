@@ -1,7 +1,9 @@
-"""The published page of what the peers do: `python -m specgrad.conformance.page report.json docs/conformance.md`.
+"""The published page of what the peers do: `python -m specgrad.conformance.page report.json
+docs/conformance.md`.
 
-Everything after the page's marker is written anew from a report made by `specgrad check … --json`: versions, the matrix, the outside
-suites, and every difference with its counterexample, which is run while the page is made; what it prints is what stands there.
+Everything after the page's marker is written anew from a report made by `specgrad check … --json`:
+versions, the matrix, the outside suites, and every difference with its counterexample, which is run
+while the page is made; what it prints is what stands there.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ def matrix(cells: list[dict[str, Any]]) -> list[str]:
 def _suite(suite: dict[str, Any]) -> str:
     not_expressible = sum(suite["not_expressible"].values())
     total = suite["agree"] + len(suite["differences"]) + not_expressible
-    words = f"- {suite['name']} ({suite['version']}): {total} cases, {suite['agree']} agree, {len(suite['differences'])} differ"
+    words = (
+        f"- {suite['name']} ({suite['version']}): {total} cases, {suite['agree']} agree, "
+        f"{len(suite['differences'])} differ"
+    )
     if not_expressible:
         words += f", {not_expressible} not expressible: " + ", ".join(
             f"{n} {why}" for why, n in suite["not_expressible"].items()

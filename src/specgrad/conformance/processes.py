@@ -1,7 +1,9 @@
-"""A process that runs functions, one at a time, and may be lost: by a crash, an exit, or because it does not answer in time.
+"""A process that runs functions, one at a time, and may be lost: by a crash, an exit, or because it
+does not answer in time.
 
-Whoever waits is told how it ended, and the next call starts a fresh one. What it prints is kept apart. Its memory is limited, so that
-whoever takes too much is refused some, and nobody else is ended for it.
+Whoever waits is told how it ended, and the next call starts a fresh one. What it prints is kept
+apart. Its memory is limited, so that whoever takes too much is refused some, and nobody else is
+ended for it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class Lost(Exception):
 
 
 class Worker:
-    """A process, started when it is first needed; it may take so many bytes (None: nine tenths of what is free)."""
+    """A process, started when it is first needed; it may take so many bytes (None: nine tenths of
+    what is free)."""
 
     def __init__(self, memory: int | None = None) -> None:
         self.memory = memory

@@ -1,4 +1,5 @@
-"""The published answers: values and cotangents that are known without a run of anything, to the digits that are stated."""
+"""The published answers: values and cotangents that are known without a run of anything, to the
+digits that are stated."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ from ..ops import (
 
 @dataclass(frozen=True, eq=False)
 class Fixed:
-    """A fixed answer: the value and, where given, the cotangents that a cotangent of the output pulls back to."""
+    """A fixed answer: the value and, where given, the cotangents that a cotangent of the output
+    pulls back to."""
 
     op: Operator
     operands: tuple[Any, ...]

@@ -1,7 +1,9 @@
-"""Other readings of the same operators: documented conventions and known mistakes, so that a difference can be named.
+"""Other readings of the same operators: documented conventions and known mistakes, so that a
+difference can be named.
 
-Every reading is the operator with one rule changed, computed over float64. It is compared with what a subject returned: equality of
-the part that differs says "this looks like …". A subject may declare readings as its documented conventions.
+Every reading is the operator with one rule changed, computed over float64. It is compared with what
+a subject returned: equality of the part that differs says "this looks like …". A subject may
+declare readings as its documented conventions.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Taps(NamedTuple):
-    """All taps of all output cells, as tables (taps, outputs): the cells' values and places, and the two masks."""
+    """All taps of all output cells, as tables (taps, outputs): the cells' values and places, and
+    the two masks."""
 
     x: Array
     place: Array
@@ -56,7 +59,8 @@ class Reading:
     applies: Callable[[Any], bool]
     run: Callable[[Case], Results]
     partly: bool = False
-    """Whether a result whose every cell is either this reading's or the specification's is named by it too."""
+    """Whether a result whose every cell is either this reading's or the specification's is named by
+    it too."""
 
 
 def taps_of(case: Case, geometry: Any = None) -> Taps:
@@ -87,7 +91,8 @@ def maximum(
     lowest: float = -np.inf,
     above: float | None = None,
 ) -> Callable[[Case], Results]:
-    """A maximum with rules of its own: ties first, last, all or split; NaN last, first or dropped; padding skipped or 0.
+    """A maximum with rules of its own: ties first, last, all or split; NaN last, first or dropped;
+    padding skipped or 0.
 
     Where `above` is given, only cells greater than it take slope.
     """
@@ -186,7 +191,8 @@ def flipped(case: Case) -> Results:
 
 
 def multiplied(case: Case) -> Results:
-    """Convolution that multiplies its padding, or its adjoint what it crops: 0 times an infinite weight is NaN."""
+    """Convolution that multiplies its padding, or its adjoint what it crops: 0 times an infinite
+    weight is NaN."""
     op: Any = case.op
     if isinstance(op, ConvTranspose):
         return cropped(case)
@@ -204,7 +210,8 @@ def multiplied(case: Case) -> Results:
 
 
 def cropped(case: Case) -> Results:
-    """A transposed convolution that is computed as a convolution of its input with zeros between and around the cells.
+    """A transposed convolution that is computed as a convolution of its input with zeros between
+    and around the cells.
 
     Its VJP is computed whole: cropped cotangents are zeros that meet the weights.
     """
@@ -222,7 +229,8 @@ def cropped(case: Case) -> Results:
 
 
 def _spread(op: Any, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Operands of the convolution that a transposed one is: the input spread by the stride and padded, the kernel turned round."""
+    """Operands of the convolution that a transposed one is: the input spread by the stride and
+    padded, the kernel turned round."""
     x, weight, *bias = operands
     rank, groups = len(op.kernel_size), op.groups
     batch, sizes = x.shape[: x.ndim - rank], x.shape[x.ndim - rank :]
@@ -330,7 +338,8 @@ NAMES = tuple(reading.name for reading in (*READINGS, SIGN, STEPWISE))
 
 
 def stepwise(case: Case, part: str, result: Array) -> bool:
-    """Whether a result lies within the bound of sums whose every step is rounded to the operands' half type."""
+    """Whether a result lies within the bound of sums whose every step is rounded to the operands'
+    half type."""
     op: Any = case.op
     dtype = case.operands[0].dtype
     groups = [tuple(map(widened, arrays)) for arrays in (case.operands, case.tangents, (case.cotangent, result))]
@@ -383,7 +392,8 @@ def recognise(case: Case, part: str, got: Any, expected: Any) -> Reading | None:
 
 
 def _part(results: Results, part: str, case: Case) -> Array:
-    """The part of a reading's results that an outcome names so; raises IndexError where it has none."""
+    """The part of a reading's results that an outcome names so; raises IndexError where it has
+    none."""
     if part in ("value", "JVP"):
         return results.value if part == "value" else results.jvp
     kind, _, slot = part.rpartition(" ")

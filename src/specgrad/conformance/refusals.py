@@ -1,4 +1,5 @@
-"""What every subject must refuse, and the published answers: the two claims that bring cases of their own."""
+"""What every subject must refuse, and the published answers: the two claims that bring cases of
+their own."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Illegal(NamedTuple):
 
 
 def illegal() -> list[Illegal]:
-    """Operands that an operator must refuse; parameters that are wrong by themselves are refused before a subject sees them."""
+    """Operands that an operator must refuse; parameters that are wrong by themselves are refused
+    before a subject sees them."""
     made: list[Illegal] = []
     op: Any
     smooth = SmoothMaxPool((3,), stride=1, beta=1)
@@ -60,7 +62,8 @@ def illegal() -> list[Illegal]:
 
 
 def refuses(subject: Any, one: Illegal) -> Outcome:
-    """What does not fit is refused with an error, never answered; raises NotOffered as the subject does."""
+    """What does not fit is refused with an error, never answered; raises NotOffered as the subject
+    does."""
     case = Case(one.op, one.operands, (), np.zeros(0))
     try:
         got = Trial(subject, case, _NoAnswers()).forward()  # type: ignore[arg-type]
@@ -77,13 +80,15 @@ class _NoAnswers:
 
 
 def fixed_case(answer: Fixed) -> Case:
-    """A published answer as a case: no tangents to speak of, and the cotangent that is published, or ones."""
+    """A published answer as a case: no tangents to speak of, and the cotangent that is published,
+    or ones."""
     cotangent = np.ones(np.shape(answer.value)) if answer.cotangent is None else answer.cotangent
     return Case(answer.op, answer.operands, tuple(np.zeros_like(x) for x in answer.operands), cotangent)
 
 
 def fixed(subject: Any, answer: Fixed) -> Outcome:
-    """The value and the cotangents are the published ones; raises NotOffered or Refused as the subject does."""
+    """The value and the cotangents are the published ones; raises NotOffered or Refused as the
+    subject does."""
     trial = Trial(subject, fixed_case(answer))
     parts = [("value", trial.forward(), answer.value)]
     if answer.cotangent is not None:

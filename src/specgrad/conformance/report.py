@@ -59,7 +59,8 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether the judged subjects differ nowhere, and were checked to the end: what was not tried does not hold."""
+        """Whether the judged subjects differ nowhere, and were checked to the end: what was not
+        tried does not hold."""
         amiss = any(c.status in (*AMISS, "not tried") for c in self.cells if c.subject in self.judged)
         return not (amiss or self.broken or any(suite.differences for suite in self.suites))
 
@@ -94,7 +95,8 @@ WIDE = 80
 
 
 def matrix(report: Report, console: Console) -> None:
-    """Subjects × operators × claims, one symbol each, in 80 columns; what a subject does not offer is gathered in a line."""
+    """Subjects × operators × claims, one symbol each, in 80 columns; what a subject does not offer
+    is gathered in a line."""
     claims = report.claims()
     broad = max([15, *(len(cell.operator) for cell in report.cells)]) + 1
     heads = next(
@@ -137,7 +139,8 @@ def line(console: Console, text: Text) -> None:
 
 
 def told(report: Report, console: Console, verbose: bool = True) -> None:
-    """Each difference in words, those of the judged subjects first, with its counterexample and its window.
+    """Each difference in words, those of the judged subjects first, with its counterexample and its
+    window.
 
     Without `verbose` the differences of others are a line each.
     """

@@ -1,8 +1,9 @@
-"""Running claims: every subject × operator × claim over the telling cases and a search, into a report of cells.
+"""Running claims: every subject × operator × claim over the telling cases and a search, into a
+report of cells.
 
-Cases and their exact answers are made once and shared by all subjects. A case that a subject does not offer is tried in other forms
-(`forms`) until one is offered. A difference is grouped with its like (the same part of the result, the same reading), and one of each
-group is shrunk.
+Cases and their exact answers are made once and shared by all subjects. A case that a subject does
+not offer is tried in other forms (`forms`) until one is offered. A difference is grouped with its
+like (the same part of the result, the same reading), and one of each group is shrunk.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ IN_EVERY_FORM = ("NaN", "infinity", "ties")
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to look: random cases per operator for judged subjects and for peers, and seconds to shrink a difference."""
+    """How hard to look: random cases per operator for judged subjects and for peers, and seconds to
+    shrink a difference."""
 
     examples: int
     peer_examples: int
@@ -96,9 +98,11 @@ def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
 
 @st.composite
 def floating(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
-    """A case of small integers made float: as they are, in thirds, or with NaN, infinities and -0.0 among them.
+    """A case of small integers made float: as they are, in thirds, or with NaN, infinities and -0.0
+    among them.
 
-    Half types are what fast kernels treat in a way of their own: bfloat16 is drawn, and float16 told in `telling`.
+    Half types are what fast kernels treat in a way of their own: bfloat16 is drawn, and float16
+    told in `telling`.
     """
     case = draw(cases)
     dtype = draw(st.sampled_from([np.float32, np.float64, *bfloat16().values()]))
@@ -145,7 +149,8 @@ class Session:
         self._refusals: dict[tuple[str, str, str], Difference] = {}
 
     def cases(self, kind: type[Operator], examples: int, slow: bool) -> list[Answered]:
-        """The cases of an operator with their answers, which are worked out once, however many of them are asked for."""
+        """The cases of an operator with their answers, which are worked out once, however many of
+        them are asked for."""
         if kind not in self._told:
             self._told[kind] = [(title, case, Answers(case)) for title, case in telling(kind)]
         told = self._told[kind]
@@ -164,7 +169,8 @@ class Session:
         return [*kept, *self._in_common_forms(kept, slow), *self._searched[kind, examples][:: 1 + 3 * slow]]
 
     def _in_common_forms(self, cases: Sequence[Answered], few: bool) -> Iterator[Answered]:
-        """Those that are about NaN, infinities and ties, in all other common forms; where few are wanted, one of each."""
+        """Those that are about NaN, infinities and ties, in all other common forms; where few are
+        wanted, one of each."""
         aspects: Counter[str] = Counter()
         for one in cases:
             aspect = one[2].aspect
@@ -222,7 +228,8 @@ class Session:
         return list(cells.values())
 
     def _offered(self, subject: Any, one: Answered, forms: list[Form]) -> tuple[str, Trial]:
-        """The case as it stands, or in the first of the forms that the subject offers, which then is the first to try."""
+        """The case as it stands, or in the first of the forms that the subject offers, which then
+        is the first to try."""
         title, case, answers = one
         asis = Trial(subject, case, answers)
         if asis.is_offered():
@@ -306,7 +313,8 @@ class Session:
 
 
 def attempt(cell: Cell, name: str, trial: Trial) -> list[Outcome]:
-    """Try one claim on one case, where the case asks it, and note it in the cell; what does not hold is returned."""
+    """Try one claim on one case, where the case asks it, and note it in the cell; what does not
+    hold is returned."""
     claim = CLAIMS[name]
     if claim.judge is None or not claim.asks(trial.answers):
         return []

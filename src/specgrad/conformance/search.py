@@ -1,4 +1,5 @@
-"""How Hypothesis is asked: equal seeds draw equal cases, nothing is stored, and nothing is judged by the clock."""
+"""How Hypothesis is asked: equal seeds draw equal cases, nothing is stored, and nothing is judged
+by the clock."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ One = TypeVar("One")
 def search(
     cases: st.SearchStrategy[One], examples: int, start: int, visit: Callable[[One], Any], shrink: bool = False
 ) -> None:
-    """Visit so many cases; where one raises and `shrink` is asked for, visit smaller ones that raise too, the smallest last."""
+    """Visit so many cases; where one raises and `shrink` is asked for, visit smaller ones that
+    raise too, the smallest last."""
 
     @seed(start)
     @settings(

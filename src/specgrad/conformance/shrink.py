@@ -1,7 +1,9 @@
-"""The smallest case near a failing one that still fails: Hypothesis searches among its simplifications and shrinks.
+"""The smallest case near a failing one that still fails: Hypothesis searches among its
+simplifications and shrinks.
 
-Whatever is drawn is a choice between something simple and what the failing case has: a parameter or its default, a shorter axis or
-the whole, an integer or the number that stood there. Choices shrink towards the simple, so that only what the failure needs is left.
+Whatever is drawn is a choice between something simple and what the failing case has: a parameter or
+its default, a shorter axis or the whole, an integer or the number that stood there. Choices shrink
+towards the simple, so that only what the failure needs is left.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class TimeUp(KeyboardInterrupt):
 def smallest(
     case: Case, fails: Callable[[Case], bool], start: int = 0, seconds: float = 2.0, examples: int = 150
 ) -> Case:
-    """The simplest failing case that was found in so many seconds of processor time; `case` itself fails."""
+    """The simplest failing case that was found in so many seconds of processor time; `case` itself
+    fails."""
     best, best_size = case, size(case)
     end, latest = time.process_time() + seconds, time.monotonic() + 20 * seconds  # a subject may be elsewhere
 
@@ -198,7 +201,8 @@ def _cells(draw: st.DrawFn, x: Array) -> Array:
 
 
 def _direction(draw: st.DrawFn, shape: tuple[int, ...], original: Array) -> Array:
-    """A tangent or cotangent of this shape: ones, one cell, small integers, or a part of the original."""
+    """A tangent or cotangent of this shape: ones, one cell, small integers, or a part of the
+    original."""
     kind = draw(st.integers(0, 3))
     count = math.prod(shape)
     if kind == 0 or not count:

@@ -1,4 +1,5 @@
-"""What can be checked: anything that computes a forward value, and where it likes derivatives, from NumPy arrays."""
+"""What can be checked: anything that computes a forward value, and where it likes derivatives, from
+NumPy arrays."""
 
 from __future__ import annotations
 
@@ -17,16 +18,19 @@ Array = np.ndarray[Any, Any]
 
 
 class NotOffered(Exception):
-    """Raised by a subject for an operator, parameter, dtype or derivative that it does not do; the message says which."""
+    """Raised by a subject for an operator, parameter, dtype or derivative that it does not do; the
+    message says which."""
 
 
 class Subject(Protocol):
     """The one required method; the others are looked up by name and may be absent.
 
-    jvp(op, inputs, tangents) returns the output's tangent; vjp(op, inputs, cotangent) a tuple with one cotangent per input (None
-    where no derivative reaches); second(op, inputs, tangents, cotangent) the tangents of those cotangents while the inputs move
-    along `tangents`; bounds(op, inputs, radius) the least and the greatest output, stacked, where the first input moves by up to an
-    array `radius`. `conventions` names documented rules of its own (see `readings`), which are then shown and not held against it.
+    jvp(op, inputs, tangents) returns the output's tangent; vjp(op, inputs, cotangent) a tuple with
+    one cotangent per input (None where no derivative reaches); second(op, inputs, tangents,
+    cotangent) the tangents of those cotangents while the inputs move along `tangents`; bounds(op,
+    inputs, radius) the least and the greatest output, stacked, where the first input moves by up to
+    an array `radius`. `conventions` names documented rules of its own (see `readings`), which are
+    then shown and not held against it.
     """
 
     name: str
@@ -45,7 +49,8 @@ def is_operator(found: Any) -> bool:
 
 
 def load(place: str) -> Any:
-    """The subject at `path/to/file.py:name` or `package.module:name`; a class or function is called to make it.
+    """The subject at `path/to/file.py:name` or `package.module:name`; a class or function is called
+    to make it.
 
     A file alone means its `subject`. An operator, or a class of operators, is a subject itself.
     """
@@ -82,7 +87,8 @@ def load(place: str) -> Any:
 
 
 def words_of(error: BaseException) -> str:
-    """The first line of an error's message, as it can be shown; an error may be too broken to have one."""
+    """The first line of an error's message, as it can be shown; an error may be too broken to have
+    one."""
     try:
         return printable((str(error).strip() or "no message").splitlines()[0])
     except Exception:
@@ -103,7 +109,8 @@ def named(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """Text with every character that would not show itself written as Python writes it: controls, directions, lone surrogates."""
+    """Text with every character that would not show itself written as Python writes it: controls,
+    directions, lone surrogates."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -115,7 +122,8 @@ def _from_here(name: str) -> Any:
 
 
 def _from_file(path: Path) -> Any:
-    """A file as a module; files beside it can be imported by it. Its name displaces no other module's."""
+    """A file as a module; files beside it can be imported by it. Its name displaces no other
+    module's."""
     place = path.resolve()
     if str(place.parent) not in sys.path:
         sys.path.insert(0, str(place.parent))

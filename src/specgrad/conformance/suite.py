@@ -12,7 +12,8 @@ from .telling import WINDOWED, operator_called
 
 
 class Check:
-    """One claim about one operator of a subject; call it: it raises AssertionError with the counterexample, or skips."""
+    """One claim about one operator of a subject; call it: it raises AssertionError with the
+    counterexample, or skips."""
 
     def __init__(self, subject: Any, kind: type[Operator], claim: str, session: Session) -> None:
         self.subject, self.kind, self.claim, self.session = subject, kind, claim, session

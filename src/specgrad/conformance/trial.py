@@ -1,4 +1,5 @@
-"""One subject on one case: its answers are asked for once, its mistakes of conduct are noted, its refusals are told apart."""
+"""One subject on one case: its answers are asked for once, its mistakes of conduct are noted, its
+refusals are told apart."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ MOST_BYTES = 2**26
 
 
 class Refused(Exception):
-    """The subject raised something other than NotOffered on a legal case; the message is its own."""
+    """The subject raised something other than NotOffered on a legal case; the message is its
+    own."""
 
     def __init__(self, method: str, words: str) -> None:
         super().__init__(words)
@@ -32,7 +34,8 @@ class Refused(Exception):
 
 
 class Crashed(Refused):
-    """The subject's process was lost: by a crash, an exit, or because it did not answer in time; the message says how."""
+    """The subject's process was lost: by a crash, an exit, or because it did not answer in time;
+    the message says how."""
 
 
 class Reply(NamedTuple):
@@ -57,7 +60,8 @@ class Reply(NamedTuple):
 
 
 class Here:
-    """A subject in this process, and the words that lead to it; of a user's operator, its description too."""
+    """A subject in this process, and the words that lead to it; of a user's operator, its
+    description too."""
 
     def __init__(self, subject: Any, place: str | None = None, description: Any = None) -> None:
         self.subject = subject
@@ -86,7 +90,8 @@ def handle(subject: Any) -> Any:
 
 
 class Trial:
-    """A subject, a case and the right answers; every method of the subject is called once and remembered."""
+    """A subject, a case and the right answers; every method of the subject is called once and
+    remembered."""
 
     def __init__(self, subject: Any, case: Case, answers: Answers | None = None) -> None:
         self.subject = handle(subject)
@@ -97,7 +102,8 @@ class Trial:
         self._seen: dict[str, tuple[Any, Exception | None]] = {}
 
     def is_offered(self) -> bool:
-        """Whether the subject answers or refuses the case, and does not say that it does not offer it."""
+        """Whether the subject answers or refuses the case, and does not say that it does not offer
+        it."""
         try:
             self.forward()
         except NotOffered:
@@ -154,7 +160,8 @@ class Trial:
 
 
 def answer(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
-    """Call a method of a subject with views of the arguments, which are put right again where it writes into them."""
+    """Call a method of a subject with views of the arguments, which are put right again where it
+    writes into them."""
     given = [array for _, array in tree.leaves(arguments)]
     shown = tree.map_leaves(np.ndarray.view, arguments)  # shapes and flags of views are the subject's to change
     before = [a.copy(order="K") for a in given]

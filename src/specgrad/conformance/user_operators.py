@@ -1,8 +1,10 @@
-"""An operator of a user, against its own value: the Dual witness and adjointness of its row, shapes, dtypes, engines and refusals.
+"""An operator of a user, against its own value: the Dual witness and adjointness of its row,
+shapes, dtypes, engines and refusals.
 
-All here runs where the operator is, which may be another process: `describe` says what cases can be made of, and `judge` and `refuses`
-take them as plain data. A case that the operator refuses in words is no case; any other error is a difference. Nothing is claimed about
-the value itself, which has no other statement than the operator's own.
+All here runs where the operator is, which may be another process: `describe` says what cases can be
+made of, and `judge` and `refuses` take them as plain data. A case that the operator refuses in
+words is no case; any other error is a difference. Nothing is claimed about the value itself, which
+has no other statement than the operator's own.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ SUGGESTED: dict[Any, tuple[Any, ...]] = {
 
 
 class Description(NamedTuple):
-    """What is known of an operator: its kind of window, its operands, and the values of its other parameters, as they are written."""
+    """What is known of an operator: its kind of window, its operands, and the values of its other
+    parameters, as they are written."""
 
     name: str
     operator: str
@@ -69,12 +72,14 @@ class Description(NamedTuple):
     required: frozenset[str] = frozenset()
     """The options that have no default; of all others the default is the first."""
     made: bool = False
-    """Whether it is an object, whose parameters stand; then these are the least lengths of its axes, and where they are."""
+    """Whether it is an object, whose parameters stand; then these are the least lengths of its
+    axes, and where they are."""
     least: tuple[int, ...] = ()
     axes: tuple[int, ...] | None = None
 
     def making(self, drawn: Drawn) -> str:
-        """The Python that makes the operator of a case; parameters that have their defaults are left out."""
+        """The Python that makes the operator of a case; parameters that have their defaults are
+        left out."""
         given = drawn.parameters
         words = {name: repr(value) for name, value in given.items() if not _is_default(name, value, given)}
         words |= {
@@ -91,7 +96,8 @@ def _is_default(name: str, value: Any, given: dict[str, Any]) -> bool:
 
 
 class Drawn(NamedTuple):
-    """A case in plain data: parameters of the window, which value of every other one, operands, tangents, cotangent cells."""
+    """A case in plain data: parameters of the window, which value of every other one, operands,
+    tangents, cotangent cells."""
 
     parameters: dict[str, Any]
     choices: dict[str, int]
@@ -101,7 +107,8 @@ class Drawn(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a claim: nothing in words where it holds; `unfit` says why there is no case."""
+    """What became of a claim: nothing in words where it holds; `unfit` says why there is no
+    case."""
 
     words: str | None = None
     unfit: str | None = None
@@ -239,7 +246,8 @@ def _shape(case: Case, scalar: type) -> str | None:
 
 
 def _second(case: Case, scalar: type) -> str | None:
-    """Second derivatives: by the row over Duals, by transforms, which trust the hints of the class, and by the value alone."""
+    """Second derivatives: by the row over Duals, by transforms, which trust the hints of the class,
+    and by the value alone."""
     op = case.op
     case = dataclasses.replace(case, operands=claims.without_ties(op, case.operands))
     operands, tangents, cotangent = case.over(scalar)
@@ -289,7 +297,8 @@ def _dtype(case: Case) -> str | None:
 
 
 def _value(case: Case) -> str | None:
-    """Engines give the value and the JVP that the statement gives; those with arithmetic of their own take our operators alone."""
+    """Engines give the value and the JVP that the statement gives; those with arithmetic of their
+    own take our operators alone."""
     if type(case.op) in OPERATORS:
         return None
     for dtype in FLOATS:
@@ -345,7 +354,8 @@ CALLS = (
 
 
 def wrong(known: Description) -> list[str]:
-    """What an operator must refuse, as Python: `make` makes one, `op` is one, with inputs and a cotangent that fit it."""
+    """What an operator must refuse, as Python: `make` makes one, `op` is one, with inputs and a
+    cotangent that fit it."""
     calls = list(CALLS)
     if not known.made:
         calls += [f"make({words})" for words in PARAMETERS.get(known.window, ())]

@@ -1,4 +1,5 @@
-"""A difference in words: the counterexample as Python that runs where it is pasted, and the window it happens in."""
+"""A difference in words: the counterexample as Python that runs where it is pasted, and the window
+it happens in."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def array_words(array: Array) -> str:
 
 
 def finding(subject: Any) -> str:
-    """The Python that gets a subject back: by its place, by the name that it is known by, or by where it is imported from."""
+    """The Python that gets a subject back: by its place, by the name that it is known by, or by
+    where it is imported from."""
     from . import subjects
 
     place = getattr(subject, "place", None) or subject.name
@@ -95,7 +97,10 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
         given = {"forward": "[*inputs]", "jvp": "[*inputs, *tangents]", "vjp": "[*inputs, cotangent]"}[method]
         yield f"given = {given}; before = [repr(op), *(a.tobytes() for a in given)]"
         yield theirs
-        yield "print([a == b for a, b in zip(before, [repr(op), *(a.tobytes() for a in given)])])  # expected: True everywhere"
+        yield (
+            "print([a == b for a, b in zip(before, [repr(op), *(a.tobytes() for a in given)])])  # expected: "
+            "True everywhere"
+        )
     elif claim == "deterministic":
         yield f"print({theirs})  # once{_listed(outcome.expected)}"
         yield f"print({theirs})  # and again{_listed(outcome.got)}"
@@ -104,8 +109,14 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
         if claim == "adjoint":
             yield f"print(inner({THEIRS['jvp']}, cotangent))  # ⟨JVP(dx), g⟩"
         else:
-            yield "print(inner(op(*duals).tangent, cotangent))  # ⟨dy, g⟩, where dy is what Dual numbers find in the value"
-        yield f"print(sum(inner(t, p) for t, p in zip(tangents, {THEIRS['vjp']})))  # ⟨dx, VJP(g)⟩: expected to be the same"
+            yield (
+                "print(inner(op(*duals).tangent, cotangent))  # ⟨dy, g⟩, where dy is what Dual numbers find in "
+                "the value"
+            )
+        yield (
+            f"print(sum(inner(t, p) for t, p in zip(tangents, {THEIRS['vjp']})))  # ⟨dx, VJP(g)⟩: "
+            "expected to be the same"
+        )
     elif claim == "refuses":
         yield f"print({theirs})  # got{_listed(outcome.got)}, where an error is expected"
     else:
@@ -155,7 +166,8 @@ def picture_of(case: Case, outcome: Outcome) -> Picture | None:
 
 
 def output_of(case: Case, part: str, cell: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The output cell to draw for a difference: the cell itself, or for a cotangent an output that reads the cell."""
+    """The output cell to draw for a difference: the cell itself, or for a cotangent an output that
+    reads the cell."""
     if not case.cotangent.size:
         return None
     if part.startswith("VJP of x") and len(cell) == case.operands[0].ndim:

@@ -1,7 +1,9 @@
-"""Who is checked in a process of its own: the subjects of users, and beside them what stands on torch, and the peers.
+"""Who is checked in a process of its own: the subjects of users, and beside them what stands on
+torch, and the peers.
 
-A user's subject is asked call by call, so that a call that loses the process is one case. Our own layers on torch and the peers are
-checked an operator at a time, on the second core; an operator that loses the process is told, and the next one has a fresh process.
+A user's subject is asked call by call, so that a call that loses the process is one case. Our own
+layers on torch and the peers are checked an operator at a time, on the second core; an operator
+that loses the process is told, and the next one has a fresh process.
 """
 
 from __future__ import annotations
@@ -205,7 +207,8 @@ class Beside:
             self.broken += [trying] if home in subjects.OURS else []
 
     def wait(self) -> Iterator[tuple[str, int]]:
-        """Until all is done: what was checked last, if anything was, and how much there is in all."""
+        """Until all is done: what was checked last, if anything was, and how much there is in
+        all."""
         while self._running:
             news = self._news.get()
             self._running -= news is None

@@ -1,7 +1,8 @@
-"""Engines: modules that run operators. `dispatch.ENGINES` lists them, `dispatch.Engine` says what they offer.
+"""Engines: modules that run operators. `dispatch.ENGINES` lists them, `dispatch.Engine` says what
+they offer.
 
-An engine that has arithmetic of its own runs an operator only if its exact class is one that the engine declares. A
-subclass may have another value or another row, so it runs on the specification.
+An engine that has arithmetic of its own runs an operator only if its exact class is one that the
+engine declares. A subclass may have another value or another row, so it runs on the specification.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ REDUCTIONS: dict[type[Any], str] = {
     GlobalAvgPool: "mean",
     SmoothMaxPool: "logsumexp",
 }
-"""The pooling operators for which engines have kernels, by exact class, and what each makes of a window."""
+"""The pooling operators for which engines have kernels, by exact class, and what each makes of a
+window."""
 
 
 TWINS: dict[type[Any], tuple[type[Any], int, dict[str, Any]]] = {
     MinPool: (MaxPool, -1, {}),
     SumPool: (AvgPool, 1, {"divisor_override": 1}),
 }
-"""Operators that are another one with a sign: op(x) = sign * other(sign * x). So their slopes are those of the other at sign * x."""
+"""Operators that are another one with a sign: op(x) = sign * other(sign * x). So their slopes are
+those of the other at sign * x."""
 
 
 def twin(op: Any) -> tuple[Any, int]:
@@ -53,5 +56,6 @@ def has_bare_window(op: Any, shape: tuple[int, ...]) -> bool:
 
 
 def reduction(op: Any) -> str | None:
-    """What an operator makes of a window: "max", "mean" or "logsumexp"; None for a class that is not in `REDUCTIONS`."""
+    """What an operator makes of a window: "max", "mean" or "logsumexp"; None for a class that is
+    not in `REDUCTIONS`."""
     return REDUCTIONS.get(type(op))

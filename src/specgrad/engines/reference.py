@@ -1,8 +1,10 @@
-"""The specification as an engine: value and row of every operator over any scalar, in the stated order of summation.
+"""The specification as an engine: value and row of every operator over any scalar, in the stated
+order of summation.
 
-One accumulator from 0 per output cell, row-major over taps; VJPs accumulate from 0 over outputs in row-major order. Over
-float32 scalars this is an executable float32 semantics, bit for bit. Output cells are done in blocks, which changes no order, so
-that a value takes bounded extra memory whatever the kernel; a derivative holds what the rows keep, for max one mask per tap.
+One accumulator from 0 per output cell, row-major over taps; VJPs accumulate from 0 over outputs in
+row-major order. Over float32 scalars this is an executable float32 semantics, bit for bit. Output
+cells are done in blocks, which changes no order, so that a value takes bounded extra memory
+whatever the kernel; a derivative holds what the rows keep, for max one mask per tap.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ BLOCK = 1 << 20  # taps that are in memory at once
 
 
 class Setting:
-    """An operator together with the operands it is evaluated on: their scalars, their cells and their geometry."""
+    """An operator together with the operands it is evaluated on: their scalars, their cells and
+    their geometry."""
 
     def __init__(self, op: Operator, operands: Sequence[Any]) -> None:
         self.op = op
@@ -55,7 +58,8 @@ class Setting:
         ]
 
     def along(self, directions: Sequence[Any]) -> Family:
-        """The scalars in which operands and these tangents or cotangents can be computed together."""
+        """The scalars in which operands and these tangents or cotangents can be computed
+        together."""
         return deepened(self.scalars, max(map(depth, directions)))
 
     @contextlib.contextmanager
@@ -156,7 +160,8 @@ def pull(
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    """The value, and the flat index of the first winner in its spatial plane (-1 where no cell is real)."""
+    """The value, and the flat index of the first winner in its spatial plane (-1 where no cell is
+    real)."""
     value, (setting, blocks) = keep(op, operands)
     if not setting.scalars.decides:
         rule, remedy = "the winner is not decided over such scalars", "leave return_indices out"
@@ -164,7 +169,8 @@ def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, A
     winners = [op.winners(w, k) for w, k in zip(setting.windows(setting.scalars), blocks, strict=True)]
     flat = np.concatenate([np.zeros(0, np.int64), *winners])
     (shape,), positions = setting.shapes, op.positions(*setting.shapes)
-    # along one axis only: of long arrays whose last axis has one cell, NumPy's coordinates are wrong (numpy/numpy#31980)
+    # along one axis only: of long arrays whose last axis has one cell, NumPy's coordinates are
+    # wrong (numpy/numpy#31980)
     places = np.unravel_index(np.maximum(flat, 0), shape) if shape else ()
     plane = np.zeros_like(flat)
     for p in positions:

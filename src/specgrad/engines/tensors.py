@@ -1,4 +1,5 @@
-"""Torch tensors, by `specgrad.torch`, which is imported when the first one arrives: this file imports no torch."""
+"""Torch tensors, by `specgrad.torch`, which is imported when the first one arrives: this file
+imports no torch."""
 
 from __future__ import annotations
 

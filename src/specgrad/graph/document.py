@@ -1,7 +1,9 @@
-"""Graphs and programs as documents: JSON that is read back without running code, and drawings as DOT and SVG.
+"""Graphs and programs as documents: JSON that is read back without running code, and drawings as
+DOT and SVG.
 
-A document names operators by their classes; a reader takes the classes of specgrad, and those of yours that it is given. Every node is built anew
-by the checks of a graph, and the bytes of an array are counted before they are decoded. Numbers are kept exactly.
+A document names operators by their classes; a reader takes the classes of specgrad, and those of
+yours that it is given. Every node is built anew by the checks of a graph, and the bytes of an array
+are counted before they are decoded. Numbers are kept exactly.
 """
 
 from __future__ import annotations
@@ -250,7 +252,8 @@ def to_svg(graph: Graph) -> str:
     }
     width, height = (max((c[axis] for c in corner.values()), default=0) + (WIDE, HIGH)[axis] + GAP for axis in (0, 1))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" font-family="monospace" font-size="12">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        'font-family="monospace" font-size="12">'
     ]
     for node in graph.nodes:
         x, y = corner[node.place]
@@ -262,7 +265,8 @@ def to_svg(graph: Graph) -> str:
         fill = "#dfeaf7" if node.is_input else "#fff"
         stroke = 2 if node.place in graph.outputs else 1
         parts.append(
-            f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="4" fill="{fill}" stroke="#333" stroke-width="{stroke}"/>'
+            f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="4" fill="{fill}" stroke="#333" '
+            f'stroke-width="{stroke}"/>'
         )
         for line, words in enumerate(_label(graph, node)):
             parts.append(f'<text x="{x + 8}" y="{y + 16 + 16 * line}">{html.escape(words)}</text>')

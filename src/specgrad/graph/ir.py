@@ -1,7 +1,9 @@
-"""The graph: inputs, constants, operators and outputs, each value assigned once; shapes are checked when a node is added.
+"""The graph: inputs, constants, operators and outputs, each value assigned once; shapes are checked
+when a node is added.
 
-A graph has shapes and no scalar: the same graph runs over floats, Fractions, Duals and the Vars of a tape. It knows operators only
-by what all of them offer. A constant takes on the scalar of the inputs: a number (the seed of a gradient, a zero), and an array of floats.
+A graph has shapes and no scalar: the same graph runs over floats, Fractions, Duals and the Vars of
+a tape. It knows operators only by what all of them offer. A constant takes on the scalar of the
+inputs: a number (the seed of a gradient, a zero), and an array of floats.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class GraphVar(Var):
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One value: an input (neither operator nor constant), a constant (an array, or a number that fills the shape), or an operator's."""
+    """One value: an input (neither operator nor constant), a constant (an array, or a number that
+    fills the shape), or an operator's."""
 
     place: int
     name: str
@@ -67,7 +70,8 @@ class Node:
 
 
 class Graph(Level):
-    """A program in single assignment: make inputs, apply any function of specgrad to them, name the outputs.
+    """A program in single assignment: make inputs, apply any function of specgrad to them, name the
+    outputs.
 
     >>> import numpy as np, specgrad as sg
     >>> graph = Graph()
@@ -99,7 +103,8 @@ class Graph(Level):
         return [node for node in self.nodes if node.is_input]
 
     def input(self, name: str, shape: Sequence[int], differentiable: bool = True) -> GraphVar:
-        """A value that is given when the graph runs; differentiable=False for labels and other data without derivative."""
+        """A value that is given when the graph runs; differentiable=False for labels and other data
+        without derivative."""
         if not isinstance(name, str) or not name or unused(self, name) != name:
             rule, remedy = "is not a name of its own", "give every input another name, in letters"
             raise refusal(ArgumentError, "input", "name", name, rule, remedy)
@@ -107,7 +112,8 @@ class Graph(Level):
         return self._add(name, lengths, differentiable=arguments.flag("input", "differentiable", differentiable))
 
     def constant(self, value: Any, shape: Sequence[int] = (), *, name: str | None = None) -> GraphVar:
-        """An array that is part of the graph, or a number that fills `shape` in the scalar of the inputs."""
+        """An array that is part of the graph, or a number that fills `shape` in the scalar of the
+        inputs."""
         name = unused(self, name or f"constant_{len(self.nodes)}")
         lengths = self._lengths("constant", shape)
         if is_number(value):
@@ -188,7 +194,8 @@ class Graph(Level):
         return {place for place, integer in self._holds.items() if integer}
 
     def validate(self) -> None:
-        """Refuse a graph that is not legal: an operand that comes later, a shape that is not the operator's, no output."""
+        """Refuse a graph that is not legal: an operand that comes later, a shape that is not the
+        operator's, no output."""
         names = set()
         for place, node in enumerate(self.nodes):
             rule = ""
@@ -233,14 +240,16 @@ class Graph(Level):
         return self.forward(*xs)
 
     def to_json(self) -> str:
-        """This graph with its constants as a document that `Graph.from_json` reads; numbers are kept exactly."""
+        """This graph with its constants as a document that `Graph.from_json` reads; numbers are
+        kept exactly."""
         from .document import document
 
         return json.dumps(document(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str, operators: Sequence[type[Operator]] = ()) -> Graph:
-        """The graph of a document: no code is run, and operators that are neither specgrad's nor given are refused."""
+        """The graph of a document: no code is run, and operators that are neither specgrad's nor
+        given are refused."""
         from .document import from_document, read
 
         return from_document(read(text), operators)
@@ -258,7 +267,8 @@ class Graph(Level):
         return to_svg(self)
 
     def forward(self, *xs: Any) -> Any:
-        """The outputs for these inputs (arrays of any scalar, Duals, Vars; nests are taken leaf by leaf): one, or a tuple."""
+        """The outputs for these inputs (arrays of any scalar, Duals, Vars; nests are taken leaf by
+        leaf): one, or a tuple."""
         self.validate()
         given = given_inputs("forward", "input", self.inputs, self.indices, xs)
         results = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(self, given)))
@@ -289,16 +299,19 @@ class Graph(Level):
     def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Program:
         """A Program of this graph for one dtype, whose memory is planned once.
 
-        `engine` is the one to prefer: an operator that it does not take goes to the next in `list_engines()` that does, as in
-        ordinary calls, with a SlowPathWarning where a large array falls to the reference. Within ``with engine(name):`` the forced
-        engine runs everything, whatever is preferred, or what it does not take is refused here. A program keeps its engines.
+        `engine` is the one to prefer: an operator that it does not take goes to the next in
+        `list_engines()` that does, as in ordinary calls, with a SlowPathWarning where a large array
+        falls to the reference. Within ``with engine(name):`` the forced engine runs everything,
+        whatever is preferred, or what it does not take is refused here. A program keeps its
+        engines.
         """
         from .program import Program
 
         return Program(self, dtype, engine)
 
     def to_onnx(self, dtype: Any = np.float32) -> Any:
-        """The ModelProto of this graph for one float type, opset 20: ``onnx.save(graph.to_onnx(), "model.onnx")``.
+        """The ModelProto of this graph for one float type, opset 20: ``onnx.save(graph.to_onnx(),
+        "model.onnx")``.
 
         Constants are rounded to the type. Needs the package `onnx`.
         """
@@ -317,7 +330,8 @@ def unused(graph: Graph, name: str) -> str:
 
 
 def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int], xs: Sequence[Any]) -> list[Any]:
-    """One array or Var per wanted node, refused unless it has the node's shape; those of a dict by their keys."""
+    """One array or Var per wanted node, refused unless it has the node's shape; those of a dict by
+    their keys."""
     flat = [leaf for _, leaf in tree.leaves(tuple(xs))]
     if len(flat) != len(wanted):
         rule = f"{len(wanted)} are needed: " + ", ".join(node.name for node in wanted)
@@ -335,7 +349,8 @@ def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int]
 
 
 def _in_order(name: str, what: str, rest: Iterator[Node], given: Any) -> list[Any]:
-    """The leaves of one argument in the order of the next nodes. Keys may come in any order, where the nodes were traced and are named by paths."""
+    """The leaves of one argument in the order of the next nodes. Keys may come in any order, where
+    the nodes were traced and are named by paths."""
     leaves = dict(tree.leaves(given))
     nodes = list(itertools.islice(rest, len(leaves)))
     if not tree.has_keys(given) or not all("[" in node.name for node in nodes):

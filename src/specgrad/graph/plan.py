@@ -1,8 +1,10 @@
-"""Which memory each value of a compiled graph has: buffers shared by values that are never needed at the same time.
+"""Which memory each value of a compiled graph has: buffers shared by values that are never needed
+at the same time.
 
-A value lives from the step that computes it to the last step that reads it. One pass over the steps gives each value the smallest
-free buffer that holds it, or lets it take the place of an operand that dies there, where the operator says that this is legal. Inputs,
-constants and outputs are not in the plan: they belong to the caller or to the program.
+A value lives from the step that computes it to the last step that reads it. One pass over the steps
+gives each value the smallest free buffer that holds it, or lets it take the place of an operand
+that dies there, where the operator says that this is legal. Inputs, constants and outputs are not
+in the plan: they belong to the caller or to the program.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ Shape = tuple[int, ...]
 
 
 class Use(NamedTuple):
-    """What the plan must know of a step: the values it writes and reads, and the operands it may write over."""
+    """What the plan must know of a step: the values it writes and reads, and the operands it may
+    write over."""
 
     writes: tuple[int, ...]
     reads: tuple[int, ...]
@@ -27,7 +30,8 @@ class Use(NamedTuple):
 
 @dataclass
 class Plan:
-    """Buffers by their number of cells, and the buffer of each planned value; `str` of a plan is a report."""
+    """Buffers by their number of cells, and the buffer of each planned value; `str` of a plan is a
+    report."""
 
     itemsize: int
     buffers: list[int] = field(default_factory=list)
@@ -92,7 +96,8 @@ def planned(uses: Sequence[Use], shapes: Sequence[Shape], outside: Iterable[int]
 
 
 def _taken(plan: Plan, free: list[int], size: int) -> int:
-    """A buffer of at least this size: the smallest free one that holds it, the largest free one made larger, or a new one."""
+    """A buffer of at least this size: the smallest free one that holds it, the largest free one
+    made larger, or a new one."""
     if not free:
         plan.buffers.append(size)
         return len(plan.buffers) - 1

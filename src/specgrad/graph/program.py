@@ -1,8 +1,10 @@
-"""A graph compiled for one dtype and engine: steps in a fixed order, in memory that is planned once and reused.
+"""A graph compiled for one dtype and engine: steps in a fixed order, in memory that is planned once
+and reused.
 
-The values of the graph live in the plan's buffers, outputs in fresh arrays or in those of the caller, and what an engine takes beside them
-in a reserve of its step: from the second call on nothing else is allocated. A workspace belongs to one call at a time, so that a
-program may be called from several threads; there are as many as calls that ever ran together.
+The values of the graph live in the plan's buffers, outputs in fresh arrays or in those of the
+caller, and what an engine takes beside them in a reserve of its step: from the second call on
+nothing else is allocated. A workspace belongs to one call at a time, so that a program may be
+called from several threads; there are as many as calls that ever ran together.
 """
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ from .transform import lowered, simplified, value_and_grad
 
 
 class Program:
-    """A compiled graph: call it with one array per input; `plan` tells its memory, and `str` its steps.
+    """A compiled graph: call it with one array per input; `plan` tells its memory, and `str` its
+    steps.
 
     >>> import numpy as np, specgrad as sg
-    >>> program = sg.trace(lambda x: sg.sum(sg.relu(x) * x), (3,)).compile(np.float64, engine="reference")
+    >>> graph = sg.trace(lambda x: sg.sum(sg.relu(x) * x), (3,))
+    >>> program = graph.compile(np.float64, engine="reference")
     >>> program(np.array([1.0, -2.0, 3.0]))
     array(10.)
     >>> program.value_and_grad(np.array([1.0, -2.0, 3.0]))
@@ -79,7 +83,8 @@ class Program:
         return Program, (self.source, self.dtype, self.engine, self.alone)
 
     def save(self, path: str | Path) -> None:
-        """Write this program, with its graph and all constants, as JSON that `Program.load` reads."""
+        """Write this program, with its graph and all constants, as JSON that `Program.load`
+        reads."""
         from .document import VERSION, document
 
         about = {"format": "specgrad.program", "version": VERSION, "dtype": self.dtype.name, "engine": self.engine}
@@ -88,7 +93,8 @@ class Program:
 
     @classmethod
     def load(cls, path: str | Path, operators: Sequence[type[Operator]] = ()) -> Program:
-        """The program of a file, compiled here: no code is run, and operators that are neither specgrad's nor given are refused."""
+        """The program of a file, compiled here: no code is run, and operators that are neither
+        specgrad's nor given are refused."""
         from .document import DTYPES, bfloat16, fields, from_document, read, wrong
 
         try:
@@ -132,7 +138,8 @@ class Program:
         raise refusal(ArgumentError, op.name, "engine", self.engine, reason or "", "compile for another engine")
 
     def _constant(self, node: Node) -> Any:
-        """A constant in the program's dtype; over objects, whose scalar is not known yet, a number stays a number."""
+        """A constant in the program's dtype; over objects, whose scalar is not known yet, a number
+        stays a number."""
         if node.place in self._indices or (self.dtype == object and is_open(node.constant)):
             return node.constant
         if is_open(node.constant):
@@ -145,12 +152,14 @@ class Program:
         return node.constant.astype(self.dtype)
 
     def __call__(self, *xs: Any, out: Any = None) -> Any:
-        """The outputs for these inputs: one array, or a tuple; written into `out` (an array, or a tuple) where it is given."""
+        """The outputs for these inputs: one array, or a tuple; written into `out` (an array, or a
+        tuple) where it is given."""
         results = self._run(xs, out)
         return results[0] if len(results) == 1 else results
 
     def value_and_grad(self, *xs: Any, out: Any = None) -> tuple[Any, tuple[Any, ...]]:
-        """The value, of one cell, and one gradient per differentiable input; `out` takes an array for each of these, in order."""
+        """The value, of one cell, and one gradient per differentiable input; `out` takes an array
+        for each of these, in order."""
         value, *gradients = self.gradient._run(xs, out)
         return value, tuple(gradients)
 
@@ -191,7 +200,8 @@ class Program:
         return tuple(results) if out is not None else tuple(map(home(leaf for _, leaf in tree.leaves(xs)), results))
 
     def _given(self, xs: Sequence[Any]) -> list[Any]:
-        """The inputs, once all fit: checked before anything runs, so that a refused call changes nothing."""
+        """The inputs, once all fit: checked before anything runs, so that a refused call changes
+        nothing."""
         given = given_inputs("program", "input", self.graph.inputs, self._indices, xs)
         given = [x.astype(_native(x.dtype)) if isinstance(x, np.ndarray) and not x.dtype.isnative else x for x in given]
         for node, x in zip(self.graph.inputs, given, strict=True):
@@ -216,7 +226,8 @@ class Program:
         return [empty(self.graph.nodes[place].shape, self.dtype) for place in self.graph.outputs]
 
     def _checked(self, out: Any, given: Sequence[Any]) -> list[Any]:
-        """Arrays of the caller to write the outputs into, which must not lie over an input or over each other."""
+        """Arrays of the caller to write the outputs into, which must not lie over an input or over
+        each other."""
         arrays = list(out) if isinstance(out, list | tuple) else [out]
         if len(arrays) != len(self.graph.outputs):
             rule = f"the program has {len(self.graph.outputs)} outputs"

@@ -1,7 +1,9 @@
-"""The steps of a compiled graph: one call of an engine each, with what is kept shared between a value and its derivatives.
+"""The steps of a compiled graph: one call of an engine each, with what is kept shared between a
+value and its derivatives.
 
-A forward step whose operator keeps something for its row hands it to the pullbacks of the same operator on the same operands, and
-the pullbacks of one cotangent into several operands are one step, as they are one call of an engine.
+A forward step whose operator keeps something for its row hands it to the pullbacks of the same
+operator on the same operands, and the pullbacks of one cotangent into several operands are one
+step, as they are one call of an engine.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Step:
 
 
 class DerivedStep(Step):
-    """First derivatives of one operator on the same operands: a tangent, or the cotangents of one or more operands."""
+    """First derivatives of one operator on the same operands: a tangent, or the cotangents of one
+    or more operands."""
 
     def __init__(self, node: Node, graph: Graph, is_output: bool) -> None:
         super().__init__(node, graph, is_output)

@@ -15,7 +15,8 @@ from .ir import Graph
 
 
 class Shape(tuple[int, ...]):
-    """The shape of an argument to come, wherever a tuple or a list of integers could be taken for something else.
+    """The shape of an argument to come, wherever a tuple or a list of integers could be taken for
+    something else.
 
     With differentiable=False the argument is data without derivative, such as labels.
 
@@ -36,9 +37,12 @@ class Shape(tuple[int, ...]):
 
 
 def trace(f: Callable[..., Any], *shapes_or_arrays: Any) -> Graph:
-    """The graph of f for arguments of these shapes, each a `Shape`, an array like the one to come, or a nest of them.
+    """The graph of f for arguments of these shapes, each a `Shape`, an array like the one to come,
+    or a nest of them.
 
-    A tuple or a list of integers is a shape too, and never a nest of numbers. An array of integers stands for data without derivative, such as labels. A nest of arguments becomes one input per leaf.
+    A tuple or a list of integers is a shape too, and never a nest of numbers. An array of integers
+    stands for data without derivative, such as labels. A nest of arguments becomes one input per
+    leaf.
 
     >>> import specgrad as sg
     >>> print(trace(lambda x, y: sg.sum(x * y), (2, 3), (3,)))

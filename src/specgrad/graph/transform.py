@@ -1,7 +1,8 @@
 """Graphs from graphs: the derivative in either mode, and the clean-up that follows.
 
-A derivative is built by applying operators to Vars of the new graph, by the same rules by which a tape is differentiated again:
-there is no second set of rules. Zeros are never built; an operator without a rule raises.
+A derivative is built by applying operators to Vars of the new graph, by the same rules by which a
+tape is differentiated again: there is no second set of rules. Zeros are never built; an operator
+without a rule raises.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def _swept(made: Graph, graph: Graph, values: dict[int, GraphVar], seeds: list[G
 
 
 def simplified(graph: Graph) -> Graph:
-    """The same outputs of the same inputs, without nodes that none of them needs and with every value computed once."""
+    """The same outputs of the same inputs, without nodes that none of them needs and with every
+    value computed once."""
     needed = set(graph.outputs) | {node.place for node in graph.inputs}
     for node in reversed(graph.nodes):
         if node.place in needed:
@@ -129,7 +131,8 @@ def simplified(graph: Graph) -> Graph:
 
 
 def lowered(graph: Graph) -> Graph:
-    """The same graph with formulas in the place of derivatives that have one, for scalars that are not rounded in between."""
+    """The same graph with formulas in the place of derivatives that have one, for scalars that are
+    not rounded in between."""
     made = Graph()
     values = _inputs(made, graph)
     for node in graph.nodes:

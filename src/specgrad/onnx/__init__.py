@@ -1,6 +1,8 @@
-"""ONNX models as graphs, ``specgrad.onnx.load("model.onnx")``, and graphs as models, ``graph.to_onnx()``. Needs the package `onnx`, which is imported when first used.
+"""ONNX models as graphs, ``specgrad.onnx.load("model.onnx")``, and graphs as models,
+``graph.to_onnx()``. Needs the package `onnx`, which is imported when first used.
 
-A loaded model runs over floats, exact rationals, enclosures and terms, has derivatives, prints and compiles, as every graph does.
+A loaded model runs over floats, exact rationals, enclosures and terms, has derivatives, prints and
+compiles, as every graph does.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ def load(
 ) -> Graph:
     """The graph of a model: a path, bytes, or a ModelProto. Its weights are constants of the graph.
 
-    `shapes` gives an input its shape where the model leaves lengths open; `constants` makes inputs known, such as a shape that the model
-    takes as an input. What specgrad does not read is refused by name, with its place in the model.
+    `shapes` gives an input its shape where the model leaves lengths open; `constants` makes inputs
+    known, such as a shape that the model takes as an input. What specgrad does not read is refused
+    by name, with its place in the model.
     """
     graph: Graph = _model(source, shapes, constants, False).build()
     return graph
@@ -29,7 +32,8 @@ def load(
 def load_parameters(
     source: Any, *, shapes: Mapping[str, Sequence[int]] | None = None, constants: Mapping[str, Any] | None = None
 ) -> tuple[Graph, dict[str, Any]]:
-    """The graph of a model with its float weights as inputs, after the model's own, and the weights by their names in that order."""
+    """The graph of a model with its float weights as inputs, after the model's own, and the weights
+    by their names in that order."""
     model = _model(source, shapes, constants, True)
     graph = model.build()
     return graph, dict(model.parameters)

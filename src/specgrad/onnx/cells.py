@@ -36,7 +36,8 @@ def folded(function: Callable[[Any, Any], Any]) -> Reader:
 
 
 def computed(exact: Callable[..., Any], function: Reader | None) -> Reader:
-    """A function of NumPy where all operands are known and integers or bools, which have no operator; else another reader."""
+    """A function of NumPy where all operands are known and integers or bools, which have no
+    operator; else another reader."""
 
     def read(node: Node) -> Any:
         if all(node.is_known(place) for place in range(len(node))):

@@ -1,7 +1,8 @@
 """A graph as a model: every operator written in ONNX's own, opset 20.
 
-A pool runs over planes (batch, 1, *spatial), wherever its axes stand. Windows that ONNX cannot state (adaptive bins, a smooth maximum) are
-gathered cell by cell and reduced; sums are convolutions with ones, so that nothing is rounded that the graph does not round.
+A pool runs over planes (batch, 1, *spatial), wherever its axes stand. Windows that ONNX cannot
+state (adaptive bins, a smooth maximum) are gathered cell by cell and reduced; sums are convolutions
+with ones, so that nothing is rounded that the graph does not round.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def same(to: Export, op: Any, shape: Shape, x: Value) -> Value:
 
 
 def planes(to: Export, op: Any, x: Value) -> tuple[Value, Callable[[Value], Value]]:
-    """The spatial axes of a pool last, all others as one batch of one channel; and the way back for its result."""
+    """The spatial axes of a pool last, all others as one batch of one channel; and the way back for
+    its result."""
     positions = op.positions(x.shape)
     batch = [p for p in range(len(x.shape)) if p not in positions]
     order = [*batch, *positions]
@@ -59,7 +61,8 @@ def planes(to: Export, op: Any, x: Value) -> tuple[Value, Callable[[Value], Valu
 
 
 def windows(to: Export, op: Any, x: Value, fill: float | None, mask: str = "real") -> Value:
-    """The cells of every window of planes, (batch, 1, outputs, taps); where a tap reads none `fill`, or a cell of the window again (0 if it has none)."""
+    """The cells of every window of planes, (batch, 1, outputs, taps); where a tap reads none
+    `fill`, or a cell of the window again (0 if it has none)."""
     plane = x.shape[2:]
     axes = [axis.taps() for axis in op.spatial(plane)]
     place: Any = np.zeros((1, 1), np.int64)
@@ -91,7 +94,8 @@ def windows(to: Export, op: Any, x: Value, fill: float | None, mask: str = "real
 
 
 def slide(op: Any, sizes: Shape) -> tuple[dict[str, Any], tuple[Sliding, ...], bool]:
-    """ONNX's attributes of a sliding window, without ceil_mode: padding is lengthened; and whether that added taps."""
+    """ONNX's attributes of a sliding window, without ceil_mode: padding is lengthened; and whether
+    that added taps."""
     axes = cast("tuple[Sliding, ...]", op.spatial(sizes))
     needed = [max((a.length - 1) * a.stride + a.extent - a.size - a.before, 0) for a in axes]
     after = [n if op.ceil_mode else a.after for n, a in zip(needed, axes, strict=True)]

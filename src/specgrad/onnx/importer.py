@@ -1,7 +1,9 @@
-"""A model as a graph: nodes are read in order, each as operators of specgrad applied to values of the graph.
+"""A model as a graph: nodes are read in order, each as operators of specgrad applied to values of
+the graph.
 
-What follows from constants alone (shapes, axes, scales) is computed where an operator must know it while the model is read, and stays in
-the graph elsewhere: weights are never rounded by reading them.
+What follows from constants alone (shapes, axes, scales) is computed where an operator must know it
+while the model is read, and stays in the graph elsewhere: weights are never rounded by reading
+them.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ class Model:
 
     @staticmethod
     def _shape(proto: Any, given: Any, dimensions: dict[str, int]) -> tuple[int, ...]:
-        """The shape of an input: the model's, with its open lengths taken from the one that the caller gives."""
+        """The shape of an input: the model's, with its open lengths taken from the one that the
+        caller gives."""
         kind = proto.type.tensor_type
         if not proto.type.HasField("tensor_type") or TYPES.get(kind.elem_type, ("",))[0] not in FLOATS:
             is_tensor = proto.type.HasField("tensor_type")
@@ -162,7 +165,8 @@ class Model:
         return value
 
     def _as_var(self, name: str) -> GraphVar:
-        """A known array as a value of the graph: a constant, or an input of its own where it is a parameter."""
+        """A known array as a value of the graph: a constant, or an input of its own where it is a
+        parameter."""
         if name not in self.vars:
             array = self.values[name]
             assert isinstance(array, np.ndarray)
@@ -209,7 +213,8 @@ class Model:
         return self._dependent[place]
 
     def _evaluate(self, place: int, node: Node) -> None:
-        """Compute what a value follows from, once, within the cells that reading a model may take."""
+        """Compute what a value follows from, once, within the cells that reading a model may
+        take."""
         nodes, wanted, waiting = self.graph.nodes, set(), [place]
         while waiting:
             at = waiting.pop()

@@ -1,7 +1,9 @@
-"""One node of a model while it is read: its operands, and its attributes as the operator's own schema declares them.
+"""One node of a model while it is read: its operands, and its attributes as the operator's own
+schema declares them.
 
-An operand is a value of the graph (`var`), or an array that is known while the model is read (`known`): a shape, axes, a scale.
-Whatever the model says and nobody reads is refused: an attribute that is ignored would give a wrong answer.
+An operand is a value of the graph (`var`), or an array that is known while the model is read
+(`known`): a shape, axes, a scale. Whatever the model says and nobody reads is refused: an attribute
+that is ignored would give a wrong answer.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ class Node:
         return refusal(ModelError, self.place, argument, value, rule, remedy)
 
     def attribute(self, name: str) -> Any:
-        """An attribute's value: the model's, or the schema's default; None where neither has one."""
+        """An attribute's value: the model's, or the schema's default; None where neither has
+        one."""
         import onnx
 
         self._read.add(name)
@@ -136,7 +139,8 @@ class Node:
         return bool(self.model.is_known(self._name(place), self))
 
     def limit(self, arrays: Sequence[Array]) -> None:
-        """Refuse arrays that are known and too large to be broadcast together while the model is read."""
+        """Refuse arrays that are known and too large to be broadcast together while the model is
+        read."""
         try:
             cells = math.prod(np.broadcast_shapes(*(array.shape for array in arrays)))
         except ValueError:
@@ -145,7 +149,8 @@ class Node:
         self.model.spend(cells, self)
 
     def integers(self, place: int, name: str) -> tuple[int, ...] | None:
-        """Integers that an attribute gives in early opsets and an operand in later ones; None where they are left out."""
+        """Integers that an attribute gives in early opsets and an operand in later ones; None where
+        they are left out."""
         if name in self.schema.attributes:
             given = self.attribute(name)
             return None if given is None else tuple(given)
@@ -172,7 +177,8 @@ class Node:
         return tuple(axis % rank for axis in given)
 
     def axis(self, rank: int, name: str = "axis", beyond: int = 0) -> int:
-        """The attribute `axis`, counted from 0; `beyond`: how many places after the last axis it may name."""
+        """The attribute `axis`, counted from 0; `beyond`: how many places after the last axis it
+        may name."""
         given = self.attribute(name)
         if not -rank <= given < rank + beyond:
             rule, remedy = f"is not an axis of an array with {rank}", "export the model again"

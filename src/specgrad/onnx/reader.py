@@ -1,7 +1,8 @@
-"""Bytes of a model file to checked protocol buffers and arrays: nothing is allocated before its size is known to be true.
+"""Bytes of a model file to checked protocol buffers and arrays: nothing is allocated before its
+size is known to be true.
 
-A tensor's bytes must be as many as its shape and type need. External data is read from regular files inside the model's own folder
-alone. What the operators mean is not decided here.
+A tensor's bytes must be as many as its shape and type need. External data is read from regular
+files inside the model's own folder alone. What the operators mean is not decided here.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def read(source: Any) -> tuple[Any, Path | None]:
 
 
 def _checked(model: Any, shown: str) -> Any:
-    """The model, if it has a graph and its names are text: a name that is not UTF-8 arrives as bytes."""
+    """The model, if it has a graph and its names are text: a name that is not UTF-8 arrives as
+    bytes."""
     if not model.HasField("graph") or not model.graph.output:
         raise bad("source", shown, "holds no graph with an output", "give a file that an ONNX exporter wrote")
     graph = model.graph
@@ -137,7 +139,8 @@ def tensor(proto: Any, folder: Path | None, what: str = "tensor") -> np.ndarray[
 
 
 def _external(proto: Any, folder: Path | None, what: str, needed: int) -> bytes:
-    """The bytes of a tensor that lies in another file, which must be a regular one inside the model's folder."""
+    """The bytes of a tensor that lies in another file, which must be a regular one inside the
+    model's folder."""
     name = proto.name or "(no name)"
     entries = {entry.key: entry.value for entry in proto.external_data}
     location: str = entries.get("location", "")

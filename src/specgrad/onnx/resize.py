@@ -1,6 +1,8 @@
-"""Resize and Upsample: along each axis a selection of cells (nearest), or a linear map with known weights (linear, cubic).
+"""Resize and Upsample: along each axis a selection of cells (nearest), or a linear map with known
+weights (linear, cubic).
 
-Where an output lies in the input is computed in rational numbers; the weights are those of ONNX's specification.
+Where an output lies in the input is computed in rational numbers; the weights are those of ONNX's
+specification.
 """
 
 from __future__ import annotations
@@ -116,7 +118,8 @@ def targets(node: Node, lengths: list[int], early: bool) -> list[tuple[Fraction,
 
 
 def matrix(places: list[Fraction], n: int, mode: str, a: Fraction, exclude: bool) -> Any:
-    """The weights (outputs, cells) of an axis; a cell outside is the nearest one inside, or excluded."""
+    """The weights (outputs, cells) of an axis; a cell outside is the nearest one inside, or
+    excluded."""
     made = np.zeros((len(places), n))
     for o, place in enumerate(places):
         first = math.floor(place)

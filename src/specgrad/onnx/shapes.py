@@ -50,13 +50,15 @@ def dropout(node: Node) -> Any:
 
 
 def cast(node: Node) -> Any:
-    """Known arrays are converted. A value of the graph has no type of its own: it may be widened, which changes no number."""
+    """Known arrays are converted. A value of the graph has no type of its own: it may be widened,
+    which changes no number."""
     node.attribute("saturate"), node.attribute("round_mode")
     return converted(node, node.attribute("to"))
 
 
 def cast_like(node: Node) -> Any:
-    """A cast to the type of the second operand; that of a value of the graph is known where all inputs have one type."""
+    """A cast to the type of the second operand; that of a value of the graph is known where all
+    inputs have one type."""
     node.attribute("saturate"), node.attribute("round_mode")
     if node.is_known(1):
         return converted(node, next((t for t in TYPES if dtype(t) == node.known(1).dtype), 0))

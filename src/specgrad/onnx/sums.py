@@ -46,7 +46,8 @@ def reduced_axes(node: Node, rank: int) -> tuple[int, ...] | None:
 
 
 def reduction(function: Callable[..., Any] | None, alone: Callable[[Any], Any], exact: Any = None) -> Reader:
-    """A reduction (x, axes, keepdims); `alone` is what it makes of single cells, `exact` NumPy's, for known integers."""
+    """A reduction (x, axes, keepdims); `alone` is what it makes of single cells, `exact` NumPy's,
+    for known integers."""
 
     def read(node: Node) -> Any:
         shape = node.shape(0)
@@ -144,7 +145,8 @@ def group_norm(node: Node) -> Any:
 
 
 def layer_norm(node: Node) -> Any:
-    """Over all axes from `axis` on; also the means and the inverse deviations where they are asked for."""
+    """Over all axes from `axis` on; also the means and the inverse deviations where they are asked
+    for."""
     x, eps = node.var(0), node.attribute("epsilon")
     node.attribute("stash_type")
     axes = tuple(range(node.axis(len(x.shape)), len(x.shape)))

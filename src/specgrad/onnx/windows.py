@@ -1,4 +1,5 @@
-"""ONNX's convolutions and pools, as specgrad's: the padding that `auto_pad` means, and what windows of padding alone would give."""
+"""ONNX's convolutions and pools, as specgrad's: the padding that `auto_pad` means, and what windows
+of padding alone would give."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def per_axis(node: Node, name: str, rank: int, default: int) -> tuple[int, ...]:
 
 
 def padding(node: Node, sizes: Any, kernel: Any, stride: Any, dilation: Any) -> Pairs:
-    """(before, after) per axis; SAME_LOWER puts the odd cell before the input, SAME_UPPER after it."""
+    """(before, after) per axis; SAME_LOWER puts the odd cell before the input, SAME_UPPER after
+    it."""
     word, rank = node.attribute("auto_pad"), len(kernel)
     pads = node.attribute("pads")
     if word in ("SAME_UPPER", "SAME_LOWER"):
@@ -70,7 +72,8 @@ def conv(node: Node) -> Any:
 
 
 def conv_transpose(node: Node) -> Any:
-    """`output_shape`, or auto_pad's input times stride, says how much is cropped, or added at the end."""
+    """`output_shape`, or auto_pad's input times stride, says how much is cropped, or added at the
+    end."""
     x, weight = node.var(0), node.var(1)
     sizes = spatial(node, x)
     kernel = weight_kernel(node, weight, sizes)
@@ -113,11 +116,13 @@ def sliding(node: Node, x: Any) -> dict[str, Any]:
 
 
 def refuse_empty(node: Node, x: Any, window: dict[str, Any]) -> None:
-    """ONNX does not say what a window of padding alone is; runtimes give -inf, -FLT_MAX or NaN there."""
+    """ONNX does not say what a window of padding alone is; runtimes give -inf, -FLT_MAX or NaN
+    there."""
     names = ("kernel_size", "stride", "padding", "dilation")
     for axis, (n, k, s, (before, after), d) in enumerate(zip(x.shape[2:], *(window[w] for w in names), strict=True)):
         slide = Sliding(n, k, s, before, after, d, window["ceil_mode"])
-        # taps that are no further apart than the input is long cannot step over it: the outermost windows decide
+        # taps that are no further apart than the input is long cannot step over it: the outermost
+        # windows decide
         ends = np.arange(slide.length) if n < d and slide.length < MOST_WINDOWS else np.array([0, slide.length - 1])
         if slide.length > 0 and not slide.reads(ends).count.all():
             rule = f"a window along spatial axis {axis} reads padding alone"

@@ -1,4 +1,5 @@
-"""A model while it is written: its nodes and constants, and the few operators that all others are written with."""
+"""A model while it is written: its nodes and constants, and the few operators that all others are
+written with."""
 
 from __future__ import annotations
 

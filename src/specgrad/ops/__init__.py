@@ -1,4 +1,5 @@
-"""The operators. `OPERATORS` is the one list that tests, front ends, documentation and checks iterate."""
+"""The operators. `OPERATORS` is the one list that tests, front ends, documentation and checks
+iterate."""
 
 from __future__ import annotations
 

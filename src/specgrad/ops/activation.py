@@ -210,7 +210,8 @@ class Silu(Pointwise):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gelu(Pointwise):
-    """x Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the normal distribution, with slope Φ(x) + x exp(-x²/2) / √(2π).
+    """x Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the normal distribution, with slope Φ(x) + x
+    exp(-x²/2) / √(2π).
 
     approximate="tanh" takes (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 for Φ(x), and its own slope.
     Domain: scalars with exp; NumPy's long doubles are refused but for approximate="tanh".

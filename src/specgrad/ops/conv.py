@@ -1,7 +1,9 @@
-"""Convolution and its adjoint: one bilinear fold over (channel, *spatial) windows, of any rank from 0 up.
+"""Convolution and its adjoint: one bilinear fold over (channel, *spatial) windows, of any rank from
+0 up.
 
-Convolution here is cross-correlation, as everywhere in deep learning. Transposed convolution is convolution with the taps of every
-axis turned round into their readers; it has no rules of its own. Linear is convolution of rank 0.
+Convolution here is cross-correlation, as everywhere in deep learning. Transposed convolution is
+convolution with the taps of every axis turned round into their readers; it has no rules of its own.
+Linear is convolution of rank 0.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Bilinear(Products):
         raise NotImplementedError
 
     def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
-        """Per spatial axis the sliding axis of the convolution, over the side it reads, and how many cells it writes."""
+        """Per spatial axis the sliding axis of the convolution, over the side it reads, and how
+        many cells it writes."""
         raise NotImplementedError
 
     def _lengths(self, sizes: Shape) -> Shape:
@@ -177,9 +180,9 @@ class Conv(SlidingWeight):
 class ConvTranspose(SlidingWeight):
     """The adjoint of Conv in its input slot, plus bias[oc].
 
-    Window: the readers of each cell. Weight (in, out/groups, *kernel). Size (n-1)*stride - before - after + dilation*(k-1) +
-    output_padding + 1; where output_padding makes Conv of the result longer than n, the adjoint of its first n outputs.
-    Padding: crops. Domain: any ring.
+    Window: the readers of each cell. Weight (in, out/groups, *kernel). Size (n-1)*stride - before -
+    after + dilation*(k-1) + output_padding + 1; where output_padding makes Conv of the result
+    longer than n, the adjoint of its first n outputs. Padding: crops. Domain: any ring.
 
     >>> import numpy as np
     >>> ConvTranspose((2,), stride=2)(np.array([[1.0, 2.0]]), np.ones((1, 1, 2)))

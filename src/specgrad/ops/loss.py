@@ -1,4 +1,5 @@
-"""Losses: one number for a whole batch. The operands are read as a whole, sample by sample, and summed in row-major order."""
+"""Losses: one number for a whole batch. The operands are read as a whole, sample by sample, and
+summed in row-major order."""
 
 from __future__ import annotations
 
@@ -42,10 +43,12 @@ class Loss(Operator):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CrossEntropy(Loss):
-    """Mean over the batch of log Σ_c exp(logits_c) - logits_label, for logits (*batch, classes) and integer labels (*batch,).
+    """Mean over the batch of log Σ_c exp(logits_c) - logits_label, for logits (*batch, classes) and
+    integer labels (*batch,).
 
-    The slope in a logit is (softmax - [it is the label's]) / batch. Nothing overflows: exponents are shifted by the maximum.
-    Domain: scalars with exp and log; labels are integers from 0 to classes - 1, whatever the scalar, and have no derivative.
+    The slope in a logit is (softmax - [it is the label's]) / batch. Nothing overflows: exponents
+    are shifted by the maximum. Domain: scalars with exp and log; labels are integers from 0 to
+    classes - 1, whatever the scalar, and have no derivative.
 
     >>> import numpy as np
     >>> CrossEntropy()(np.zeros((2, 4)), np.array([3, 0])).round(6)
@@ -110,7 +113,8 @@ class CrossEntropy(Loss):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MseLoss(Loss):
-    """Mean over all cells of (prediction - target)²; both operands have slopes, ±2 (prediction - target) / count.
+    """Mean over all cells of (prediction - target)²; both operands have slopes, ±2 (prediction -
+    target) / count.
 
     Domain: scalars that divide. The shapes must be equal: nothing broadcasts.
 

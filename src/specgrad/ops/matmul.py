@@ -17,7 +17,8 @@ from .sums import Products
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matmul(Products):
-    """Σ_k x[..., i, k] · y[..., k, j], as NumPy's matmul: leading axes broadcast, and a vector is a row or a column that is dropped.
+    """Σ_k x[..., i, k] · y[..., k, j], as NumPy's matmul: leading axes broadcast, and a vector is a
+    row or a column that is dropped.
 
     Domain: any ring.
 

@@ -22,11 +22,12 @@ from .window import SlidingWindow
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LpPool(SlidingWindow):
-    """(Σ |cell|^p)^(1/p) under a sliding kernel, for a finite p > 1. The slope in a cell is sign(cell) (|cell| / value)^(p - 1).
+    """(Σ |cell|^p)^(1/p) under a sliding kernel, for a finite p > 1. The slope in a cell is
+    sign(cell) (|cell| / value)^(p - 1).
 
-    `lp_pool` also takes p = 1, the sum of the absolute values, and p = ∞, their maximum.
-    Window: sliding. Padding: adds 0. A cell that is 0 has no slope.
-    Domain: scalars with roots. Nothing overflows before the value does: cells are divided by the largest first.
+    `lp_pool` also takes p = 1, the sum of the absolute values, and p = ∞, their maximum. Window:
+    sliding. Padding: adds 0. A cell that is 0 has no slope. Domain: scalars with roots. Nothing
+    overflows before the value does: cells are divided by the largest first.
 
     >>> import numpy as np
     >>> LpPool((2,), p=2).jvp((np.array([3.0, -4.0]),), (np.array([5.0, 10.0]),))
@@ -77,11 +78,13 @@ class LpPool(SlidingWindow):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MaxUnpool(Operator):
-    """Each cell of y put where its index says, in a plane of `output_size` zeros: what `max_pool` found goes back to its place.
+    """Each cell of y put where its index says, in a plane of `output_size` zeros: what `max_pool`
+    found goes back to its place.
 
-    Indices are those of `max_pool(…, return_indices=True)`: flat in the plane of the last axes; -1 puts a cell nowhere. Where
-    several cells have one index the last of them is put there, and it alone has a slope.
-    Domain: anything; indices are integers whatever the scalar, and have no derivative.
+    Indices are those of `max_pool(…, return_indices=True)`: flat in the plane of the last axes; -1
+    puts a cell nowhere. Where several cells have one index the last of them is put there, and it
+    alone has a slope. Domain: anything; indices are integers whatever the scalar, and have no
+    derivative.
 
     >>> import numpy as np
     >>> MaxUnpool((4,))(np.array([5.0, 7.0]), np.array([1, 2]))

@@ -1,4 +1,5 @@
-"""Pointwise operators of scalars that have an order: the larger and the smaller, comparison and selection."""
+"""Pointwise operators of scalars that have an order: the larger and the smaller, comparison and
+selection."""
 
 from __future__ import annotations
 
@@ -41,8 +42,9 @@ class Abs(Pointwise):
 class Larger(Pointwise):
     """The larger of x and y, cell by cell, broadcast as NumPy does.
 
-    Ties: "split" (default, as PyTorch and JAX do) gives each of two equal cells slope 1/2, "first" gives x slope 1. The value has
-    the bits of x then. Domain: ordered scalars; NaN wins, the last over the first; -0.0 and 0.0 tie.
+    Ties: "split" (default, as PyTorch and JAX do) gives each of two equal cells slope 1/2, "first"
+    gives x slope 1. The value has the bits of x then. Domain: ordered scalars; NaN wins, the last
+    over the first; -0.0 and 0.0 tie.
 
     >>> import numpy as np
     >>> Larger().vjp((np.array([1.0, 5.0, 3.0]), np.array(3.0)), np.ones(3))
@@ -102,9 +104,11 @@ RELATIONS = (">", ">=", "<", "<=", "==", "!=")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compare(Pointwise):
-    """1 where x stands in the relation to y, else 0, in the scalar of the operands; no derivative passes.
+    """1 where x stands in the relation to y, else 0, in the scalar of the operands; no derivative
+    passes.
 
-    Domain: ordered scalars. Where an enclosure does not decide, the result is the hull of 0 and 1. Only != holds of NaN.
+    Domain: ordered scalars. Where an enclosure does not decide, the result is the hull of 0 and 1.
+    Only != holds of NaN.
 
     >>> import numpy as np
     >>> Compare(">")(np.array([1.0, 2.0, 3.0]), np.array(2.0))
@@ -136,7 +140,8 @@ class Compare(Pointwise):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Where(Pointwise):
-    """x where the condition is not 0, else y, broadcast as NumPy does; the cell that is not chosen is never touched.
+    """x where the condition is not 0, else y, broadcast as NumPy does; the cell that is not chosen
+    is never touched.
 
     Domain: scalars that can be compared. Where an enclosure does not decide, the hull of both.
 

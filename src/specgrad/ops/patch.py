@@ -1,4 +1,5 @@
-"""Padding, and the patches under a sliding kernel laid out as columns, with the transpose that adds them up again."""
+"""Padding, and the patches under a sliding kernel laid out as columns, with the transpose that adds
+them up again."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "cir
 class Pad(Move):
     """x with cells before and after its last axes, one (before, after) pair for each.
 
-    Padding: "constant" is the number `fill`; "reflect" mirrors the cells next to the edge, without the edge itself; "replicate" repeats the
-    edge; "circular" goes on at the other end. At most n - 1 cells can be mirrored and n taken from the other end.
-    Domain: anything.
+    Padding: "constant" is the number `fill`; "reflect" mirrors the cells next to the edge, without
+    the edge itself; "replicate" repeats the edge; "circular" goes on at the other end. At most n -
+    1 cells can be mirrored and n taken from the other end. Domain: anything.
 
     >>> import numpy as np
     >>> Pad(((2, 1),), mode="reflect")(np.array([1.0, 2.0, 3.0]))
@@ -76,7 +77,10 @@ class Pad(Move):
         for p, (n, pair) in enumerate(zip(shape[fixed:], pairs, strict=True), fixed):
             most = {"reflect": n - 1, "circular": n, "replicate": max(pair) if n else 0}.get(self.mode, max(pair))
             if max(pair) > max(most, 0):
-                rule = f"takes {max(pair)} cells of an axis of {n} in mode={self.mode!r}, which gives {max(most, 0)} at most"
+                rule = (
+                    f"takes {max(pair)} cells of an axis of {n} in mode={self.mode!r}, "
+                    f"which gives {max(most, 0)} at most"
+                )
                 raise refusal(ArgumentError, self.name, "padding", self.padding, rule, "use less padding", p)
         return (*shape[:fixed], *(a + n + b for n, (a, b) in zip(shape[fixed:], pairs, strict=True)))
 
@@ -125,10 +129,11 @@ class Patches:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Unfold(Patches, Move):
-    """The patches under a sliding kernel as columns: (*batch, channels, *spatial) to (*batch, channels * Πkernel, patches).
+    """The patches under a sliding kernel as columns: (*batch, channels, *spatial) to (*batch,
+    channels * Πkernel, patches).
 
-    A column holds channel by channel the patch's cells in row-major order; patches too are in row-major order, as in PyTorch.
-    Padding: 0. Domain: anything. The transpose is :class:`Fold`.
+    A column holds channel by channel the patch's cells in row-major order; patches too are in
+    row-major order, as in PyTorch. Padding: 0. Domain: anything. The transpose is :class:`Fold`.
 
     >>> import numpy as np
     >>> Unfold((2,))(np.array([[1.0, 2.0, 3.0]]))
@@ -181,10 +186,12 @@ class Unfold(Patches, Move):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Adjoint(Total):
-    """The transpose of an operator that moves the cells of one operand: each cell is the sum of those that it was moved to."""
+    """The transpose of an operator that moves the cells of one operand: each cell is the sum of
+    those that it was moved to."""
 
     def transposes(self, shape: Shape) -> tuple[Move, Shape]:
-        """The operator whose transpose takes an operand of this shape, and the shape of that operator's own operand."""
+        """The operator whose transpose takes an operand of this shape, and the shape of that
+        operator's own operand."""
         raise NotImplementedError
 
     def output_shape(self, *shapes: Shape) -> Shape:
@@ -212,10 +219,11 @@ class Adjoint(Total):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fold(Patches, Adjoint):
-    """Columns added up to an array again: (*batch, channels * Πkernel, patches) to (*batch, channels, *output_size).
+    """Columns added up to an array again: (*batch, channels * Πkernel, patches) to (*batch,
+    channels, *output_size).
 
-    Each cell is the sum of the columns' cells that :class:`Unfold` would make of it, whose transpose this is.
-    Padding: columns' cells that lie in it are left out. Domain: any ring.
+    Each cell is the sum of the columns' cells that :class:`Unfold` would make of it, whose
+    transpose this is. Padding: columns' cells that lie in it are left out. Domain: any ring.
 
     >>> import numpy as np
     >>> Fold((2,), (3,))(np.array([[1.0, 2.0], [10.0, 20.0]]))

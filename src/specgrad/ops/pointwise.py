@@ -1,7 +1,9 @@
-"""Operators of one cell of each operand per output cell: what they have in common, arithmetic, and functions of your own.
+"""Operators of one cell of each operand per output cell: what they have in common, arithmetic, and
+functions of your own.
 
-Each is a function of cells and its slopes, written once over any scalar. Operands broadcast as NumPy's do, and cotangents are summed
-back because the row names the operand's own cell: nothing here, nor in any layer above, sums over a broadcast axis by a rule of its own.
+Each is a function of cells and its slopes, written once over any scalar. Operands broadcast as
+NumPy's do, and cotangents are summed back because the row names the operand's own cell: nothing
+here, nor in any layer above, sums over a broadcast axis by a rule of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ PAIR = (Slot("x"), Slot("y"))
 
 
 class Slope(NamedTuple):
-    """The slope in an operand: times/over (1 where they are None) where `present` (None: everywhere), and absent elsewhere."""
+    """The slope in an operand: times/over (1 where they are None) where `present` (None:
+    everywhere), and absent elsewhere."""
 
     times: Cells | None = None
     over: Cells | None = None
@@ -48,7 +51,8 @@ class Pointwise(Operator):
     function: ClassVar[Callable[..., Cells]]
     """(S, *cells) -> the output cells, in array functions of the family S."""
     slopes: ClassVar[Callable[..., tuple[Slope | Cells | None, ...]]]
-    """(S, *cells) -> one slope per operand: a :class:`Slope`, the cells to multiply by, or None where there is none."""
+    """(S, *cells) -> one slope per operand: a :class:`Slope`, the cells to multiply by, or None
+    where there is none."""
 
     def output_shape(self, *shapes: Shape) -> Shape:
         shapes = checked_shapes(self, shapes)
@@ -168,7 +172,8 @@ class Mul(Pointwise):
 class Div(Pointwise):
     """x / y cell by cell, broadcast as NumPy does; slopes 1/y and -(x/y)/y.
 
-    Domain: scalars that divide. Floats divided by 0 give an infinity or NaN; exact scalars, which have none, are refused.
+    Domain: scalars that divide. Floats divided by 0 give an infinity or NaN; exact scalars, which
+    have none, are refused.
 
     >>> import numpy as np
     >>> Div().vjp((np.array([1.0, 2.0]), np.array(4.0)), np.array([16.0, 16.0]))
@@ -219,10 +224,12 @@ class Scale(Pointwise):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Power(Pointwise):
-    """x to the power of a finite real exponent that is part of the operator; the slope is exponent * x^(exponent - 1).
+    """x to the power of a finite real exponent that is part of the operator; the slope is exponent
+    * x^(exponent - 1).
 
-    Domain: any ring for whole exponents from 0 up (0^0 is 1), scalars that divide for negative ones, scalars with exp for others.
-    Floats give NaN where the power of a negative number is not real.
+    Domain: any ring for whole exponents from 0 up (0^0 is 1), scalars that divide for negative
+    ones, scalars with exp for others. Floats give NaN where the power of a negative number is not
+    real.
 
     >>> import numpy as np
     >>> Power(3).vjp((np.array([1.0, 2.0]),), np.array([1.0, 1.0]))
@@ -275,11 +282,13 @@ class Own(Pointwise):
 
 
 def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any], needs: Sequence[str] = ()) -> Own:
-    """An operator of your own: value(S, x, …) of cells, and slope(S, x, …), one for each of several operands.
+    """An operator of your own: value(S, x, …) of cells, and slope(S, x, …), one for each of several
+    operands.
 
-    Both are written in + - * of the cells, whole numbers, and the functions of the family S (`constant` for other numbers, `divide`,
-    `gt`, `where`, `exp`, `log`, `sqrt`, `tanh`, …), so they run over every scalar; `needs` names what is wanted of it beyond + - *:
-    "real" (an order), "division", "exp". The slope is what derivatives use, whatever the value's own would be.
+    Both are written in + - * of the cells, whole numbers, and the functions of the family S
+    (`constant` for other numbers, `divide`, `gt`, `where`, `exp`, `log`, `sqrt`, `tanh`, …), so
+    they run over every scalar; `needs` names what is wanted of it beyond + - *: "real" (an order),
+    "division", "exp". The slope is what derivatives use, whatever the value's own would be.
 
     >>> import numpy as np
     >>> cube = pointwise("cube", lambda S, x: x * x * x, lambda S, x: 3 * x * x)

@@ -1,7 +1,9 @@
-"""Pooling: maximum, minimum, sum, average and smooth maximum over sliding, adaptive and whole windows.
+"""Pooling: maximum, minimum, sum, average and smooth maximum over sliding, adaptive and whole
+windows.
 
-Three reductions (value and row), each written once; an operator is one of them in one kind of window (window.py). Winners of
-a maximum are cells, never numbers: padding takes no part, so no "smallest number" stands for it.
+Three reductions (value and row), each written once; an operator is one of them in one kind of
+window (window.py). Winners of a maximum are cells, never numbers: padding takes no part, so no
+"smallest number" stands for it.
 """
 
 from __future__ import annotations
@@ -46,11 +48,13 @@ TIES = ("first", "all", "split")
 
 
 def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple[Cells, list[Mask]]:
-    """Fold a window to its greatest (or lowest) cell; also, tap by tap, whether the tap took the lead when it came.
+    """Fold a window to its greatest (or lowest) cell; also, tap by tap, whether the tap took the
+    lead when it came.
 
-    A later cell takes the lead only if it is strictly greater, or NaN: the last to take it is the first maximal cell, or the last
-    NaN. Only taps in the mask named by `counted` ("real" or "exists") take part; one that is counted but not real is the value 0.
-    Windows without any such tap give 0.
+    A later cell takes the lead only if it is strictly greater, or NaN: the last to take it is the
+    first maximal cell, or the last NaN. Only taps in the mask named by `counted` ("real" or
+    "exists") take part; one that is counted but not real is the value 0. Windows without any such
+    tap give 0.
     """
     best, leads = S.zeros(window.size), []
     begun = np.zeros(window.size, np.bool_)
@@ -68,11 +72,12 @@ def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple
 class Extremum(Pool):
     """The greatest, or the lowest, of the window's real cells.
 
-    Padding: skipped. A window without a real cell is 0 and has no slope.
-    Ties: "first" gives the first extreme cell in row-major order slope 1 (a selected branch); "all" gives every extreme cell
-    slope 1 (not even a subgradient: [3, 3] with tangent [1, 1] gives 2); "split" gives each of t extreme cells 1/t. The value
-    has the bits of the first extreme cell, whatever `ties`.
-    Domain: ordered scalars; NaN wins over every number, the last NaN of the window over the others; -0.0 and 0.0 tie.
+    Padding: skipped. A window without a real cell is 0 and has no slope. Ties: "first" gives the
+    first extreme cell in row-major order slope 1 (a selected branch); "all" gives every extreme
+    cell slope 1 (not even a subgradient: [3, 3] with tangent [1, 1] gives 2); "split" gives each of
+    t extreme cells 1/t. The value has the bits of the first extreme cell, whatever `ties`. Domain:
+    ordered scalars; NaN wins over every number, the last NaN of the window over the others; -0.0
+    and 0.0 tie.
     """
 
     needs: ClassVar = ("real",)
@@ -166,8 +171,9 @@ class Average(Pool):
 class MaxPool(SlidingWindow, Maximum):
     """max of the real cells under a sliding kernel.
 
-    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties: "first" (default), "all" or
-    "split", as :class:`Maximum` says. Domain: ordered scalars; the last NaN of a window wins.
+    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties:
+    "first" (default), "all" or "split", as :class:`Maximum` says. Domain: ordered scalars; the last
+    NaN of a window wins.
 
     >>> import numpy as np
     >>> pool = MaxPool((2, 2), stride=1)
@@ -188,8 +194,9 @@ class MaxPool(SlidingWindow, Maximum):
 class MinPool(SlidingWindow, Extremum):
     """min of the real cells under a sliding kernel.
 
-    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties: "first" (default), "all" or
-    "split", as :class:`Extremum` says. Domain: ordered scalars; the last NaN of a window wins.
+    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties:
+    "first" (default), "all" or "split", as :class:`Extremum` says. Domain: ordered scalars; the
+    last NaN of a window wins.
 
     >>> import numpy as np
     >>> MinPool((2,), stride=1).vjp((np.array([3.0, 1.0, 2.0]),), np.ones(2))
@@ -219,8 +226,9 @@ class SumPool(SlidingWindow, Total):
 class AvgPool(SlidingWindow, Average):
     """Σ cells / divisor: the taps that exist, or only the real ones, or a number of your own.
 
-    Window: sliding. Padding: adds 0; it counts in the divisor if count_include_pad. A window without a real cell is 0 and, with
-    count_include_pad=False, has no slope. Domain: scalars that divide; integers are refused.
+    Window: sliding. Padding: adds 0; it counts in the divisor if count_include_pad. A window
+    without a real cell is 0 and, with count_include_pad=False, has no slope. Domain: scalars that
+    divide; integers are refused.
 
     >>> import numpy as np
     >>> AvgPool((2, 2), stride=1)(np.arange(1.0, 10.0).reshape(3, 3))
@@ -248,13 +256,15 @@ class AvgPool(SlidingWindow, Average):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SmoothMaxPool(SlidingWindow):
-    """(1/β) log Σ exp(β cells): a smooth maximum for β > 0 (at least the maximum, and nearing it), a smooth minimum for β < 0.
+    """(1/β) log Σ exp(β cells): a smooth maximum for β > 0 (at least the maximum, and nearing it),
+    a smooth minimum for β < 0.
 
-    Not divided by the number of cells: n equal values c give c + log(n)/β. The slope in a cell is its softmax weight.
-    Padding: pad="zero" makes each padded tap the value 0, which takes its weight; pad="skip" leaves it out. A window of padding
-    only is log(n)/β under "zero" and 0 under "skip".
-    Domain: scalars with exp and log. Nothing overflows: exponents are shifted by the window's maximum (minimum for β < 0),
-    subtracted before β multiplies. Infinite cells give what log-sum-exp gives.
+    Not divided by the number of cells: n equal values c give c + log(n)/β. The slope in a cell is
+    its softmax weight. Padding: pad="zero" makes each padded tap the value 0, which takes its
+    weight; pad="skip" leaves it out. A window of padding only is log(n)/β under "zero" and 0 under
+    "skip". Domain: scalars with exp and log. Nothing overflows: exponents are shifted by the
+    window's maximum (minimum for β < 0), subtracted before β multiplies. Infinite cells give what
+    log-sum-exp gives.
 
     >>> import numpy as np
     >>> SmoothMaxPool((4,), beta=10)(np.array([1.0, 2.0, 3.0, 4.0])).round(12)
@@ -318,7 +328,8 @@ class SmoothMaxPool(SlidingWindow):
 class AdaptiveMaxPool(AdaptiveWindow, Maximum):
     """max of each of output_size evenly spread bins, which may overlap.
 
-    Window: adaptive. Padding: none exists. Ties: "first" (default), "all" or "split". Domain: ordered scalars.
+    Window: adaptive. Padding: none exists. Ties: "first" (default), "all" or "split". Domain:
+    ordered scalars.
 
     >>> import numpy as np
     >>> AdaptiveMaxPool((3,))(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
@@ -346,11 +357,12 @@ class AdaptiveAvgPool(AdaptiveWindow, Average):
 class GlobalMaxPool(WholeWindow, Maximum):
     """max of the whole plane; by default every maximal cell has slope 1.
 
-    Window: the last `rank` axes, or `axes`. Padding: none exists. Ties: "all" (default), "first" or "split". Domain: ordered
-    scalars.
+    Window: the last `rank` axes, or `axes`. Padding: none exists. Ties: "all" (default), "first" or
+    "split". Domain: ordered scalars.
 
     >>> import numpy as np
-    >>> GlobalMaxPool(2, ties="split").vjp((np.array([[1.0, 3.0], [3.0, 2.0]]),), np.array([[6.0]]))[0]
+    >>> x = np.array([[1.0, 3.0], [3.0, 2.0]])
+    >>> GlobalMaxPool(2, ties="split").vjp((x,), np.array([[6.0]]))[0]
     array([[0., 3.],
            [3., 0.]])
     """

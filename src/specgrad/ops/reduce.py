@@ -110,8 +110,8 @@ class Mean(Sum):
 class LogSoftmax(Operator):
     """x_c - log Σ_j exp(x_j) over the last axis.
 
-    Window: the last axis. The slope in x_j is [c = j] - softmax_j. Nothing overflows: exponents are shifted by the maximum.
-    Domain: scalars with exp and log.
+    Window: the last axis. The slope in x_j is [c = j] - softmax_j. Nothing overflows: exponents are
+    shifted by the maximum. Domain: scalars with exp and log.
 
     >>> import numpy as np
     >>> LogSoftmax()(np.array([0.0, 0.0])).round(6)
@@ -167,8 +167,8 @@ class LogSoftmax(Operator):
 class Softmax(LogSoftmax):
     """exp(x_c) / Σ_j exp(x_j) over the last axis.
 
-    Window: the last axis. The slope in x_j is softmax_c ([c = j] - softmax_j). Nothing overflows: exponents are shifted by the
-    maximum. Domain: scalars with exp.
+    Window: the last axis. The slope in x_j is softmax_c ([c = j] - softmax_j). Nothing overflows:
+    exponents are shifted by the maximum. Domain: scalars with exp.
 
     >>> import numpy as np
     >>> Softmax()(np.array([0.0, 1000.0, 1000.0]))

@@ -1,7 +1,9 @@
-"""Operators that move cells and compute nothing: each output cell is a cell of an operand, or padding.
+"""Operators that move cells and compute nothing: each output cell is a cell of an operand, or
+padding.
 
-An operator says once, in NumPy's words, how arrays are moved. Moving the numbers of the cells gives its geometry over any scalar;
-moving the cells themselves is what an engine does with an array of floats. The transpose of such an operator sums the cells back.
+An operator says once, in NumPy's words, how arrays are moved. Moving the numbers of the cells gives
+its geometry over any scalar; moving the cells themselves is what an engine does with an array of
+floats. The transpose of such an operator sums the cells back.
 """
 
 from __future__ import annotations
@@ -205,7 +207,8 @@ Part = int | tuple[int | None, int | None, int | None] | EllipsisType | None
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Slice(Move):
-    """x[index], for an index of integers, slices, None and one ellipsis, as in NumPy; a slice is stored as (start, stop, step).
+    """x[index], for an index of integers, slices, None and one ellipsis, as in NumPy; a slice is
+    stored as (start, stop, step).
 
     Domain: anything.
 
@@ -257,7 +260,8 @@ class Slice(Move):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Take(Move):
-    """The cells of x at these indices along an axis, which is replaced by the axes of the indices; an index may repeat.
+    """The cells of x at these indices along an axis, which is replaced by the axes of the indices;
+    an index may repeat.
 
     Domain: anything.
 

@@ -36,8 +36,8 @@ class Total(Operator):
 class Products(Operator):
     """Σ x·y over a window's real taps, plus the third operand where there is one.
 
-    Padding: skipped: it adds 0, also under an infinite factor.
-    Domain: any ring, integers and complex numbers included; the VJP is the plain transpose, without conjugation.
+    Padding: skipped: it adds 0, also under an infinite factor. Domain: any ring, integers and
+    complex numbers included; the VJP is the plain transpose, without conjugation.
     """
 
     curvature: ClassVar = "products"

@@ -18,7 +18,8 @@ from ..remembering import remembered
 from ..sizes import refuse_table
 
 LONG = 1 << 16
-"""Taps along an axis from which windows that are nearly all padding are refused: they take too long."""
+"""Taps along an axis from which windows that are nearly all padding are refused: they take too
+long."""
 
 
 def sliding_axes(
@@ -57,7 +58,8 @@ def tables(name: str, axes: Sequence[Axis]) -> list[Taps]:
 
 
 def spatial_positions(name: str, shape: Shape, rank: int, axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Where the spatial axes of an operand are: the last `rank` ones, or those that `axes` names."""
+    """Where the spatial axes of an operand are: the last `rank` ones, or those that `axes`
+    names."""
     if len(shape) < rank:
         rule = f"has {len(shape)} axes, fewer than the {rank} spatial ones"
         remedy = "give an array with more axes or a shorter kernel"
@@ -109,7 +111,8 @@ class Pool(Operator):
         return self.result_shape(shape)
 
     def result_shape(self, shape: Shape) -> Shape:
-        """`output_shape` of lengths that need not be known numbers: only + - * // and comparisons are asked of them."""
+        """`output_shape` of lengths that need not be known numbers: only + - * // and comparisons
+        are asked of them."""
         positions = self.positions(shape)
         lengths = list(shape)
         for p, axis in zip(positions, self.spatial(tuple(shape[p] for p in positions)), strict=True):
@@ -176,7 +179,8 @@ class AdaptiveWindow(Pool):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WholeWindow(Pool):
-    """The whole plane of the last `rank` axes (or of `axes`): adaptive to 1, with the ones kept or dropped."""
+    """The whole plane of the last `rank` axes (or of `axes`): adaptive to 1, with the ones kept or
+    dropped."""
 
     rank: int
     _: KW_ONLY

@@ -42,7 +42,8 @@ def prove(
         Path | None, typer.Option(help="Write what is proved into the marked line of this document.")
     ] = None,
 ) -> None:
-    """Prove statements about every geometry, and about operators and kernels for every input of a geometry.
+    """Prove statements about every geometry, and about operators and kernels for every input of a
+    geometry.
 
     Exit status: 0 when everything that was tried is as stated, 1 when a statement is refuted or
     undecided, 2 on misuse.

@@ -210,7 +210,8 @@ def _details(line: Line) -> str:
 
 
 def write_badge(report: Report, path: Path) -> None:
-    """Put the counts into the line of a document that ends with the mark; those of families that were not tried stay."""
+    """Put the counts into the line of a document that ends with the mark; those of families that
+    were not tried stay."""
     lines = path.read_text(encoding="utf-8").split("\n")
     tried = {line.family for line in report.lines.values()}
 

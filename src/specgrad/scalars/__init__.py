@@ -1,8 +1,9 @@
 """The families: what a scalar must be able to do, and who speaks for which type of scalar.
 
-A family is found by the type of an operand or of its elements, from `HOMES`, so that no library is imported before one of its
-numbers is seen. To add a scalar, write one file with two functions, ``normal(kind)`` (the type that stands for an element type, or
-None) and ``family(kind)``, and add one line to `HOMES`.
+A family is found by the type of an operand or of its elements, from `HOMES`, so that no library is
+imported before one of its numbers is seen. To add a scalar, write one file with two functions,
+``normal(kind)`` (the type that stands for an element type, or None) and ``family(kind)``, and add
+one line to `HOMES`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ __all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_ten
 
 
 def as_operand(name: str, argument: str, value: Any) -> Any:
-    """An operand as the array it is: NumPy arrays, tensors and Duals as they are, numbers and nested lists as NumPy arrays."""
+    """An operand as the array it is: NumPy arrays, tensors and Duals as they are, numbers and
+    nested lists as NumPy arrays."""
     if (type(value) is np.ndarray and value.dtype != object) or is_tensor(value):
         return value
     if isinstance(value, Still):
@@ -121,7 +123,8 @@ def find_family(name: str, arguments: Sequence[str], operands: Sequence[Any]) ->
 
 
 def _kinds(name: str, argument: str, operand: Any) -> list[Any]:
-    """The scalar kinds of an operand: its dtype, or the types of its elements where NumPy only carries objects."""
+    """The scalar kinds of an operand: its dtype, or the types of its elements where NumPy only
+    carries objects."""
     if operand.dtype != object:
         if operand.dtype.kind not in "iufc" and operand.dtype.name != "bfloat16":
             rule, remedy = (
@@ -155,7 +158,8 @@ def _home(kind: type) -> Any:
 
 
 def _spoken(kind: type) -> Any:
-    """The kind that stands for this element type (all z3 terms are one kind), or None if nobody speaks for it."""
+    """The kind that stands for this element type (all z3 terms are one kind), or None if nobody
+    speaks for it."""
     home = _home(kind)
     return home and home.normal(kind)
 

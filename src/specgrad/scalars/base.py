@@ -1,8 +1,10 @@
-"""What a scalar must offer, as functions of flat arrays; the whole interface between an operator and its numbers.
+"""What a scalar must offer, as functions of flat arrays; the whole interface between an operator
+and its numbers.
 
-Arithmetic + - * is that of the arrays themselves. Comparisons give *masks*, which may be plain booleans, three-valued truth
-(an enclosure that straddles) or terms (nothing is decided): a specification combines them with `both`, `either` and `negate`
-and uses them in `where`, and never asks for their truth value.
+Arithmetic + - * is that of the arrays themselves. Comparisons give *masks*, which may be plain
+booleans, three-valued truth (an enclosure that straddles) or terms (nothing is decided): a
+specification combines them with `both`, `either` and `negate` and uses them in `where`, and never
+asks for their truth value.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def unheld(name: str, argument: str, number: Number) -> SpecgradError:
 
 
 class Unanswerable(ArithmeticError):
-    """What exact scalars do not have, such as an infinity; whoever evaluates an operator names it."""
+    """What exact scalars do not have, such as an infinity; whoever evaluates an operator names
+    it."""
 
     rule, remedy = "divides by 0, which such scalars do not have", "keep 0 out, or use floats"
 
@@ -68,22 +71,26 @@ class Family:
     """Plain NumPy arrays, computed as NumPy does; other families override what differs for them."""
 
     lacks: Mapping[str, tuple[str, str]] = {}
-    """Capabilities ("real", "reals", "division", "exp", "root", "erf") that this scalar does not have: why not, and the remedy."""
+    """Capabilities ("real", "reals", "division", "exp", "root", "erf") that this scalar does not
+    have: why not, and the remedy."""
 
     decides = True
     """Whether comparisons are plain booleans."""
 
     rounds = False
-    """Whether results are rounded when they leave, to less than they are computed in: half floats."""
+    """Whether results are rounded when they leave, to less than they are computed in: half
+    floats."""
 
     def require(self, name: str, argument: str, operand: Any, needs: Sequence[str]) -> None:
-        """Refuse an operator that needs what this scalar lacks; the last, which is the rarest, is named."""
+        """Refuse an operator that needs what this scalar lacks; the last, which is the rarest, is
+        named."""
         for need in reversed(needs):
             if need in self.lacks:
                 raise refusal(ScalarError, name, argument, operand, *self.lacks[need])
 
     def computing(self) -> contextlib.AbstractContextManager[Any]:
-        """A context in which cells that are selected away later may overflow or be undefined without a word."""
+        """A context in which cells that are selected away later may overflow or be undefined
+        without a word."""
         return np.errstate(all="ignore")
 
     def holds(self, number: Number) -> bool:
@@ -103,7 +110,8 @@ class Family:
         raise NotImplementedError
 
     def number(self, name: str, argument: str, number: Number) -> Cells:
-        """A number that a caller wrote, as this scalar; refused where the scalar does not hold it."""
+        """A number that a caller wrote, as this scalar; refused where the scalar does not hold
+        it."""
         try:
             with np.errstate(over="raise"):
                 cell = self.constant(number)
@@ -115,7 +123,8 @@ class Family:
         return cell
 
     def filled(self, name: str, argument: str, number: Number, shape: tuple[int, ...]) -> Any:
-        """An array of this shape, filled with a number that a caller wrote; refused where the scalar does not hold it."""
+        """An array of this shape, filled with a number that a caller wrote; refused where the
+        scalar does not hold it."""
         cells = self.zeros(math.prod(shape)) + self.number(name, argument, number)
         try:
             with np.errstate(over="raise"):
@@ -170,7 +179,8 @@ class Family:
         return np.where(mask, a, b)
 
     def extreme(self, chosen: Mask, a: Cells, b: Cells, lowest: bool = False) -> Cells:
-        """`where(chosen, a, b)`, for a mask that says whether a is the greater (or the lowest) of both."""
+        """`where(chosen, a, b)`, for a mask that says whether a is the greater (or the lowest) of
+        both."""
         return self.where(chosen, a, b)
 
     def truth(self, mask: Mask) -> Any:
@@ -215,7 +225,8 @@ class Family:
         return a
 
     def pivot(self, a: Cells) -> Cells:
-        """A finite number near a, by which exponents may be shifted without changing a log-sum-exp."""
+        """A finite number near a, by which exponents may be shifted without changing a
+        log-sum-exp."""
         return np.where(np.isfinite(a), a, self.constant(0))
 
 
@@ -227,7 +238,8 @@ def _raised(a: Any, exponent: int) -> Any:
 
 
 def alike(kind: type, name: str, argument: str, array: Any) -> Any:
-    """An array whose elements are all of this kind, or integers, which become of this kind; refused otherwise."""
+    """An array whose elements are all of this kind, or integers, which become of this kind; refused
+    otherwise."""
     given = np.asarray(array)
     for stranger in {type(e) for e in given.flat} if given.dtype == object else {given.dtype.type}:
         if not issubclass(stranger, kind | int | np.integer) or stranger is bool:
@@ -246,7 +258,8 @@ def each(function: Callable[..., Any], *cells: Cells) -> Cells:
 
 
 class Elements(Family):
-    """Object arrays of one kind of scalar, whose comparisons are Python booleans; NumPy applies the operators elementwise."""
+    """Object arrays of one kind of scalar, whose comparisons are Python booleans; NumPy applies the
+    operators elementwise."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -329,7 +342,8 @@ class Elements(Family):
 
 
 class Undecided(Elements):
-    """Scalars whose comparisons may stay open: masks are object arrays, and a Python boolean is a mask already decided."""
+    """Scalars whose comparisons may stay open: masks are object arrays, and a Python boolean is a
+    mask already decided."""
 
     decides = False
 

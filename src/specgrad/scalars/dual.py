@@ -1,7 +1,9 @@
-"""Dual numbers p + t*eps with eps*eps = 0: a value pushed forward with its derivative, and no rule of ours consulted.
+"""Dual numbers p + t*eps with eps*eps = 0: a value pushed forward with its derivative, and no rule
+of ours consulted.
 
-A Dual is a pair of arrays (or numbers) of any family, Duals included: nesting gives higher derivatives. It is the independent
-witness of every operator's row. Comparisons look at the primal alone, so at a tie it follows the selected branch.
+A Dual is a pair of arrays (or numbers) of any family, Duals included: nesting gives higher
+derivatives. It is the independent witness of every operator's row. Comparisons look at the primal
+alone, so at a tie it follows the selected branch.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ class Dual(ArrayMethods):
 
 
 class Still(Dual):
-    """A Dual that does not move: its tangent is a zero that was never made, and is never multiplied."""
+    """A Dual that does not move: its tangent is a zero that was never made, and is never
+    multiplied."""
 
     __slots__ = ()
 
@@ -140,7 +143,8 @@ def deepened(scalars: Family, levels: int) -> Family:
 
 
 class DualFamily(Family):
-    """Duals over another family. Cells that are not Duals are constants, so that no zero tangent is ever multiplied."""
+    """Duals over another family. Cells that are not Duals are constants, so that no zero tangent is
+    ever multiplied."""
 
     def __init__(self, inner: Family) -> None:
         self.inner = inner

@@ -1,7 +1,7 @@
 """FLINT's numbers: fmpq, exact rationals; arb, balls that rigorously enclose a real number.
 
-Over arb an undecided comparison yields the hull of both branches, so that a result always encloses the true value; the maximum of two
-balls is that of their ends, which is less.
+Over arb an undecided comparison yields the hull of both branches, so that a result always encloses
+the true value; the maximum of two balls is that of their ends, which is less.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Rationals(Elements):
 
 
 class Balls(Undecided):
-    """arb: truth has three values, and None stands for "it depends on where in their balls the numbers are"."""
+    """arb: truth has three values, and None stands for "it depends on where in their balls the
+    numbers are"."""
 
     def lift(self, number: Any) -> Any:
         if isinstance(number, Fraction):

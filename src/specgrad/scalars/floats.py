@@ -1,4 +1,5 @@
-"""NumPy's own numbers: executable IEEE semantics in the stated order, wrapping integers, complex pairs.
+"""NumPy's own numbers: executable IEEE semantics in the stated order, wrapping integers, complex
+pairs.
 
 float16 and bfloat16 are computed in float32 and rounded once at the end, everywhere.
 """
@@ -28,7 +29,8 @@ LACKS = {
 
 
 def admitted(dtype: np.dtype[Any], name: str, argument: str, array: Any) -> npt.NDArray[Any]:
-    """An array among numbers of this dtype: converted to it where that loses nothing, else refused."""
+    """An array among numbers of this dtype: converted to it where that loses nothing, else
+    refused."""
     if type(array) is np.ndarray and array.dtype == dtype:
         return array
     if is_tensor(array):
@@ -78,7 +80,8 @@ class Numbers(Family):
 
 
 class ObjectFloats(Numbers):
-    """Object arrays of Python's or NumPy's floats: computed as an array of that float, returned as objects."""
+    """Object arrays of Python's or NumPy's floats: computed as an array of that float, returned as
+    objects."""
 
     def __init__(self, kind: type) -> None:
         super().__init__(np.dtype(kind))

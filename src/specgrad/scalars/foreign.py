@@ -1,7 +1,9 @@
-"""Arrays of other libraries: taken without a copy where their memory is NumPy's to read, and results given back to their library.
+"""Arrays of other libraries: taken without a copy where their memory is NumPy's to read, and
+results given back to their library.
 
-An array is foreign if it is not NumPy's, torch's or ours and has ``__array__``, ``__dlpack__`` or a buffer: JAX, CuPy, memoryviews. What it is
-given back to is its ``__array_namespace__`` (the array API); a memoryview gives memoryviews. Others, which name no library, give arrays of NumPy.
+An array is foreign if it is not NumPy's, torch's or ours and has ``__array__``, ``__dlpack__`` or a
+buffer: JAX, CuPy, memoryviews. What it is given back to is its ``__array_namespace__`` (the array
+API); a memoryview gives memoryviews. Others, which name no library, give arrays of NumPy.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def as_numpy(name: str, argument: str, value: Any) -> Any:
 
 
 def home(values: Iterable[Any]) -> Callable[[Any], Any]:
-    """The function that gives an array of NumPy to the library of the first foreign value; everything else it leaves as it is."""
+    """The function that gives an array of NumPy to the library of the first foreign value;
+    everything else it leaves as it is."""
     for value in values:
         if is_foreign(value):
             if isinstance(value, memoryview):

@@ -1,6 +1,8 @@
-"""Torch tensors of one number type on one device: the specification composed of aten calls, which autograd can follow.
+"""Torch tensors of one number type on one device: the specification composed of aten calls, which
+autograd can follow.
 
-Half floats are computed in float32 and rounded once at the end. Sums are deterministic on every device.
+Half floats are computed in float32 and rounded once at the end. Sums are deterministic on every
+device.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class Tensors(Family):
         return super().filled(name, argument, self._within(self.dtype, name, argument, number), shape)
 
     def _within(self, dtype: torch.dtype, name: str, argument: str, number: Number) -> Number:
-        """The number, where a dtype has it in its range; torch would wrap it, or make it infinite, without a word."""
+        """The number, where a dtype has it in its range; torch would wrap it, or make it infinite,
+        without a word."""
         range_of = torch.iinfo(dtype) if self.lacks is _INTEGERS else torch.finfo(dtype)
         infinite = isinstance(number, float) and not math.isfinite(number)
         if not infinite and not range_of.min <= number <= range_of.max:

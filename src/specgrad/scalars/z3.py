@@ -1,4 +1,5 @@
-"""Real terms of the z3 prover: a result is a statement about all inputs of a shape. No truth value is ever asked."""
+"""Real terms of the z3 prover: a result is a statement about all inputs of a shape. No truth value
+is ever asked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""specgrad for PyTorch: every operator on tensors, torch's own pooling names and modules, and `accelerate` for existing models.
+"""specgrad for PyTorch: every operator on tensors, torch's own pooling names and modules, and
+`accelerate` for existing models.
 
-The functions are those of `specgrad` itself, which take tensors too; `specgrad.torch.functional` has torch.nn.functional's names.
+The functions are those of `specgrad` itself, which take tensors too; `specgrad.torch.functional`
+has torch.nn.functional's names.
 """
 
 from ..array_functions import (
@@ -99,7 +101,8 @@ __all__ = [
     "adaptive_max_pool", "add", "avg_pool", "batch_norm", "broadcast_to", "concatenate", "conv", "conv_transpose",
     "cross_entropy", "detach", "div", "equal", "erf", "exp", "fold", "functional", "gelu", "global_avg_pool",
     "global_max_pool", "greater", "greater_equal", "layer_norm", "less", "less_equal", "linear", "log", "log_softmax",
-    "lp_pool", "matmul", "max_pool", "max_unpool", "maximum", "mean", "min_pool", "minimum", "modules", "mse_loss", "mul",
+    "lp_pool", "matmul", "max_pool", "max_unpool", "maximum", "mean", "min_pool", "minimum", "modules", "mse_loss",
+    "mul",
     "not_equal", "pad", "power", "relu", "reshape", "scale", "sigmoid", "silu", "slice", "smooth_max_pool", "softmax",
     "softplus", "sqrt", "stack", "sub", "sum", "sum_pool", "take", "tanh", "transpose", "unfold", "where",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""Give an existing model faster pooling: its modules by exchanging their classes, its functional calls by a mode of torch.
+"""Give an existing model faster pooling: its modules by exchanging their classes, its functional
+calls by a mode of torch.
 
-A module keeps its identity, its parameters, buffers, hooks and name; only its class changes, and changes back. Values of maxima are the
-same bits, averages lie within the same error bound.
+A module keeps its identity, its parameters, buffers, hooks and name; only its class changes, and
+changes back. Values of maxima are the same bits, averages lie within the same error bound.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class _Calls(TorchFunctionMode):
 
 
 class Acceleration:
-    """What `accelerate` did. Print it, `undo` it, or use it in a ``with`` block, at whose end it is undone."""
+    """What `accelerate` did. Print it, `undo` it, or use it in a ``with`` block, at whose end it is
+    undone."""
 
     def __init__(self, model: nn.Module | None, functions: bool = False) -> None:
         if not (model is None or isinstance(model, nn.Module)):
@@ -147,11 +149,13 @@ class Acceleration:
 
 
 def accelerate(model: nn.Module | None = None, *, functions: bool = False, verbose: bool = True) -> Acceleration:
-    """Let specgrad run a model's pooling modules from now on, and in a ``with`` block its functional calls too.
+    """Let specgrad run a model's pooling modules from now on, and in a ``with`` block its
+    functional calls too.
 
-    With `functions` the functional calls that the model makes while it runs are specgrad's for good, until `undo`: it costs a few
-    microseconds for each call of torch inside it. Left to torch are fractional pooling, unpooling and modules of classes derived from torch's, and the
-    table says so.
+    With `functions` the functional calls that the model makes while it runs are specgrad's for
+    good, until `undo`: it costs a few microseconds for each call of torch inside it. Left to torch
+    are fractional pooling, unpooling and modules of classes derived from torch's, and the table
+    says so.
 
     >>> net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.MaxPool2d(2))
     >>> done = accelerate(net)

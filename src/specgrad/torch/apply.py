@@ -1,8 +1,10 @@
-"""Every operator on tensors, with the functions of an engine: what `specgrad.max_pool(tensor, …)` and `MaxPool(…)(tensor)` reach.
+"""Every operator on tensors, with the functions of an engine: what `specgrad.max_pool(tensor, …)`
+and `MaxPool(…)(tensor)` reach.
 
-Pooling goes to the operators of `operators`; convolution to aten for ranks 1 to 3, from which higher ranks are built axis by axis;
-the other classes of `BY_ATEN` are aten calls, and a class that is in no table runs by its statement (`stated`). All of it can be
-differentiated and transformed by torch. Convolution by aten multiplies padding by the weight, so an infinite weight over padding
+Pooling goes to the operators of `operators`; convolution to aten for ranks 1 to 3, from which
+higher ranks are built axis by axis; the other classes of `BY_ATEN` are aten calls, and a class that
+is in no table runs by its statement (`stated`). All of it can be differentiated and transformed by
+torch. Convolution by aten multiplies padding by the weight, so an infinite weight over padding
 gives NaN here.
 """
 
@@ -69,7 +71,8 @@ def recall(op: Any, operands: Operands) -> Any:
 
 
 def _is_stated(op: Any, x: Tensor) -> bool:
-    """Whether the derivatives are those of the row: of a class that torch has nothing for, and of integers."""
+    """Whether the derivatives are those of the row: of a class that torch has nothing for, and of
+    integers."""
     return type(op) not in FAMILIES and (type(op) not in BY_ATEN or _is_exact(x))
 
 
@@ -148,7 +151,8 @@ def _is_exact(x: Tensor) -> bool:
 
 
 def _rounds_between(op: Any, x: Tensor) -> bool:
-    """Whether aten rounds half floats between the steps of an operator: a sum and its bias, a square and its mean."""
+    """Whether aten rounds half floats between the steps of an operator: a sum and its bias, a
+    square and its mean."""
     if type(op) in BILINEAR:
         return x.device.type == "cpu"
     return type(op) in (ops.CrossEntropy, ops.MseLoss) and not _autocasts(x)
@@ -161,7 +165,8 @@ def _autocasts(x: Tensor) -> bool:
 
 
 def _check(op: Any, operands: Operands) -> None:
-    """Refuse tensors whose numbers the operator does not take, with the words of every other engine."""
+    """Refuse tensors whose numbers the operator does not take, with the words of every other
+    engine."""
     first = operands[0]
     for slot, x in zip(op.slots, operands, strict=False):
         if not slot.integer:
@@ -183,7 +188,8 @@ def _check_direction(op: Any, argument: str, given: Any, like: Tensor) -> None:
 
 
 def _check_alike(op: Any, argument: str, given: Tensor, like: Tensor) -> None:
-    """Refuse tensors of two dtypes, but for what autocast casts, or of two devices, some of which aten would read as they are."""
+    """Refuse tensors of two dtypes, but for what autocast casts, or of two devices, some of which
+    aten would read as they are."""
     if given.device != like.device or (given.dtype != like.dtype and not _autocasts(given)):
         words = unlike(f"{given.dtype} on {given.device}", f"{like.dtype} on {like.device}")
         raise refusal(ScalarError, op.name, argument, given, *words)
@@ -273,7 +279,8 @@ def _convolved(
     dilation: list[int],
     groups: int,
 ) -> Tensor:
-    """Convolution over (batch, channel, *spatial): aten's up to rank 3, beyond it one axis unrolled into a sum."""
+    """Convolution over (batch, channel, *spatial): aten's up to rank 3, beyond it one axis unrolled
+    into a sum."""
     rank = len(stride)
     if rank <= 3:
         if any(a != b for a, b in pads):

@@ -1,8 +1,10 @@
-"""Calls of torch's own pooling kernels that are known to be wrong. They are never made: our engines answer them, whatever their size.
+"""Calls of torch's own pooling kernels that are known to be wrong. They are never made: our engines
+answer them, whatever their size.
 
-One entry for each defect of `LISTED`: the functions, the kind of device, the first version that is right, which calls it affects, and
-a small call that shows it. A test makes these calls wherever there is such a device, and fails for an entry that is not true. What is
-recorded to run without us, by torch.jit, torch.fx or an export to ONNX, has torch's defects.
+One entry for each defect of `LISTED`: the functions, the kind of device, the first version that is
+right, which calls it affects, and a small call that shows it. A test makes these calls wherever
+there is such a device, and fails for an entry that is not true. What is recorded to run without us,
+by torch.jit, torch.fx or an export to ONNX, has torch's defects.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ INF = float("inf")
 
 
 class Request(NamedTuple):
-    """What of a call decides whether a defect affects it; padding and dilation as the caller wrote them."""
+    """What of a call decides whether a defect affects it; padding and dilation as the caller wrote
+    them."""
 
     x: Tensor
     rank: int
@@ -42,7 +45,8 @@ class Defect(NamedTuple):
     """The first version of torch that is right; None if there is none yet."""
     affects: Callable[[Request], bool]
     example: tuple[str, Callable[[], Tensor], tuple[Any, ...]]
-    """A function, its input on the CPU, and its other arguments; its indices or its gradient are wrong, or it fails."""
+    """A function, its input on the CPU, and its other arguments; its indices or its gradient are
+    wrong, or it fails."""
 
 
 def may_miss(call: Request) -> bool:
@@ -60,7 +64,8 @@ def is_padded(call: Request) -> bool:
 
 
 def lies_channels_last(call: Request) -> bool:
-    """Whether aten takes its kernel for channels_last; also if that cannot be told, inside a transform."""
+    """Whether aten takes its kernel for channels_last; also if that cannot be told, inside a
+    transform."""
     if _C._functorch.peek_interpreter_stack() is not None:
         return True
     return suggests_channels_last(*as_images(call.x, call.rank))
@@ -132,12 +137,14 @@ LISTED = (
 
 
 def is_sound(x: Tensor, rank: int) -> bool:
-    """Whether no listed defect affects a call on this tensor, if windows are not dilated and no indices are wanted; told quickly."""
+    """Whether no listed defect affects a call on this tensor, if windows are not dilated and no
+    indices are wanted; told quickly."""
     return lies_plainly(x, rank) or (x.dtype is not torch.float64 and not is_differentiated(x))
 
 
 def lies_plainly(x: Tensor, rank: int) -> bool:
-    """Whether a tensor is contiguous and its channels lie apart, so that aten does not take it for channels_last."""
+    """Whether a tensor is contiguous and its channels lie apart, so that aten does not take it for
+    channels_last."""
     return x.is_contiguous() and x.stride(-rank - 1) > 1
 
 

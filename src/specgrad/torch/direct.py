@@ -1,7 +1,9 @@
-"""The short way: a plain eager call runs its kernel without torch's dispatcher, which costs more than pooling a small image.
+"""The short way: a plain eager call runs its kernel without torch's dispatcher, which costs more
+than pooling a small image.
 
-Taken only where nothing but ordinary autograd could notice: no transform, mode, trace or dual level is active, and the operand is a
-plain tensor. Everything else goes through the registered operators, and so does a backward that is to be differentiated again.
+Taken only where nothing but ordinary autograd could notice: no transform, mode, trace or dual level
+is active, and the operand is a plain tensor. Everything else goes through the registered operators,
+and so does a backward that is to be differentiated again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def pooled(op: Any, x: Tensor) -> Any:
 
 
 def run(op: Any, x: Tensor, indices: bool = False, last: int | None = None) -> Any:
-    """The value on a plain tensor, and if asked for the places of the winners of a maximum that has one of each window."""
+    """The value on a plain tensor, and if asked for the places of the winners of a maximum that has
+    one of each window."""
     call = find(op, x, last)
     if call is not None:
         return call(x, indices)

@@ -1,8 +1,10 @@
-"""torch.nn.functional's pooling under its own names: same arguments, defaults, shapes, dtypes and errors, by specgrad's engines.
+"""torch.nn.functional's pooling under its own names: same arguments, defaults, shapes, dtypes and
+errors, by specgrad's engines.
 
-A call that these engines do not take, or that torch refuses, goes to torch's own function, which then answers or raises its own error:
-integers, tensors of other layouts, classes or devices, small inputs (`routing`), and what is recorded to be run without us, by torch.jit,
-torch.fx and exports to ONNX. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
+A call that these engines do not take, or that torch refuses, goes to torch's own function, which
+then answers or raises its own error: integers, tensors of other layouts, classes or devices, small
+inputs (`routing`), and what is recorded to be run without us, by torch.jit, torch.fx and exports to
+ONNX. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
 """
 
 from __future__ import annotations
@@ -155,7 +157,8 @@ def _unpool(rank: int) -> Any:
         padding: Ints = 0,
         output_size: Sequence[int] | None = None,
     ) -> Any:
-        # torch's own kernel lets threads race for a cell that two indices name; a scatter along one axis takes them in order
+        # torch's own kernel lets threads race for a cell that two indices name; a scatter along one
+        # axis takes them in order
         usual = type(input) in CLASSES and input.layout is torch.strided and input.ndim in (rank + 1, rank + 2)
         named = isinstance(indices, Tensor) and indices.dtype is torch.int64 and indices.shape == input.shape
         if usual and named and input.numel() > 0:

@@ -1,7 +1,9 @@
-"""What an engine keeps of a forward computation, as tensors that autograd can see: hooks count and move them, x is guarded.
+"""What an engine keeps of a forward computation, as tensors that autograd can see: hooks count and
+move them, x is guarded.
 
-The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are views
-of x become x itself, so that autograd notices when x is written to before backward. How the engine nests them is not known here.
+The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are
+views of x become x itself, so that autograd notices when x is written to before backward. How the
+engine nests them is not known here.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ LARGE = 1024  # elements from which an array is worth showing to autograd
 
 
 class _Stored(NamedTuple):
-    """Stands for an array: the saved tensor with this number, or a view of x (number 0) that starts at `offset`."""
+    """Stands for an array: the saved tensor with this number, or a view of x (number 0) that starts
+    at `offset`."""
 
     number: int
     shape: tuple[int, ...] = ()
@@ -29,7 +32,8 @@ class _Stored(NamedTuple):
 
 
 class Nest(NamedTuple):
-    """What was kept, with `_Stored` in the place of large arrays; and how x lay when it was kept."""
+    """What was kept, with `_Stored` in the place of large arrays; and how x lay when it was
+    kept."""
 
     nest: Any
     step: tuple[int, ...]

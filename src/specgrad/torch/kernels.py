@@ -1,9 +1,10 @@
-"""Which engine runs a pooling operator on a tensor: the CPU engine on the tensor's own memory, the GPU engine where there is one,
-and else the specification itself, composed of aten calls.
+"""Which engine runs a pooling operator on a tensor: the CPU engine on the tensor's own memory, the
+GPU engine where there is one, and else the specification itself, composed of aten calls.
 
-Everything here computes numbers only; that derivatives exist is told to torch in `operators`. Results have the layout that `empty`
-gives, whichever engine made them. What a maximum with ties "first" keeps is one tensor of codes, shaped like its value, that only
-the engine that made it can read.
+Everything here computes numbers only; that derivatives exist is told to torch in `operators`.
+Results have the layout that `empty` gives, whichever engine made them. What a maximum with ties
+"first" keeps is one tensor of codes, shaped like its value, that only the engine that made it can
+read.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ NUMPY = {torch.float32, torch.float64, torch.float16, torch.uint8, torch.int8, t
 
 
 def last_axes(x: Tensor) -> int:
-    """The number of axes of a tensor whose results have their channels stored last, and 0 for any other and inside a transform's vmap."""
+    """The number of axes of a tensor whose results have their channels stored last, and 0 for any
+    other and inside a transform's vmap."""
     if x.ndim not in (4, 5):
         return 0
     if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is None:
@@ -50,9 +52,11 @@ def last_axes(x: Tensor) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def suggests_channels_last(shape: Shape, steps: Shape) -> bool:
-    """Whether results of an operand of this shape and these strides, a view or not, are channels_last: torch's `suggest_memory_format`.
+    """Whether results of an operand of this shape and these strides, a view or not, are
+    channels_last: torch's `suggest_memory_format`.
 
-    Strides must not fall from the channels over the last, the other spatial axes and the batch; of what both layouts fit, the usual one is taken.
+    Strides must not fall from the channels over the last, the other spatial axes and the batch; of
+    what both layouts fit, the usual one is taken.
     """
     if len(shape) not in (4, 5) or 0 in shape or steps[1] == 0:
         return False
@@ -65,7 +69,8 @@ def suggests_channels_last(shape: Shape, steps: Shape) -> bool:
 
 
 def as_images(x: Tensor, rank: int) -> tuple[Shape, Shape]:
-    """Shape and strides of what aten pools instead: signals are images of one row, and a volume without a batch axis is a batch of one."""
+    """Shape and strides of what aten pools instead: signals are images of one row, and a volume
+    without a batch axis is a batch of one."""
     shape, steps = tuple(x.shape), x.stride()
     if rank == 1 and x.ndim == 3:
         return (*shape[:2], 1, shape[2]), (*steps[:2], shape[2] * steps[2], steps[2])
@@ -92,7 +97,8 @@ def empty_strides(shape: Shape, channels_last: int) -> Shape:
 
 
 def code_type(op: Any, shape: Shape, on: str) -> torch.dtype:
-    """The dtype of a maximum's codes on a kind of device: as if every cell that a window spans had one, whatever the engine counts."""
+    """The dtype of a maximum's codes on a kind of device: as if every cell that a window spans had
+    one, whatever the engine counts."""
     positions = op.positions(shape)
     spans = (
         -(-axis.size // max(axis.length, 1)) + 1 if isinstance(axis, Adaptive) else axis.extent
@@ -154,7 +160,8 @@ def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last
 
 
 def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: int) -> Tensor:
-    """The winners' flat indices in their planes, of a maximum's codes; `like` has the operand's dtype."""
+    """The winners' flat indices in their planes, of a maximum's codes; `like` has the operand's
+    dtype."""
     found: Tensor = engine(op, like).places(op, codes, shape, like)
     return laid_out(found, channels_last)
 
@@ -181,7 +188,8 @@ def reads_codes(op: Any) -> bool:
 
 
 class Arrays:
-    """The CPU engine, on NumPy views of the tensors' memory, with as many threads as torch may use."""
+    """The CPU engine, on NumPy views of the tensors' memory, with as many threads as torch may
+    use."""
 
     @staticmethod
     def forward(op: Any, x: Tensor) -> Tensor:
@@ -283,7 +291,8 @@ class Device:
 
 
 class Composed:
-    """The specification over tensors. Codes are the row-major numbers of the winning taps; the next number stands for none."""
+    """The specification over tensors. Codes are the row-major numbers of the winning taps; the next
+    number stands for none."""
 
     @staticmethod
     def forward(op: Any, x: Tensor) -> Tensor:
@@ -332,7 +341,8 @@ class Composed:
 
 
 def places_of_taps(op: Any, codes: Tensor, shape: Shape) -> Tensor:
-    """The cells, as flat indices of their planes, that row-major numbers of taps stand for; -1 for the number after the last."""
+    """The cells, as flat indices of their planes, that row-major numbers of taps stand for; -1 for
+    the number after the last."""
     positions = op.positions(shape)
     axes = op.spatial(tuple(shape[p] for p in positions))
     left, found, step = codes.long(), torch.zeros_like(codes, dtype=torch.int64), 1

@@ -1,7 +1,7 @@
 """torch.nn's pooling modules by specgrad's engines, and those that torch has not.
 
-The former are subclasses of torch's own with another `forward`, so that arguments, repr, state and `isinstance` are torch's. None
-but a learnable beta has state.
+The former are subclasses of torch's own with another `forward`, so that arguments, repr, state and
+`isinstance` are torch's. None but a learnable beta has state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class _Ours:
     """What answers the function, called straight: a frame less."""
 
     def __init_subclass__(cls) -> None:
-        """What torch.jit.script reads, since it cannot read our functions: the `forward` of torch's own module, which ours wraps."""
+        """What torch.jit.script reads, since it cannot read our functions: the `forward` of torch's
+        own module, which ours wraps."""
         theirs = next((base for base in cls.__bases__ if issubclass(base, nn.Module)), None)
         if theirs is not None:
             cls._answer = cls._pool.answer
@@ -168,8 +169,9 @@ class _Described(nn.Module):
 class _SmoothMaxPool(_Described):
     """(1/beta) log Σ exp(beta x) of each window: a maximum with a gradient for every cell.
 
-    With `learnable` beta is a parameter, and keeps its sign while it is trained gently: at 0 there is no smooth maximum. Then
-    beta·x, which must not overflow, is pooled with beta 1 and the result divided by beta.
+    With `learnable` beta is a parameter, and keeps its sign while it is trained gently: at 0 there
+    is no smooth maximum. Then beta·x, which must not overflow, is pooled with beta 1 and the result
+    divided by beta.
     """
 
     rank: ClassVar[int]
@@ -297,7 +299,8 @@ class GlobalAvgPool(_Described):
 
 
 class GlobalMaxPool(_Described):
-    """The maximum of the last `rank` axes, kept as ones or dropped; by default every maximal cell has slope 1."""
+    """The maximum of the last `rank` axes, kept as ones or dropped; by default every maximal cell
+    has slope 1."""
 
     def __init__(self, rank: int = 2, *, ties: str = "all", keepdims: bool = True) -> None:
         super().__init__(rank=rank, ties=ties, keepdims=keepdims)

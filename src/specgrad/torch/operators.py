@@ -1,15 +1,21 @@
-"""Pooling as operators of torch: for every class in `engines.REDUCTIONS` a value, its winners, and both of its derivatives.
+"""Pooling as operators of torch: for every class in `engines.REDUCTIONS` a value, its winners, and
+both of its derivatives.
 
-    specgrad::max_pool(x, last, parameters) -> y              specgrad::max_pool_push(dx, source, last, parameters) -> dy
-    specgrad::max_pool_keep(x, last, parameters) -> y, codes  specgrad::max_pool_pull(gy, source, shape, last, parameters) -> gx
+    specgrad::max_pool(x, last, parameters) -> y              specgrad::max_pool_push(dx, source,
+                                                              last, parameters) -> dy
+    specgrad::max_pool_keep(x, last, parameters) -> y, codes  specgrad::max_pool_pull(gy, source,
+                                                              shape, last, parameters) -> gx
     specgrad::max_pool_places(codes, like, shape, last, parameters) -> indices
 
-`source` is what the slopes are read from: the codes of a maximum that has one winner, x for other maxima and for smooth ones, nothing
-for averages. It is also all that is kept for backward (`direct` may keep more). Push and pull are linear in what they move and each other's adjoint, and how
-they vary with x the operator says itself (`bend`, `bend_back`), so no rule is written here a second time and every order follows.
-Parameters are those of the operator in an order of their own: lengths as symbolic integers, padding as pairs laid end to end (none:
-"same"), None as -1, axes counted from the end, so that vmap may add leading ones. `last` is the number of the operand's axes where its
-channels are stored last, else 0, and decides how results lie: so an operand itself may come in any layout.
+`source` is what the slopes are read from: the codes of a maximum that has one winner, x for other
+maxima and for smooth ones, nothing for averages. It is also all that is kept for backward (`direct`
+may keep more). Push and pull are linear in what they move and each other's adjoint, and how they
+vary with x the operator says itself (`bend`, `bend_back`), so no rule is written here a second time
+and every order follows. Parameters are those of the operator in an order of their own: lengths as
+symbolic integers, padding as pairs laid end to end (none: "same"), None as -1, axes counted from
+the end, so that vmap may add leading ones. `last` is the number of the operand's axes where its
+channels are stored last, else 0, and decides how results lie: so an operand itself may come in any
+layout.
 """
 
 from __future__ import annotations
@@ -70,7 +76,8 @@ def encoded(op: Any, ndim: int) -> list[Any]:
 
 
 def decoded(kind: type[Pool], parameters: Sequence[Any]) -> Any:
-    """The operator with these parameters; one with symbolic lengths knows the shape of its result, and is not checked."""
+    """The operator with these parameters; one with symbolic lengths knows the shape of its result,
+    and is not checked."""
     values = tuple(tuple(p) if isinstance(p, list | tuple) else p for p in parameters)
     if all(isinstance(v, int) for p in values if isinstance(p, tuple) for v in p):
         return _made(kind, values)

@@ -1,7 +1,8 @@
-"""Torch's arguments as operators of ours: what a call of `torch.nn.functional`'s pooling asks for, in the order in which parameters travel.
+"""Torch's arguments as operators of ours: what a call of `torch.nn.functional`'s pooling asks for,
+in the order in which parameters travel.
 
-None stands for whatever is torch's to answer or to refuse in its own words: arguments that are not integers, padding beyond half the
-kernel, lengths that torch does not take.
+None stands for whatever is torch's to answer or to refuse in its own words: arguments that are not
+integers, padding beyond half the kernel, lengths that torch does not take.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ Words = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """An operator of ours that a call asks for: its parameters as they travel, and the operator itself if it was asked for before."""
+    """An operator of ours that a call asks for: its parameters as they travel, and the operator
+    itself if it was asked for before."""
 
     kind: Any
     parameters: list[Any]
@@ -34,7 +36,8 @@ class Asked(NamedTuple):
 
 
 def asking(kind: Any, words: Callable[..., Words | None]) -> Callable[..., Asked | None]:
-    """What is asked for by arguments in torch's words; None if that is torch's to answer. Numbers, None and sequences of these are cached."""
+    """What is asked for by arguments in torch's words; None if that is torch's to answer. Numbers,
+    None and sequences of these are cached."""
 
     def made(*arguments: Any) -> Asked | None:
         found = words(*arguments)
@@ -77,7 +80,8 @@ def each(value: Any, rank: int) -> list[int] | None:
 
 
 def misses(lengths: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:
-    """Whether a window may have no real cell: it starts before the input, and its next tap lies beyond."""
+    """Whether a window may have no real cell: it starts before the input, and its next tap lies
+    beyond."""
     return any(d > n and p > 0 for n, p, d in zip(lengths, padding, dilation, strict=True))
 
 

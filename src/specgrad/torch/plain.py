@@ -13,7 +13,8 @@ CLASSES = (Tensor, torch.nn.Parameter)
 
 @functools.cache
 def ordinary_keys(device: str) -> frozenset[int]:
-    """The dispatch keys of tensors that are nothing else besides: no wrapper of a transform, no view of negated numbers."""
+    """The dispatch keys of tensors that are nothing else besides: no wrapper of a transform, no
+    view of negated numbers."""
     found = set()
     for inference in (False, True):
         with torch.inference_mode(inference):
@@ -22,7 +23,8 @@ def ordinary_keys(device: str) -> frozenset[int]:
 
 
 def is_eager() -> bool:
-    """Whether a call runs now and as it is: nothing compiles or records it, and no transform or dual level is active."""
+    """Whether a call runs now and as it is: nothing compiles or records it, and no transform or
+    dual level is active."""
     return (
         not torch.compiler.is_compiling()
         and _C._functorch.peek_interpreter_stack() is None
@@ -32,7 +34,8 @@ def is_eager() -> bool:
 
 
 def is_ordinary(x: Tensor) -> bool:
-    """Whether, in an eager call, no mode sees what is done with this tensor, of an ordinary class, and it is nothing else besides."""
+    """Whether, in an eager call, no mode sees what is done with this tensor, of an ordinary class,
+    and it is nothing else besides."""
     # asked last: what is plain is learnt there
     return _C._len_torch_dispatch_stack() == 0 and _C._dispatch_keys(x).raw_repr() in ordinary_keys(x.device.type)
 

@@ -1,4 +1,5 @@
-"""Pooling of CUDA tensors, prepared: for tensors of one shape, layout, dtype and device everything is decided once. A call allocates and launches.
+"""Pooling of CUDA tensors, prepared: for tensors of one shape, layout, dtype and device everything
+is decided once. A call allocates and launches.
 
 `find` is for plain tensors.
 """
@@ -22,7 +23,8 @@ _found: dict[Any, Prepared] = {}
 
 
 class Prepared:
-    """An operator on tensors of one geometry: its programs, each made when it is first asked for, and its node of autograd."""
+    """An operator on tensors of one geometry: its programs, each made when it is first asked for,
+    and its node of autograd."""
 
     __slots__ = ("apply", "device", "dtype", "last", "name", "op", "programs", "shape", "steps", "what")
 
@@ -35,7 +37,8 @@ class Prepared:
         self.apply: Any = super(torch.autograd.Function, NODES[type(op)]).apply  # type: ignore[misc]
 
     def program(self, rule: Any) -> Any:
-        """The program of a rule, (its name, the dtype of the cotangent), whose results lie as they must."""
+        """The program of a rule, (its name, the dtype of the cotangent), whose results lie as they
+        must."""
         name, moved = rule
         made = kernels.gpu().prepare(self.op, name, self.shape, self.steps, self.dtype, self.device, moved)
         results = made.memory[: made.results]
@@ -64,7 +67,8 @@ class Prepared:
         return tuple(self.run(INDICES, x)) if indices else self.run(FORWARD, x)[0]
 
     def prepare(self) -> None:
-        """Make the programs of a training step: while a graph is captured nothing can be copied to the device."""
+        """Make the programs of a training step: while a graph is captured nothing can be copied to
+        the device."""
         for rule in (FORWARD, KEEP, ("pull", self.dtype)):
             self.program(rule)
 
@@ -116,8 +120,8 @@ NODES = {
 
 
 def find(op: Any, x: Tensor, last: int | None = None) -> Prepared | None:
-    """The prepared call of an operator on tensors like x, whose results are channels_last as `last` says or as x suggests; None if the GPU
-    engine does not take them."""
+    """The prepared call of an operator on tensors like x, whose results are channels_last as `last`
+    says or as x suggests; None if the GPU engine does not take them."""
     if not x.is_cuda:
         return None
     key = op, x.shape, x.stride(), x.dtype, x.device, last

@@ -1,13 +1,14 @@
 """The one registration by which an operator of ours takes part in everything torch does.
 
-Backward, double backward, forward mode, torch.func and its nestings, vmap, compile and export all reach an operator by one of two keys,
-and each has a kernel of ours: at *Autograd* a Function with backward and jvp, and at *FuncTorchDynamicLayerFrontMode* the same
-rules as a Function with setup_context, which torch.func lowers level by level. What was tried and is wrong: custom_op with
-register_autograd gives forward mode silent zeros, a Function called from Python breaks the graph of torch.compile, and a Function that
-handles one level only makes torch.func.hessian silently zero.
+Backward, double backward, forward mode, torch.func and its nestings, vmap, compile and export all
+reach an operator by one of two keys, and each has a kernel of ours: at *Autograd* a Function with
+backward and jvp, and at *FuncTorchDynamicLayerFrontMode* the same rules as a Function with
+setup_context, which torch.func lowers level by level. What was tried and is wrong: custom_op with
+register_autograd gives forward mode silent zeros, a Function called from Python breaks the graph of
+torch.compile, and a Function that handles one level only makes torch.func.hessian silently zero.
 
-The rules call operators again, so that derivatives of any order follow. Not offered: torch.func.functionalize, which torch refuses for
-every Function of Python.
+The rules call operators again, so that derivatives of any order follow. Not offered:
+torch.func.functionalize, which torch refuses for every Function of Python.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 
 
 class Rules(NamedTuple):
-    """How an operator is differentiated. Only the first result has derivatives; `saved` is what `save` gave."""
+    """How an operator is differentiated. Only the first result has derivatives; `saved` is what
+    `save` gave."""
 
     save: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[tuple[Any, ...], Any]]
     """(arguments, results) -> tensors to keep, and anything else."""
     backward: Callable[[tuple[Any, ...], Any, Tensor, Sequence[bool]], tuple[Any, ...]]
-    """(saved, rest, cotangent, wanted) -> one cotangent per argument that is a tensor, in their order; None is zero."""
+    """(saved, rest, cotangent, wanted) -> one cotangent per argument that is a tensor, in their
+    order; None is zero."""
     jvp: Callable[[tuple[Any, ...], Any, tuple[Any, ...]], Tensor | None]
-    """(saved, rest, tangents of the arguments that are tensors) -> the result's tangent; None is zero."""
+    """(saved, rest, tangents of the arguments that are tensors) -> the result's tangent; None is
+    zero."""
 
 
 def define(
@@ -44,11 +48,13 @@ def define(
     batched_shape: int = -1,
     instead: Callable[..., Any] = lambda *arguments: None,
 ) -> Any:
-    """Define an operator whose first `tensors` arguments are tensors (or None) with any number of leading axes.
+    """Define an operator whose first `tensors` arguments are tensors (or None) with any number of
+    leading axes.
 
-    vmap moves the mapped axis to the front of all of them; where the argument numbered `batched_shape` is the shape of the result, it
-    gets the axis too. Without rules the result has no derivative, and says so. `instead` may answer a call that is differentiated
-    or transformed by another operator, one that keeps what derivatives need.
+    vmap moves the mapped axis to the front of all of them; where the argument numbered
+    `batched_shape` is the shape of the result, it gets the axis too. Without rules the result has
+    no derivative, and says so. `instead` may answer a call that is differentiated or transformed by
+    another operator, one that keeps what derivatives need.
     """
     name = schema.partition("(")[0]
     LIBRARY.define(schema, tags=TAGS)

@@ -1,7 +1,9 @@
-"""Whose kernel answers a call of torch's names: decided once for arguments that are written alike and tensors that lie alike.
+"""Whose kernel answers a call of torch's names: decided once for arguments that are written alike
+and tensors that lie alike.
 
-Torch's own answers what our engines do not take and what torch refuses, and small inputs, where a call from Python costs more than our
-kernel gains; but no call that is listed in `defects`. While a CUDA graph is captured calls cost nothing, and our kernels run.
+Torch's own answers what our engines do not take and what torch refuses, and small inputs, where a
+call from Python costs more than our kernel gains; but no call that is listed in `defects`. While a
+CUDA graph is captured calls cost nothing, and our kernels run.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ from .parsing import Asked, Words, asking
 from .plain import is_eager
 
 SMALL = 1 << 17
-"""Elements of a CPU input below which aten is called, and twice as many where a gradient is wanted: two calls from Python instead of one.
-Measured with benchmarks/torch_front_end.py --small, where the slower of maximum and average draws level with torch. 0 is for tests: nothing is
-small, on no device."""
+"""Elements of a CPU input below which aten is called, and twice as many where a gradient is wanted:
+two calls from Python instead of one. Measured with benchmarks/torch_front_end.py --small, where the
+slower of maximum and average draws level with torch. 0 is for tests: nothing is small, on no
+device."""
 
 HOST = (40.0, 150.0)
-"""Microseconds that a call of ours costs the host of a GPU more than torch's inside a network, where its code lies in no cache: forwards, and
-forwards and back. A loop of calls takes a fifth of that (`benchmarks/gpu_host.py`)."""
+"""Microseconds that a call of ours costs the host of a GPU more than torch's inside a network,
+where its code lies in no cache: forwards, and forwards and back. A loop of calls takes a fifth of
+that (`benchmarks/gpu_host.py`)."""
 COMPILED = 1.6e8
-"""Taps of a call below which torch.compile's own kernels answer on a GPU: what it generates calls our operators through torch's dispatcher and
-Python, which costs the host some 200 µs."""
+"""Taps of a call below which torch.compile's own kernels answer on a GPU: what it generates calls
+our operators through torch's dispatcher and Python, which costs the host some 200 µs."""
 GAINS: dict[tuple[str, str, bool], tuple[float, float]] = {
     ("max", "sliding", False): (0, 2),
     ("max", "sliding", True): (6, 0),
@@ -53,8 +57,9 @@ GAINS: dict[tuple[str, str, bool], tuple[float, float]] = {
     ("mean", "whole", False): (4, 1),
     ("mean", "whole", True): (4, 3),
 }
-"""Microseconds that our kernels take less than torch's on 50,000 cells, forwards and back, by what is made of a window, how windows lie, and
-whether channels are stored last. Measured on an H200; the least of several windows."""
+"""Microseconds that our kernels take less than torch's on 50,000 cells, forwards and back, by what
+is made of a window, how windows lie, and whether channels are stored last. Measured on an H200; the
+least of several windows."""
 TAPS, CELLS = 1.2, 8.0
 """And for each million of taps forwards, and of cells back."""
 
@@ -83,8 +88,9 @@ def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
 
 
 class Small(NamedTuple):
-    """Calls with some arguments that are torch's whatever the shape, so that nothing else is asked: those on fewer elements, by `2 * is_cuda +
-    whether a gradient is wanted`, where no defect is known (`is_sound`)."""
+    """Calls with some arguments that are torch's whatever the shape, so that nothing else is asked:
+    those on fewer elements, by `2 * is_cuda + whether a gradient is wanted`, where no defect is
+    known (`is_sound`)."""
 
     fewest: tuple[float, float, float, float]
     call: Any
@@ -98,13 +104,16 @@ class Route:
 
     def __init__(self, ours: Any, torchs: tuple[bool, bool], aten: Any = None) -> None:
         self.ours, self.torchs, self.aten = ours, torchs, aten
-        """Our answer to an eager call on an ordinary tensor (None: there is none); whether torch answers all the same, without and with a
-        gradient, since the input is small and torch is right; where torch's own function ends."""
+        """Our answer to an eager call on an ordinary tensor (None: there is none); whether torch
+        answers all the same, without and with a gradient, since the input is small and torch is
+        right; where torch's own function ends."""
         self.watches, self.seen = isinstance(ours, prepared.Prepared), 0
-        """Whether a captured graph has our kernels, whoever answers else; and how often torch answered."""
+        """Whether a captured graph has our kernels, whoever answers else; and how often torch
+        answered."""
 
     def is_captured(self) -> bool:
-        """Whether a graph is being captured that our kernels can be part of: those of a call that was made before, to warm up."""
+        """Whether a graph is being captured that our kernels can be part of: those of a call that
+        was made before, to warm up."""
         if self.seen == 3:
             return bool(_is_capturing())
         if self.seen < 2:
@@ -123,8 +132,9 @@ is_compiling, is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabl
 
 
 class Function:
-    """One of torch's pooling functions; `theirs` calls it with an input, arguments, and whether indices are wanted. `padding` and `dilation`
-    are the places of these among the arguments that make the operator; -1: there are none."""
+    """One of torch's pooling functions; `theirs` calls it with an input, arguments, and whether
+    indices are wanted. `padding` and `dilation` are the places of these among the arguments that
+    make the operator; -1: there are none."""
 
     def __init__(
         self,
@@ -163,8 +173,9 @@ class Function:
         return self.routed(x, arguments, indices)
 
     def is_compilers(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> bool:
-        """Whether torch.compile makes a kernel of its own of a call; of what aten does wrongly it makes none. It guards each name that is read
-        here, at every call of what it has compiled, so these are few."""
+        """Whether torch.compile makes a kernel of its own of a call; of what aten does wrongly it
+        makes none. It guards each name that is read here, at every call of what it has compiled, so
+        these are few."""
         size = arguments[0]
         if indices or not is_compiled_for_cuda(x):
             return False
@@ -271,7 +282,8 @@ class Function:
 
 
 def takes(x: Any, rank: int) -> bool:
-    """Whether an input is one for our engines: plain float cells, batched or not; and, in eager calls, many of them."""
+    """Whether an input is one for our engines: plain float cells, batched or not; and, in eager
+    calls, many of them."""
     if type(x) not in CLASSES or x.layout is not torch.strided or x.ndim not in (rank + 1, rank + 2) or is_recorded():
         return False
     if x.dtype not in FLOATS or x.device.type not in DEVICES:
@@ -292,13 +304,15 @@ def is_whole_mean(asked: Asked) -> bool:
 
 
 def is_compiled_for_cuda(x: Tensor) -> bool:
-    """Whether torch.compile makes kernels of its own for this tensor; what is exported keeps our operators."""
+    """Whether torch.compile makes kernels of its own for this tensor; what is exported keeps our
+    operators."""
     return x.is_cuda and not torch.compiler.is_exporting()
 
 
 def is_read_alone(asked: Asked, x: Tensor, wanted: bool) -> bool:
-    """Whether these are means that are aten's to find. On the CPU no gradient is wanted, planes lie together, and are several, since
-    threads share the cells of a single one in a way of their own."""
+    """Whether these are means that are aten's to find. On the CPU no gradient is wanted, planes lie
+    together, and are several, since threads share the cells of a single one in a way of their
+    own."""
     if x.is_cuda or not x.is_cpu or wanted or not is_whole_mean(asked):
         return x.is_cuda and is_whole_mean(asked)
     return x.is_contiguous() and x.shape[: -asked.rank].numel() > 1
@@ -339,12 +353,14 @@ def ours(asked: Asked, x: Tensor, indices: bool) -> Any:
 
 
 def _is_widened(asked: Asked, x: Tensor) -> bool:
-    """Whether torch pools these half floats in float32 under autocast on the CPU: those of rank 3."""
+    """Whether torch pools these half floats in float32 under autocast on the CPU: those of rank
+    3."""
     return x.dtype in HALVES and x.device.type == "cpu" and asked.rank == 3
 
 
 def _lowered(asked: Asked, value: Tensor, shape: Sequence[int]) -> Tensor:
-    """A maximum with torch's value, the lowest number of the dtype, for windows without a real cell."""
+    """A maximum with torch's value, the lowest number of the dtype, for windows without a real
+    cell."""
     words = dict(zip(FIELDS[asked.kind], asked.parameters, strict=True))
     lowest = -math.inf if value.is_floating_point() else torch.iinfo(value.dtype).min
     for i, axis in enumerate(words["axes"]):
@@ -370,5 +386,6 @@ def _run(asked: Asked, x: Tensor, indices: bool) -> Any:
 
 
 def _is_one_volume(op: Any, x: Tensor) -> bool:
-    """Whether this is the maximum of a volume without a batch axis whose channels are stored last: torch keeps that layout, of maxima alone."""
+    """Whether this is the maximum of a volume without a batch axis whose channels are stored last:
+    torch keeps that layout, of maxima alone."""
     return x.ndim == 4 and type(op) is MaxPool and len(op.kernel_size) == 3 and suggests_channels_last(*as_images(x, 3))

@@ -1,8 +1,10 @@
-"""Operators for which torch has neither a kernel of ours nor an aten call: their statement, composed of aten calls.
+"""Operators for which torch has neither a kernel of ours nor an aten call: their statement,
+composed of aten calls.
 
-The value runs `Operator.value` and both derivatives run `Operator.row`, as everywhere: autograd would follow the value instead, and
-at a tie the two may differ. Derivatives of the derivatives are autograd's, of the row. All transforms of torch.func follow;
-torch.compile leaves such a call to eager Python.
+The value runs `Operator.value` and both derivatives run `Operator.row`, as everywhere: autograd
+would follow the value instead, and at a tie the two may differ. Derivatives of the derivatives are
+autograd's, of the row. All transforms of torch.func follow; torch.compile leaves such a call to
+eager Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The subjects that `specgrad check` knows by name: our own layers, and the peers as they are, where installed.
+"""The subjects that `specgrad check` knows by name: our own layers, and the peers as they are,
+where installed.
 
-To add one, write a file with a function `subjects()` that returns a list, and add a line to `OURS` or `PEERS`. What is installed is
-known without an import, and a file is imported when one of its subjects is run.
+To add one, write a file with a function `subjects()` that returns a list, and add a line to `OURS`
+or `PEERS`. What is installed is known without an import, and a file is imported when one of its
+subjects is run.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from ...dispatch import ENGINES
 
 
 class Home(NamedTuple):
-    """A file of subjects: how they are called, the modules that they stand on, and whether they are `slow` to run."""
+    """A file of subjects: how they are called, the modules that they stand on, and whether they are
+    `slow` to run."""
 
     names: tuple[str, ...]
     needs: tuple[str, ...] = ()
@@ -51,7 +54,8 @@ NAMES = tuple(name for home in HOMES.values() for name in home.names)
 
 
 def installed(homes: Mapping[str, Home]) -> tuple[list[str], dict[str, str]]:
-    """Those of these files whose modules are here, and for the subjects of each other the reason why not; nothing is imported."""
+    """Those of these files whose modules are here, and for the subjects of each other the reason
+    why not; nothing is imported."""
     missing = {str(home): f"{home.missing} is not installed" for home in homes.values() if home.missing}
     return [name for name, home in homes.items() if not home.missing], missing
 
@@ -80,7 +84,8 @@ def absent(name: str) -> str:
 
 
 def named(name: str) -> Any:
-    """The subject with this name, or None; a device may follow the name of a library, as in "tinygrad python"."""
+    """The subject with this name, or None; a device may follow the name of a library, as in
+    "tinygrad python"."""
     homes = {home: one for home, one in HOMES.items() if any(name.startswith(begin) for begin in one.names)}
     subjects, _ = found(installed(homes)[0])
     return next((subject for subject in subjects if subject.name == name), None)

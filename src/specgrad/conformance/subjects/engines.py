@@ -1,4 +1,5 @@
-"""Our own engines: every one in `dispatch.ENGINES` that takes arrays, forced, on what it takes. Tensors are in `torch_layer`."""
+"""Our own engines: every one in `dispatch.ENGINES` that takes arrays, forced, on what it takes.
+Tensors are in `torch_layer`."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ class GpuEngine:
     def second(
         self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
     ) -> tuple[Array, ...]:
-        """β(dx⊙Wᵀg - Wᵀ(g⊙W dx)), in the precision of the computation and rounded once; 0 where slopes do not vary."""
+        """β(dx⊙Wᵀg - Wᵀ(g⊙W dx)), in the precision of the computation and rounded once; 0 where
+        slopes do not vary."""
         x = self.entered(op, inputs)
         if not isinstance(op, SmoothMaxPool):
             return (np.zeros_like(inputs[0]),)

@@ -1,6 +1,7 @@
 """JAX as it is: lax.reduce_window and lax.conv_general_dilated, with jax.jvp and jax.vjp.
 
-JAX has no pooling functions of its own; windows are reduced as its documentation and flax do: max from -inf, add from 0 and divided.
+JAX has no pooling functions of its own; windows are reduced as its documentation and flax do: max
+from -inf, add from 0 and divided.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def transpose(x: Any, order: tuple[int, ...]) -> Any:
 
 
 def windowed(op: Any, x: Any, start: Any, reduce: Any) -> Any:
-    """reduce_window with the operator's kernel, stride, padding and dilation on (batch, channels, *spatial)."""
+    """reduce_window with the operator's kernel, stride, padding and dilation on (batch, channels,
+    *spatial)."""
     words = {
         "window_dimensions": (1, 1, *op.kernel_size),
         "window_strides": (1, 1, *op.stride),
@@ -84,7 +86,8 @@ def applied(op: Any, *operands: Any) -> Any:
 
         else:
             only(op.groups == 1, "groups")
-            # the padding of the dilated input that makes lax.conv_transpose the adjoint of a padded convolution
+            # the padding of the dilated input that makes lax.conv_transpose the adjoint of a padded
+            # convolution
             around = [
                 (d * (k - 1) - a, d * (k - 1) - b + extra)
                 for k, d, (a, b), extra in zip(op.kernel_size, op.dilation, op.padding, op.output_padding, strict=True)

@@ -1,4 +1,5 @@
-"""Our own layers over the engines: tape, graph and compiled program. The PyTorch front end is in `torch_layer`."""
+"""Our own layers over the engines: tape, graph and compiled program. The PyTorch front end is in
+`torch_layer`."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ class Graph:
 
 
 class Program(Graph):
-    """Values and derivatives as compiled programs give them, of the graph and of the graphs that are its derivatives."""
+    """Values and derivatives as compiled programs give them, of the graph and of the graphs that
+    are its derivatives."""
 
     name = "specgrad program"
 

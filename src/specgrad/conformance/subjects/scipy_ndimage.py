@@ -1,4 +1,5 @@
-"""SciPy's image filters as pooling: maximum_filter, uniform_filter and correlate, read at every stride; forward only."""
+"""SciPy's image filters as pooling: maximum_filter, uniform_filter and correlate, read at every
+stride; forward only."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Array = np.ndarray[Any, Any]
 
 
 class ScipyNdimage:
-    """A filter over every plane; SciPy pads by a constant outside the array, here -inf or 0, and has no stride."""
+    """A filter over every plane; SciPy pads by a constant outside the array, here -inf or 0, and
+    has no stride."""
 
     name = "scipy.ndimage"
     version = f"scipy {scipy.__version__}"
@@ -61,7 +63,8 @@ class ScipyNdimage:
         return footprint
 
     def _each(self, op: Any, x: Array, run: Any) -> Array:
-        """Filter every plane, with the window of a cell starting `before` cells ahead of it, and read every stride-th cell."""
+        """Filter every plane, with the window of a cell starting `before` cells ahead of it, and
+        read every stride-th cell."""
         around = pairs(op, sizes_of(op, x))
         extents = [d * (k - 1) + 1 for k, d in zip(op.kernel_size, op.dilation, strict=True)]
         lengths = replace(op, axes=None).output_shape(x.shape)[2:]

@@ -1,4 +1,5 @@
-"""What peers need to be fed: planes as (batch, channels, *spatial), in the peer's own parameters."""
+"""What peers need to be fed: planes as (batch, channels, *spatial), in the peer's own
+parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Array = np.ndarray[Any, Any]
 
 
 def is_a(op: Any, kinds: Any) -> bool:
-    """Whether an operator is one of these; its parameters stay in their normal form, which the type does not tell."""
+    """Whether an operator is one of these; its parameters stay in their normal form, which the type
+    does not tell."""
     return isinstance(op, kinds)
 
 

@@ -1,4 +1,5 @@
-"""NumPy arrays as torch tensors and back; NumPy's bfloat16, which torch does not know, goes by its bits."""
+"""NumPy arrays as torch tensors and back; NumPy's bfloat16, which torch does not know, goes by its
+bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""tinygrad as it is: Tensor.max_pool2d, avg_pool2d, conv2d and conv_transpose2d of any rank; reverse mode only."""
+"""tinygrad as it is: Tensor.max_pool2d, avg_pool2d, conv2d and conv_transpose2d of any rank;
+reverse mode only."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ class TinygradTensor:
 
 
 def subjects() -> list[Any]:
-    """On the default device, or where that has no compiler, on the one that tinygrad interprets in Python."""
+    """On the default device, or where that has no compiler, on the one that tinygrad interprets in
+    Python."""
     try:
         (Tensor([1.0]) + 1).numpy()
     except Exception:

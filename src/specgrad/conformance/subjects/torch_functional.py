@@ -1,6 +1,7 @@
 """PyTorch as it is: torch.nn.functional on the CPU, and on CUDA where there is one.
 
-Derivatives: reverse mode by autograd, forward mode by torch.func.jvp, second order by differentiating the reverse sweep again.
+Derivatives: reverse mode by autograd, forward mode by torch.func.jvp, second order by
+differentiating the reverse sweep again.
 """
 
 from __future__ import annotations
@@ -130,7 +131,8 @@ class TorchFunctional:
         return array_of(pushed, inputs[0])
 
     def _spare(self, op: Any, inputs: tuple[Array, ...]) -> None:
-        """Leave out what is known to fail an assertion on a CUDA device, after which nothing more can be asked there."""
+        """Leave out what is known to fail an assertion on a CUDA device, after which nothing more
+        can be asked there."""
         if self.device != "cpu" and is_a(op, MaxPool):
             geometry = op.geometry(inputs[0].shape)
             empty = (geometry.block(0, geometry.outputs).count("real") == 0).any()

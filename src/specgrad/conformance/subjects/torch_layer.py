@@ -1,5 +1,5 @@
-"""The PyTorch front end: our operators on tensors, on the CPU and on CUDA where there is one; derivatives are PyTorch's, of our
-registrations."""
+"""The PyTorch front end: our operators on tensors, on the CPU and on CUDA where there is one;
+derivatives are PyTorch's, of our registrations."""
 
 from __future__ import annotations
 

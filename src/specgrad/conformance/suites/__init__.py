@@ -1,8 +1,9 @@
-"""Outside suites: the cases that ONNX, PyTorch and JAX keep for themselves, answered by specgrad and counted.
+"""Outside suites: the cases that ONNX, PyTorch and JAX keep for themselves, answered by specgrad
+and counted.
 
-What a suite expects (or its own library computes) is held against the specification with the same derived bounds: the specification
-over float64 is the answer, and the bound is that of the suite's dtype. A case that no operator of specgrad states is counted as not
-expressible, with the reason.
+What a suite expects (or its own library computes) is held against the specification with the same
+derived bounds: the specification over float64 is the answer, and the bound is that of the suite's
+dtype. A case that no operator of specgrad states is counted as not expressible, with the reason.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ class NotExpressible(Exception):
 
 
 class Told(NamedTuple):
-    """One case of a suite: its name, and None where specgrad agrees, else what differs or why it is not expressible."""
+    """One case of a suite: its name, and None where specgrad agrees, else what differs or why it is
+    not expressible."""
 
     name: str
     difference: str | None = None
     not_expressible: str | None = None
     loosely: bool = False
-    """Whether the suite's answer, printed to a few digits, agrees within the suite's own tolerance only."""
+    """Whether the suite's answer, printed to a few digits, agrees within the suite's own tolerance
+    only."""
 
 
 @dataclass
@@ -92,7 +95,8 @@ def run(home: str) -> Suite:
 
 
 def agreement(op: Any, operands: tuple[Array, ...], expected: Array) -> str | None:
-    """None where a float result is the specification's, else what differs. Default engines answer: what a user gets."""
+    """None where a float result is the specification's, else what differs. Default engines answer:
+    what a user gets."""
     dtype = operands[0].dtype
     shape = op.output_shape(*(x.shape for x in operands))
     if tuple(expected.shape) != shape:

@@ -1,4 +1,5 @@
-"""JAX's own harness cases of reduce_window and conv_general_dilated, as far as they are pooling or convolution."""
+"""JAX's own harness cases of reduce_window and conv_general_dilated, as far as they are pooling or
+convolution."""
 
 from __future__ import annotations
 
@@ -60,12 +61,14 @@ def _pairs(padding: Any) -> Any:
 
 
 def _spatial(numbers: Any) -> list[str]:
-    """The letters of the spatial axes, in the order in which strides and paddings are given: the kernel's."""
+    """The letters of the spatial axes, in the order in which strides and paddings are given: the
+    kernel's."""
     return [letter for letter in numbers[1] if letter not in "OI"]
 
 
 def _laid_out(array: Array, letters: str, numbers: Any) -> Array:
-    """An array with batch and channels (of a kernel: output and input channels) before the spatial axes."""
+    """An array with batch and channels (of a kernel: output and input channels) before the spatial
+    axes."""
     first = "NC" if "N" in letters else "OI"
     return np.transpose(array, [letters.index(letter) for letter in (*first, *_spatial(numbers))])
 

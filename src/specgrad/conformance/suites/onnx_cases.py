@@ -1,4 +1,5 @@
-"""ONNX's own node tests for pooling and convolution, and the models that PyTorch once exported for it."""
+"""ONNX's own node tests for pooling and convolution, and the models that PyTorch once exported for
+it."""
 
 from __future__ import annotations
 
@@ -113,7 +114,8 @@ def difference(nodes: Any, given: dict[str, Array], expected: list[Array]) -> st
 
 
 def printed(nodes: Any, given: dict[str, Array], expected: list[Array]) -> bool:
-    """Whether the expected output holds no more than four digits and agrees to them: some of ONNX's answers are typed in."""
+    """Whether the expected output holds no more than four digits and agrees to them: some of ONNX's
+    answers are typed in."""
     operands = tuple(given[name] for name in nodes[0].input if name)
     words = {a.name: onnx.helper.get_attribute_value(a) for a in nodes[0].attribute}
     wanted = expected[0].astype(np.float64)
@@ -123,7 +125,8 @@ def printed(nodes: Any, given: dict[str, Array], expected: list[Array]) -> bool:
 
 
 def whole(indices: Array, x: Array, words: dict[str, Any]) -> Array:
-    """Indices in the plane as ONNX has them: in the flat tensor; storage_order 1 counts columns first."""
+    """Indices in the plane as ONNX has them: in the flat tensor; storage_order 1 counts columns
+    first."""
     rank = indices.ndim - 2
     sizes = x.shape[2:]
     if words.get("storage_order", 0):

@@ -1,4 +1,5 @@
-"""PyTorch's OpInfo samples for pooling and convolution: the inputs that PyTorch tests itself with, its results and ours."""
+"""PyTorch's OpInfo samples for pooling and convolution: the inputs that PyTorch tests itself with,
+its results and ours."""
 
 from __future__ import annotations
 

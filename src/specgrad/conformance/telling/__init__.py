@@ -1,7 +1,9 @@
-"""The deterministic telling cases of every operator, each with a title; mistakes that real projects shipped are all here.
+"""The deterministic telling cases of every operator, each with a title; mistakes that real projects
+shipped are all here.
 
-Numbers are distinct unless a case is about ties, so that no other question is asked by accident. Sums hold thirds, so that every
-order of summation rounds differently. What a case is about (padding, ties, NaN, infinity) is read off the case itself.
+Numbers are distinct unless a case is about ties, so that no other question is asked by accident.
+Sums hold thirds, so that every order of summation rounds differently. What a case is about
+(padding, ties, NaN, infinity) is read off the case itself.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ NUMERIC = frozenset(
         *("a running sum must not lose precision", "cancellation of large terms", *FLOATS),
     }
 )
-"""The titles of plain cases about numbers; of those about windows, a run of a slow subject may leave some out."""
+"""The titles of plain cases about numbers; of those about windows, a run of a slow subject may
+leave some out."""
 
 _LISTS = {**pooling.LISTS, **bilinear.LISTS}
 
@@ -30,7 +33,8 @@ WINDOWED = tuple(_LISTS)
 
 
 def operator_called(name: Any) -> type[Operator]:
-    """The operator with this name, `MaxPool` or `max_pool`, or the class itself; raises ValueError with those there are."""
+    """The operator with this name, `MaxPool` or `max_pool`, or the class itself; raises ValueError
+    with those there are."""
     for kind in WINDOWED:
         if name in (kind, kind.__name__, kind.name):
             return kind

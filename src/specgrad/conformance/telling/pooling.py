@@ -1,4 +1,5 @@
-"""Telling cases of pooling: every window, and what maxima, averages and smooth maxima must get right in it."""
+"""Telling cases of pooling: every window, and what maxima, averages and smooth maxima must get
+right in it."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterat
 
 
 def placed(kind: Callable[[int], Operator]) -> Iterator[Telling]:
-    """NaN and infinities in every place of a plane and of a volume with two cells an axis, which kind(rank) reads as one window."""
+    """NaN and infinities in every place of a plane and of a volume with two cells an axis, which
+    kind(rank) reads as one window."""
     for rank in (2, 3):
         for name, special in (("NaN", NAN), ("infinity", INF), ("-inf", -INF)):
             title = f"{name} in every place of a window of rank {rank}"
@@ -56,7 +58,8 @@ def among(kind: Callable[..., Operator]) -> Iterator[Telling]:
 
 
 def maxima(kind: Callable[..., Operator]) -> Iterator[Telling]:
-    """What a maximum of a window of given size must get right, whatever makes its windows: kind(k) has a window of k cells."""
+    """What a maximum of a window of given size must get right, whatever makes its windows: kind(k)
+    has a window of k cells."""
     yield Telling("all cells tie", directed(kind(3), row(5, 5, 5)))
     yield Telling("the first of two maximal cells", directed(kind(4), row(1, 3, 3, 2)))
     yield Telling("-0.0 and 0.0 tie, -0.0 first", directed(kind(2), row(-0.0, 0.0)))
@@ -82,13 +85,15 @@ def _tied(kind: Callable[[int, str], Operator], ties: str) -> Callable[[int], Op
 
 
 def orders(kind: Callable[[], Operator]) -> Iterator[Telling]:
-    """Every order of four cells in a 2×2 window: a winner loop that forgets the best so far picks a wrong one in some of them."""
+    """Every order of four cells in a 2×2 window: a winner loop that forgets the best so far picks a
+    wrong one in some of them."""
     planes = np.array(list(itertools.permutations([1, 2, 3, 4])), np.float32).reshape(24, 1, 2, 2)
     yield Telling("every order of a 2×2 window", directed(kind(), planes))
 
 
 def far_winner(kind: Callable[[], Operator]) -> Iterator[Telling]:
-    """A window of 16×17 cells whose last one wins: its number in the window does not fit in a byte."""
+    """A window of 16×17 cells whose last one wins: its number in the window does not fit in a
+    byte."""
     yield Telling(
         "a winner that a byte cannot number", directed(kind(), np.arange(272, dtype=np.float32).reshape(1, 16, 17))
     )

@@ -35,14 +35,16 @@ def thirds(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
 
 
 def directed(op: Operator, *operands: Array) -> Case:
-    """A case with fixed directions: tangents of both signs, cotangents that are distinct and positive."""
+    """A case with fixed directions: tangents of both signs, cotangents that are distinct and
+    positive."""
     dtype = operands[0].dtype
     tangents = tuple(np.asarray(np.arange(x.size).reshape(x.shape) * 5 % 11 - 4, dtype) for x in operands)
     return Case(op, operands, tangents, cotangents(op, operands))
 
 
 def everywhere(special: float, rank: int, side: int = 2) -> Array:
-    """As many planes as a plane has cells, of thirds; in each plane another cell is the special number."""
+    """As many planes as a plane has cells, of thirds; in each plane another cell is the special
+    number."""
     count = side**rank
     planes = thirds((count, count))
     np.fill_diagonal(planes, special)

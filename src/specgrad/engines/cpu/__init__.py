@@ -1,7 +1,8 @@
-"""The CPU engine: NumPy arrays by compiled folds (pooling), products of matrices (convolution) and NumPy itself (networks).
+"""The CPU engine: NumPy arrays by compiled folds (pooling), products of matrices (convolution) and
+NumPy itself (networks).
 
-One part per kind of operator; this file decides which part runs what, by exact class. Kernels are generated and compiled
-on first use.
+One part per kind of operator; this file decides which part runs what, by exact class. Kernels are
+generated and compiled on first use.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
 
 
 def plan(op: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Any] | str:
-    """The kernels of an operator, by what they compute; or in words why there are none, or what runs in their place."""
+    """The kernels of an operator, by what they compute; or in words why there are none, or what
+    runs in their place."""
     found = part(op.__class__)
     if found is pooling:
         return pooling.refuses_arrays(op, dtype, shape) or pooling.plan(op, shape, dtype)

@@ -1,7 +1,9 @@
-"""A convolution, a transposed one or a linear map as the CPU engine counts it: images, groups, channels, and where taps lie.
+"""A convolution, a transposed one or a linear map as the CPU engine counts it: images, groups,
+channels, and where taps lie.
 
-The wide side is what a convolution reads, the narrow side what it writes; a transposed convolution goes the other way. How the work is
-cut into tiles, batches and tasks is decided here, and never depends on the number of threads, on which no bit may depend.
+The wide side is what a convolution reads, the narrow side what it writes; a transposed convolution
+goes the other way. How the work is cut into tiles, batches and tasks is decided here, and never
+depends on the number of threads, on which no bit may depend.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Laid(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The numbers of one call: how many images, groups and channels, and where the taps of narrow cells lie."""
+    """The numbers of one call: how many images, groups and channels, and where the taps of narrow
+    cells lie."""
 
     images: int
     groups: int
@@ -59,12 +62,14 @@ class Plan:
 
     @cached_property
     def table(self) -> tuple[Any, ...]:
-        """rows, length, low, high, stride, before, dilation, joined: as `emitters.columns` names them."""
+        """rows, length, low, high, stride, before, dilation, joined: as `emitters.columns` names
+        them."""
         return _table(self.axes)
 
     @cached_property
     def turned(self) -> Plan | None:
-        """The plan by which wide cells are made of narrow ones, where strides are 1: a convolution with the taps turned round."""
+        """The plan by which wide cells are made of narrow ones, where strides are 1: a convolution
+        with the taps turned round."""
         if any(axis.stride != 1 for axis, _ in self.axes):
             return None
         axes = tuple((replace_axis(axis, length), axis.size) for axis, length in self.axes)
@@ -86,7 +91,8 @@ class Plan:
 
     @cached_property
     def side_by_side(self) -> Plan | None:
-        """The plan by which narrow images are walked, many together, as the last axis of one, so that rows are long."""
+        """The plan by which narrow images are walked, many together, as the last axis of one, so
+        that rows are long."""
         length = self.axes[-1][1] if self.axes else 1
         some = [n for n in range(min(self.images, TOGETHER), FEW - 1, -1) if self.images % n == 0]
         if self.taps == 1 or length >= NARROW or not some:
@@ -106,7 +112,8 @@ class Plan:
 
     @property
     def single(self) -> bool:
-        """Whether images have one cell (linear maps), so that all images together make one product."""
+        """Whether images have one cell (linear maps), so that all images together make one
+        product."""
         return self.pointwise and self.narrow_cells == 1
 
     @property
@@ -122,13 +129,15 @@ class Plan:
         return [(start, min(start + width, self.narrow_cells)) for start in range(0, self.narrow_cells, max(1, width))]
 
     def place(self, group: int, images: tuple[int, int], channels: tuple[int, int]) -> tuple[int, ...]:
-        """Where some images begin for some channels of a group, how far apart they lie, how many there are, of how many channels and cells."""
+        """Where some images begin for some channels of a group, how far apart they lie, how many
+        there are, of how many channels and cells."""
         apart = self.groups * self.wide_channels * self.wide_cells
         base = images[0] * apart + (group * self.wide_channels + channels[0]) * self.wide_cells
         return base, apart, images[1] - images[0], channels[1] - channels[0], self.wide_cells
 
     def batches(self, height: int, itemsize: int) -> list[tuple[int, int]]:
-        """Ranges of images, as many as make one tile where their cells are few; else each by itself."""
+        """Ranges of images, as many as make one tile where their cells are few; else each by
+        itself."""
         width = max(LEAST_TILE, TILE_BYTES // max(1, height * itemsize))
         shares = 1 if self.is_small else PIECES
         some = max(1, min(width // max(1, self.narrow_cells), -(-self.images // shares)))

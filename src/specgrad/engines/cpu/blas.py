@@ -1,8 +1,9 @@
 """One thread per product of matrices: how many run side by side is for our own threads to say.
 
-BLAS libraries keep one global number of threads. It is lowered to 1 when the first of our calls begins and put back when
-the last one ends, so that concurrent callers neither oversubscribe the machine nor leave it slowed down. A forked child, where
-none of those calls goes on, has the number put back.
+BLAS libraries keep one global number of threads. It is lowered to 1 when the first of our calls
+begins and put back when the last one ends, so that concurrent callers neither oversubscribe the
+machine nor leave it slowed down. A forked child, where none of those calls goes on, has the number
+put back.
 """
 
 from __future__ import annotations

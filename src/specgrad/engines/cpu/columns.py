@@ -1,4 +1,5 @@
-"""The kernels of `emitters.columns` on the arrays and tables of a plan. All but `spread` run on the thread that calls them."""
+"""The kernels of `emitters.columns` on the arrays and tables of a plan. All but `spread` run on the
+thread that calls them."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Walk(NamedTuple):
     told: dict[str, int]
     packs: struct.Struct
     tables: tuple[Array, ...]
-    """What must live as long as their addresses are told: threads that meet may each make a plan's tables."""
+    """What must live as long as their addresses are told: threads that meet may each make a plan's
+    tables."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -79,13 +81,14 @@ def _between(
 
 
 def pack(p: Plan, wide: Array, columns: Array, *where: Any) -> None:
-    """columns[(channel, tap), (image, cell)] = the wide cell that the tap of a narrow cell reads, 0 for padding; of a group, and
-    ranges of images, wide channels and narrow cells."""
+    """columns[(channel, tap), (image, cell)] = the wide cell that the tap of a narrow cell reads, 0
+    for padding; of a group, and ranges of images, wide channels and narrow cells."""
     _between(p, "pack", wide, columns, *where)
 
 
 def unpack(p: Plan, columns: Array, wide: Array, *where: Any) -> None:
-    """Add every cell of columns, as `pack` lays them out, to the wide cell that it belongs to; those of padding are dropped (and may be zeroed)."""
+    """Add every cell of columns, as `pack` lays them out, to the wide cell that it belongs to;
+    those of padding are dropped (and may be zeroed)."""
     _between(p, "unpack", wide, columns, *where)
 
 
@@ -115,14 +118,15 @@ def correlate(p: Plan, wide: Array, weight: Array, narrow: Array) -> None:
 
 
 def weigh(p: Plan, wide: Array, narrow: Array, weight: Array, channels: Range) -> None:
-    """weight[n, channel] += Σ narrow[n]·wide[channel] over the cells that meet, for some wide channels."""
+    """weight[n, channel] += Σ narrow[n]·wide[channel] over the cells that meet, for some wide
+    channels."""
     _of_group(p, "weigh", wide, narrow, weight, channels)
 
 
 @functools.lru_cache(maxsize=256)
 def spread(p: Plan, dtype: np.dtype[Any]) -> Step:
-    """wide[plane] = Σ over n of narrow[plane, n]·weight[group, n] + bias[group], of one wide channel per group: the kernel, of (wide, narrow,
-    weight, bias)."""
+    """wide[plane] = Σ over n of narrow[plane, n]·weight[group, n] + bias[group], of one wide
+    channel per group: the kernel, of (wide, narrow, weight, bias)."""
     kernel, told, _, tables = walk(p, "spread", dtype)
     items = p.images * p.groups
     sizes = told | {

@@ -1,8 +1,9 @@
-"""Convolution, transposed convolution and linear maps of NumPy floats: operands as `products` takes them, and back.
+"""Convolution, transposed convolution and linear maps of NumPy floats: operands as `products` takes
+them, and back.
 
-Half floats are computed in float32 and rounded once. Narrow images are walked many together, as one image whose last axis they are, so
-that rows are long. Peak extra memory of a call, beyond a tile per thread: for narrow images a copy of each operand and
-result, for half floats one in float32.
+Half floats are computed in float32 and rounded once. Narrow images are walked many together, as one
+image whose last axis they are, so that rows are long. Peak extra memory of a call, beyond a tile
+per thread: for narrow images a copy of each operand and result, for half floats one in float32.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ Array = npt.NDArray[Any]
 
 
 class Call:
-    """An operator on float32 or float64 operands, which it sees as (images, groups, channels, cells)."""
+    """An operator on float32 or float64 operands, which it sees as (images, groups, channels,
+    cells)."""
 
     def __init__(self, op: Bilinear, x: Array, weight: Array) -> None:
         given = plan(op, x.shape, weight.shape)
@@ -66,7 +68,8 @@ class Call:
         return self._turned(cells, out, (-1, self.images // self.plan.images))
 
     def _turned(self, source: Array, target: Array, rows: tuple[int, int]) -> Array:
-        """Turn the images of each block, which lie in the same memory either way: rows of the source become columns."""
+        """Turn the images of each block, which lie in the same memory either way: rows of the
+        source become columns."""
         blocks = self.plan.images
         sources, targets = source.reshape(blocks, *rows), target.reshape(blocks, *rows[::-1])
 
@@ -126,7 +129,8 @@ def forward(op: Bilinear, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def target_for(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], read: tuple[Array, ...]) -> Array:
-    """What a result is written into: `out` where its memory will do and nothing that is read lies in it; else an array of its own."""
+    """What a result is written into: `out` where its memory will do and nothing that is read lies
+    in it; else an array of its own."""
     if out is None:
         return empty(shape, dtype)
     direct = out.dtype == dtype and out.flags.carray and not any(np.may_share_memory(out, x) for x in read)

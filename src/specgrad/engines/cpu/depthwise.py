@@ -1,4 +1,5 @@
-"""Convolution with one wide channel per group, by direct loops over planes: depthwise layers, and filters of single images."""
+"""Convolution with one wide channel per group, by direct loops over planes: depthwise layers, and
+filters of single images."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ Array = npt.NDArray[Any]
 
 @functools.lru_cache(maxsize=256)
 def over_planes(p: Plan, what: str, dtype: np.dtype[Any]) -> Step:
-    """The kernel that makes the narrow cells, or the weight's cotangent, of (wide, narrow, weight, and a bias for the first)."""
+    """The kernel that makes the narrow cells, or the weight's cotangent, of (wide, narrow, weight,
+    and a bias for the first)."""
     laid, stride, length, lanes = p.laid, p.table[4], p.table[1], VECTOR // dtype.itemsize
     own = power(lanes, length) if what == "correlate" else lanes
     how = depthwise.Depthwise(
@@ -55,7 +57,8 @@ def correlate(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
 
 
 def spread(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array) -> Array:
-    """`wide_of` for groups of one wide channel: with a stride of 1 a convolution with the taps turned round."""
+    """`wide_of` for groups of one wide channel: with a stride of 1 a convolution with the taps
+    turned round."""
     turned = p.turned
     if turned is not None and p.narrow_channels == 1 and is_finite(weight):
         taps = weight.reshape(p.groups, -1)[:, ::-1]

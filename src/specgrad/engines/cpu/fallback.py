@@ -1,4 +1,5 @@
-"""A kernel that cannot be compiled for this machine: the specification answers instead, with a warning."""
+"""A kernel that cannot be compiled for this machine: the specification answers instead, with a
+warning."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ INSTEAD: dict[str, Any] = {
 
 
 def or_by_statement(run: F) -> F:
-    """A function of an engine, with the specification's of the same name where a kernel cannot be compiled."""
+    """A function of an engine, with the specification's of the same name where a kernel cannot be
+    compiled."""
     instead = INSTEAD[run.__name__]
 
     @functools.wraps(run)

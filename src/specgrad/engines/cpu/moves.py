@@ -1,4 +1,5 @@
-"""Operators that move cells, products of matrices and softmax on arrays of floats, by NumPy's own views, copies and products."""
+"""Operators that move cells, products of matrices and softmax on arrays of floats, by NumPy's own
+views, copies and products."""
 
 from __future__ import annotations
 

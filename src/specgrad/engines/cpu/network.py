@@ -1,8 +1,8 @@
 """Pointwise operators, reductions and losses on arrays of floats, by NumPy's own loops.
 
-Sums are in NumPy's order, so results differ from the specification's by rounding. What the specification selects away is selected
-here too, never multiplied by 0. Half floats are computed in float32 and rounded once. Integers and all other scalars are left to the
-specification.
+Sums are in NumPy's order, so results differ from the specification's by rounding. What the
+specification selects away is selected here too, never multiplied by 0. Half floats are computed in
+float32 and rounded once. Integers and all other scalars are left to the specification.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from ...sizes import refuse_result
 from .. import reference
 from .operands import handed_over, is_float, wide
 
-TAKES = "pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: float64, float32, float16 and bfloat16"
+TAKES = (
+    "pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: float64, "
+    "float32, float16 and bfloat16"
+)
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +45,8 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 
 def widened(x: Any, dtype: np.dtype[Any]) -> Any:
-    """An operand or a direction in the type that cells of this dtype are computed in; labels and nothing as they are."""
+    """An operand or a direction in the type that cells of this dtype are computed in; labels and
+    nothing as they are."""
     if dtype.itemsize > 2 or getattr(x, "dtype", None) != dtype:
         return x
     return wide(x, dtype)
@@ -116,7 +120,8 @@ def pull(
 
 
 def _is_plain(operands: tuple[Any, ...], direction: Any) -> bool:
-    """Whether a tangent or cotangent is an array like the operands; what else it may be, the specification knows."""
+    """Whether a tangent or cotangent is an array like the operands; what else it may be, the
+    specification knows."""
     return type(direction) is np.ndarray and direction.dtype == operands[0].dtype
 
 
@@ -143,7 +148,8 @@ def summed_last(array: Array) -> Array:
 
 
 class Rule:
-    """How one operator runs: the value into `out` and what to keep of it, and one operand's share of each derivative."""
+    """How one operator runs: the value into `out` and what to keep of it, and one operand's share
+    of each derivative."""
 
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         raise NotImplementedError
@@ -156,12 +162,14 @@ class Rule:
         return self.push(op, xs, kept, slot, g)
 
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
-        """Write the cotangent; the target may be the memory of the cotangent that arrives, or of an operand."""
+        """Write the cotangent; the target may be the memory of the cotangent that arrives, or of an
+        operand."""
         target[...] = _summed(self.pull(op, xs, kept, slot, g), target.shape)
 
 
 class _Pointwise(Rule):
-    """A pointwise operator by its own function and slopes, over whole arrays instead of cells at their places."""
+    """A pointwise operator by its own function and slopes, over whole arrays instead of cells at
+    their places."""
 
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         out[...] = op.function(Numbers(out.dtype), *xs)

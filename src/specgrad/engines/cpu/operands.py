@@ -1,7 +1,8 @@
 """Arrays as kernels take them: cells end to end, as (planes, *spatial, inner).
 
-`inner` are the batch axes that lie closer in memory than all spatial ones (channels-last), `planes` the others. An array that lies so in some
-order of its axes is used where it is, and its result lies in the same order; any other is copied.
+`inner` are the batch axes that lie closer in memory than all spatial ones (channels-last), `planes`
+the others. An array that lies so in some order of its axes is used where it is, and its result lies
+in the same order; any other is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ KEPT = 1 << 20  # cells of scratch that a thread keeps, at most
 
 
 class Layout(NamedTuple):
-    """In which order the axes of an array lie, and its shape in that order: planes, spatial axes, inner cells."""
+    """In which order the axes of an array lie, and its shape in that order: planes, spatial axes,
+    inner cells."""
 
     order: tuple[int, ...]
     outer: int
@@ -61,7 +63,8 @@ def back_of(order: tuple[int, ...]) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=512)
 def layout_of(shape: Shape, strides: Shape, positions: tuple[int, ...], any_order: bool) -> Layout:
-    """How an array of these strides is taken; `any_order` lets the spatial axes stand as they lie."""
+    """How an array of these strides is taken; `any_order` lets the spatial axes stand as they
+    lie."""
     spatial = sorted(positions, key=lambda p: -abs(strides[p])) if any_order else list(positions)
     nearest = min((abs(strides[p]) for p in spatial if shape[p] > 1), default=0)
     batch = sorted((p for p in range(len(shape)) if p not in positions), key=lambda p: -abs(strides[p]))
@@ -92,7 +95,8 @@ def layout_for(x: Array, positions: tuple[int, ...], any_order: bool = False) ->
 
 
 def cells_in(layout: Layout, array: Array, dtype: np.dtype[Any]) -> Array:
-    """The cells of an array in the order of a layout, copied if they do not lie so; dtype is in this machine's order of bytes."""
+    """The cells of an array in the order of a layout, copied if they do not lie so; dtype is in
+    this machine's order of bytes."""
     turned = array if array.flags.c_contiguous and is_sorted(layout.order) else array.transpose(layout.order)
     if turned.flags.c_contiguous and turned.flags.aligned and array.dtype == dtype and array.dtype.isnative:
         return turned
@@ -110,7 +114,8 @@ def is_sorted(order: tuple[int, ...]) -> bool:
 def result_in(
     layout: Layout, lengths: Shape, shape: Shape, dtype: np.dtype[Any], out: Array | None
 ) -> tuple[Array, Array]:
-    """Memory for a result in the order of a layout, of these lengths, and the array of that shape that it makes up: `out` if it lies so."""
+    """Memory for a result in the order of a layout, of these lengths, and the array of that shape
+    that it makes up: `out` if it lies so."""
     if out is not None and out.dtype.isnative and out.flags.aligned and out.flags.writeable:
         if out.flags.c_contiguous and is_sorted(layout.order):
             return out if lengths == shape else out.reshape(lengths), out
@@ -137,7 +142,8 @@ _at_hand = threading.local()
 
 
 def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
-    """Memory of this thread for one kernel at a time, kept for the next one if it is not much; its cells are anything."""
+    """Memory of this thread for one kernel at a time, kept for the next one if it is not much; its
+    cells are anything."""
     if size > KEPT:
         return np.empty(size, dtype)
     key = purpose + dtype.char
@@ -165,7 +171,8 @@ def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def wide(array: Any, dtype: np.dtype[Any]) -> Array:
-    """Cells of this dtype in the type that they are computed in: halves in float32, everything else as it is."""
+    """Cells of this dtype in the type that they are computed in: halves in float32, everything else
+    as it is."""
     if dtype.itemsize > 2:
         return np.require(array, dtype, "A")
     found = room(array.shape, np.dtype(np.float32))
@@ -174,7 +181,8 @@ def wide(array: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def is_plain_array(direction: Any) -> bool:
-    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
+    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other
+    objects."""
     return isinstance(direction, np.ndarray) and direction.dtype != object
 
 

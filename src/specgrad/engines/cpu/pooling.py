@@ -1,9 +1,10 @@
 """Pooling of NumPy arrays, by generated kernels: which part of the engine runs which operator.
 
-Peak extra memory of a call, beyond its result and some lines per thread: each axis beyond the last two an array of the size that the operand has once
-these are folded; arrays that do not lie whole in any order of their axes a copy; codes of winners one, two or four bytes per window; VJPs of maxima of half
-floats a plane per thread; smooth maxima and ties "all" and "split" a copy of a padded operand, and one array per axis where windows have more than 16 taps.
-Nothing grows with the kernel.
+Peak extra memory of a call, beyond its result and some lines per thread: each axis beyond the last
+two an array of the size that the operand has once these are folded; arrays that do not lie whole in
+any order of their axes a copy; codes of winners one, two or four bytes per window; VJPs of maxima
+of half floats a plane per thread; smooth maxima and ties "all" and "split" a copy of a padded
+operand, and one array per axis where windows have more than 16 taps. Nothing grows with the kernel.
 """
 
 from __future__ import annotations
@@ -194,7 +195,8 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
 
 
 def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tuple[Step, ...]]:
-    """The kernels that run on arrays of this shape that lie whole, one after the other, by what they compute."""
+    """The kernels that run on arrays of this shape that lie whole, one after the other, by what
+    they compute."""
     reduces, dtype = reduction(op), native(dtype)
     if reduces == "logsumexp":
         how = weighted.weighted_of(op, shape, dtype)
@@ -222,5 +224,6 @@ MODULES: dict[Any, Any] = {pools.Kept: pools, weighted.Kept: weighted, tied.Kept
 
 
 def is_plain(direction: Any) -> bool:
-    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other objects."""
+    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other
+    objects."""
     return isinstance(direction, np.ndarray) and direction.dtype != object

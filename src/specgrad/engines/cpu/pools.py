@@ -1,7 +1,9 @@
-"""Maxima and averages of NumPy arrays: the chains of kernels of an operator on one layout, and what runs them.
+"""Maxima and averages of NumPy arrays: the chains of kernels of an operator on one layout, and what
+runs them.
 
-A maximum keeps one code per window, the number of the tap that won. Kernels are right where there is no NaN and where no padding can be
-taken for a cell; they say so where there is, and then others run that look out for both.
+A maximum keeps one code per window, the number of the tap that won. Kernels are right where there
+is no NaN and where no padding can be taken for a cell; they say so where there is, and then others
+run that look out for both.
 """
 
 from __future__ import annotations
@@ -156,12 +158,14 @@ class Pool:
 
     @cached_property
     def window_divisors(self) -> Array:
-        """What the sum of each window is divided by, to be broadcast over the result in the order of the layout."""
+        """What the sum of each window is divided by, to be broadcast over the result in the order
+        of the layout."""
         rows, columns = self.divisors
         return rows if columns is None else np.multiply.outer(rows, columns).reshape(self.lengths[self.layout.outer :])
 
     def winners(self, what: str) -> Step:
-        """The kernel that scatters cotangents to winners, gathers their tangents, or writes their indices."""
+        """The kernel that scatters cotangents to winners, gathers their tangents, or writes their
+        indices."""
         found = self._steps.get(what)
         if found is None:
             sizes = tuple(axis.size for axis in self.axes)
@@ -177,7 +181,8 @@ class Pool:
 
     @cached_property
     def gathers(self) -> Step | None:
-        """The kernel by which each cell gathers the cotangents that it won, where windows are small; else they are scattered."""
+        """The kernel by which each cell gathers the cotangents that it won, where windows are
+        small; else they are scattered."""
         axes = tuple(map(even, self.axes))
         what, planes, inner = Gather("code", self.cell, self.cell, self.codes), self.layout.planes, self.layout.inner
         if self.taps > limits.GATHERED or not all(map(in_phases, axes)):
@@ -227,7 +232,8 @@ def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
 
 
 class Kept(NamedTuple):
-    """What a maximum keeps: the pool that found winners, and their codes in the order of its layout."""
+    """What a maximum keeps: the pool that found winners, and their codes in the order of its
+    layout."""
 
     pool: Pool
     codes: Array
@@ -239,7 +245,8 @@ def taps(op: Any, shape: Shape) -> int:
 
 
 def foreseen(op: Any, shape: Shape, strides: Shape | None, dtype: np.dtype[Any], any_order: bool = False) -> Pool:
-    """An operator on arrays of this shape and these strides, in bytes; row-major ones if there are none."""
+    """An operator on arrays of this shape and these strides, in bytes; row-major ones if there are
+    none."""
     positions = op.positions(shape)
     layout = contiguous_layout(shape, positions, any_order)
     if strides is not None:
@@ -273,7 +280,8 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
 
 
 def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
-    """The maximum and its codes, of any numbers. Half floats keep their bits, which a NaN that is converted does not."""
+    """The maximum and its codes, of any numbers. Half floats keep their bits, which a NaN that is
+    converted does not."""
     pool.fold("argmax", True)(x=cells, y=memory, codes=codes)
     if pool.is_half:
         pool.blank(codes, pool.none)

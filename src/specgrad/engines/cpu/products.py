@@ -1,15 +1,17 @@
-"""Convolution, transposed convolution and linear maps by products of matrices over tiles that stay in cache.
+"""Convolution, transposed convolution and linear maps by products of matrices over tiles that stay
+in cache.
 
-Three products serve both operators, value and derivatives. With the weight of a group as a matrix W (narrow channels × columns) and
-P the columns of a tile of narrow cells (see `emitters.columns`):
+Three products serve both operators, value and derivatives. With the weight of a group as a matrix W
+(narrow channels × columns) and P the columns of a tile of narrow cells (see `emitters.columns`):
 
     narrow = W P          conv's value; conv_transpose's input cotangent
     wide   = fold(Wᵀ N)   conv's input cotangent; conv_transpose's value
     weight = N Pᵀ         both weight cotangents
 
-where N are the tile's narrow cells. Only a tile's columns exist at a time, at most `TILE_BYTES` of them per thread; 1×1
-kernels need none, and groups of one channel run direct loops instead (`depthwise`). Zeros that stand for padding are multiplied here; where
-a factor is not finite, direct loops skip them instead.
+where N are the tile's narrow cells. Only a tile's columns exist at a time, at most `TILE_BYTES` of
+them per thread; 1×1 kernels need none, and groups of one channel run direct loops instead
+(`depthwise`). Zeros that stand for padding are multiplied here; where a factor is not finite,
+direct loops skip them instead.
 """
 
 from __future__ import annotations
@@ -32,13 +34,15 @@ Array = npt.NDArray[Any]
 
 
 def scratch(name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """A matrix of this thread that is reused from task to task; its contents are whatever was left there."""
+    """A matrix of this thread that is reused from task to task; its contents are whatever was left
+    there."""
     cells = shape[0] * shape[1]
     return at_hand(name, cells, dtype)[:cells].reshape(shape)
 
 
 def run(p: Plan, work: Any, tasks: list[Any]) -> None:
-    """Do all tasks with one BLAS thread each: on this thread if they are small, else on all of them."""
+    """Do all tasks with one BLAS thread each: on this thread if they are small, else on all of
+    them."""
     quiet = np.errstate(all="ignore")(work)  # each thread has an error state of its own
     with one_thread_each():
         if p.is_small:
@@ -49,7 +53,8 @@ def run(p: Plan, work: Any, tasks: list[Any]) -> None:
 
 
 def packed(p: Plan, wide: Array, group: int, images: Range, channels: Range, cells: Range) -> Array:
-    """The columns of some narrow cells of several images, side by side, for some of the wide channels."""
+    """The columns of some narrow cells of several images, side by side, for some of the wide
+    channels."""
     shape = (channels[1] - channels[0]) * p.taps, (images[1] - images[0]) * (cells[1] - cells[0])
     made = scratch("columns", shape, wide.dtype)
     columns.pack(p, wide, made, group, images, channels, cells)
@@ -115,7 +120,8 @@ def narrow_of(p: Plan, wide: Array, weight: Array, bias: Array | None, out: Arra
 
 @np.errstate(all="ignore")
 def wide_of(p: Plan, narrow: Array, weight: Array, bias: Array | None, out: Array) -> Array:
-    """out[image, group] = Wᵀ · narrow[image, group], every column cell added to the cell it was read from, + bias."""
+    """out[image, group] = Wᵀ · narrow[image, group], every column cell added to the cell it was
+    read from, + bias."""
     direct = p.wide_channels == 1
     if direct and not p.single:
         return spread(p, narrow, weight, bias, out)

@@ -1,4 +1,5 @@
-"""Maxima whose ties share, ties "all" and "split": windows that share no cell by comparing whole arrays, others by weights."""
+"""Maxima whose ties share, ties "all" and "split": windows that share no cell by comparing whole
+arrays, others by weights."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Array = npt.NDArray[Any]
 
 
 class Blocks(NamedTuple):
-    """An array cut into the cells of its windows: batch axes, then for each axis the windows and the cells of one."""
+    """An array cut into the cells of its windows: batch axes, then for each axis the windows and
+    the cells of one."""
 
     op: Any
     given: Shape

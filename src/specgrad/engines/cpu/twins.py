@@ -1,4 +1,5 @@
-"""Pooling by the kernels of another pooling: minima are maxima of negated cells, sums are averages that are divided by 1."""
+"""Pooling by the kernels of another pooling: minima are maxima of negated cells, sums are averages
+that are divided by 1."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from ...ops import AdaptiveMaxPool, AvgPool, GlobalMaxPool, MaxPool, SmoothMaxPo
 
 
 def steps(dtypes: tuple[str, ...] = ("float32", "float64")) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Name and call of everything worth compiling ahead: value and VJP of the windows that most networks have."""
+    """Name and call of everything worth compiling ahead: value and VJP of the windows that most
+    networks have."""
     common = (
         MaxPool((2, 2)),
         MaxPool((3, 3), stride=2, padding=1),

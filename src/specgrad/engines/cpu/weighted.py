@@ -1,8 +1,10 @@
 """Windows whose cells have weights: smooth maxima, and maxima whose ties share.
 
-The derivatives add up cotangents or tangents times the weights of cells. A weight is a product along the axes of a window, w = Π exp(β (v - v')) or Π [v = v'],
-where v' is the greatest of the v along an axis; so large windows go axis by axis, through the maxima of each, and small ones at once. Arrays are
-taken with the channels first and their padding written out, so that every window lies inside.
+The derivatives add up cotangents or tangents times the weights of cells. A weight is a product
+along the axes of a window, w = Π exp(β (v - v')) or Π [v = v'], where v' is the greatest of the v
+along an axis; so large windows go axis by axis, through the maxima of each, and small ones at once.
+Arrays are taken with the channels first and their padding written out, so that every window lies
+inside.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ TAPS, APART = 64, 16  # taps along an axis, and cells from a window to the next,
 
 
 class Stage(NamedTuple):
-    """One step from cells to windows: its axes as rows and columns of planes, and the kernels that go either way."""
+    """One step from cells to windows: its axes as rows and columns of planes, and the kernels that
+    go either way."""
 
     windows: Shape
     """The shape of its windows."""
@@ -60,7 +63,8 @@ class Weighted:
     axes: tuple[Sliding, ...]
     """Over the array with its padding."""
     pads: tuple[tuple[int, int, int, int], ...]
-    """Along each axis: padding that exists before, cells, padding that exists behind, and cells behind that do not exist."""
+    """Along each axis: padding that exists before, cells, padding that exists behind, and cells
+    behind that do not exist."""
 
     @cached_property
     def order(self) -> tuple[int, ...]:
@@ -218,7 +222,8 @@ def _delivered(found: Array, shape: Shape, dtype: np.dtype[Any], out: Array | No
 
 @functools.lru_cache(maxsize=256)
 def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
-    """An operator whose windows slide on arrays of this shape; None where an axis has bins, or too many taps."""
+    """An operator whose windows slide on arrays of this shape; None where an axis has bins, or too
+    many taps."""
     positions = op.positions(given)
     axes = tuple(map(even, op.spatial(tuple(given[p] for p in positions))))
     if not all(
@@ -245,7 +250,8 @@ def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
 
 
 class Kept(NamedTuple):
-    """What the derivatives keep: the cells of each stage, from the operand's to the windows', and what the last are divided by."""
+    """What the derivatives keep: the cells of each stage, from the operand's to the windows', and
+    what the last are divided by."""
 
     how: Weighted
     cells: list[Array]
@@ -272,7 +278,8 @@ def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Arra
 
 
 def _pairs(how: Weighted, cells: Array) -> tuple[Array, Array, Array]:
-    """The smooth maximum, and the pairs that it is made of: extremes, and sums of exponentials beside them."""
+    """The smooth maximum, and the pairs that it is made of: extremes, and sums of exponentials
+    beside them."""
     y, extreme, total = (room((how.planes, *(axis.length for axis in how.axes)), how.computed) for _ in range(3))
     how.pairs(x=cells, y=extreme, codes=total)
     with np.errstate(all="ignore"):

@@ -1,12 +1,16 @@
 """The GPU engine: pooling of torch tensors on CUDA devices, by Triton kernels.
 
-What a derivative keeps is always a tuple of tensors of the output's shape (`kept_like` says which): the winner's tap of a maximum with
-ties="first", in one byte where a window has at most 255 taps; the maximum for the other ties, with the number of tied cells or, of whole
-planes, the place of the only one; pivot and total of a smooth maximum; nothing of an average. Cotangents are gathered: no atomics, equal calls give equal bits, and every element is
-written once (values once more by a program that meets a NaN). Half floats are computed in float32 and rounded once. A tangent or cotangent may have another dtype than
-the operand; its derivative has it too. Second derivatives are compositions of `push` and `pull`, which are linear in their last argument.
+What a derivative keeps is always a tuple of tensors of the output's shape (`kept_like` says which):
+the winner's tap of a maximum with ties="first", in one byte where a window has at most 255 taps;
+the maximum for the other ties, with the number of tied cells or, of whole planes, the place of the
+only one; pivot and total of a smooth maximum; nothing of an average. Cotangents are gathered: no
+atomics, equal calls give equal bits, and every element is written once (values once more by a
+program that meets a NaN). Half floats are computed in float32 and rounded once. A tangent or
+cotangent may have another dtype than the operand; its derivative has it too. Second derivatives are
+compositions of `push` and `pull`, which are linear in their last argument.
 
-Every call runs a `Program`, which `prepare` makes once for a rule and operands of one geometry; who calls often keeps it.
+Every call runs a `Program`, which `prepare` makes once for a rule and operands of one geometry; who
+calls often keeps it.
 """
 
 from __future__ import annotations
@@ -73,17 +77,20 @@ def kept_like(op: Any, x: Any) -> tuple[tuple[Shape, Any], ...]:
 
 
 def alone(made: Plan) -> bool:
-    """Whether the place of a maximum is kept too, where it is the only one, although ties count all: it saves reading x again."""
+    """Whether the place of a maximum is kept too, where it is the only one, although ties count
+    all: it saves reading x again."""
     return tables.fills(made) and made.taps >= tiles.LARGE
 
 
 def prepare(
     op: Any, rule: str, shape: Shape, steps: Shape, dtype: torch.dtype, device: torch.device, moved: Any = None
 ) -> Program:
-    """The program of a rule on an operand of this shape, strides, dtype and device; `moved` is the dtype of the tangent or cotangent.
+    """The program of a rule on an operand of this shape, strides, dtype and device; `moved` is the
+    dtype of the tangent or cotangent.
 
-    forward(x) -> y; keep(x) -> y, *kept (but for the value itself); indices(x) -> y, places; places(codes) -> places; push(x, dx, *kept)
-    -> dy and pull(x, gy, *kept) -> gx, both without an x that they do not read.
+    forward(x) -> y; keep(x) -> y, *kept (but for the value itself); indices(x) -> y, places;
+    places(codes) -> places; push(x, dx, *kept) -> dy and pull(x, gy, *kept) -> gx, both without an
+    x that they do not read.
     """
     made = plan(op, shape, steps)
     key = rule, dtype, device, moved
@@ -268,7 +275,8 @@ def pull(
     wanted: tuple[bool, ...] | None = None,
     out: Any = None,
 ) -> tuple[Any, ...]:
-    """gx = Σ slope·gy over the windows that read a cell; of a smooth maximum, the scatter with its weights."""
+    """gx = Σ slope·gy over the windows that read a cell; of a smooth maximum, the scatter with its
+    weights."""
     if wanted is not None and not wanted[0]:
         return (None,)
     read = operands if reads_operand(op) else ()

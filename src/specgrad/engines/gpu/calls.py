@@ -1,11 +1,14 @@
-"""How a kernel is called: first through Triton, which compiles it; then straight to the launcher of what it compiled.
+"""How a kernel is called: first through Triton, which compiles it; then straight to the launcher of
+what it compiled.
 
-Triton chooses among compiled kernels by the types of all arguments, by which numbers are 1 or multiples of 16, and by which tensors begin at
-multiples of sixteen bytes. A `Call` has one kernel, one set of numbers and tensors of the same types, so only their addresses are asked;
-calls with any other address go through Triton.
+Triton chooses among compiled kernels by the types of all arguments, by which numbers are 1 or
+multiples of 16, and by which tensors begin at multiples of sixteen bytes. A `Call` has one kernel,
+one set of numbers and tensors of the same types, so only their addresses are asked; calls with any
+other address go through Triton.
 
-Triton does not promise how its launcher is called. So a `Call` watches Triton call it once, and then makes the same call with other addresses
-and another stream. Where it does not recognise what it sees, every call goes through Triton, and a warning says so once.
+Triton does not promise how its launcher is called. So a `Call` watches Triton call it once, and
+then makes the same call with other addresses and another stream. Where it does not recognise what
+it sees, every call goes through Triton, and a warning says so once.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from ...errors import SlowPathWarning
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 
 NVIDIA = not INTERPRETED and torch.version.hip is None
-"""Whether kernels are compiled for NVIDIA's devices, so that their instructions can be named and their registers counted."""
+"""Whether kernels are compiled for NVIDIA's devices, so that their instructions can be named and
+their registers counted."""
 
 
 @functools.cache
@@ -51,7 +55,8 @@ _runtime: Any = getattr(getattr(triton, "knobs", None), "runtime", None)
 
 @functools.cache
 def watches() -> bool:
-    """Whether Triton launches as far as is known here: on NVIDIA's devices, with hooks that can be asked for listeners."""
+    """Whether Triton launches as far as is known here: on NVIDIA's devices, with hooks that can be
+    asked for listeners."""
     runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
     hooks = all(hasattr(runtime, hook) for hook in ("launch_enter_hook", "launch_exit_hook"))
     return NVIDIA and hooks and hasattr(torch._C, "_cuda_getCurrentRawStream")
@@ -61,14 +66,16 @@ def watches() -> bool:
 def warn(reason: str) -> None:
     """Say once that launches take longer than they could."""
     words = (
-        f"specgrad: Triton {triton.__version__} launches kernels in a way that specgrad does not know ({reason}): they run, and each "
+        f"specgrad: Triton {triton.__version__} launches kernels in a way that specgrad does not know ({reason}): "
+        "they run, and each "
         "call costs the host some 40 µs more; a version that is known: 3.6"
     )
     warnings.warn(words, SlowPathWarning, stacklevel=2)
 
 
 class Launch:
-    """A compiled kernel's launcher, and all that Triton gave it but the stream and the addresses, which come first among the kernel's arguments."""
+    """A compiled kernel's launcher, and all that Triton gave it but the stream and the addresses,
+    which come first among the kernel's arguments."""
 
     __slots__ = ("after", "before", "grid", "nested", "run")
 
@@ -101,7 +108,8 @@ def _is_hook(part: Any) -> bool:
 
 
 class Call:
-    """A kernel with all its arguments but the tensors, which come first among its parameters, then numbers, then constants."""
+    """A kernel with all its arguments but the tensors, which come first among its parameters, then
+    numbers, then constants."""
 
     __slots__ = ("kernel", "launch", "launcher", "numbers", "programs", "words")
 
@@ -111,7 +119,8 @@ class Call:
         self.launch: Launch | None = None
 
     def __call__(self, tensors: tuple[Any, ...], aligned: bool) -> None:
-        """Call through Triton. If all tensors begin at multiples of sixteen bytes, the second call is watched, and `launch` is there afterwards."""
+        """Call through Triton. If all tensors begin at multiples of sixteen bytes, the second call
+        is watched, and `launch` is there afterwards."""
         device = tensors[0].device
         with on(device):
             if not aligned or not watches():

@@ -1,4 +1,5 @@
-"""Launches of the cotangents of sliding windows: gathered row by row, streamed, or by halves; `tiles` says how much a program does."""
+"""Launches of the cotangents of sliding windows: gathered row by row, streamed, or by halves;
+`tiles` says how much a program does."""
 
 from __future__ import annotations
 
@@ -93,14 +94,16 @@ def trail_call(made: Plan, gy: Any, gx: Any) -> Call:
 
 
 def pairs(like: Any) -> bool:
-    """Whether two short numbers are compared at once, and the lesser of both taken: by devices of compute capability 9 and later.
-    Triton's interpreter takes the same steps, and what is compiled without a device is compiled for such a one."""
+    """Whether two short numbers are compared at once, and the lesser of both taken: by devices of
+    compute capability 9 and later. Triton's interpreter takes the same steps, and what is compiled
+    without a device is compiled for such a one."""
     able = not like.is_cuda or (NVIDIA and torch.cuda.get_device_capability(like.device) >= (9, 0))
     return able and accumulator(like.dtype) == tl.float32
 
 
 def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int, int] | None) -> Call:
-    """Winners of large windows that move down one row at a time; if `crossed`, columns in the same call, by programs of one warp."""
+    """Winners of large windows that move down one row at a time; if `crossed`, columns in the same
+    call, by programs of one warp."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, "first", gx.element_size())
@@ -195,7 +198,8 @@ def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
 
 
 def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
-    """Rows of cells per program, blocks of them, the padded row that the first starts with, and how many rows of windows read a cell."""
+    """Rows of cells per program, blocks of them, the padded row that the first starts with, and how
+    many rows of windows read a cell."""
     rows: Any = made.rows
     start = rows.before // rows.stride * rows.stride
     per, blocks = shared_evenly(rows.size + rows.before - start, max(most, rows.stride), rows.stride)

@@ -1,5 +1,5 @@
-"""Launches of sliding windows: held or streamed; `cotangents` has those of the way back, `smooth` and `tables` those of other windows,
-`tiles` how much a program does."""
+"""Launches of sliding windows: held or streamed; `cotangents` has those of the way back, `smooth`
+and `tables` those of other windows, `tiles` how much a program does."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ def window_numbers(made: Plan, lanes: int, blocks: int, last: int, together: int
     columns: Any = made.columns
     outer, group, _, row, column, inner = made.steps
     return (
-        lanes, made.groups, made.inner, made.depths[2], outer // together, group // together, row // together, column, inner,
+        lanes, made.groups, made.inner, made.depths[2], outer // together, group // together, row // together, column,
+        inner,
         rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, last,
         blocks, made.depths[1],
     )  # fmt: skip
 
 
 def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int, even: bool = False) -> dict[str, Any]:
-    """What every kernel of sliding windows is compiled for. `even`: whether it is worth knowing that all lanes exist."""
+    """What every kernel of sliding windows is compiled for. `even`: whether it is worth knowing
+    that all lanes exist."""
     rows: Any = made.rows
     columns: Any = made.columns
     return {
@@ -70,7 +72,8 @@ def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int, eve
 def lane_words(
     made: Plan, wide: int, together: int, first: int, length: int, low: Any, low_taps: int
 ) -> dict[str, Any]:
-    """How a lane's columns lie: `first` is the first that it reads, `length` how many are written."""
+    """How a lane's columns lie: `first` is the first that it reads, `length` how many are
+    written."""
     columns: Any = made.columns
     return {
         "V": wide,

@@ -1,8 +1,9 @@
 """Windows axis by axis, through memory: for kernels whose volume is too large for one call.
 
-A maximum's codes compose: along the last axes a code counts the taps of those axes, and each further axis multiplies by that many.
-All windows through one cell of an earlier pass that won it agree on what won there, so the way back needs no more than the codes.
-Intermediate results are kept in the precision of the computation, so that half floats are rounded once.
+A maximum's codes compose: along the last axes a code counts the taps of those axes, and each
+further axis multiplies by that many. All windows through one cell of an earlier pass that won it
+agree on what won there, so the way back needs no more than the codes. Intermediate results are kept
+in the precision of the computation, so that half floats are rounded once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ TOGETHER = 2
 
 
 def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -> Plan:
-    """A plan of rows and columns over a dense array; columns along which nothing is folded take the inner batch in."""
+    """A plan of rows and columns over a dense array; columns along which nothing is folded take the
+    inner batch in."""
     if columns.kernel == columns.stride == 1 and columns.length == columns.size:
         columns, inner = still(columns.size * inner), 1
     steps = (rows.size * columns.size * inner, 0, 1, columns.size * inner, inner, 1)
@@ -40,7 +42,8 @@ def still(length: int) -> Sliding:
 
 
 def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
-    """Plans of a fold of rows and columns, and then of depth; None if one call does both or the axes do not allow two."""
+    """Plans of a fold of rows and columns, and then of depth; None if one call does both or the
+    axes do not allow two."""
     if "depth first" not in made.made:
         axis, found = one_depth(made), None
         simple = made.groups == 1 and made.whole and (reduction(made.op) == "max" or tiles.divisor(made)[0] == "all")
@@ -60,7 +63,8 @@ def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
 
 
 def columns_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
-    """Plans of a fold of columns, and then of rows; None if one call does both or the axes do not allow two."""
+    """Plans of a fold of columns, and then of rows; None if one call does both or the axes do not
+    allow two."""
     if "columns first" not in made.made:
         rows, columns, found = made.rows, made.columns, None
         assert isinstance(rows, Sliding)
@@ -144,7 +148,8 @@ def mirrored(axis: Any) -> Sliding | None:
 
 
 def turned(made: Plan) -> Plan | None:
-    """A plan whose sums are the cotangents of this one's, if windows move by one cell; None if there is none."""
+    """A plan whose sums are the cotangents of this one's, if windows move by one cell; None if
+    there is none."""
     if "turned" not in made.made:
         rows, columns, found = mirrored(made.rows), mirrored(made.columns), None
         if rows is not None and columns is not None and not made.depth and tiles.divisor(made)[0] == "all":
@@ -211,7 +216,8 @@ def spread_maximum(program: Program, made: Plan, gy: Any, gx: Any, codes: Any) -
 
 
 def hand_on(one: Plan, other: Plan) -> None:
-    """The cells of one plan are the windows of the other: those that won nothing are neither written nor read."""
+    """The cells of one plan are the windows of the other: those that won nothing are neither
+    written nor read."""
     one.made["sparse"], other.made["whole"] = True, False
 
 

@@ -1,9 +1,12 @@
-"""How a tensor is walked: which of its axes are outer batch, depth, rows, columns and inner batch, and with which steps.
+"""How a tensor is walked: which of its axes are outer batch, depth, rows, columns and inner batch,
+and with which steps.
 
-The last spatial axis is the columns, the one before the rows, all others together the depth. Batch axes that lie between the cells of a
-plane in memory (the channels of a channels_last tensor) are inner, all others outer. Whatever has the output's shape, and every
-result, is dense in this order; an operand is taken with its own strides where its batch axes merge into two outer groups and
-one inner group, and is copied otherwise. Plans are cached: a second call of the same geometry decides nothing.
+The last spatial axis is the columns, the one before the rows, all others together the depth. Batch
+axes that lie between the cells of a plane in memory (the channels of a channels_last tensor) are
+inner, all others outer. Whatever has the output's shape, and every result, is dense in this order;
+an operand is taken with its own strides where its batch axes merge into two outer groups and one
+inner group, and is copied otherwise. Plans are cached: a second call of the same geometry decides
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from ...geometry import Axis, Shape, Sliding, readers
 from ...remembering import cached_property
 
 NARROW = 2**31 - 2**22
-"""Offsets beyond this need 64 bits; a program may start up to a block of lanes beyond the last one."""
+"""Offsets beyond this need 64 bits; a program may start up to a block of lanes beyond the last
+one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +48,8 @@ class Plan:
     groups: int
     inner: int
     steps: tuple[int, int, int, int, int, int]
-    """Between neighbours along outer, group, depth, row, column, inner, in elements of the operand."""
+    """Between neighbours along outer, group, depth, row, column, inner, in elements of the
+    operand."""
     depth: tuple[Axis, ...]
     rows: Axis
     columns: Axis
@@ -98,7 +103,8 @@ class Plan:
 
     @cached_property
     def layout(self) -> tuple[Shape, Shape]:
-        """Shape and strides of a result, in the caller's order of axes, that is dense in canonical order: what `fitted` leaves as it is."""
+        """Shape and strides of a result, in the caller's order of axes, that is dense in canonical
+        order: what `fitted` leaves as it is."""
         dense = torch.empty(self.lengths, device="meta").permute(self.back)
         for p in reversed(self.dropped):
             dense = dense.squeeze(p)
@@ -140,8 +146,8 @@ class Plan:
         return windows_table(self.columns)
 
     def _depths(self) -> Any:
-        """Per window along depth: its first real tap, how many are real, how many exist; and per tap the offset of its cell (-1: it is
-        padding, -2: it does not exist)."""
+        """Per window along depth: its first real tap, how many are real, how many exist; and per
+        tap the offset of its cell (-1: it is padding, -2: it does not exist)."""
         step, offsets = self.steps[2], np.zeros((1, 1), np.int64)
         real = exists = np.ones((1, 1), np.bool_)
         for axis in self.depth:
@@ -193,7 +199,8 @@ def taps_of(axis: Axis) -> int:
 
 
 def windows_table(axis: Axis) -> Any:
-    """Per window: where tap 0 lies, the first real tap, one past the last real one, the number of existing ones."""
+    """Per window: where tap 0 lies, the first real tap, one past the last real one, the number of
+    existing ones."""
     start, first, count, existing, step = axis.ranges()
     lowest = (first - start) // step
     return np.column_stack([start, lowest, lowest + count, existing]).astype(np.int32)

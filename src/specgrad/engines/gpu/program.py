@@ -1,7 +1,8 @@
-"""One rule of a plan, prepared: which kernels run, with which arguments, on which memory. A run allocates and launches, and decides nothing.
+"""One rule of a plan, prepared: which kernels run, with which arguments, on which memory. A run
+allocates and launches, and decides nothing.
 
-A program is made once for an operator, a rule, and operands of one shape, layout, dtype and device. While it is made, its tensors are
-`Buffer`s, which know as much as launches are decided by.
+A program is made once for an operator, a rule, and operands of one shape, layout, dtype and device.
+While it is made, its tensors are `Buffer`s, which know as much as launches are decided by.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def _empty(shape: Shape, steps: Shape, dtype: torch.dtype) -> Any:
 
 
 empty: Any = getattr(getattr(getattr(torch._C, "_dynamo", None), "guards", None), "_empty_strided_cuda", _empty)
-"""New memory on the current device; as what torch.compile generates asks for it, in half the time."""
+"""New memory on the current device; as what torch.compile generates asks for it, in half the
+time."""
 
 
 class Buffer:
@@ -48,13 +50,15 @@ class Buffer:
 
 
 class Program:
-    """Kernels in their order, the operands that they read, and the memory that they write: results, and what lies between two kernels."""
+    """Kernels in their order, the operands that they read, and the memory that they write: results,
+    and what lies between two kernels."""
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.cuda = device, device.type == "cuda"
         self.given: list[Buffer] = []
         self.entries: list[tuple[int, Shape, Entry]] = []
-        """Operands that must lie in one way: their number, their strides, and what brings another one into them."""
+        """Operands that must lie in one way: their number, their strides, and what brings another
+        one into them."""
         self.memory: list[tuple[Shape, Shape, torch.dtype]] = []
         self.made: list[Buffer] = []
         self.results = 0
@@ -62,7 +66,8 @@ class Program:
         """Whether results are zeros, of which no kernel knows."""
         self.steps: list[tuple[Call, tuple[Any, ...]]] = []
         self.picked: list[tuple[Call, Callable[[Any], tuple[Any, ...]]]] = []
-        """The kernels, and the numbers of their tensors: operands, then memory, then tables. Each has two or more."""
+        """The kernels, and the numbers of their tensors: operands, then memory, then tables. Each
+        has two or more."""
         self.launches: list[tuple[Any, Callable[[Any], tuple[Any, ...]]]] = []
         """The same without Triton, once it was seen how."""
         self.tables: list[Any] = []
@@ -76,7 +81,8 @@ class Program:
         return self.given[-1]
 
     def result(self, shape: Shape, steps: Shape, dtype: torch.dtype) -> Buffer:
-        """The next result, in the caller's order of axes. All of them are asked for before anything else is allocated."""
+        """The next result, in the caller's order of axes. All of them are asked for before anything
+        else is allocated."""
         self.results += 1
         return self._allocate(shape, steps, dtype)
 
@@ -95,7 +101,8 @@ class Program:
         self.steps.append((call, tensors))
 
     def ready(self) -> Program:
-        """The program, after its last kernel was added: tensors become numbers, in the order operands, memory, tables."""
+        """The program, after its last kernel was added: tensors become numbers, in the order
+        operands, memory, tables."""
         known: dict[int, int] = {id(buffer): n for n, buffer in enumerate([*self.given, *self.made])}
         for _, tensors in self.steps:
             for tensor in tensors:

@@ -1,4 +1,5 @@
-"""Launches of windows that are given by tables: adaptive, whole, dilated and tied ones, and tangents of winners."""
+"""Launches of windows that are given by tables: adaptive, whole, dilated and tied ones, and
+tangents of winners."""
 
 from __future__ import annotations
 
@@ -140,7 +141,8 @@ def fill(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept
     cells = whole.columns.size
     block = min(triton.next_power_of_2(cells), TUNE["fill"] * 4 // gx.element_size())
     chunks, blocks = shared_evenly(-(-cells // block), TUNE["chunks" + " half" * (gx.element_size() == 2)])
-    words = {"KIND": kind, "CHUNKS": chunks, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block, "num_warps": 4}  # fmt: skip
+    words = {"KIND": kind, "CHUNKS": chunks, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block,
+             "num_warps": 4}  # fmt: skip
     call = Call(whole_kernels.fill, whole.outer * blocks, (cells, blocks, whole.steps[0]), words)
     one, other = (*kept, gy, gy)[:2]
     program.launch(call, gy, gx if x is None else x, gx, one, other)
@@ -149,7 +151,8 @@ def fill(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept
 def pour(program: Program, made: Plan, gy: Any, gx: Any) -> None:
     """Cotangents of averages of whole planes."""
     block = min(triton.next_power_of_2(made.cells), TUNE["fill"] * 4 // gx.element_size())
-    words = {"EVEN": made.cells % block == 0, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block, "num_warps": 4}  # fmt: skip
+    words = {"EVEN": made.cells % block == 0, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block,
+             "num_warps": 4}  # fmt: skip
     call = Call(whole_kernels.pour, -(-made.cells // block), (made.cells // made.outer, made.inner, made.cells), words)
     program.launch(call, gy, gx, scale(made, "sum", gy))
 
@@ -158,7 +161,8 @@ def cells_words(made: Plan, kind: str, dtype: Any, rows: int, block: int, warps:
     """What kernels are compiled for that gather so many rows of cells."""
     counted = divisor(made)[0] if kind == "sum" else "all"
     acc = accumulator(dtype)
-    return {"KIND": kind, "COUNTED": counted, "ROWS": rows, "WIDE": made.wide, "ACC": acc, "BLOCK": block, "num_warps": warps}  # fmt: skip
+    return {"KIND": kind, "COUNTED": counted, "ROWS": rows, "WIDE": made.wide, "ACC": acc, "BLOCK": block,
+            "num_warps": warps}  # fmt: skip
 
 
 def bins(program: Program, made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
@@ -169,7 +173,8 @@ def bins(program: Program, made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[
     block, warps = block_of(lanes, TUNE["lanes bins"])
     per, blocks = shared_evenly(rows.size, TUNE["rows bins"])
     numbers = (
-        lanes, made.inner, rows.size, columns.size, rows.length, columns.length, int(given[1].shape[1]), taps_of(columns), blocks,
+        lanes, made.inner, rows.size, columns.size, rows.length, columns.length, int(given[1].shape[1]),
+        taps_of(columns), blocks,
     )  # fmt: skip
     words = cells_words(made, kind, gy.dtype, per, block, warps)
     call = Call(tables_kernels.bins, -(-lanes // block) * blocks, numbers, words)
@@ -177,7 +182,8 @@ def bins(program: Program, made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[
 
 
 def collect(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
-    """Cotangents of any windows: "first", "sum", "weights"; of ties, "tied", "alone" (only of whole planes) and "shared"."""
+    """Cotangents of any windows: "first", "sum", "weights"; of ties, "tied", "alone" (only of whole
+    planes) and "shared"."""
     rows, columns = made.rows, made.columns
     whole = all(isinstance(axis, Adaptive) and axis.length == 1 for axis in (*made.depth, rows, columns))
     if kind == "sum" and whole and divisor(made)[0] == "all":

@@ -1,8 +1,9 @@
-"""Tiles: a small model of the geometry says how many rows and columns a program and a lane have; no measurement, no benchmark's shape.
-Its numbers are in `tuned`.
+"""Tiles: a small model of the geometry says how many rows and columns a program and a lane have; no
+measurement, no benchmark's shape. Its numbers are in `tuned`.
 
-A lane has so many neighbouring columns that it reads sixteen bytes at once where they lie aligned, as far as registers allow what it holds
-or carries of each. Rows of windows that move one row at a time are streamed down long segments; others are held, a few at a time. Small planes are held whole.
+A lane has so many neighbouring columns that it reads sixteen bytes at once where they lie aligned,
+as far as registers allow what it holds or carries of each. Rows of windows that move one row at a
+time are streamed down long segments; others are held, a few at a time. Small planes are held whole.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def plane_taps(made: Plan) -> int:
 
 
 def counting(op: Any) -> tuple[str, int]:
-    """What an average is divided by: ("all", a number), or ("exists" or "real", 1), the taps that do."""
+    """What an average is divided by: ("all", a number), or ("exists" or "real", 1), the taps that
+    do."""
     if getattr(op, "divisor_override", None) is not None:
         return "all", op.divisor_override
     return ("exists" if getattr(op, "count_include_pad", True) else "real"), 1
@@ -97,8 +99,9 @@ def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
 
 
 def lanes_of(made: Plan, rows: int, kind: str = "") -> int:
-    """Lanes per program: some in a thread where it has few rows of one plane, or where neighbours in memory are of the inner batch; one
-    warp's where maxima of more than three rows are held of low planes."""
+    """Lanes per program: some in a thread where it has few rows of one plane, or where neighbours
+    in memory are of the inner batch; one warp's where maxima of more than three rows are held of
+    low planes."""
     if kind == "max" and taps_of(made.rows) > 3 and made.rows.size < TUNE["rows ahead"] and made.inner == 1:
         return TUNE["lanes low"]
     small = plane_taps(made) <= TUNE["taps inner"]
@@ -117,7 +120,8 @@ def below_power(number: int) -> int:
 
 
 def packs(made: Plan, kind: str, size: int, low: bool) -> str:
-    """ "packed" for the winners of half floats, where the codes that a program counts have room beside them."""
+    """ "packed" for the winners of half floats, where the codes that a program counts have room
+    beside them."""
     rows: Any = made.rows
     columns: Any = made.columns
     if kind != "winners" or size > 2 or low or not streams(made, kind, size):
@@ -128,7 +132,8 @@ def packs(made: Plan, kind: str, size: int, low: bool) -> str:
 
 
 def half_winners(made: Plan, kind: str, size: int) -> bool:
-    """Whether these are winners of half floats in windows that move by one cell: they leave room for twice the columns."""
+    """Whether these are winners of half floats in windows that move by one cell: they leave room
+    for twice the columns."""
     rows: Any = made.rows
     columns: Any = made.columns
     flat = not made.depth and made.inner == rows.stride == columns.stride == 1
@@ -189,7 +194,8 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
 
 
 def streams(made: Plan, kind: str, size: int) -> bool:
-    """Whether rows of windows are streamed: they move one row at a time, and are too high to be held together."""
+    """Whether rows of windows are streamed: they move one row at a time, and are too high to be
+    held together."""
     rows: Any = made.rows
     least = TUNE["stream " + (kind if kind in ("max", "sum") else "winners")]
     if kind == "winners" and size > 2 and rows.size < TUNE["rows ahead"] and made.inner == 1:
@@ -198,8 +204,8 @@ def streams(made: Plan, kind: str, size: int) -> bool:
 
 
 def ahead(made: Plan, kind: str) -> bool:
-    """Whether a program that streams has the next step's rows fetched while it folds this one's: it carries so many that too few
-    programs run side by side for one to work while another waits."""
+    """Whether a program that streams has the next step's rows fetched while it folds this one's: it
+    carries so many that too few programs run side by side for one to work while another waits."""
     rows: Any = made.rows
     columns: Any = made.columns
     many = rows.kernel >= TUNE["taps ahead"] or (kind in ("winners", "packed") and columns.kernel > 1)
@@ -207,12 +213,14 @@ def ahead(made: Plan, kind: str) -> bool:
 
 
 def limited(registers: int) -> dict[str, int]:
-    """Words for the compiler: a lane has so many registers at most. It takes a few more otherwise, and fewer programs find room."""
+    """Words for the compiler: a lane has so many registers at most. It takes a few more otherwise,
+    and fewer programs find room."""
     return {"maxnreg": registers} if NVIDIA else {}
 
 
 def registers_ahead(made: Plan, kind: str, size: int, wide: int) -> dict[str, int]:
-    """As `limited`, for lanes that carry so many columns of rows; nothing where the compiler knows better."""
+    """As `limited`, for lanes that carry so many columns of rows; nothing where the compiler knows
+    better."""
     rows: Any = made.rows
     columns: Any = made.columns
     knows = size > 4 or (size < 4 and kind != "sum") or (kind == "winners" and columns.kernel == 1)
@@ -221,7 +229,8 @@ def registers_ahead(made: Plan, kind: str, size: int, wide: int) -> dict[str, in
 
 
 def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | None:
-    """(planes, rows, columns) that a program holds of small planes, whose windows move by one cell; None if it does not hold any."""
+    """(planes, rows, columns) that a program holds of small planes, whose windows move by one cell;
+    None if it does not hold any."""
     rows: Any = made.rows
     columns: Any = made.columns
     if made.depth or made.inner > 1 or made.steps[4] != 1 or rows.stride * columns.stride > 1 or not made.whole:
@@ -238,8 +247,8 @@ def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | Non
 
 
 def narrow(made: Plan, kind: str, size: int) -> int:
-    """How many rows a lane has of narrow planes, whose windows move by one cell and are as many as the cells; 0 if rows are long, or
-    lie so that they begin where lines of the cache do."""
+    """How many rows a lane has of narrow planes, whose windows move by one cell and are as many as
+    the cells; 0 if rows are long, or lie so that they begin where lines of the cache do."""
     rows: Any = made.rows
     columns: Any = made.columns
     if made.depth or made.inner > 1 or made.steps[4] != 1 or not made.whole or rows.stride * columns.stride > 1:
@@ -278,7 +287,8 @@ def moves_by_one(made: Plan) -> bool:
 
 
 def ring(made: Plan, size: int) -> int:
-    """Rows of the ring by which winners' cotangents go along rows in runs, where each window has a winner; 0 if they go by halves."""
+    """Rows of the ring by which winners' cotangents go along rows in runs, where each window has a
+    winner; 0 if they go by halves."""
     rows: Any = made.rows
     columns: Any = made.columns
     matches = rows.kernel * columns.kernel
@@ -294,8 +304,8 @@ def ring_bytes(slots: int, wide: int, lanes: int) -> int:
 
 
 def crossing(made: Plan, size: int) -> tuple[int, int] | None:
-    """How many lanes to its left and right a lane hears from, where cotangents go along rows and then columns in one call; None if they
-    do not."""
+    """How many lanes to its left and right a lane hears from, where cotangents go along rows and
+    then columns in one call; None if they do not."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, matches = columns_backward(made, "first", size)[0], rows.kernel * columns.kernel
@@ -325,7 +335,8 @@ def one_depth(made: Plan) -> Sliding | None:
 
 
 def sinks(made: Plan, kind: str) -> bool:
-    """Whether windows of three axes are folded in one call that streams down the depth: few rows of theirs are read twice."""
+    """Whether windows of three axes are folded in one call that streams down the depth: few rows of
+    theirs are read twice."""
     rows: Any = made.rows
     columns: Any = made.columns
     axis, most = one_depth(made), TUNE["depth sink winners" if kind == "winners" else "depth sink"]
@@ -335,7 +346,8 @@ def sinks(made: Plan, kind: str) -> bool:
 
 
 def rises(made: Plan) -> bool:
-    """Whether cotangents of winners in windows of three axes are found in one call that streams down the depth."""
+    """Whether cotangents of winners in windows of three axes are found in one call that streams
+    down the depth."""
     rows: Any = made.rows
     columns: Any = made.columns
     axis = one_depth(made)

@@ -1,4 +1,5 @@
-"""The numbers of the model in `tiles`, found by measuring one geometry of each kind on an H200; they are the same for all shapes."""
+"""The numbers of the model in `tiles`, found by measuring one geometry of each kind on an H200;
+they are the same for all shapes."""
 
 LONGEST = 32
 """Rows of a window that are held in registers at most; of columns, fewer than twice as many."""
@@ -41,7 +42,9 @@ TUNE = {
     "stream winners low": 6,  # in planes of few rows
     "stream sum": 8,
     "step": 4,  # rows that a program reads before it writes
-    "step low": 2,  # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one by one
+    # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one
+    # by one
+    "step low": 2,
     "rows low winners": 9,
     "rows low packed": 13,
     "rows ahead": 32,  # of a plane, from which the next step's rows are fetched
@@ -77,7 +80,9 @@ TUNE = {
     "matches crossed": 100,  # up to here
     "taps cross": 9,  # columns from which cotangents along these alone go so
     "lanes cross": 8,  # lanes of a warp that only tell the others what they know, at most
-    "taps ring": 15,  # rows of a window up to which cotangents go in runs, if halves take two calls; of half floats, from `matches cross` on
+    # rows of a window up to which cotangents go in runs, if halves take two calls; of half floats,
+    # from `matches cross` on
+    "taps ring": 15,
     "taps paired": 7,  # rows of a window from which codes go in pairs, where rows and columns go in one call
     "bytes across": 32,  # of cells that a lane has along columns alone
     "pieces across": 8,  # of memory that a program goes through along columns alone

@@ -1,7 +1,8 @@
 """Statements about the CPU engine's kernels, for all real inputs of a geometry.
 
-The instructions that the emitters wrote are interpreted over symbols (symbols.py), every load and store checked, in the engine's own
-plans (plans.py), and compared with the specification over the same symbols (pooling.py, weights.py, convolutions.py).
+The instructions that the emitters wrote are interpreted over symbols (symbols.py), every load and
+store checked, in the engine's own plans (plans.py), and compared with the specification over the
+same symbols (pooling.py, weights.py, convolutions.py).
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ EMITTERS = {
     "optimised": (),
     "compiled": ("special_values",),
 }
-"""The emitters, and what is claimed of the kernels that they emit; and of kernels of all emitters, as LLVM has simplified them, and
-as machine code."""
+"""The emitters, and what is claimed of the kernels that they emit; and of kernels of all emitters,
+as LLVM has simplified them, and as machine code."""
 
 GEOMETRIES = 64
 """Of each emitter."""

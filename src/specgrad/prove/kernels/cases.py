@@ -1,4 +1,5 @@
-"""The cases of statements about kernels: random geometries, layouts and types, for each emitter those that it is planned for."""
+"""The cases of statements about kernels: random geometries, layouts and types, for each emitter
+those that it is planned for."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ SMALL = {"LEAST": 64, "LINES": 1 << 10, "TILE": 24}
 
 
 class Case(NamedTuple):
-    """An operator, the shape of its operand, its type and layout, and the constants of the schedule; for one emitter."""
+    """An operator, the shape of its operand, its type and layout, and the constants of the
+    schedule; for one emitter."""
 
     emitter: str
     op: Any
@@ -47,7 +49,8 @@ class Case(NamedTuple):
 
 
 def sliding(random: Any, kind: Any, inner: bool, far: bool = False, shares: bool = False) -> tuple[Any, Shape]:
-    """An operator with sliding windows and a shape that it takes: kernels large and small, padded, dilated, cut by ceil_mode."""
+    """An operator with sliding windows and a shape that it takes: kernels large and small, padded,
+    dilated, cut by ceil_mode."""
     while True:
         rank = int(random.choice([1, 2, 2, 2, 3]))
         kernel = [int(random.integers(1, 5)) for _ in range(rank)]

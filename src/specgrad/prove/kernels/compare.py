@@ -1,4 +1,5 @@
-"""What claims are made of: plans that run on symbols, and results that are compared with what is specified."""
+"""What claims are made of: plans that run on symbols, and results that are compared with what is
+specified."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ Arrays = dict[str, tuple[Cell, Any]]
 
 
 def ran(plan: Any, given: Arrays, wanted: Arrays, *names: str) -> Any:
-    """What a chain or a step leaves of `wanted` (name -> cell, shape), in the order in which it lies; None if it has flags."""
+    """What a chain or a step leaves of `wanted` (name -> cell, shape), in the order in which it
+    lies; None if it has flags."""
     run = Execution(DOMAIN, PickMemory)
     for name, (cell, array) in given.items():
         run.give(name, cell, list(array.ravel()))
@@ -59,7 +61,8 @@ def same_lead(found: Any, expected: Any, ordered: bool, where: str) -> None:
 
 
 def same_form(found: Any, expected: Any, half: bool, where: str, least: int = 0) -> None:
-    """The same polynomial, each of whose n terms went through at most n + 1 roundings; half floats are rounded once more, last."""
+    """The same polynomial, each of whose n terms went through at most n + 1 roundings; half floats
+    are rounded once more, last."""
     if isinstance(found, Table | Either):
         raise Undecided(f"{where}: {found!r}")
     found, expected = form(found), form(expected)

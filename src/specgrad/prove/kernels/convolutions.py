@@ -1,4 +1,5 @@
-"""Claims about convolution: of one wide channel per group (depthwise layers, filters of single images), and the columns of all others."""
+"""Claims about convolution: of one wide channel per group (depthwise layers, filters of single
+images), and the columns of all others."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def convolution_weight_vjp(case: Case) -> None:
 
 
 def convolution_vjp(case: Case) -> None:
-    """The cotangents of the windows that read a cell times their weights, by the one kernel or the other."""
+    """The cotangents of the windows that read a cell times their weights, by the one kernel or the
+    other."""
     p = Planned(case)
     expected = pulled(case.op, 0, [p.x, p.weight], p.g)
     zeros = np.zeros(p.plan.groups, object)
@@ -71,8 +73,8 @@ def convolution_vjp(case: Case) -> None:
 
 
 def called(function: Any, p: Planned, given: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """What a function of the engine, called with arrays by their names, leaves in those that it writes. They hold symbols, or are
-    of a shape and hold nothing."""
+    """What a function of the engine, called with arrays by their names, leaves in those that it
+    writes. They hold symbols, or are of a shape and hold nothing."""
     run, every = Execution(DOMAIN, PickMemory), {**given, **written}
     shapes = {name: array if isinstance(array, tuple) else array.shape for name, array in every.items()}
     held = {name: np.zeros(shape, p.dtype) for name, shape in shapes.items()}
@@ -93,7 +95,8 @@ def called(function: Any, p: Planned, given: dict[str, Any], written: dict[str, 
 
 
 def columns_of(case: Case, p: Planned, group: int) -> tuple[Any, Any]:
-    """Which wide cell each cell of a group's columns is, and whether it is real: by the specification's own taps."""
+    """Which wide cell each cell of a group's columns is, and whether it is real: by the
+    specification's own taps."""
     geometry, plan = case.op.geometry(*case.shape), p.plan
     outputs = np.arange(geometry.outputs).reshape(plan.images, plan.groups, plan.narrow_channels, plan.narrow_cells)
     own = outputs[:, group, 0].reshape(-1)

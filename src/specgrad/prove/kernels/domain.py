@@ -1,4 +1,5 @@
-"""The symbols as the interpreter's numbers, the memory that codes may point into, and the specification over the same symbols."""
+"""The symbols as the interpreter's numbers, the memory that codes may point into, and the
+specification over the same symbols."""
 
 from __future__ import annotations
 
@@ -320,7 +321,8 @@ def _of_winner(condition: Order, one: Any, other: Any) -> Any:
 
 
 class PickMemory(Memory):
-    """Memory in which an address may depend on a code: each outcome is checked, and what is stored is stored where it holds."""
+    """Memory in which an address may depend on a code: each outcome is checked, and what is stored
+    is stored where it holds."""
 
     def load(self, address: Any, access: Access) -> Any:
         if isinstance(address, Table):
@@ -343,7 +345,8 @@ class PickMemory(Memory):
 
 
 def halved(value: Any) -> Any:
-    """What is stored: the bits of a number that were rounded to a bfloat16 are those of the rounded number."""
+    """What is stored: the bits of a number that were rounded to a bfloat16 are those of the rounded
+    number."""
     if isinstance(value, Table):
         return pointwise(halved, value)
     if not isinstance(value, Word) or not value.same(narrowed(Word("bits", value.value, 32))):

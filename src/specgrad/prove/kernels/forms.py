@@ -1,4 +1,5 @@
-"""Sums as polynomials: what is added and multiplied, with which coefficient, and through how many roundings each term has gone."""
+"""Sums as polynomials: what is added and multiplied, with which coefficient, and through how many
+roundings each term has gone."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any, NamedTuple
 from ...engines.cpu.codegen.allocations import Undecided
 
 Atom = Any
-"""A variable: a cell by its name, the greatest or least of some, an exponential, or a condition whose truth counts as 1."""
+"""A variable: a cell by its name, the greatest or least of some, an exponential, or a condition
+whose truth counts as 1."""
 
 
 class Real:
@@ -38,7 +40,8 @@ class Form(Real):
         cancelled: bool = False,
     ) -> None:
         self.terms, self.halved, self.is_half, self.cancelled = terms, halved, is_half, cancelled
-        """How often it was rounded to a half float, whether it is one, and whether terms met that cancel: their error stays."""
+        """How often it was rounded to a half float, whether it is one, and whether terms met that
+        cancel: their error stays."""
 
     def as_half(self) -> Form:
         """Rounded to a half float, if it is none."""

@@ -1,7 +1,9 @@
-"""Claims about compiled kernels, by enumeration: all arrangements of special values, and all orders of the cells of a window.
+"""Claims about compiled kernels, by enumeration: all arrangements of special values, and all orders
+of the cells of a window.
 
-Symbols are real numbers; NaN, infinities, the sign of zero and rounding to a type are none of them. Here the machine code itself runs, on
-every arrangement of a few values in every cell of a small input, and is compared with the specification bit for bit.
+Symbols are real numbers; NaN, infinities, the sign of zero and rounding to a type are none of them.
+Here the machine code itself runs, on every arrangement of a few values in every cell of a small
+input, and is compared with the specification bit for bit.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ def _bits(array: Any) -> Any:
 
 
 def every_order(case: Case) -> None:
-    """Value, index and VJP of a 3×3 window, for each of the 7,087,261 ways in which nine cells can be ordered, ties included."""
+    """Value, index and VJP of a 3×3 window, for each of the 7,087,261 ways in which nine cells can
+    be ordered, ties included."""
     seen, op = 0, MaxPool((3, 3))
     for orders in weak_orders(9):
         x, first = orders.reshape(-1, 3, 3).astype(case.dtype), orders.argmax(axis=1)

@@ -1,7 +1,9 @@
-"""Kernels as LLVM has simplified them, just before it makes machine code of them: read back from its text, to be interpreted.
+"""Kernels as LLVM has simplified them, just before it makes machine code of them: read back from
+its text, to be interpreted.
 
-Only what occurs in kernels is read; a kernel with anything else is not interpreted so. What LLVM copies or fills as blocks of memory becomes a
-loop over cells again. What LLVM says of a result beside the instruction (that it does not overflow, say) is not read.
+Only what occurs in kernels is read; a kernel with anything else is not interpreted so. What LLVM
+copies or fills as blocks of memory becomes a loop over cells again. What LLVM says of a result
+beside the instruction (that it does not overflow, say) is not read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The engine's plans with kernels that are not compiled, and what interprets their steps.
 
-The schedule chooses kernels as always; what it calls is the kernel itself, to be run instruction by instruction.
+The schedule chooses kernels as always; what it calls is the kernel itself, to be run instruction by
+instruction.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Emitted:
         self.program: Callable[[Domain], Program] = functools.cache(functools.partial(Program, kernel))
 
     def task(self, args: bytes, begin: int, end: int, scratch: Any) -> int:
-        """What stands for a call on the thread that calls: on symbols, in the execution that is under way."""
+        """What stands for a call on the thread that calls: on symbols, in the execution that is
+        under way."""
         words = struct.unpack(f"={len(self.parameters)}q", args)
         assert Execution.current is not None
         return Execution.current.at_once(self, words, begin, end)
@@ -60,7 +62,8 @@ def exp(k: Kernel, x: Value) -> Value:
 
 @contextlib.contextmanager
 def uncompiled(constants: Mapping[str, int], make: Callable[[Kernel], Emitted] = Emitted) -> Iterator[None]:
-    """Plans that are made meanwhile have kernels that are not compiled; constants of the schedule may be others."""
+    """Plans that are made meanwhile have kernels that are not compiled; constants of the schedule
+    may be others."""
     stand_ins = {"Call": Call, "cached": lambda key, emit: make(emit()), "exp": exp, **constants}
     before = [
         (vars(module), name, vars(module)[name]) for module in PLANNERS for name in stand_ins if name in vars(module)
@@ -113,7 +116,8 @@ class Execution:
         return 0
 
     def step(self, step: Any, names: Sequence[str]) -> int:
-        """Run a kernel on all items, in tasks that must not meet; `names` are of the arrays whose addresses it takes."""
+        """Run a kernel on all items, in tasks that must not meet; `names` are of the arrays whose
+        addresses it takes."""
         call: Call = step.call
         known = {name: allocation.address for name, (allocation, _) in self.arrays.items()}
         for table in step.tables:
@@ -129,7 +133,8 @@ class Execution:
         return functools.reduce(lambda flags, task: flags | task.flags, tasks, 0)
 
     def place(self, name: str, array: Any) -> None:
-        """Let addresses in a NumPy array stand for those in the array of this name, or in a table of the same numbers."""
+        """Let addresses in a NumPy array stand for those in the array of this name, or in a table
+        of the same numbers."""
         if name not in self.arrays:
             self.arrays[name] = self.memory.array(name, CELLS[array.dtype.name].stored, array.ravel().tolist()), WORD
         self.held[name] = array

@@ -20,7 +20,8 @@ from .symbols import Lead, Pick, Table
 
 
 class Planned:
-    """A pooling operator as the engine plans it for arrays of one layout, and symbols for its arrays."""
+    """A pooling operator as the engine plans it for arrays of one layout, and symbols for its
+    arrays."""
 
     def __init__(self, case: Case, any_order: bool = False) -> None:
         self.case, self.op = case, case.op
@@ -43,7 +44,8 @@ class Planned:
 
     @cached_property
     def places(self) -> tuple[Any, Any]:
-        """Where in a plane the winners lie: a base by window, and an offset by code, whose digits are the taps of the axes."""
+        """Where in a plane the winners lie: a base by window, and an offset by code, whose digits
+        are the taps of the axes."""
         base = offset = np.zeros(1, np.int64)
         for axis, by in zip(self.pool.axes, strides(tuple(axis.size for axis in self.pool.axes)), strict=True):
             ranges, taps = even(axis).ranges(), np.arange(nominal(even(axis)))
@@ -84,7 +86,8 @@ def pick(name: str, codes: tuple[int, ...]) -> Any:
 
 
 def chosen(code: Any) -> dict[int, tuple[Any, ...]]:
-    """For each code that a window may have, the condition under which it has it, as atoms of a product."""
+    """For each code that a window may have, the condition under which it has it, as atoms of a
+    product."""
     if isinstance(code, Table):
         return {one: ((code.pick, one),) for one in code.values}
     return {code: ()}
@@ -199,7 +202,8 @@ def argmax_vjp(case: Case) -> None:
 
 
 def argmax_jvp(case: Case) -> None:
-    """The tangent of the cell that a window's code means, and its index in the plane, for all codes."""
+    """The tangent of the cell that a window's code means, and its index in the plane, for all
+    codes."""
     plan = Planned(case)
     pool, cell = plan.pool, plan.cell
     dx, codes = cells("d", case.shape), plan.codes()
@@ -227,7 +231,8 @@ def argmax_jvp(case: Case) -> None:
 
 
 def plane_indices(plan: Planned) -> Any:
-    """The flat index of every cell in its plane, by the operator's order of axes, in the order in which cells lie."""
+    """The flat index of every cell in its plane, by the operator's order of axes, in the order in
+    which cells lie."""
     shape = plan.case.shape
     index = np.zeros(shape, np.int64)
     for p in plan.op.positions(shape):

@@ -1,9 +1,10 @@
-"""What the cells of an interpreted kernel are while a statement is proved of it: symbols, for all real numbers at once.
+"""What the cells of an interpreted kernel are while a statement is proved of it: symbols, for all
+real numbers at once.
 
-A maximum is a :class:`Lead`: the cells that it is the greatest of, in the order in which the first of equal ones wins. A sum is a
-polynomial (forms.py). What depends on a
-winner, such as its code, is a :class:`Table`: a value for each cell that may have won. A comparison of two maxima is an
-:class:`Order`: what holds where the one is greater, where both are equal, and where it is less.
+A maximum is a `Lead`: the cells that it is the greatest of, in the order in which the first of
+equal ones wins. A sum is a polynomial (forms.py). What depends on a winner, such as its code, is a
+`Table`: a value for each cell that may have won. A comparison of two maxima is an `Order`: what
+holds where the one is greater, where both are equal, and where it is less.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ def pointwise_with(function: Any) -> Callable[[Any, Any], Any]:
 
 
 class Lead(Real):
-    """The greatest (sign 1) or the least (sign -1) of some cells; of equal ones the first. A single cell has sign 0."""
+    """The greatest (sign 1) or the least (sign -1) of some cells; of equal ones the first. A single
+    cell has sign 0."""
 
     __slots__ = ("cells", "lowest", "origin", "sign")
 
     def __init__(self, cells: tuple[str, ...], sign: int = 0, lowest: int | None = None) -> None:
         self.cells, self.sign = cells, sign if len(cells) > 1 else 0
         self.lowest = lowest
-        """Of integers: the bits of the lowest, which stands for padding, and which a cell is not."""
+        """Of integers: the bits of the lowest, which stands for padding, and which a cell is
+        not."""
         self.origin: Either | None = None
         """The two leads of which it was chosen, and which of them it is."""
 
@@ -70,7 +73,8 @@ class Lead(Real):
 
 
 class Either(Real):
-    """A number that is one of three: where a lead is greater than another, where both are equal, and where it is less."""
+    """A number that is one of three: where a lead is greater than another, where both are equal,
+    and where it is less."""
 
     __slots__ = ("one", "other", "sign", "values")
 
@@ -86,7 +90,8 @@ class Either(Real):
 
 
 class Turned:
-    """A cell of signed integers whose sign bit is turned, so that integers without a sign have its order."""
+    """A cell of signed integers whose sign bit is turned, so that integers without a sign have its
+    order."""
 
     __slots__ = ("bit", "lead")
     __hash__ = object.__hash__
@@ -153,7 +158,8 @@ class Less(Condition):
 
 
 class Order(Condition):
-    """Of two leads: what holds where the one is greater, where both are equal, and where it is less than the other."""
+    """Of two leads: what holds where the one is greater, where both are equal, and where it is less
+    than the other."""
 
     def __init__(self, one: Lead, other: Lead, greater: Any, equal: Any, less: Any) -> None:
         self.one, self.other, self.cases = one, other, (greater, equal, less)
@@ -299,7 +305,8 @@ def pointwise(function: Callable[..., Any], *given: Any) -> Any:
 
 
 def less(one: Any, other: Any) -> Any:
-    """Whether one code is less than another: true or false if it is so for all, else to be told at a tie."""
+    """Whether one code is less than another: true or false if it is so for all, else to be told at
+    a tie."""
     if one is UNDEFINED or other is UNDEFINED:
         return UNDEFINED
     ranges = [one_of.values if isinstance(one_of, Table) else (one_of,) for one_of in (one, other)]
@@ -312,7 +319,8 @@ def less(one: Any, other: Any) -> Any:
 
 
 def resolved(value: Either) -> Any:
-    """A number that is the same in all three cases, once the lead that was chosen is the greatest, or the least, of all cells."""
+    """A number that is the same in all three cases, once the lead that was chosen is the greatest,
+    or the least, of all cells."""
     if not all(isinstance(one, Form | Lead | int | Fraction) for one in value.values):
         return value
     p, q = value.one, value.other
@@ -333,7 +341,8 @@ def resolved(value: Either) -> Any:
 
 
 def _shifted(forms: list[Form], greater: Atom, less: Atom, whole: Atom) -> Form | None:
-    """A sum of exponentials that are shifted by the lead: the same in all cases once the shift is undone."""
+    """A sum of exponentials that are shifted by the lead: the same in all cases once the shift is
+    undone."""
     shifts = {
         dict(e.exponent).get((greater,), 0) for atoms in forms[0].terms for e in atoms if isinstance(e, Exponential)
     }
@@ -348,7 +357,8 @@ def _shifted(forms: list[Form], greater: Atom, less: Atom, whole: Atom) -> Form 
 
 
 class Word:
-    """The bits of a number ("bits" of a value and its type), and what integer instructions make of them."""
+    """The bits of a number ("bits" of a value and its type), and what integer instructions make of
+    them."""
 
     __slots__ = ("name", "one", "other")
     __hash__ = object.__hash__
@@ -390,11 +400,13 @@ def is_number(bits: int, width: int) -> bool:
 
 
 def widened(word: Any) -> list[Any]:
-    """The bits of a float32, as kernels make them of those of a bfloat16: whether these are extended by their sign or not."""
+    """The bits of a float32, as kernels make them of those of a bfloat16: whether these are
+    extended by their sign or not."""
     return [extended << 16 & 0xFFFFFFFF for extended in ((word ^ 0x8000) - 0x8000 & 0xFFFFFFFF, word)]
 
 
 def narrowed(word: Any) -> Any:
-    """The bits of the nearest bfloat16, as kernels make them of those of a float32 that is no NaN."""
+    """The bits of the nearest bfloat16, as kernels make them of those of a float32 that is no
+    NaN."""
     nearest = word + (word >> 16 & 1) & 0xFFFFFFFF
     return (nearest + 0x7FFF & 0xFFFFFFFF) >> 16 & 0xFFFF

@@ -1,4 +1,5 @@
-"""Claims about windows whose cells have weights: those of smooth maxima, and of maxima whose ties share."""
+"""Claims about windows whose cells have weights: those of smooth maxima, and of maxima whose ties
+share."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def window_cells(index: Any, axes: Any, folded: Any) -> Any:
 
 
 def stages(case: Case) -> list[tuple[Any, Any, Any, Any]]:
-    """The steps from cells to windows, with the shape of the cells of each, and which cells each window reads."""
+    """The steps from cells to windows, with the shape of the cells of each, and which cells each
+    window reads."""
     how, found = planned(case), []
     sizes = [axis.size for axis in how.axes]
     for turn, stage in enumerate(how.stages):
@@ -82,7 +84,8 @@ def weighted_sum_vjp(case: Case) -> None:
 
 
 def log_sum_exp(case: Case) -> None:
-    """The greatest (or least) cell m of each window, and the sum of exp(beta (cell - m)) over its cells."""
+    """The greatest (or least) cell m of each window, and the sum of exp(beta (cell - m)) over its
+    cells."""
     how = planned(case)
     expect(case, how.pairs)
     exists = how.cells_of(np.ones(case.shape, how.dtype), 1 if case.op.pad == "zero" else 0, 0) != 0

@@ -130,7 +130,8 @@ def _pasteable(statement: About, case: Case, given: dict[str, Any]) -> str:
             f"from specgrad.prove.operators import check, {module.rpartition('.')[2]}",
             *(f"{key} = {value}" for key, value in arrays.items()),
             f"op = {case.op!r}",
-            f"print(check({module.rpartition('.')[2]}.{name}, op, {', '.join(f'{key}={key}' for key in arrays)}))  # False",
+            f"print(check({module.rpartition('.')[2]}.{name}, op, {', '.join(f'{key}={key}' for key in arrays)}))  # "
+            "False",
         ]
     )
 

@@ -1,7 +1,9 @@
-"""The memory of an interpreted kernel: separate allocations, and for every byte whether a cell begins there and of what type.
+"""The memory of an interpreted kernel: separate allocations, and for every byte whether a cell
+begins there and of what type.
 
-One comparison of those bytes with what an access expects checks its bounds, its types, and that its cells were written. A vector may have lanes
-that were not (a loop's last one goes beyond a row of scratch): these are undefined, and nothing may depend on them.
+One comparison of those bytes with what an access expects checks its bounds, its types, and that its
+cells were written. A vector may have lanes that were not (a loop's last one goes beyond a row of
+scratch): these are undefined, and nothing may depend on them.
 """
 
 from __future__ import annotations
@@ -18,14 +20,16 @@ SIZES = {I8: 1, I16: 2, I32: 4, I64: 8, F16: 2, F32: 4, F64: 8, ADDRESS: 8}
 """Bytes of a cell of each type that memory holds."""
 
 UNINITIALISED, INSIDE = 0, 255
-"""What a byte is in which no cell begins: of no cell yet, or a further byte of one. A cell's first byte has its type's number."""
+"""What a byte is in which no cell begins: of no cell yet, or a further byte of one. A cell's first
+byte has its type's number."""
 
 NUMBERS = {kind: number for number, kind in enumerate(SIZES, 1)}
 KINDS = {bytes([number, *[INSIDE] * (SIZES[kind] - 1)]): kind for kind, number in NUMBERS.items()}
 """The type of a cell, by its bytes."""
 
 ROOM = 40
-"""Allocations are 2**ROOM bytes apart: no index that is merely wrong leads from one into another."""
+"""Allocations are 2**ROOM bytes apart: no index that is merely wrong leads from one into
+another."""
 
 
 class Fault(Exception):
@@ -40,13 +44,16 @@ class Fault(Exception):
 
 
 class Undecided(Fault):
-    """The kernel needs what its domain of scalars cannot tell: the bits of a number, or the outcome of a comparison."""
+    """The kernel needs what its domain of scalars cannot tell: the bits of a number, or the outcome
+    of a comparison."""
 
 
 class _Undefined:
-    """A number that may be any: undef and poison of LLVM, and what lies in memory that was not written.
+    """A number that may be any: undef and poison of LLVM, and what lies in memory that was not
+    written.
 
-    What is computed of it is undefined too. It is a fault where something depends on it: a branch, an address, a result.
+    What is computed of it is undefined too. It is a fault where something depends on it: a branch,
+    an address, a result.
     """
 
     __array_ufunc__ = None  # NumPy's numbers leave their operators to this one's
@@ -92,7 +99,8 @@ class Access(NamedTuple):
 
 @functools.cache
 def access(kind: Any, align: int | None = None) -> Access:
-    """Of an LLVM type: a number or a vector of numbers; without an alignment it is the type's own."""
+    """Of an LLVM type: a number or a vector of numbers; without an alignment it is the type's
+    own."""
     vector = isinstance(kind, ir.VectorType)
     cell, count = (kind.element, kind.count) if vector else (kind, 1)
     if cell not in SIZES:
@@ -103,7 +111,8 @@ def access(kind: Any, align: int | None = None) -> Access:
 
 
 class Allocation:
-    """One array, or the scratch of one task: its cells, and which of its bytes a task has read and written."""
+    """One array, or the scratch of one task: its cells, and which of its bytes a task has read and
+    written."""
 
     def __init__(self, name: str, base: int, size: int, writable: bool) -> None:
         self.name, self.address, self.size, self.writable = name, base, size, writable
@@ -128,7 +137,8 @@ class Allocation:
         return self.values[::size]
 
     def cut(self, byte: int) -> None:
-        """Forget the cell that this byte lies inside of, if any: what is stored before or behind it does not end where it does."""
+        """Forget the cell that this byte lies inside of, if any: what is stored before or behind it
+        does not end where it does."""
         if 0 < byte < self.size and self.begins[byte] == INSIDE:
             first, last = byte, byte
             while self.begins[first] == INSIDE:
@@ -139,7 +149,8 @@ class Allocation:
 
 
 class Task(NamedTuple):
-    """What one task left: its flags, and the bytes that it read and wrote of every writable allocation, as sets of bits."""
+    """What one task left: its flags, and the bytes that it read and wrote of every writable
+    allocation, as sets of bits."""
 
     flags: int
     read: dict[str, int]
@@ -147,7 +158,8 @@ class Task(NamedTuple):
 
 
 class Memory:
-    """The allocations that a kernel may touch. `domain` says what their floating-point cells are."""
+    """The allocations that a kernel may touch. `domain` says what their floating-point cells
+    are."""
 
     def __init__(self, domain: Any) -> None:
         self.domain = domain
@@ -222,7 +234,8 @@ class Memory:
             raise Fault(what + "it may only be read")
 
     def _lanes(self, where: Allocation, offset: int, access: Access) -> Any:
-        """Cells that are not all what is read: some not written, or of another type of the same size, whose bits the domain may know."""
+        """Cells that are not all what is read: some not written, or of another type of the same
+        size, whose bits the domain may know."""
         cells: list[Any] = []
         for byte in range(offset, offset + access.length, access.size):
             begins = where.begins[byte : byte + access.size]
@@ -264,7 +277,8 @@ def is_float(kind: Any) -> bool:
 
 
 def disjoint(tasks: Sequence[Task]) -> None:
-    """Raise a fault where one task reads or writes a byte that another one writes: they may run at the same time."""
+    """Raise a fault where one task reads or writes a byte that another one writes: they may run at
+    the same time."""
     read: dict[str, int] = {}
     written: dict[str, int] = {}
     for number, task in enumerate(tasks):

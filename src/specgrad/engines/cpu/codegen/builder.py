@@ -1,12 +1,15 @@
-"""A small language for kernels over llvmlite: integers, vectors, pointers, loops. Nothing here knows of windows or threads.
+"""A small language for kernels over llvmlite: integers, vectors, pointers, loops. Nothing here
+knows of windows or threads.
 
-An emitter is a Python function that takes a :class:`Kernel` and calls its methods; what it leaves is one LLVM function
+An emitter is a Python function that takes a :class:`Kernel` and calls its methods; what it leaves
+is one LLVM function
 
     task(args, begin, end, scratch) -> flags
 
-`args` points to 64-bit integers (addresses and sizes, in the order in which the emitter asked for them), the task handles the
-items begin to end, `scratch` is memory of its own. Python numbers are constants of the kernel and are folded while it is
-emitted; a :class:`Value` is known when the kernel runs.
+`args` points to 64-bit integers (addresses and sizes, in the order in which the emitter asked for
+them), the task handles the items begin to end, `scratch` is memory of its own. Python numbers are
+constants of the kernel and are folded while it is emitted; a :class:`Value` is known when the
+kernel runs.
 """
 
 from __future__ import annotations
@@ -204,7 +207,8 @@ class Pointer:
 
 
 class Loop:
-    """A loop being emitted: its index, the carried values, and what they become (`next`) and became (`result`)."""
+    """A loop being emitted: its index, the carried values, and what they become (`next`) and became
+    (`result`)."""
 
     def __init__(self, index: Value, values: list[Value]) -> None:
         self.index, self.values = index, values
@@ -337,7 +341,8 @@ class Kernel:
         return Value(self, self.builder.call(function, [g.value for g in given], fastmath=flags), first.signed)
 
     def cast(self, value: Value, kind: Any, signed: bool | None = None) -> Value:
-        """The same numbers in another type (integers widen by their sign, or are cut; floats are rounded)."""
+        """The same numbers in another type (integers widen by their sign, or are cut; floats are
+        rounded)."""
         b, signed = self.builder, value.signed if signed is None else signed
         if value.element == kind:
             return Value(self, value.value, signed)
@@ -391,8 +396,8 @@ class Kernel:
         return self.cast(self.select(value.differs(value), upper | 0x40, kept), I16)
 
     def strided(self, source: Pointer, index: Number, stride: int, lanes: int, lead: int = 0) -> Value:
-        """Cells `stride` apart from `index` on. Cells between them are read too, up to `lead` (< stride) of them before the first
-        and the other stride - 1 - lead behind the last."""
+        """Cells `stride` apart from `index` on. Cells between them are read too, up to `lead` (<
+        stride) of them before the first and the other stride - 1 - lead behind the last."""
         if stride == 1:
             return self.load(source, index, lanes)
         wide = self.load(source, index - lead if lead else index, lanes * stride)
@@ -447,7 +452,8 @@ class Kernel:
         yield
 
     def vectors(self, count: Number, lanes: int, body: Callable[[Number, list[Any]], Any], carried: Any = ()) -> Any:
-        """body(index, carried) for vectors that cover `count` >= lanes cells: the last begins where it still is full."""
+        """body(index, carried) for vectors that cover `count` >= lanes cells: the last begins where
+        it still is full."""
         last = count - lanes
         with self.loop(0, count, lanes, carried) as along:
             made = body(self.least(along.index, last), along.values)

@@ -1,8 +1,9 @@
 """Compiled kernels on disk: to load one takes a millisecond, to emit and compile it some fifty.
 
-A file holds a checksum, what is known of the kernel, and plain object code: nothing in it is unpickled or imported. Its name is a
-hash of what the code depends on: the sources of this engine, the emitter and its parameters, the target and the version of llvmlite.
-Only its owner may write the folder and the files; others are not read. Whatever is wrong with a file, it is made again.
+A file holds a checksum, what is known of the kernel, and plain object code: nothing in it is
+unpickled or imported. Its name is a hash of what the code depends on: the sources of this engine,
+the emitter and its parameters, the target and the version of llvmlite. Only its owner may write the
+folder and the files; others are not read. Whatever is wrong with a file, it is made again.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _refused: dict[tuple[Any, ...], CodegenError] = {}
 
 
 def cached(key: tuple[Any, ...], emit: Callable[[], Kernel]) -> Compiled:
-    """The kernel that `emit` makes, in machine code, from disk if it is there. `key` says which kernel that is: the emitter and its
-    parameters."""
+    """The kernel that `emit` makes, in machine code, from disk if it is there. `key` says which
+    kernel that is: the emitter and its parameters."""
 
     def make() -> tuple[Any, bytes]:
         kernel = emit()
@@ -73,7 +74,8 @@ def fetch(key: tuple[Any, ...], make: Callable[[], tuple[Any, bytes]]) -> tuple[
 
 
 def spelled(key: Any) -> Any:
-    """A key in words and numbers that are the same in every process; of an object, its class and its attributes."""
+    """A key in words and numbers that are the same in every process; of an object, its class and
+    its attributes."""
     if key is None or isinstance(key, (bool, int, float, str)):
         return key
     if isinstance(key, (np.dtype, np.generic, ir.Type)):

@@ -1,7 +1,8 @@
 """How two neighbouring parts of a window become one: sum, maximum, argmax.
 
-A part is a list of vectors: what is known of some taps of each of a vector of windows. `join` takes an earlier part and a later one,
-in row-major order, and is associative; so any schedule may split a window into parts, as long as it joins neighbours.
+A part is a list of vectors: what is known of some taps of each of a vector of windows. `join` takes
+an earlier part and a later one, in row-major order, and is associative; so any schedule may split a
+window into parts, as long as it joins neighbours.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ Part = list[Value]
 
 
 def code_cell(taps: int) -> Cell:
-    """The cells in which argmax codes of so many taps lie; one code more, of all ones, says that there is no winner."""
+    """The cells in which argmax codes of so many taps lie; one code more, of all ones, says that
+    there is no winner."""
     return CELLS["uint8" if taps < 1 << 8 else "uint16" if taps < 1 << 16 else "uint32"]
 
 
@@ -88,12 +90,14 @@ class Sum:
         return [one[0] + two[0]]
 
     def follow(self, k: Kernel, one: Part, two: Part) -> Part:
-        """The same where all of the later part lies behind all of the earlier, though others may lie between them."""
+        """The same where all of the later part lies behind all of the earlier, though others may
+        lie between them."""
         return self.join(k, one, two)
 
 
 class Max(Sum):
-    """The greatest cell, of equal ones the first. Right where there is no NaN; padding is the lowest number, which changes no value."""
+    """The greatest cell, of equal ones the first. Right where there is no NaN; padding is the
+    lowest number, which changes no value."""
 
     name, overlaps, guards = "max", True, True
 
@@ -127,7 +131,8 @@ class NaNMax(Max):
 
 
 class ArgMax(Max):
-    """The greatest cell and its code, the number of its tap. Right where there is no NaN, and where padding cannot tie with a cell."""
+    """The greatest cell and its code, the number of its tap. Right where there is no NaN, and where
+    padding cannot tie with a cell."""
 
     name, counts = "argmax", True
 
@@ -156,7 +161,8 @@ class ArgMax(Max):
 
 
 class NaNArgMax(ArgMax):
-    """The same for all numbers: the last NaN wins, and any cell wins over padding, whose code is all ones."""
+    """The same for all numbers: the last NaN wins, and any cell wins over padding, whose code is
+    all ones."""
 
     name = "nan_argmax"
 
@@ -184,13 +190,15 @@ class NaNArgMax(ArgMax):
 
 
 class AnyMax(Max):
-    """The greatest cell, joined in any order. Right where there is no NaN and no -0.0, whose bits may not be those of the first."""
+    """The greatest cell, joined in any order. Right where there is no NaN and no -0.0, whose bits
+    may not be those of the first."""
 
     name, guards_zero = "any_max", True
 
 
 class AnyArgMax(ArgMax):
-    """The greatest cell and its code, joined in any order: of equal cells that with the lesser code wins. Right where there is no NaN."""
+    """The greatest cell and its code, joined in any order: of equal cells that with the lesser code
+    wins. Right where there is no NaN."""
 
     name = "any_argmax"
 
@@ -226,7 +234,8 @@ class AnyNaNArgMax(AnyArgMax):
 
 
 class LogSumExp(Sum):
-    """The pair (m, s) with Σ exp(β x) = s·exp(β m), where m is the greatest cell, or the least if β is negative.
+    """The pair (m, s) with Σ exp(β x) = s·exp(β m), where m is the greatest cell, or the least if β
+    is negative.
 
     Padding is the cell that no other exceeds, whose exponential is 0.
     """

@@ -1,7 +1,9 @@
-"""What the floating-point cells of an interpreted kernel are: IEEE floats, exact rationals, or whatever has this interface.
+"""What the floating-point cells of an interpreted kernel are: IEEE floats, exact rationals, or
+whatever has this interface.
 
-A comparison gives a bool, or an object of the domain that stands for an undecided one (and has & | ^ with bools and its like);
-the interpreter hands a selection or a branch on such an object to :meth:`Domain.select` or :meth:`Domain.decide`.
+A comparison gives a bool, or an object of the domain that stands for an undecided one (and has & |
+^ with bools and its like); the interpreter hands a selection or a branch on such an object to
+:meth:`Domain.select` or :meth:`Domain.decide`.
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ COMPARISONS: dict[str, Comparison] = {
     "une": lambda a, b: bool(a != b),
     "uno": lambda a, b: bool(a != a) or bool(b != b),
 }
-"""LLVM's comparisons of numbers whose Python operators are the ordered ones: o… is false and u… is true where one is NaN."""
+"""LLVM's comparisons of numbers whose Python operators are the ordered ones: o… is false and u… is
+true where one is NaN."""
 
 
 class Domain:
-    """Numbers with Python's operators. Their type of an LLVM kernel (half, float, double) may matter or not."""
+    """Numbers with Python's operators. Their type of an LLVM kernel (half, float, double) may
+    matter or not."""
 
     add: Any = staticmethod(operator.add)
     sub: Any = staticmethod(operator.sub)
@@ -90,7 +94,8 @@ class Domain:
         return COMPARISONS[predicate]
 
     def select(self, condition: Any, one: Any, other: Any) -> Any:
-        """`one` where an undecided comparison holds, else `other`: floating-point numbers, integers or bools."""
+        """`one` where an undecided comparison holds, else `other`: floating-point numbers, integers
+        or bools."""
         raise Undecided(f"a selection on {condition!r}")
 
     def decide(self, condition: Any) -> bool:
@@ -114,12 +119,14 @@ class Domain:
         return self.minimum(a, b)
 
     def under(self, flags: Collection[str], function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of numbers as it is under fast-math flags; over the reals they change nothing."""
+        """A function of numbers as it is under fast-math flags; over the reals they change
+        nothing."""
         return function
 
 
 class Infinity:
-    """Above (sign 1) or below (sign -1) every int and Fraction; a sum or product that has no value is a fault."""
+    """Above (sign 1) or below (sign -1) every int and Fraction; a sum or product that has no value
+    is a fault."""
 
     __slots__ = ("sign",)
 
@@ -201,7 +208,8 @@ class Bits:
 
 
 class Rationals(Domain):
-    """Exact numbers: ints, Fractions and the two infinities. There is no NaN, no rounding and no sign of zero."""
+    """Exact numbers: ints, Fractions and the two infinities. There is no NaN, no rounding and no
+    sign of zero."""
 
     maximum: Any = staticmethod(max)
     minimum: Any = staticmethod(min)
@@ -247,9 +255,11 @@ class Rationals(Domain):
 
 
 class Floats(Domain):
-    """IEEE numbers as NumPy's scalars, each operation rounded in its type: what the machine computes, bit for bit.
+    """IEEE numbers as NumPy's scalars, each operation rounded in its type: what the machine
+    computes, bit for bit.
 
-    Left open by LLVM, and so different here and there: the bits of a NaN that is computed, the sign of zero of maxnum and minnum.
+    Left open by LLVM, and so different here and there: the bits of a NaN that is computed, the sign
+    of zero of maxnum and minnum.
     """
 
     TYPES = {F16: np.float16, F32: np.float32, F64: np.float64}
@@ -326,7 +336,8 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _to_odd(near: float, error: float) -> float:
-    """near + error (half a digit at most), rounded to odd: rounding that to half the digits rounds the exact number once."""
+    """near + error (half a digit at most), rounded to odd: rounding that to half the digits rounds
+    the exact number once."""
     if not error or error != error or int(np.float64(near).view(np.uint64)) & 1:
         return near
     return math.nextafter(near, math.copysign(math.inf, error))

@@ -1,7 +1,8 @@
-"""What LLVM's instructions make of their operands, as Python functions; those that touch memory or branch are the interpreter's.
+"""What LLVM's instructions make of their operands, as Python functions; those that touch memory or
+branch are the interpreter's.
 
-An integer is an unsigned int of its width; one of a single bit is a bool, or an undecided comparison of the domain. A vector is
-a list of numbers.
+An integer is an unsigned int of its width; one of a single bit is a bool, or an undecided
+comparison of the domain. A vector is a list of numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ REDUCTIONS = {
 
 
 def meaning(instruction: Any, domain: Domain) -> Function | None:
-    """The function from an instruction's operands to its result, or None of an instruction that is not one."""
+    """The function from an instruction's operands to its result, or None of an instruction that is
+    not one."""
     name = name_of(instruction)
     if name.startswith(REDUCE):
         return reduction(instruction, domain)
@@ -61,7 +63,8 @@ def meaning(instruction: Any, domain: Domain) -> Function | None:
 
 
 def name_of(instruction: Any) -> str:
-    """The name of an instruction, or of the intrinsic that it calls, without the types that the intrinsic is for."""
+    """The name of an instruction, or of the intrinsic that it calls, without the types that the
+    intrinsic is for."""
     if instruction.opname != "call":
         return str(instruction.opname)
     name = str(instruction.callee.name)
@@ -146,7 +149,8 @@ def is_integer(kind: Any) -> bool:
 
 
 def in_lanes(function: Function, instruction: Any) -> Function:
-    """A function of numbers, in every lane; an operand that is one number is the same in all lanes."""
+    """A function of numbers, in every lane; an operand that is one number is the same in all
+    lanes."""
     vectors = [is_vector(operand.type) for operand in operands_of(instruction)]
     if not any(vectors):
         return function
@@ -223,7 +227,8 @@ def integer(name: str, bits: int) -> Function | None:
 
 @functools.cache
 def without_wrap(name: str, flag: str, bits: int) -> Function:
-    """add, sub or mul of integers whose result is not to leave their range, the signed (nsw) or the unsigned one (nuw)."""
+    """add, sub or mul of integers whose result is not to leave their range, the signed (nsw) or the
+    unsigned one (nuw)."""
     exact, number = getattr(operator, name), signed(bits) if flag == "nsw" else int
     least = -(1 << bits - 1) if flag == "nsw" else 0
 

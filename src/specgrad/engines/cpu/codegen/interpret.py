@@ -1,12 +1,14 @@
-"""Kernels run without machine code: instruction by instruction, over any domain of numbers, with every load and store checked.
+"""Kernels run without machine code: instruction by instruction, over any domain of numbers, with
+every load and store checked.
 
     program = Program(kernel, Rationals())
     memory = Memory(program.domain)
     x, y = memory.array("x", F32, cells), memory.allocate("y", 4 * count)
     task = program(memory, [x.address, y.address, count], begin, end)
 
-Sizes, indices and addresses are integers as LLVM has them; floating-point cells are numbers of the domain. Each instruction of a
-kernel is decoded once, into a Python function. What the kernel must not do raises a :class:`Fault`.
+Sizes, indices and addresses are integers as LLVM has them; floating-point cells are numbers of the
+domain. Each instruction of a kernel is decoded once, into a Python function. What the kernel must
+not do raises a :class:`Fault`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from .domains import Domain
 from .instructions import Function, element, is_vector, meaning, name_of, operands_of, signed, width
 
 Registers = list[Any]
-"""The values of a running function: the memory, what is returned, the arguments, constants and results."""
+"""The values of a running function: the memory, what is returned, the arguments, constants and
+results."""
 
 MEMORY, RETURNED, ARGUMENTS = range(3)
 
@@ -42,7 +45,8 @@ class Program:
         self.task = _Function(kernel.function, domain, {})
 
     def __call__(self, memory: Memory, args: Sequence[int], begin: int, end: int, scratch: int = 0) -> Task:
-        """Run task(args, begin, end, scratch) with uninitialised scratch: as many bytes as the kernel says, or more."""
+        """Run task(args, begin, end, scratch) with uninitialised scratch: as many bytes as the
+        kernel says, or more."""
         memory.begin()
         words = memory.array("args", I64, args)
         own = memory.allocate("scratch", max(scratch, self.kernel.scratch))
@@ -67,7 +71,8 @@ class _Block:
 
 
 class _Function:
-    """A function of a kernel's module: its registers, with the constants in them, and its blocks."""
+    """A function of a kernel's module: its registers, with the constants in them, and its
+    blocks."""
 
     def __init__(self, function: Any, domain: Domain, functions: dict[str, _Function]) -> None:
         functions[function.name] = self
@@ -197,7 +202,8 @@ class _Function:
         return lambda r: yes(r) if self._truth(r[test]) else no(r)
 
     def _edge(self, source: Any, target: Any) -> Step:
-        """Go from one block to another, whose phis become what they are on this way, all at once."""
+        """Go from one block to another, whose phis become what they are on this way, all at
+        once."""
         block, phis = self.blocks[id(target)], _phis(target)
         moves = [(self._place(phi), self._place(v)) for phi in phis for v, before in phi.incomings if before is source]
 
@@ -232,7 +238,8 @@ def _constant(value: Any, domain: Domain) -> Any:
 
 
 def _lane_access(call: Any, kind: Any, pointer: int) -> Access:
-    """One lane of a masked load or store, which say their alignment as an operand or as an attribute of the pointer."""
+    """One lane of a masked load or store, which say their alignment as an operand or as an
+    attribute of the pointer."""
     align = call.args[pointer + 1].constant if len(call.args) == 4 else None
     lane = access(kind.element)
     if align is not None and align > lane.size:
@@ -245,7 +252,8 @@ def _phis(block: Any) -> list[Any]:
 
 
 def _loops(function: Any, block: Any) -> Iterator[Any]:
-    """The heads of the loops that a block is in, from the outermost: its successors lead back to them."""
+    """The heads of the loops that a block is in, from the outermost: its successors lead back to
+    them."""
     order = {id(one): i for i, one in enumerate(function.blocks)}
     before: dict[int, list[Any]] = {}
     for one in function.blocks:

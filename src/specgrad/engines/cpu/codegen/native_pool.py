@@ -1,16 +1,20 @@
-"""The thread pool in machine code: workers wait there, and no interpreter is asked when a call has work for them.
+"""The thread pool in machine code: workers wait there, and no interpreter is asked when a call has
+work for them.
 
-A call is a block of words: the task, how many items, `grain` of them to a chunk, how many threads may take part (members), scratch
-and how many bytes of it a member has (stride), the pool, and the task's arguments. It is only read here.
+A call is a block of words: the task, how many items, `grain` of them to a chunk, how many threads
+may take part (members), scratch and how many bytes of it a member has (stride), the pool, and the
+task's arguments. It is only read here.
 
-The gate of a pool counts in one word the workers that are present and the places that are left, and says whether a call is open:
-no worker joins a call that has ended, nor leaves unseen. One call at a time owns the pool; calls that come meanwhile run alone.
-Each worker that joins wakes two more: many cores are reached soon, and short calls wake few.
+The gate of a pool counts in one word the workers that are present and the places that are left, and
+says whether a call is open: no worker joins a call that has ended, nor leaves unseen. One call at a
+time owns the pool; calls that come meanwhile run alone. Each worker that joins wakes two more: many
+cores are reached soon, and short calls wake few.
 
-Chunks are divided among cores evenly and always alike, so a core finds in its caches what it used in the call before. A share
-of many chunks exceeds the caches, which keep what came last: every other call takes them backwards. A member whose share is used
-up steals from the next one, from its other end. To wake a thread takes longer than a small pooling, and calls often follow one
-another: so whoever waits spins for a moment before it sleeps.
+Chunks are divided among cores evenly and always alike, so a core finds in its caches what it used
+in the call before. A share of many chunks exceeds the caches, which keep what came last: every
+other call takes them backwards. A member whose share is used up steals from the next one, from its
+other end. To wake a thread takes longer than a small pooling, and calls often follow one another:
+so whoever waits spins for a moment before it sleeps.
 """
 
 from __future__ import annotations
@@ -27,15 +31,17 @@ CODE = ir.FunctionType(I64, [ADDRESS, I64, I64, ADDRESS])  # of a task
 LINE = 8  # words of a cache line
 
 TASK, ITEMS, GRAIN, STRIDE, MASK, COUNT, ADDRESSES, DATA, MEMBERS, POOL, SCRATCH, WORDS = range(12)
-"""Places in a block. The task takes COUNT arguments. Bit i of MASK says that argument i is an address; so many of them stand from
-WORDS on, then the other arguments. If DATA is not 0, an address stands that many bytes on from what the block says."""
+"""Places in a block. The task takes COUNT arguments. Bit i of MASK says that argument i is an
+address; so many of them stand from WORDS on, then the other arguments. If DATA is not 0, an address
+stands that many bytes on from what the block says."""
 
 GATE, JOB, STOP, CALLS, WAKE, DONE, OWNED, ASLEEP = (*range(4), *range(2 * LINE, 6 * LINE, LINE))
 SIZE = 6 * LINE
 """Places in a pool. WAKE and DONE are semaphores, a cache line each."""
 
 FLAGS, BLOCK, ARGS, CHUNKS, BACKWARDS = range(5)
-"""Places in a job, which the members of a call share. A line for each share follows: how many of its chunks are taken."""
+"""Places in a job, which the members of a call share. A line for each share follows: how many of
+its chunks are taken."""
 
 PLACE, OPEN = 1 << 16, 1 << 32  # in the gate; below are the workers that are present
 STOLEN = 1 << 32  # among the chunks of a share that are taken; below are those that its own core took
@@ -50,7 +56,8 @@ PAUSES = {"x86_64": ("llvm.x86.sse2.pause", ()), "aarch64": ("llvm.aarch64.isb",
 
 
 class Routine(Kernel):
-    """A function of the pool being emitted: with parameters of its own, atomics, and returns anywhere."""
+    """A function of the pool being emitted: with parameters of its own, atomics, and returns
+    anywhere."""
 
     def __init__(self, module: Any, name: str, kinds: list[Any], public: bool = False) -> None:
         self.module = module
@@ -118,7 +125,8 @@ class Routine(Kernel):
 
 
 def emit(machine: str, workers: bool) -> str:
-    """The module of the pool, in LLVM's language: `part` and `parallel_for` and, with workers, `serve`."""
+    """The module of the pool, in LLVM's language: `part` and `parallel_for` and, with workers,
+    `serve`."""
     module = ir.Module("thread_pool")
     _arguments(module)
     _part(module)
@@ -140,7 +148,8 @@ def emit(machine: str, workers: bool) -> str:
 
 
 def _arguments(module: Any) -> None:
-    """arguments(block, args): the arguments of a block, in the order in which the task wants them."""
+    """arguments(block, args): the arguments of a block, in the order in which the task wants
+    them."""
     k = Routine(module, "arguments", [ADDRESS, ADDRESS])
     block, args = k.given
     addresses, data = k.load(block, ADDRESSES), k.load(block, DATA)
@@ -173,7 +182,8 @@ def _wait(module: Any) -> None:
 
 
 def _spin(module: Any, pause: Any, numbers: list[Any]) -> None:
-    """spin(gate, mask, wanted): for a moment, until bits of the gate are some or, if wanted is 0, none; whether they are."""
+    """spin(gate, mask, wanted): for a moment, until bits of the gate are some or, if wanted is 0,
+    none; whether they are."""
     k = Routine(module, "spin", [ADDRESS, I64, I64])
     gate, mask, wanted = k.given
     with k.loop(0, SPINS) as turn:
@@ -195,8 +205,9 @@ def _wake(module: Any) -> None:
 
 
 def _take(module: Any) -> None:
-    """take(job, core, step): a chunk that no other member takes, or -1. It is of the share of this core or, if that is used
-    up, from the other end of the next one; `step` points to how many shares are used up."""
+    """take(job, core, step): a chunk that no other member takes, or -1. It is of the share of this
+    core or, if that is used up, from the other end of the next one; `step` points to how many
+    shares are used up."""
     k = Routine(module, "take", [ADDRESS, I64, ADDRESS])
     job, core, used_up = k.given
     members, chunks = k.load(k.pointer(k.load(job, BLOCK)), MEMBERS), k.load(job, CHUNKS)
@@ -213,7 +224,8 @@ def _take(module: Any) -> None:
 
 
 def _work(module: Any) -> None:
-    """work(job, turn): run the task on chunks until none is left, with the turn's part of the scratch."""
+    """work(job, turn): run the task on chunks until none is left, with the turn's part of the
+    scratch."""
     k = Routine(module, "work", [ADDRESS, I64])
     job, turn = k.given
     block, args = (k.pointer(k.load(job, place)) for place in (BLOCK, ARGS))
@@ -263,7 +275,8 @@ def _lead(module: Any) -> None:
 
 
 def _parallel_for(module: Any, workers: bool) -> None:
-    """parallel_for(block): the task on all items, with workers of the pool if it is free; its flags."""
+    """parallel_for(block): the task on all items, with workers of the pool if it is free; its
+    flags."""
     k = Routine(module, "parallel_for", [ADDRESS], public=True)
     (block,) = k.given
     if workers:
@@ -274,7 +287,8 @@ def _parallel_for(module: Any, workers: bool) -> None:
 
 
 def _join(module: Any) -> None:
-    """join(pool): take a place in the open call; which one it is, counted down to 1, or 0 if there is none."""
+    """join(pool): take a place in the open call; which one it is, counted down to 1, or 0 if there
+    is none."""
     k = Routine(module, "join", [ADDRESS])
     (pool,) = k.given
     with k.forever():

@@ -1,8 +1,9 @@
 """Object code of kernels: for which machine it is, and how it gets into this process.
 
-Code is made for one of few targets (`TARGETS`), all of which the tests compile every kernel for: the best of them that this machine
-can run. So no process meets instructions that LLVM cannot select. With a version of LLVM or a machine that is not
-among those, another process translates, whose end is a `CodegenError` here.
+Code is made for one of few targets (`TARGETS`), all of which the tests compile every kernel for:
+the best of them that this machine can run. So no process meets instructions that LLVM cannot
+select. With a version of LLVM or a machine that is not among those, another process translates,
+whose end is a `CodegenError` here.
 
 Code is linked by LLVM's ORC, which reports a missing symbol; its older linker ends the process.
 """
@@ -45,7 +46,8 @@ TARGETS = {
 """Processors that code is made for, by machine, and the features that they need."""
 
 NEOVERSE = ("neoverse-", "ampere1", "grace", "cobalt-100")
-"""Processors with all features of neoverse-n1, by how their names begin; features that LLVM finds do not tell."""
+"""Processors with all features of neoverse-n1, by how their names begin; features that LLVM finds
+do not tell."""
 
 T = TypeVar("T")
 
@@ -53,8 +55,8 @@ _llvm = threading.RLock()
 _names = itertools.count()
 _held: list[Any] = []
 _unused: list[Any] = []
-"""Code that nobody runs any more. LLVM frees it under a lock of its own, which no thread may hold while another one forks: so
-that is done by whoever loads the next kernel."""
+"""Code that nobody runs any more. LLVM frees it under a lock of its own, which no thread may hold
+while another one forks: so that is done by whoever loads the next kernel."""
 
 
 class Compiled:
@@ -138,8 +140,9 @@ def _linker() -> Any:
 
 
 def load(code: bytes, names: tuple[str, ...], symbols: Mapping[str, int] = {}) -> Any:
-    """Link an object file into this process; the addresses of what it defines, by name, while the result lives. `symbols` are
-    addresses of functions that it calls; others are looked for in the process."""
+    """Link an object file into this process; the addresses of what it defines, by name, while the
+    result lives. `symbols` are addresses of functions that it calls; others are looked for in the
+    process."""
 
     def link() -> Any:
         _unused.clear()
@@ -157,8 +160,9 @@ def load(code: bytes, names: tuple[str, ...], symbols: Mapping[str, int] = {}) -
 
 
 def undisturbed(work: Callable[[], T]) -> T:
-    """What `work` returns, which asks LLVM: one thread at a time, and never the main one. An interrupt, which comes to the main
-    thread alone, would leave locks of llvmlite closed; so it only ends the waiting here."""
+    """What `work` returns, which asks LLVM: one thread at a time, and never the main one. An
+    interrupt, which comes to the main thread alone, would leave locks of llvmlite closed; so it
+    only ends the waiting here."""
     results: list[T] = []
     problems: list[BaseException] = []
 
@@ -182,7 +186,8 @@ def undisturbed(work: Callable[[], T]) -> T:
 
 
 def _wait() -> None:
-    """No thread may be at work in LLVM when another one forks. Whoever loads may wait for one: so first those."""
+    """No thread may be at work in LLVM when another one forks. Whoever loads may wait for one: so
+    first those."""
     for lock in (threads.loading, _llvm):
         lock.acquire()
         _held.append(lock)

@@ -1,8 +1,10 @@
-"""parallel_for: a compiled task over all items, in chunks, on the threads that `specgrad.get_num_threads` allows.
+"""parallel_for: a compiled task over all items, in chunks, on the threads that
+`specgrad.get_num_threads` allows.
 
-On Linux the threads wait in machine code (`native_pool`); elsewhere, or where a function of the system is missing, threads of Python's
-call the task, which releases the interpreter's lock. Each thread has scratch of its own, from a cache line on. A call of one chunk, or on
-one thread, runs where it is called. A forked child starts a pool of its own.
+On Linux the threads wait in machine code (`native_pool`); elsewhere, or where a function of the
+system is missing, threads of Python's call the task, which releases the interpreter's lock. Each
+thread has scratch of its own, from a cache line on. A call of one chunk, or on one thread, runs
+where it is called. A forked child starts a pool of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _word = ctypes.c_size_t.from_address
 _is_first = sys.implementation.name == "cpython" and _word(id(NONE.owner) + object.__basicsize__)
 
 DATA = object.__basicsize__ if _is_first and _is_first.value == NONE.owner.ctypes.data else 0
-"""How many bytes into an array object the address of its cells stands, by NumPy's binary interface; 0 if that is not known."""
+"""How many bytes into an array object the address of its cells stands, by NumPy's binary interface;
+0 if that is not known."""
 
 _system: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 """The system's functions, looked up once: a forked child must not wait for the loader."""
@@ -104,7 +107,8 @@ class NativePool:
         return ctypes.c_void_p(self.address + 8 * place)
 
     def hire(self, workers: int) -> None:
-        """Let there be so many workers, unless the pool was stopped or the system gives no more threads."""
+        """Let there be so many workers, unless the pool was stopped or the system gives no more
+        threads."""
         if workers <= len(self.workers):
             return
         with self._lock:
@@ -163,10 +167,12 @@ def _start() -> Pool:
 
 
 class Call:
-    """A task over all items, in chunks of `grain`: ``call(*addresses)`` or ``call.on(*arrays)`` runs it, on all threads.
+    """A task over all items, in chunks of `grain`: ``call(*addresses)`` or ``call.on(*arrays)``
+    runs it, on all threads.
 
-    Parameters of the kernel that `sizes` does not name are addresses, in the kernel's order. `scratch` is how many bytes of it a
-    thread needs, if that is more than the kernel says. Calls may overlap, in any threads and in signal handlers.
+    Parameters of the kernel that `sizes` does not name are addresses, in the kernel's order.
+    `scratch` is how many bytes of it a thread needs, if that is more than the kernel says. Calls
+    may overlap, in any threads and in signal handlers.
     """
 
     __slots__ = ("_chunks", "_head", "_keeps", "_pack", "_scratch", "_tail")
@@ -187,7 +193,8 @@ class Call:
         return self._run(0, addresses)
 
     def on(self, *arrays: Array) -> int:
-        """Run the task with the addresses of these arrays, which may be read-only; its flags, joined by "or"."""
+        """Run the task with the addresses of these arrays, which may be read-only; its flags,
+        joined by "or"."""
         return self._run(DATA, map(id if DATA else address, arrays))
 
     def _run(self, data: int, words: Iterable[int]) -> int:

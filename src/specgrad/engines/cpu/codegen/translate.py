@@ -1,6 +1,8 @@
-"""From LLVM's language to an object file. Also a program: a target and a module come in, an object file goes out.
+"""From LLVM's language to an object file. Also a program: a target and a module come in, an object
+file goes out.
 
-Some faults of LLVM end the process ("Cannot select"). As a program, that process is not the caller's.
+Some faults of LLVM end the process ("Cannot select"). As a program, that process is not the
+caller's.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ def translate(text: str, target: Target) -> bytes:
 def simplify(module: Any, machine: Any) -> None:
     """Have LLVM simplify the functions of a module for a machine.
 
-    Kernels are emitted as vectors and unrolled where that pays. LLVM's vectorizers and its unroller only make them slower, and all
-    but its simplification of functions makes compilation longer.
+    Kernels are emitted as vectors and unrolled where that pays. LLVM's vectorizers and its unroller
+    only make them slower, and all but its simplification of functions makes compilation longer.
     """
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()

@@ -1,7 +1,8 @@
-"""Exponentials and logarithms of numbers and vectors, to about one unit in the last place: arithmetic alone, no branch.
+"""Exponentials and logarithms of numbers and vectors, to about one unit in the last place:
+arithmetic alone, no branch.
 
-An exponential below the least normal number is 0; a logarithm is of 0, a normal number or infinity. Polynomials are Cephes' (float32, and all
-logarithms) and Taylor's (the float64 exponential).
+An exponential below the least normal number is 0; a logarithm is of 0, a normal number or infinity.
+Polynomials are Cephes' (float32, and all logarithms) and Taylor's (the float64 exponential).
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def fma(k: Kernel, a: Value, b: Value, c: Value) -> Value:
 def exp(k: Kernel, x: Value) -> Value:
     """e^x: x = whole·log 2 + r, and e^r by a polynomial.
 
-    The sum with a number of the form 1.5·2^n leaves the nearest whole in its lowest bits, which then are the power's exponent. Bounds are
-    such that the power of what lies beyond is 0 or infinite; a NaN goes through all of it.
+    The sum with a number of the form 1.5·2^n leaves the nearest whole in its lowest bits, which
+    then are the power's exponent. Bounds are such that the power of what lies beyond is 0 or
+    infinite; a NaN goes through all of it.
     """
     single = x.element == F32
     magic, least, most = (1.5 * 2**23, -88.0, 88.8) if single else (1.5 * 2**52, -709.0, 710.0)
@@ -50,7 +52,8 @@ def exp(k: Kernel, x: Value) -> Value:
 
 
 def _e_to(k: Kernel, r: Value, terms: Sequence[float]) -> Value:
-    """e^r for |r| ≤ log(2)/2: 1 + r + r²·p(r), where p is evaluated in parts that need not wait for one another."""
+    """e^r for |r| ≤ log(2)/2: 1 + r + r²·p(r), where p is evaluated in parts that need not wait for
+    one another."""
     square = r * r
     parts = [fma(k, like(r, terms[i + 1]), r, like(r, terms[i])) for i in range(0, len(terms), 2)]
     power = square
@@ -91,7 +94,8 @@ def _polynomial(k: Kernel, f: Value, terms: Sequence[float]) -> Value:
 
 
 def _format(x: Value) -> tuple[object, int, int]:
-    """The integers that hold the bits of floats, how many of them are a mantissa, and the bias of the exponent."""
+    """The integers that hold the bits of floats, how many of them are a mantissa, and the bias of
+    the exponent."""
     return (I32, 23, 127) if x.element == F32 else (I64, 52, 1023)
 
 

@@ -1,7 +1,8 @@
 """What all kernels share: where a lane lies, which of two candidates leads, pairs of smooth maxima.
 
-Canonical order of every tensor: (outer batch, depth, rows, columns, inner batch). A lane is (outer, column, inner), flat, so that no
-width of a plane leaves lanes idle and neighbours in memory are neighbours in a warp. Divisions are done once per program.
+Canonical order of every tensor: (outer batch, depth, rows, columns, inner batch). A lane is (outer,
+column, inner), flat, so that no width of a plane leaves lanes idle and neighbours in memory are
+neighbours in a warp. Divisions are done once per program.
 """
 
 import triton
@@ -14,8 +15,10 @@ NAMED = tl.constexpr(NVIDIA)
 
 
 @triton.jit
-def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr = False, LEFT: tl.constexpr = 0, RIGHT: tl.constexpr = 0):  # fmt: skip
-    """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these lanes this one is).
+def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr = False,
+         LEFT: tl.constexpr = 0, RIGHT: tl.constexpr = 0):  # fmt: skip
+    """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these lanes
+    this one is).
 
     EVEN: all lanes exist; then the compiler sees that neighbours are neighbours.
     LEFT, RIGHT: lanes at either end that are the neighbour program's, here for what they know.
@@ -49,7 +52,8 @@ def outer_offset(outer, groups, step_outer, step_group):
 
 @triton.jit
 def both(lanes, condition):
-    """A mask of lanes, if a scalar condition holds (of which Triton's interpreter makes integers)."""
+    """A mask of lanes, if a scalar condition holds (of which Triton's interpreter makes
+    integers)."""
     return (lanes & condition) != 0
 
 
@@ -102,8 +106,10 @@ def edges(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr)
 
 
 @triton.jit
-def read_line(pointer, step, real, allowed, other, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr, TYPE: tl.constexpr):  # fmt: skip
-    """CELLS neighbouring columns of one row, each by itself, read W at once; `pointer` is LEAD before the first."""
+def read_line(pointer, step, real, allowed, other, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr,
+              BLOCK: tl.constexpr, TYPE: tl.constexpr):  # fmt: skip
+    """CELLS neighbouring columns of one row, each by itself, read W at once; `pointer` is LEAD
+    before the first."""
     cells = ()
     for n in tl.static_range((LEAD + CELLS + W - 1) // W):
         mask = both(real[n], allowed)
@@ -119,7 +125,8 @@ def read_line(pointer, step, real, allowed, other, LEAD: tl.constexpr, CELLS: tl
 
 
 @triton.jit
-def write_line(pointer, step, value, inside, column, columns, V: tl.constexpr, DENSE: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def write_line(pointer, step, value, inside, column, columns, V: tl.constexpr, DENSE: tl.constexpr,
+               BLOCK: tl.constexpr):  # fmt: skip
     """V neighbouring columns of one row. DENSE: all exist, side by side in memory."""
     value = value.to(pointer.dtype.element_ty)
     if DENSE:
@@ -133,9 +140,11 @@ def write_line(pointer, step, value, inside, column, columns, V: tl.constexpr, D
 
 @triton.jit
 def fetch(pointer):
-    """Have what a lane reads in its next step brought into the second cache: that takes no register, as reading it now would."""
+    """Have what a lane reads in its next step brought into the second cache: that takes no
+    register, as reading it now would."""
     if NAMED:
-        tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointer.to(tl.int64)], tl.int32, is_pure=False, pack=1)  # fmt: skip
+        tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointer.to(tl.int64)], tl.int32,
+                                  is_pure=False, pack=1)  # fmt: skip
 
 
 @triton.jit
@@ -191,7 +200,8 @@ def pivot(peak):
 def power(exponent, ROUGH: tl.constexpr):
     """2^exponent. ROUGH: 0 for what is no normal number."""
     if ROUGH and NAMED:
-        return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [exponent], tl.float32, is_pure=True, pack=1)  # fmt: skip
+        return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [exponent], tl.float32, is_pure=True,
+                                         pack=1)  # fmt: skip
     return tl.exp2(exponent)
 
 
@@ -205,7 +215,8 @@ def rough_logarithm(number):
 
 @triton.jit
 def joined(peak, total, other_peak, other_total, beta):
-    """The pair (peak, total) of two sets of cells, where total = Σ exp(β(cell - pivot)), for β > 0."""
+    """The pair (peak, total) of two sets of cells, where total = Σ exp(β(cell - pivot)), for β >
+    0."""
     most = tl.where(leads(peak, other_peak), other_peak, peak)
     shift = pivot(most)
     one = total * tl.exp(beta * (pivot(peak) - shift))
@@ -221,7 +232,8 @@ def ceiling(a, b):
 
 @triton.jit
 def tap_range(start, size, after, taps, dilation):
-    """The first real tap, the one after the last, and the number of existing ones, of windows that start here."""
+    """The first real tap, the one after the last, and the number of existing ones, of windows that
+    start here."""
     first = tl.maximum(ceiling(-start, dilation), 0)
     last = tl.maximum(tl.minimum(ceiling(size - start, dilation), taps), 0)
     existing = tl.maximum(tl.minimum(ceiling(size + after - start, dilation), taps), 0)

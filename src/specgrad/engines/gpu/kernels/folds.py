@@ -1,8 +1,10 @@
-"""How numbers in registers are folded: to sums, to maxima, or to maxima and the codes of their winners; and what may have gone wrong.
+"""How numbers in registers are folded: to sums, to maxima, or to maxima and the codes of their
+winners; and what may have gone wrong.
 
-Folds of windows that overlap double: windows of 2, 4, 8 …, of which two overlapping ones make a maximum and disjoint ones a sum; or they
-share what they have in common. Maxima are the hardware's where nobody asks for winners and it has some (it has none of doubles);
-winners of half floats go with their numbers in one integer.
+Folds of windows that overlap double: windows of 2, 4, 8 …, of which two overlapping ones make a
+maximum and disjoint ones a sum; or they share what they have in common. Maxima are the hardware's
+where nobody asks for winners and it has some (it has none of doubles); winners of half floats go
+with their numbers in one integer.
 """
 
 import triton
@@ -26,9 +28,11 @@ LAST = tl.constexpr(4095)
 
 @triton.jit
 def packed(cell, code):
-    """A half float, as a float32, and a code in one integer: the greater number is greater, and of equals that of the lower code.
+    """A half float, as a float32, and a code in one integer: the greater number is greater, and of
+    equals that of the lower code.
 
-    A half float leaves at least 13 bits of a float32: twelve for the code and one for the sign, as -0.0 and 0.0 are equal.
+    A half float leaves at least 13 bits of a float32: twelve for the code and one for the sign, as
+    -0.0 and 0.0 are equal.
     """
     bits = cell.to(tl.int32, bitcast=True)
     sign = bits >> 31
@@ -44,8 +48,9 @@ def unpacked(key):
 
 @triton.jit
 def overtaken(best, code, other, other_code):
-    """The greater of two and its code, the first of equals: a comparison and, if it holds, two sums with -0.0. Such a sum has the bits
-    of its number, also of a code taken for one; and there are twice as many units that add as there are that compare or select."""
+    """The greater of two and its code, the first of equals: a comparison and, if it holds, two sums
+    with -0.0. Such a sum has the bits of its number, also of a code taken for one; and there are
+    twice as many units that add as there are that compare or select."""
     return tl.inline_asm_elementwise(
         "{ .reg .pred p; setp.gt.f32 p, $4, $2; mov.b32 $0, $2; mov.b32 $1, $3;"
         "  @p add.f32 $0, $4, 0f80000000; @p add.f32 $1, $5, 0f80000000; }",
@@ -59,7 +64,8 @@ def overtaken(best, code, other, other_code):
 
 @triton.jit
 def lead(best, code, other, other_code, KIND: tl.constexpr):
-    """The sum or the greater of two, the first of equals; NaN only leads where maxima are the hardware's. See `note` about zeros.
+    """The sum or the greater of two, the first of equals; NaN only leads where maxima are the
+    hardware's. See `note` about zeros.
 
     "rivals" are winners in kernels that compare more than they read.
     """
@@ -78,9 +84,11 @@ def lead(best, code, other, other_code, KIND: tl.constexpr):
 
 
 @triton.jit
-def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr, SHARE: tl.constexpr = ""):  # fmt: skip
-    """Fold numbers to COUNT windows of TAPS of them; codes know their place already. SHARE "pairs": of 3 or 5, two windows and what
-    they have in common, which are fewer steps than doubling takes."""
+def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr,
+               SHARE: tl.constexpr = ""):  # fmt: skip
+    """Fold numbers to COUNT windows of TAPS of them; codes know their place already. SHARE "pairs":
+    of 3 or 5, two windows and what they have in common, which are fewer steps than doubling
+    takes."""
     LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
     N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
     PAIRS: tl.constexpr = SHARE == "pairs" and STRIDE == 1 and (TAPS == 3 or TAPS == 5)
@@ -112,7 +120,8 @@ def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl
             code = codes[o * STRIDE]
             if DOUBLE:
                 if TAPS > (1 << LEVELS):
-                    best, code = lead(best, code, bests[o + TAPS - (1 << LEVELS)], codes[o + TAPS - (1 << LEVELS)], KIND)  # fmt: skip
+                    best, code = lead(best, code, bests[o + TAPS - (1 << LEVELS)], codes[o + TAPS - (1 << LEVELS)],
+                                      KIND)  # fmt: skip
             else:
                 for j in tl.static_range(1, TAPS):
                     best, code = lead(best, code, bests[o * STRIDE + j], codes[o * STRIDE + j], KIND)
@@ -175,8 +184,9 @@ def run(bests, codes, BEGIN: tl.constexpr, END: tl.constexpr, KIND: tl.constexpr
 
 @triton.jit
 def slide_shared(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.constexpr):
-    """As `slide_lead` and `slide_sum`, of up to TAPS windows that move by one: what they all have is folded once, and so is what lies
-    before and after it, from there outwards. These are fewer steps, but more of them wait for each other."""
+    """As `slide_lead` and `slide_sum`, of up to TAPS windows that move by one: what they all have
+    is folded once, and so is what lies before and after it, from there outwards. These are fewer
+    steps, but more of them wait for each other."""
     core, core_code = run(bests, codes, COUNT - 1, TAPS, KIND)
     lefts = ()
     rights = ()
@@ -225,9 +235,10 @@ def unnoted(x, KIND: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl
 def note(trace, cells, N: tl.constexpr):
     """What tells that cells are to be visited again, one by one.
 
-    Where maxima are the hardware's, a -0.0, the lowest of all bits, since it takes that for less than 0.0. Where cells are compared, a
-    NaN: it makes a sum NaN, which costs less than to compare; but of half floats two are compared at once, and of cells that are
-    read one by one the sum waits for each.
+    Where maxima are the hardware's, a -0.0, the lowest of all bits, since it takes that for less
+    than 0.0. Where cells are compared, a NaN: it makes a sum NaN, which costs less than to compare;
+    but of half floats two are compared at once, and of cells that are read one by one the sum waits
+    for each.
     """
     for e in tl.static_range(N):
         if trace.dtype == tl.int32:

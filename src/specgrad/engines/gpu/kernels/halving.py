@@ -1,13 +1,15 @@
-"""Cotangents of large windows, by halves: a row of windows hands what it has to two rows of windows half as high, and these to cells.
+"""Cotangents of large windows, by halves: a row of windows hands what it has to two rows of windows
+half as high, and these to cells.
 
-A window of n rows is made of two of ceil(n / 2), the second of which starts n // 2 rows below. A winner that is not in the first is in the
-second, and whoever hands something to a smaller window agrees on who won that one. A program walks down the rows of windows; what is
-meant for a second half waits for its row: as many rows wait as a window has, less one, and a cell costs the logarithm of the
-window's height.
+A window of n rows is made of two of ceil(n / 2), the second of which starts n // 2 rows below. A
+winner that is not in the first is in the second, and whoever hands something to a smaller window
+agrees on who won that one. A program walks down the rows of windows; what is meant for a second
+half waits for its row: as many rows wait as a window has, less one, and a cell costs the logarithm
+of the window's height.
 
-Codes count back from the last cell of a window, so that they stay what they are while they wait for its second half. One that lies
-before a window knows nothing of it, and then the cotangent beside it is 0; of two the nearer is right, since those that lie in a window
-are equal.
+Codes count back from the last cell of a window, so that they stay what they are while they wait for
+its second half. One that lies before a window knows nothing of it, and then the cotangent beside it
+is 0; of two the nearer is right, since those that lie in a window are equal.
 """
 
 import triton
@@ -20,13 +22,15 @@ from .runs import advance, cleared, complete, room, windows
 
 @triton.jit
 def nearer(codes, others, BY: tl.constexpr, PAIRED: tl.constexpr):
-    """The lesser of codes - BY and of others, as numbers without a sign. PAIRED: a word has two of them, of 16 bits each."""
+    """The lesser of codes - BY and of others, as numbers without a sign. PAIRED: a word has two of
+    them, of 16 bits each."""
     if not PAIRED:
         least = tl.minimum((codes - BY).to(tl.uint32, bitcast=True), others.to(tl.uint32, bitcast=True))
         found = least.to(tl.int32, bitcast=True)
     elif NAMED:
         by = tl.full(codes.shape, (-BY << 16) | (-BY & 0xFFFF), tl.int32)
-        found = tl.inline_asm_elementwise("{ .reg .b32 t; add.u16x2 t, $1, $3; min.u16x2 $0, t, $2; }", "=r,r,r,r", [codes, others, by], tl.int32, is_pure=True, pack=1)  # fmt: skip
+        found = tl.inline_asm_elementwise("{ .reg .b32 t; add.u16x2 t, $1, $3; min.u16x2 $0, t, $2; }", "=r,r,r,r",
+                                          [codes, others, by], tl.int32, is_pure=True, pack=1)  # fmt: skip
     else:
         low = tl.minimum((codes - BY) & 0xFFFF, others & 0xFFFF)
         found = low | (tl.minimum(((codes >> 16) - BY) & 0xFFFF, (others >> 16) & 0xFFFF) << 16)
@@ -35,14 +39,17 @@ def nearer(codes, others, BY: tl.constexpr, PAIRED: tl.constexpr):
 
 @triton.jit
 def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
-    """Of two shares, whose codes are in one word: what is left to the first halves, and what waits for the second: those of codes below.
+    """Of two shares, whose codes are in one word: what is left to the first halves, and what waits
+    for the second: those of codes below.
 
-    Small numbers are compared as the half floats of the same bits, two at once; negative ones are no numbers, and their shares are 0.
+    Small numbers are compared as the half floats of the same bits, two at once; negative ones are
+    no numbers, and their shares are 0.
     """
     if NAMED:
         below = tl.full(codes.shape, BELOW * 0x10001, tl.int32)
         first, other_first = tl.inline_asm_elementwise(
-            "{ .reg .pred p, q; setp.geu.f16x2 p|q, $6, $7; mov.b32 $0, $4; mov.b32 $1, $5; @p add.f32 $0, $4, $2; @q add.f32 $1, $5, $3; }",
+            "{ .reg .pred p, q; setp.geu.f16x2 p|q, $6, $7; mov.b32 $0, $4; mov.b32 $1, $5; @p add.f32 $0, $4, $2; "
+            "@q add.f32 $1, $5, $3; }",
             "=&f,=&f,f,f,f,f,r,r",
             [share, other, waiting, other_waiting, codes, below],
             (tl.float32, tl.float32),
@@ -51,7 +58,8 @@ def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
         )
         # compared again: there is no room to keep who was found late until here
         second, other_second = tl.inline_asm_elementwise(
-            "{ .reg .pred p, q; setp.lt.f16x2 p|q, $4, $5; selp.f32 $0, $2, 0f00000000, p; selp.f32 $1, $3, 0f00000000, q; }",
+            "{ .reg .pred p, q; setp.lt.f16x2 p|q, $4, $5; selp.f32 $0, $2, 0f00000000, p; selp.f32 $1, $3, "
+            "0f00000000, q; }",
             "=f,=f,f,f,r,r",
             [share, other, codes, below],
             (tl.float32, tl.float32),
@@ -65,10 +73,12 @@ def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
 
 
 @triton.jit
-def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):  # fmt: skip
-    """What a row of windows leaves to the row of cells that they start with; and all that waits: for the first halving, the oldest
-    row first, then for the others. Codes of a second half, and those of nobody, are negative when counted to the end of the first;
-    as numbers without a sign they are greater than all others."""
+def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr,
+            PAIRED: tl.constexpr):  # fmt: skip
+    """What a row of windows leaves to the row of cells that they start with; and all that waits:
+    for the first halving, the oldest row first, then for the others. Codes of a second half, and
+    those of nobody, are negative when counted to the end of the first; as numbers without a sign
+    they are greater than all others."""
     HALF: tl.constexpr = TAPS // 2
     WORDS: tl.constexpr = V // 2 if PAIRED else V
     if TAPS == 1:
@@ -80,7 +90,8 @@ def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS:
         for w in tl.static_range(WORDS):
             first_codes = first_codes + (nearer(codes[w], waiting_codes[w], HALF * LOW_TAPS, PAIRED),)
             if PAIRED:
-                a, b, c, d = handed(shares[2 * w], shares[2 * w + 1], waiting[2 * w], waiting[2 * w + 1], codes[w], HALF * LOW_TAPS)  # fmt: skip
+                a, b, c, d = handed(shares[2 * w], shares[2 * w + 1], waiting[2 * w], waiting[2 * w + 1], codes[w],
+                                    HALF * LOW_TAPS)  # fmt: skip
                 first = first + (a, b)
                 second = second + (c, d)
             else:
@@ -91,14 +102,17 @@ def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS:
         own_codes = part(waiting_codes, WORDS, HALF * WORDS) + codes
         rest = part(waiting, HALF * V, (TAPS - 1) * V)
         rest_codes = part(waiting_codes, HALF * WORDS, (TAPS - 1) * WORDS)
-        cells, cell_codes, rest, rest_codes = descend(first, first_codes, rest, rest_codes, TAPS - HALF, LOW_TAPS, V, PAIRED)  # fmt: skip
+        cells, cell_codes, rest, rest_codes = descend(first, first_codes, rest, rest_codes, TAPS - HALF, LOW_TAPS, V,
+                                                      PAIRED)  # fmt: skip
         found = (cells, cell_codes, own + rest, own_codes + rest_codes)
     return found
 
 
 @triton.jit
-def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.constexpr, V: tl.constexpr, W: tl.constexpr, PAIRED: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """A row of windows. WHOLE: each has a winner, as all must whose codes are PAIRED; NOBODY is the code of one that has none."""
+def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.constexpr, V: tl.constexpr,
+             W: tl.constexpr, PAIRED: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """A row of windows. WHOLE: each has a winner, as all must whose codes are PAIRED; NOBODY is the
+    code of one that has none."""
     if W > 1:
         source = source * W
     shares = read_line(gy + source, 1, real, allowed, 0, 0, V, W, BLOCK, ACC)
@@ -110,14 +124,16 @@ def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.c
         if not PAIRED:
             placed = placed + ((NOBODY - 1) - won[v],)
         elif v % 2 == 1:
-            # where only the second is read beyond the edge, or both, what is borrowed from it does not matter
+            # where only the second is read beyond the edge, or both, what is borrowed from it does
+            # not matter
             placed = placed + (((NOBODY - 1) * 0x10001 - won[v - 1]) - (won[v] << 16),)
     return given, placed
 
 
 @triton.jit
 def taps_of(codes, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):
-    """What V codes say about the other axes: a tap, or a number that is none, also without its sign and as a byte."""
+    """What V codes say about the other axes: a tap, or a number that is none, also without its sign
+    and as a byte."""
     taps = ()
     for w in tl.static_range(V // 2 if PAIRED else V):
         if PAIRED:
@@ -131,11 +147,13 @@ def taps_of(codes, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr
 
 @triton.jit
 def given(share, total, other, taps, TAP: tl.constexpr, OTHER: tl.constexpr):
-    """Two cells' totals, with the share of a window added if they lie at its tap, which is in both halves of a word."""
+    """Two cells' totals, with the share of a window added if they lie at its tap, which is in both
+    halves of a word."""
     if NAMED:
         known = tl.full(taps.shape, TAP + OTHER * 0x10000, tl.int32)
         return tl.inline_asm_elementwise(
-            "{ .reg .pred p, q; setp.eq.f16x2 p|q, $5, $6; mov.b32 $0, $3; mov.b32 $1, $4; @p add.f32 $0, $3, $2; @q add.f32 $1, $4, $2; }",
+            "{ .reg .pred p, q; setp.eq.f16x2 p|q, $5, $6; mov.b32 $0, $3; mov.b32 $1, $4; @p add.f32 $0, $3, $2; "
+            "@q add.f32 $1, $4, $2; }",
             "=&f,=&f,f,f,f,r,r",
             [share, total, other, taps, known],
             (tl.float32, tl.float32),
@@ -150,14 +168,18 @@ def given_one(share, total, taps, TAP: tl.constexpr):
     """As `given`, one cell's total."""
     known = tl.full(taps.shape, TAP * 0x10001, tl.int32)
     if NAMED:
-        return tl.inline_asm_elementwise("{ .reg .pred p, q; setp.eq.f16x2 p|q, $3, $4; mov.b32 $0, $2; @p add.f32 $0, $2, $1; }", "=&f,f,f,r,r", [share, total, taps, known], tl.float32, is_pure=True, pack=1)  # fmt: skip
+        return tl.inline_asm_elementwise("{ .reg .pred p, q; setp.eq.f16x2 p|q, $3, $4; mov.b32 $0, $2; "
+                                         "@p add.f32 $0, $2, $1; }", "=&f,f,f,r,r", [share, total, taps, known],
+                                         tl.float32, is_pure=True, pack=1)  # fmt: skip
     return tl.where(taps == known, total + share, total)
 
 
 @triton.jit
-def added(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr, MIXED: tl.constexpr = False):  # fmt: skip
-    """V cells' totals with the share of a window whose winner is at the tap, which is in both halves of a word if PAIRED; the first cell is
-    tap FIRST of it, and taps count from BASE. MIXED: cells that are left alone are compared as integers, by other units than half floats."""
+def added(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE: tl.constexpr, V: tl.constexpr,
+          PAIRED: tl.constexpr, MIXED: tl.constexpr = False):  # fmt: skip
+    """V cells' totals with the share of a window whose winner is at the tap, which is in both
+    halves of a word if PAIRED; the first cell is tap FIRST of it, and taps count from BASE. MIXED:
+    cells that are left alone are compared as integers, by other units than half floats."""
     found = ()
     for v in tl.static_range(V):
         if PAIRED and v % 2 == 0 and FIRST + v >= 0 and FIRST + v + 1 < TAPS:
@@ -187,8 +209,10 @@ def bytes_of(taps, V: tl.constexpr):
 
 
 @triton.jit
-def cross(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """V cells of a row: what its windows' sums give those that won them along the columns, neighbouring lanes' windows included.
+def cross(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr,
+          BLOCK: tl.constexpr):  # fmt: skip
+    """V cells of a row: what its windows' sums give those that won them along the columns,
+    neighbouring lanes' windows included.
 
     A window's winner is a byte, up to four of which are in a word.
     """
@@ -201,7 +225,8 @@ def cross(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEF
         if d != 0:
             known = ()
             for w in tl.static_range(V // PER):
-                known = known + (tl.where((group + d >= 0) & (group + d < groups), tl.gather(words[w], there, 0), NONE),)  # fmt: skip
+                known = known + (tl.where((group + d >= 0) & (group + d < groups), tl.gather(words[w], there, 0), NONE),
+                                 )  # fmt: skip
         for u in tl.static_range(V):
             if d * V + u <= V - 1 + BEFORE and d * V + u > BEFORE - TAPS:
                 share = shares[u]
@@ -214,7 +239,8 @@ def cross(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEF
 
 @triton.jit
 def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
-    """Whether a lane or the one beside it, which write to the same 32 bytes, has a tap that exists: memory is written in such pieces."""
+    """Whether a lane or the one beside it, which write to the same 32 bytes, has a tap that exists:
+    memory is written in such pieces."""
     least = taps[0].to(tl.uint32, bitcast=True)
     for v in tl.static_range(1, V):
         least = tl.minimum(least, taps[v].to(tl.uint32, bitcast=True))
@@ -226,19 +252,23 @@ def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
 def trail(
     gy, codes, gx, low, ring, scale,
     lanes, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
-    LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
+    LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, W: tl.constexpr,
+    DENSE: tl.constexpr,
     CROSS_TAPS: tl.constexpr, CROSS_BEFORE: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, WHOLE: tl.constexpr,
     SPARSE: tl.constexpr, AHEAD: tl.constexpr, PAIRED: tl.constexpr, SLOTS: tl.constexpr, ASKED: tl.constexpr,
     WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of the winners of windows that move down one row at a time, along rows; `per` rows of cells.
+    """Cotangents of the winners of windows that move down one row at a time, along rows; `per` rows
+    of cells.
 
-    What the codes say about the other axes goes to `low`, if they have taps; or, if there are CROSS_TAPS, cotangents go on along these
-    columns at once: then a program has one warp, whose lanes tell each other.
+    What the codes say about the other axes goes to `low`, if they have taps; or, if there are
+    CROSS_TAPS, cotangents go on along these columns at once: then a program has one warp, whose
+    lanes tell each other.
 
-    SPARSE: whoever reads `gx` looks at `low` first, so that what nobody won need not be written: of large windows, most of it.
-    AHEAD: the rows of the next step are fetched while this one's are handed down. PAIRED: codes go two in a word.
-    SLOTS: rows of the ring by which cotangents go in runs, in memory that is ASKED for, and then along columns; by halves if there are none.
+    SPARSE: whoever reads `gx` looks at `low` first, so that what nobody won need not be written: of
+    large windows, most of it. AHEAD: the rows of the next step are fetched while this one's are
+    handed down. PAIRED: codes go two in a word. SLOTS: rows of the ring by which cotangents go in
+    runs, in memory that is ASKED for, and then along columns; by halves if there are none.
     """
     outer, group, _within, inside, program = lane(lanes, column_groups, 1, row_blocks, BLOCK, WIDE, EVEN, LEFT, RIGHT)
     row = program * per
@@ -281,7 +311,8 @@ def trail(
             if SLOTS:
                 shares, own = windows(gy, codes, source, real, line < rows_out, V, W, ACC, BLOCK)
             else:
-                shares, own = arrivals(gy, codes, source, real, line < rows_out, WHOLE, TAPS * LOW_TAPS, V, W, PAIRED, ACC, BLOCK)  # fmt: skip
+                shares, own = arrivals(gy, codes, source, real, line < rows_out, WHOLE, TAPS * LOW_TAPS, V, W, PAIRED,
+                                       ACC, BLOCK)  # fmt: skip
             arriving = arriving + (shares,)
             won = won + (own,)
         for u in tl.static_range(STEP):
@@ -289,10 +320,12 @@ def trail(
             if SLOTS:
                 line = first_line + s * STEP + u
                 winner = tl.where(line < rows_out, line, line + TAPS)  # by its first tap; below the last row, no cell's
-                waiting, waiting_codes = advance(ring, begin, arriving[u], won[u], waiting, waiting_codes, winner, SLOTS, LOW_TAPS, V, BLOCK)  # fmt: skip
+                waiting, waiting_codes = advance(ring, begin, arriving[u], won[u], waiting, waiting_codes, winner,
+                                                 SLOTS, LOW_TAPS, V, BLOCK)  # fmt: skip
                 shares, words = complete(ring, begin, line, SLOTS, NONE, V, BLOCK)
             else:
-                shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS, LOW_TAPS, V, PAIRED)  # fmt: skip
+                shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS,
+                                                              LOW_TAPS, V, PAIRED)  # fmt: skip
                 taps = taps_of(own, LOW_TAPS, V, PAIRED)
                 words = bytes_of(taps, V)
             o = skipped + s * STEP + u - (TAPS - 1)
@@ -335,9 +368,10 @@ def across(
     TAPS: tl.constexpr, BEFORE: tl.constexpr, V: tl.constexpr, W: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr,
     PAIRED: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of the winners of windows that move along dense rows, as many as the cells, whose bytes in `codes` say which tap won, or
-    that none did: what nobody won is not read. A program has one warp, whose lanes tell each other, and so many pieces of memory
-    one after the other; what the next has is read while this one's cotangents are added."""
+    """Cotangents of the winners of windows that move along dense rows, as many as the cells, whose
+    bytes in `codes` say which tap won, or that none did: what nobody won is not read. A program has
+    one warp, whose lanes tell each other, and so many pieces of memory one after the other; what
+    the next has is read while this one's cotangents are added."""
     OWN: tl.constexpr = BLOCK - LEFT - RIGHT
     NONE: tl.constexpr = TAPS * 0x1010101
     program = tl.program_id(0)
@@ -356,7 +390,8 @@ def across(
         totals = cross(shares, words, group, column_groups, V, TAPS, BEFORE, PAIRED, BLOCK)
         inside = (at >= 0) & (at < lanes) & (lane >= LEFT) & (lane < BLOCK - RIGHT)
         for n in tl.static_range(V // W):
-            write_line(gx + at * V + n * W, 1, stacked(part(totals, n * W, n * W + W), W, BLOCK), inside, at, lanes, W, True, BLOCK)  # fmt: skip
+            write_line(gx + at * V + n * W, 1, stacked(part(totals, n * W, n * W + W), W, BLOCK), inside, at, lanes, W,
+                       True, BLOCK)  # fmt: skip
         at += OWN
         group += shift
         group = tl.where(group >= column_groups, group - column_groups, group)

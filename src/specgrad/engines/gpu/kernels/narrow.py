@@ -1,7 +1,9 @@
-"""Narrow planes, whose windows move by one cell and are as many as the cells: a lane has some neighbouring columns of a few rows.
+"""Narrow planes, whose windows move by one cell and are as many as the cells: a lane has some
+neighbouring columns of a few rows.
 
-So a program reads and writes one piece of memory, however short the rows are. It folds columns as `rows` does; then lanes tell those
-above and below what they found. Some lanes at either end of a program are its neighbours', here for what they know.
+So a program reads and writes one piece of memory, however short the rows are. It folds columns as
+`rows` does; then lanes tell those above and below what they found. Some lanes at either end of a
+program are its neighbours', here for what they know.
 """
 
 import triton
@@ -27,8 +29,9 @@ def fold(
     LEAD: tl.constexpr, COUNTED: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, N: tl.constexpr,
     WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Maximum, winners or sum of planes of SIZE × COLUMN_SIZE cells; a lane has ROWS rows, and hears from LEFT lines of lanes above and
-    RIGHT below; N: a power of two that is not less than these together."""
+    """Maximum, winners or sum of planes of SIZE × COLUMN_SIZE cells; a lane has ROWS rows, and
+    hears from LEFT lines of lanes above and RIGHT below; N: a power of two that is not less than
+    these together."""
     CELLS: tl.constexpr = V - 1 + COLUMN_TAPS
     GROUPS: tl.constexpr = COLUMN_SIZE // V
     LINES: tl.constexpr = SIZE // ROWS
@@ -43,7 +46,9 @@ def fold(
     own = ()
     own_codes = ()
     for r in tl.static_range(ROWS):
-        found, code, trace = fold_columns(x + (base + (row + r) * step_row) * W, low, 1, real, True, r + BEFORE, trace, COLUMN_TAPS, FOLD, V, COLUMN_TAPS, 1, LEAD, W, False, BLOCK, ACC, "pairs")  # fmt: skip
+        found, code, trace = fold_columns(x + (base + (row + r) * step_row) * W, low, 1, real, True, r + BEFORE, trace,
+                                          COLUMN_TAPS, FOLD, V, COLUMN_TAPS, 1, LEAD, W, False, BLOCK, ACC,
+                                          "pairs")  # fmt: skip
         own = own + (pieces(found, V, BLOCK),)
         own_codes = own_codes + (pieces(code, V, BLOCK),)
     other = tl.arange(0, N) - LEFT
@@ -71,7 +76,8 @@ def fold(
                 best, code = own[q][v], own_codes[q][v]
             else:
                 there = (row + q >= 0) & (row + q < SIZE)
-                best = tl.where(there, others[q % ROWS][q // ROWS + LEFT - (q >= ROWS)], 0 if KIND == "sum" else float("-inf"))  # fmt: skip
+                best = tl.where(there, others[q % ROWS][q // ROWS + LEFT - (q >= ROWS)],
+                                0 if KIND == "sum" else float("-inf"))  # fmt: skip
                 code = own_codes[0][v]
                 if KIND == "winners":
                     # a line further, codes are greater by the taps of its rows, in each byte
@@ -100,7 +106,9 @@ def fold(
         again = doubtful(trace, smallest)
     place = (outer * SIZE + row) * GROUPS + group
     if again:
-        retrace(x, low, y, kept, depths, base, place, GROUPS, column, 1, inside, 0, row - BEFORE, row, 1, step_row, 1, SIZE, SIZE, COLUMN_SIZE, COLUMN_SIZE, ROWS, COLUMN_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, 1, COLUMN_BEFORE, LEAD, W, True, False, False, ACC, BLOCK)  # fmt: skip
+        retrace(x, low, y, kept, depths, base, place, GROUPS, column, 1, inside, 0, row - BEFORE, row, 1, step_row, 1,
+                SIZE, SIZE, COLUMN_SIZE, COLUMN_SIZE, ROWS, COLUMN_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, 1,
+                COLUMN_BEFORE, LEAD, W, True, False, False, ACC, BLOCK)  # fmt: skip
     else:
         number = 1.0
         reciprocal = 1.0
@@ -110,4 +118,6 @@ def fold(
         taps = reach(column, COLUMN_SIZE, columns_after, COLUMN_TAPS, 1, COLUMN_BEFORE, V, BLOCK)
         for r in tl.static_range(ROWS):
             top = tl.expand_dims(row + (r - BEFORE), 1)
-            finish(y, kept, results[r], codes[r], r * COLUMN_TAPS, place + r * GROUPS, taps, top, inside, column, 1, SIZE, rows_after, COLUMN_SIZE, 1, 0, 1, 1, number, reciprocal, COLUMN_TAPS, KIND, TAPS, V, True, COUNTED, True, True, False, ACC, BLOCK)  # fmt: skip
+            finish(y, kept, results[r], codes[r], r * COLUMN_TAPS, place + r * GROUPS, taps, top, inside, column, 1,
+                   SIZE, rows_after, COLUMN_SIZE, 1, 0, 1, 1, number, reciprocal, COLUMN_TAPS, KIND, TAPS, V, True,
+                   COUNTED, True, True, False, ACC, BLOCK)  # fmt: skip

@@ -1,7 +1,9 @@
-"""Small planes, several whole ones per program: a thread has a row of cells, then a column of what their windows gave, or back.
+"""Small planes, several whole ones per program: a thread has a row of cells, then a column of what
+their windows gave, or back.
 
-Memory is read and written in one piece whatever the width of a plane; between rows and columns numbers change threads. Which cells a
-window has is known when a kernel is compiled, so padding is neither read nor folded.
+Memory is read and written in one piece whatever the width of a plane; between rows and columns
+numbers change threads. Which cells a window has is known when a kernel is compiled, so padding is
+neither read nor folded.
 """
 
 import triton
@@ -13,8 +15,10 @@ from .rows import retrace
 
 
 @triton.jit
-def window(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
-    """The o-th window, of folds of 2^level neighbours: two that overlap make a maximum, disjoint ones a sum."""
+def window(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
+           KIND: tl.constexpr):  # fmt: skip
+    """The o-th window, of folds of 2^level neighbours: two that overlap make a maximum, disjoint
+    ones a sum."""
     FIRST: tl.constexpr = max(o - BEFORE, 0)
     COUNT: tl.constexpr = min(o - BEFORE + TAPS, SIZE) - FIRST
     found, code = levels[0][FIRST], level_codes[0][0]
@@ -26,12 +30,14 @@ def window(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.co
         elif (COUNT >> level) == 1:
             found, code = levels[level][FIRST], level_codes[level][FIRST]
             if (1 << level) < COUNT:
-                found, code = lead(found, code, levels[level][FIRST + COUNT - (1 << level)], level_codes[level][FIRST + COUNT - (1 << level)], KIND)  # fmt: skip
+                found, code = lead(found, code, levels[level][FIRST + COUNT - (1 << level)],
+                                   level_codes[level][FIRST + COUNT - (1 << level)], KIND)  # fmt: skip
     return found, code
 
 
 @triton.jit
-def windows(cells, codes, SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
+def windows(cells, codes, SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
+            KIND: tl.constexpr):  # fmt: skip
     """All LENGTH windows of a line of SIZE cells, which move by one."""
     levels = (cells,)
     level_codes = (codes,)
@@ -42,7 +48,8 @@ def windows(cells, codes, SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.con
             if KIND == "sum":
                 best, code = levels[level][i] + levels[level][i + (1 << level)], codes[0]
             else:
-                best, code = lead(levels[level][i], level_codes[level][i], levels[level][i + (1 << level)], level_codes[level][i + (1 << level)], KIND)  # fmt: skip
+                best, code = lead(levels[level][i], level_codes[level][i], levels[level][i + (1 << level)],
+                                  level_codes[level][i + (1 << level)], KIND)  # fmt: skip
             larger = larger + (best,)
             larger_codes = larger_codes + (code,)
         levels = levels + (larger,)
@@ -130,12 +137,14 @@ def fold(
     COLUMN_SIZE: tl.constexpr, COLUMN_LENGTH: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
     PLANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Maximum, winners or sum of windows that move by one cell; each has a real cell. Planes are held as ROWS × COLUMNS."""
+    """Maximum, winners or sum of windows that move by one cell; each has a real cell. Planes are
+    held as ROWS × COLUMNS."""
     HIGH: tl.constexpr = PLANES * ROWS
     ACROSS: tl.constexpr = PLANES * COLUMNS
     FOLD: tl.constexpr = "rivals" if KIND == "winners" and x.dtype.element_ty == tl.float32 else KIND
     planes, there = planes_of(outer, PLANES, WIDE)
-    at, real = grid(outer_offset(planes, groups, step_outer, step_group), step_row, SIZE, COLUMN_SIZE, ROWS, COLUMNS)  # fmt: skip
+    at, real = grid(outer_offset(planes, groups, step_outer, step_group), step_row, SIZE, COLUMN_SIZE, ROWS,
+                    COLUMNS)  # fmt: skip
     cells = lines(tl.load(x + at, mask=there & real, other=0).to(ACC), COLUMN_SIZE, COLUMNS, HIGH)
     trace, smallest = unnoted(x, KIND, 2, ACC, HIGH)
     codes = ()
@@ -166,7 +175,9 @@ def fold(
     if again:
         base = outer_offset(plane, groups, step_outer, step_group) + column - COLUMN_BEFORE
         row = tl.program_id(0) * 0 - BEFORE  # a number of the device
-        retrace(x, low, y, kept, depths, base, target, COLUMN_LENGTH, column, 1, inside, 0, row, 0, 1, step_row, 1, SIZE, LENGTH, COLUMN_SIZE, COLUMN_LENGTH, LENGTH, COLUMN_TAPS, KIND, TAPS, 1, 1, COLUMN_TAPS, 1, COLUMN_BEFORE, 0, 1, False, False, False, ACC, ACROSS)  # fmt: skip
+        retrace(x, low, y, kept, depths, base, target, COLUMN_LENGTH, column, 1, inside, 0, row, 0, 1, step_row, 1,
+                SIZE, LENGTH, COLUMN_SIZE, COLUMN_LENGTH, LENGTH, COLUMN_TAPS, KIND, TAPS, 1, 1, COLUMN_TAPS, 1,
+                COLUMN_BEFORE, 0, 1, False, False, False, ACC, ACROSS)  # fmt: skip
     else:
         number = 1.0
         reciprocal = 1.0
@@ -183,8 +194,10 @@ def fold(
 
 
 @triton.jit
-def match(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, LOW: tl.constexpr):  # fmt: skip
-    """What the windows of a line give its i-th cell, if it won them; and what is known of the other axis."""
+def match(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
+          LOW: tl.constexpr):  # fmt: skip
+    """What the windows of a line give its i-th cell, if it won them; and what is known of the other
+    axis."""
     total = tl.zeros_like(arriving[0])
     known = lows[0]
     for o in tl.static_range(LENGTH):
@@ -204,7 +217,8 @@ def spread(
     COLUMN_SIZE: tl.constexpr, COLUMN_LENGTH: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
     PLANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of winners: along columns of windows to the rows that won, then along these to the cells.
+    """Cotangents of winners: along columns of windows to the rows that won, then along these to the
+    cells.
 
     All windows of a column that a row won agree on the cell, so one of their codes is enough.
     """

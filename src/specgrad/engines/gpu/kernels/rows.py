@@ -1,10 +1,12 @@
-"""Sliding windows, row by row: a lane holds some neighbouring columns of some rows, and folds both in registers.
+"""Sliding windows, row by row: a lane holds some neighbouring columns of some rows, and folds both
+in registers.
 
-A program reads V windows' worth of neighbouring columns of each row, several at once where they lie aligned, and folds them to V values;
-then it folds its rows. Either fold doubles: windows of 2, 4, 8 …, of which two overlapping ones make a maximum and disjoint
-ones a sum; so the cost of a cell grows with the logarithm of the kernel's sides. Columns go first, as the order of winners
-demands: the first maximal cell of the first row that has one. What lies over the edge is -inf to a maximum, which never beats a
-cell, and 0 to a sum.
+A program reads V windows' worth of neighbouring columns of each row, several at once where they lie
+aligned, and folds them to V values; then it folds its rows. Either fold doubles: windows of 2, 4, 8
+…, of which two overlapping ones make a maximum and disjoint ones a sum; so the cost of a cell grows
+with the logarithm of the kernel's sides. Columns go first, as the order of winners demands: the
+first maximal cell of the first row that has one. What lies over the edge is -inf to a maximum,
+which never beats a cell, and 0 to a sum.
 """
 
 import triton
@@ -45,8 +47,9 @@ def fold_columns(
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, LOW: tl.constexpr,
     BLOCK: tl.constexpr, ACC: tl.constexpr, SHARE: tl.constexpr,
 ):  # fmt: skip
-    """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the program's first cell on; and
-    the trace of the cells. SHARE: "all" if folds may wait for each other, as cells do that come one by one; "pairs" if two may."""
+    """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the
+    program's first cell on; and the trace of the cells. SHARE: "all" if folds may wait for each
+    other, as cells do that come one by one; "pairs" if two may."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     SHARED: tl.constexpr = (SHARE == "all" or W == 1) and COLUMN_STRIDE == 1 and COLUMN_TAPS > 3 and V <= COLUMN_TAPS
     codes = ()
@@ -88,10 +91,12 @@ def retrace(
     x, low, y, kept, depths, unit, place, step_out, column, inner, inside, depth, row, row_out,
     depth_taps, step_row, step_column, rows, rows_out, columns, columns_out,
     per, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
+    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
+    LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Maxima and winners of a program that has met a NaN, tap by tap: NaN leads, and the last of them."""
+    """Maxima and winners of a program that has met a NaN, tap by tap: NaN leads, and the last of
+    them."""
     tl.debug_barrier()  # what was written before is written again
     for o in range(per):
         for v in range(V):
@@ -128,14 +133,17 @@ def retrace(
 
 
 @triton.jit
-def reach(column, columns, columns_after, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Of V windows: the first real tap, how many are real, how many exist, and where the window starts in the lane."""
+def reach(column, columns, columns_after, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
+          COLUMN_BEFORE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+    """Of V windows: the first real tap, how many are real, how many exist, and where the window
+    starts in the lane."""
     firsts = ()
     counts = ()
     existings = ()
     shifts = ()
     for v in tl.static_range(V):
-        first, last, existing = tap_range((column + v) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
+        first, last, existing = tap_range((column + v) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after,
+                                          COLUMN_TAPS, 1)  # fmt: skip
         firsts = firsts + (first.to(tl.int32),)
         counts = counts + (tl.maximum(last - first, 0).to(tl.int32),)
         existings = existings + (existing.to(tl.int32),)
@@ -151,7 +159,8 @@ def finish(
     DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr, LOW: tl.constexpr,
     ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Write one row of windows, which starts at `row`; `taps` is what `reach` says of the columns; codes count from `passed` on."""
+    """Write one row of windows, which starts at `row`; `taps` is what `reach` says of the columns;
+    codes count from `passed` on."""
     first, count, existing, shift = taps
     if KIND == "packed":
         value, code = unpacked(value)
@@ -190,19 +199,22 @@ def fold(
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
     row_blocks, depths_out,
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
+    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
+    LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr,
     SHARE: tl.constexpr, NEED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
     SIZE: tl.constexpr, BEFORE: tl.constexpr,
     DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE: each has a real cell;
-    PADDED: some have others.
+    """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE:
+    each has a real cell; PADDED: some have others.
 
-    SIZE: the number of rows, where one program has them all; then each is read once, however often windows reach over the edge.
+    SIZE: the number of rows, where one program has them all; then each is read once, however often
+    windows reach over the edge.
 
-    LOW: x was folded along other axes before, and `low` holds the codes of its winners; then this call has one column tap.
+    LOW: x was folded along other axes before, and `low` holds the codes of its winners; then this
+    call has one column tap.
     """
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
     READ: tl.constexpr = SIZE if SIZE else N
@@ -252,7 +264,8 @@ def fold(
                 line = top + i
                 allowed = real
                 if LOW and not SIZE:
-                    # the row at the edge again: it is in the window anyway, and a cell does not beat itself
+                    # the row at the edge again: it is in the window anyway, and a cell does not
+                    # beat itself
                     line = clamped(line, rows - 1)
                 elif not SIZE:
                     allowed = (line >= 0) & (line < rows) & real
@@ -260,9 +273,13 @@ def fold(
                 if W > 1:
                     place = place * W
                 if LOW:
-                    best, code, trace = fold_columns(x + place, low + place, step_column, real_columns, allowed, (line - row).to(tl.int32), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
+                    best, code, trace = fold_columns(x + place, low + place, step_column, real_columns, allowed,
+                                                     (line - row).to(tl.int32), trace, LOW_TAPS, KIND, V, COLUMN_TAPS,
+                                                     COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
                 else:
-                    best, code, trace = fold_columns(x + place, low, step_column, real_columns, allowed, i + (BEFORE if SIZE else 0), trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
+                    best, code, trace = fold_columns(x + place, low, step_column, real_columns, allowed,
+                                                     i + (BEFORE if SIZE else 0), trace, LOW_TAPS, KIND, V, COLUMN_TAPS,
+                                                     COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
                 bests = bests + (best,)
                 codes = codes + (code,)
             else:
@@ -294,7 +311,8 @@ def fold(
                     other = bests[o]
                     if KIND == "packed":
                         other = other - t * (TAPS * LOW_TAPS * 2)
-                    best, code = lead(bests_all[o], codes_all[o], tl.where(real, other, bests_all[o]), codes[o] + t * (TAPS * LOW_TAPS), KIND)  # fmt: skip
+                    best, code = lead(bests_all[o], codes_all[o], tl.where(real, other, bests_all[o]),
+                                      codes[o] + t * (TAPS * LOW_TAPS), KIND)  # fmt: skip
                     new_bests = new_bests + (best,)
                     new_codes = new_codes + (code,)
                 bests_all = new_bests
@@ -315,7 +333,9 @@ def fold(
             smallest = note_values(smallest, bests_all[o], V, KIND, BLOCK)
         again = doubtful(trace, smallest)
     if again:
-        retrace(x, low, y, kept, depths, base, place, step_out, column, inner, inside, depth, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, DEEP, LOW, ACC, BLOCK)  # fmt: skip
+        retrace(x, low, y, kept, depths, base, place, step_out, column, inner, inside, depth, row, row_out, depth_taps,
+                step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V,
+                COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, DEEP, LOW, ACC, BLOCK)  # fmt: skip
     else:
         depth_first = 0
         depth_count = 1
@@ -327,4 +347,7 @@ def fold(
         taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
         for o in tl.static_range(ROWS):
             present = both(inside, row_out + o < rows_out)
-            finish(y, kept, bests_all[o], codes_all[o], o * STRIDE * LOW_TAPS, place + o * step_out, taps, row + o * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first, depth_count, depth_existing, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED or DEEP, LOW, ACC, BLOCK)  # fmt: skip
+            finish(y, kept, bests_all[o], codes_all[o], o * STRIDE * LOW_TAPS, place + o * step_out, taps,
+                   row + o * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first,
+                   depth_count, depth_existing, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE,
+                   PADDED or DEEP, LOW, ACC, BLOCK)  # fmt: skip

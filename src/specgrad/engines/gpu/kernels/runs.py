@@ -1,8 +1,10 @@
-"""Cotangents of large windows, by runs: the winner never moves back as windows move down, so the windows that a cell won follow each other.
+"""Cotangents of large windows, by runs: the winner never moves back as windows move down, so the
+windows that a cell won follow each other.
 
-A lane adds up a run while it lasts, and leaves what it has at the winner's row of a ring, over what it left there before. A ring has more
-rows than a window, in memory that a lane shares with no other, so that nobody waits; once a row of windows is through, the row of
-cells that they start with is complete. Whose a row is, is said by bytes, four in a word.
+A lane adds up a run while it lasts, and leaves what it has at the winner's row of a ring, over what
+it left there before. A ring has more rows than a window, in memory that a lane shares with no
+other, so that nobody waits; once a row of windows is through, the row of cells that they start with
+is complete. Whose a row is, is said by bytes, four in a word.
 """
 
 import triton
@@ -13,7 +15,8 @@ from .common import NAMED, read_line
 
 @triton.jit
 def room(ASKED: tl.constexpr, BLOCK: tl.constexpr):
-    """Where each lane's words begin, in bytes: in shared memory, for which ASKED asks the assembler; the interpreter has a ring elsewhere."""
+    """Where each lane's words begin, in bytes: in shared memory, for which ASKED asks the
+    assembler; the interpreter has a ring elsewhere."""
     begin = 0
     if NAMED:
         begin = tl.inline_asm_elementwise(ASKED, "=r", [], tl.int32, is_pure=False, pack=1)
@@ -23,7 +26,8 @@ def room(ASKED: tl.constexpr, BLOCK: tl.constexpr):
 @triton.jit
 def leave(ring, at, value):
     if NAMED:
-        tl.inline_asm_elementwise("st.shared.b32 [$1], $2; mov.b32 $0, 0;", "=r,r,r", [at, value.to(tl.int32, bitcast=True)], tl.int32, is_pure=False, pack=1)  # fmt: skip
+        tl.inline_asm_elementwise("st.shared.b32 [$1], $2; mov.b32 $0, 0;", "=r,r,r",
+                                  [at, value.to(tl.int32, bitcast=True)], tl.int32, is_pure=False, pack=1)  # fmt: skip
     else:
         tl.store(ring.to(tl.pointer_type(tl.int32)) + at // 4, value.to(tl.int32, bitcast=True))
 
@@ -31,7 +35,8 @@ def leave(ring, at, value):
 @triton.jit
 def leave_byte(ring, at, value):
     if NAMED:
-        tl.inline_asm_elementwise("st.shared.b8 [$1], $2; mov.b32 $0, 0;", "=r,r,r", [at, value], tl.int32, is_pure=False, pack=1)  # fmt: skip
+        tl.inline_asm_elementwise("st.shared.b8 [$1], $2; mov.b32 $0, 0;", "=r,r,r", [at, value], tl.int32,
+                                  is_pure=False, pack=1)  # fmt: skip
     else:
         tl.store(ring.to(tl.pointer_type(tl.uint8)) + at, value.to(tl.uint8))
 
@@ -56,15 +61,17 @@ def cleared(ring, begin, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexp
 
 @triton.jit
 def windows(gy, codes, source, real, allowed, V: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
-    """A row of windows. Those that do not exist share nothing, by their first tap: for numbers above 127, of which several bytes are
-    read at once, Triton takes others."""
+    """A row of windows. Those that do not exist share nothing, by their first tap: for numbers
+    above 127, of which several bytes are read at once, Triton takes others."""
     shares = read_line(gy + source * W, 1, real, allowed, 0, 0, V, W, BLOCK, ACC)
     return shares, read_line(codes + source * W, 1, real, allowed, 0, 0, V, W, BLOCK, tl.int32)
 
 
 @triton.jit
-def advance(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """A row of windows leaves its sums, and what its codes say about the columns, at the rows of their winners."""
+def advance(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr,
+            BLOCK: tl.constexpr):  # fmt: skip
+    """A row of windows leaves its sums, and what its codes say about the columns, at the rows of
+    their winners."""
     WORDS: tl.constexpr = (V + 3) // 4
     totals = ()
     winners = ()
@@ -82,7 +89,8 @@ def advance(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_
 
 @triton.jit
 def complete(ring, begin, row, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
-    """What was left at a row of cells (anything, where nobody won), and by which taps of the columns; the row is cleared for another."""
+    """What was left at a row of cells (anything, where nobody won), and by which taps of the
+    columns; the row is cleared for another."""
     WORDS: tl.constexpr = (V + 3) // 4
     at = begin + (row & (SLOTS - 1)) * ((V + WORDS) * BLOCK * 4)
     shares = ()

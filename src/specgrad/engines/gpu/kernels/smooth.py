@@ -1,4 +1,5 @@
-"""Smooth maxima of small sliding windows and their cotangents: all cells of a lane are in registers."""
+"""Smooth maxima of small sliding windows and their cotangents: all cells of a lane are in
+registers."""
 
 import triton
 import triton.language as tl
@@ -29,15 +30,19 @@ def smooth(
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
     row_blocks, depths_out,
     LOW_TAPS: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, V: tl.constexpr,
-    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr,
-    DENSE: tl.constexpr, ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr,
+    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
+    W: tl.constexpr,
+    DENSE: tl.constexpr, ZERO: tl.constexpr, RAGGED: tl.constexpr, KEEP: tl.constexpr, DEEP: tl.constexpr,
+    LOW: tl.constexpr,
     WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some taps do not exist."""
+    """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some
+    taps do not exist."""
     N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     HALF: tl.constexpr = y.dtype.element_ty.primitive_bitwidth == 16
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN)  # fmt: skip
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE,
+                                                 EVEN)  # fmt: skip
     depth = program // row_blocks
     row_out = (program - depth * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
@@ -78,7 +83,8 @@ def smooth(
                 if not ZERO:
                     cell = tl.where(both(real_columns[(LEAD + e) // W], allowed), cell, float("-inf"))
                 elif RAGGED or DEEP:
-                    exists = both(begin + LEAD + e < columns + columns_after, (row + i < rows + rows_after) & depth_exists)  # fmt: skip
+                    exists = both(begin + LEAD + e < columns + columns_after,
+                                  (row + i < rows + rows_after) & depth_exists)  # fmt: skip
                     cell = tl.where(exists, cell, float("-inf"))
                 cells = cells + (cell,)
         new_peaks = ()
@@ -112,7 +118,8 @@ def smooth(
     else:
         step_out = columns_out * inner
         place = place * step_out + column * inner + within
-    _first, count, existing, _shift = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)  # fmt: skip
+    _first, count, existing, _shift = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE,
+                                            V, BLOCK)  # fmt: skip
     for o in tl.static_range(ROWS):
         present = both(inside, row_out + o < rows_out)
         row_first, row_last, row_existing = tap_range(row + o * STRIDE, rows, rows_after, TAPS, 1)
@@ -139,7 +146,9 @@ def smooth(
 
 
 @triton.jit
-def weigh_column(sums, cells, gy, pivots, totals, allowed, binary, step, line, lines, CELLS: tl.constexpr, READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr, ACC: tl.constexpr):  # fmt: skip
+def weigh_column(sums, cells, gy, pivots, totals, allowed, binary, step, line, lines, CELLS: tl.constexpr,
+                 READERS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, N: tl.constexpr,
+                 ACC: tl.constexpr):  # fmt: skip
     """Add the weighted cotangents of one column of smooth maxima."""
     shares = ()
     shifts = ()
@@ -154,7 +163,8 @@ def weigh_column(sums, cells, gy, pivots, totals, allowed, binary, step, line, l
         sum_of = sums[i]
         for c in tl.static_range(READERS):
             if i % STRIDE + c * STRIDE < TAPS:
-                real = both(allowed, (line + i // STRIDE + READERS - 1 - c >= 0) & (line + i // STRIDE + READERS - 1 - c < lines))  # fmt: skip
+                reader = line + i // STRIDE + READERS - 1 - c
+                real = both(allowed, (reader >= 0) & (reader < lines))
                 weight = tl.exp2(binary * (cells[i] - shifts[i // STRIDE + READERS - 1 - c]))
                 sum_of += tl.where(real, weight * shares[i // STRIDE + READERS - 1 - c], 0)
         new = new + (sum_of,)
@@ -164,13 +174,15 @@ def weigh_column(sums, cells, gy, pivots, totals, allowed, binary, step, line, l
 @triton.jit
 def weigh(
     gy, pivots, totals, gx, x, depth_readers, numbers,
-    lanes, groups, inner, depths, depths_out, depth_candidates, step_outer, step_group, step_depth, step_row, step_column, step_inner,
+    lanes, groups, inner, depths, depths_out, depth_candidates, step_outer, step_group, step_depth, step_row,
+    step_column, step_inner,
     rows, rows_out, rows_before, columns, columns_out, columns_before, row_start, row_blocks,
     CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
     COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     DEEP: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of a smooth maximum, whose weights are made of pivots and totals: one column of some rows."""
+    """Cotangents of a smooth maximum, whose weights are made of pivots and totals: one column of
+    some rows."""
     N: tl.constexpr = CELLS // STRIDE + READERS - 1
     outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths, BLOCK, WIDE, EVEN)
     depth = program // row_blocks
@@ -201,7 +213,8 @@ def weigh(
         for c in tl.static_range(COLUMN_READERS):
             allowed = reached & (newest >= c) & (newest - c < columns_out) & (phase + c * COLUMN_STRIDE < COLUMN_TAPS)
             place = base + (newest - c) * inner
-            sums = weigh_column(sums, cells, gy + place, pivots + place, totals + place, allowed, binary, step, line, rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
+            sums = weigh_column(sums, cells, gy + place, pivots + place, totals + place, allowed, binary, step, line,
+                                rows_out, CELLS, READERS, TAPS, STRIDE, N, ACC)  # fmt: skip
     target = ((outer * depths + depth) * rows + padded_row - rows_before) * columns + column
     target = target * inner + within
     for i in tl.static_range(CELLS):

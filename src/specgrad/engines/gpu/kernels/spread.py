@@ -1,8 +1,10 @@
-"""Cotangents of sliding windows, gathered: each cell reads the windows that read it, and is written once.
+"""Cotangents of sliding windows, gathered: each cell reads the windows that read it, and is written
+once.
 
-Rows are counted from the padded edge (q = row + before), and a program starts at a multiple of the stride, so that which window meets
-which row by which tap is known when the kernel is compiled: row q is read by the windows q // stride - c by tap q % stride + c * stride.
-Columns are taken several at a time, for the same reason and for wide accesses.
+Rows are counted from the padded edge (q = row + before), and a program starts at a multiple of the
+stride, so that which window meets which row by which tap is known when the kernel is compiled: row
+q is read by the windows q // stride - c by tap q % stride + c * stride. Columns are taken several
+at a time, for the same reason and for wide accesses.
 """
 
 import triton
@@ -14,10 +16,13 @@ from .folds import filled, slide_sum
 
 @triton.jit
 def match_cell(
-    total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, LOW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr,
-    COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr, COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LOW: tl.constexpr,
+    total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, LOW_TAPS: tl.constexpr,
+    COLUMN_TAPS: tl.constexpr,
+    COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr, COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr,
+    LOW: tl.constexpr,
 ):  # fmt: skip
-    """Add the cotangents of one row of windows to the v-th cell of a row that they meet by TAP, if it won them."""
+    """Add the cotangents of one row of windows to the v-th cell of a row that they meet by TAP, if
+    it won them."""
     NEWEST: tl.constexpr = (v + COLUMN_BEFORE) // COLUMN_STRIDE - COLUMN_BEFORE // COLUMN_STRIDE + COLUMN_READERS - 1
     PHASE: tl.constexpr = (v + COLUMN_BEFORE) % COLUMN_STRIDE
     if LOW:
@@ -41,7 +46,8 @@ def add_line(
     arriving, V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The shares of one row of windows, added over those that read each of V columns: (BLOCK, V)."""
+    """The shares of one row of windows, added over those that read each of V columns: (BLOCK,
+    V)."""
     FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
     if COLUMN_STRIDE == 1:
         gathered = slide_sum(arriving, V, COLUMN_TAPS, 1)
@@ -64,7 +70,8 @@ def add_line(
 
 
 @triton.jit
-def leave(gx, low, parts, others, i, origin, step, inner, inside, row, rows, column, columns, V: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def leave(gx, low, parts, others, i, origin, step, inner, inside, row, rows, column, columns, V: tl.constexpr,
+          DENSE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """Write the i-th row of cells."""
     present = both(inside, (row + i >= 0) & (row + i < rows))
     target = origin + i * step
@@ -81,16 +88,21 @@ def spread(
     lanes, inner, depths, depths_out, depth_candidates,
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
     row_start, row_blocks,
-    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, READERS: tl.constexpr,
+    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
+    READERS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr,
+    ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of a maximum ("first", by codes) or an average ("sum"): some rows of V neighbouring columns.
+    """Cotangents of a maximum ("first", by codes) or an average ("sum"): some rows of V
+    neighbouring columns.
 
-    FIXED: V is a multiple of the stride, so which window meets which column by which tap is known too.
+    FIXED: V is a multiple of the stride, so which window meets which column by which tap is known
+    too.
 
-    LOW: windows along the rows axis only; `low` is what the codes say about the other axes, to be spread in a next call.
+    LOW: windows along the rows axis only; `low` is what the codes say about the other axes, to be
+    spread in a next call.
     """
     N: tl.constexpr = CELLS // STRIDE + READERS - 1
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
@@ -116,7 +128,8 @@ def spread(
     taken = ()
     if KIND == "sum" and COUNTED != "all":
         for e in tl.static_range(WINDOWS):
-            first, last, existing = tap_range((begin + LEAD + e) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after, COLUMN_TAPS, 1)  # fmt: skip
+            first, last, existing = tap_range((begin + LEAD + e) * COLUMN_STRIDE - COLUMN_BEFORE, columns,
+                                              columns_after, COLUMN_TAPS, 1)  # fmt: skip
             taken = taken + (existing if COUNTED == "exists" else last - first,)
     line = padded_row // STRIDE - (READERS - 1)
     step = columns_out * inner
@@ -186,8 +199,12 @@ def spread(
                     for v in tl.static_range(V):
                         total = sums[i * V + v]
                         known = lows[i * V + v]
-                        if k <= i // STRIDE + READERS - 1 and k >= i // STRIDE and i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE < TAPS:  # fmt: skip
-                            total, known = match_cell(total, known, arriving, winners, v, i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, LOW)  # fmt: skip
+                        if (k <= i // STRIDE + READERS - 1 and k >= i // STRIDE
+                                and i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE < TAPS):  # fmt: skip
+                            total, known = match_cell(total, known, arriving, winners, v,
+                                                      i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE, LOW_TAPS,
+                                                      COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED,
+                                                      LOW)  # fmt: skip
                         new_sums = new_sums + (total,)
                         new_lows = new_lows + (known,)
                 sums = new_sums

@@ -1,8 +1,10 @@
-"""Windows that slide row by row, streamed: a program walks down the rows of its lanes and carries what the next rows need.
+"""Windows that slide row by row, streamed: a program walks down the rows of its lanes and carries
+what the next rows need.
 
-Windows of 2, 4, 8 … rows that end at a row are made of two windows half as high, the older of which was carried: as many rows are
-carried as a window has, less one, and a cell costs the logarithm of the window's height. Going back, the sums of the rows that
-have not met all their windows are carried. A step reads STEP rows before it writes any, so that many reads are under way.
+Windows of 2, 4, 8 … rows that end at a row are made of two windows half as high, the older of which
+was carried: as many rows are carried as a window has, less one, and a cell costs the logarithm of
+the window's height. Going back, the sums of the rows that have not met all their windows are
+carried. A step reads STEP rows before it writes any, so that many reads are under way.
 """
 
 import triton
@@ -16,7 +18,8 @@ from .spread import match_cell
 
 @triton.jit
 def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.constexpr, KIND: tl.constexpr):
-    """STEP more rows: the windows that end there, and what is carried on. Level l of what is carried starts at 2^l - 1."""
+    """STEP more rows: the windows that end there, and what is carried on. Level l of what is
+    carried starts at 2^l - 1."""
     LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
     REST: tl.constexpr = TAPS - (1 << LEVELS)
     next_carried = ()
@@ -72,13 +75,16 @@ def slide(
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
     row_blocks, depths_out, per,
     LOW_TAPS: tl.constexpr, KIND: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr,
+    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
+    LEAD: tl.constexpr,
     W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
-    ALONE: tl.constexpr, AHEAD: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
+    ALONE: tl.constexpr, AHEAD: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr,
+    ACC: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`. ALONE: these are all rows,
-    and each window has some. AHEAD: the rows of the next step are fetched while this one's are folded."""
+    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`.
+    ALONE: these are all rows, and each window has some. AHEAD: the rows of the next step are
+    fetched while this one's are folded."""
     CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
     outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
     row_out = program * per
@@ -130,7 +136,8 @@ def slide(
             line = row + skipped + s * STEP + u
             allowed = (line >= 0) & (line < rows)
             if LOW:
-                # the row at the edge again: it is in the window anyway, and a cell does not beat itself
+                # the row at the edge again: it is in the window anyway, and a cell does not beat
+                # itself
                 line = clamped(line, rows - 1)
                 allowed = line >= 0
             source = line
@@ -139,7 +146,9 @@ def slide(
             source = base + source * step_row
             if W > 1:
                 source = source * W
-            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace, LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, "all" if AHEAD and KIND != "packed" else "")  # fmt: skip
+            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace,
+                                             LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC,
+                                             "all" if AHEAD and KIND != "packed" else "")  # fmt: skip
             if KIND == "packed":
                 best = best - (line - row) * (LOW_TAPS * 2)
             elif KIND == "winners":
@@ -152,10 +161,15 @@ def slide(
             present = both(inside, (o >= 0) & (o < per) & (row_out + o < rows_out))
             target = place + (s * STEP + u) * step_out
             smallest = note_values(smallest, ends[u], V, KIND, BLOCK)
-            finish(y, kept, ends[u], won[u], o * LOW_TAPS, target, taps, row + o, present, column, inner, rows, rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
+            finish(y, kept, ends[u], won[u], o * LOW_TAPS, target, taps, row + o, present, column, inner, rows,
+                   rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED,
+                   WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
     if KIND != "sum":  # noqa: SIM102 - known when compiled
         if doubtful(trace, smallest):
-            retrace(x, low, y, kept, depths, base, place + (TAPS - 1 - skipped) * step_out, step_out, column, inner, inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False, LOW, ACC, BLOCK)  # fmt: skip
+            retrace(x, low, y, kept, depths, base, place + (TAPS - 1 - skipped) * step_out, step_out, column, inner,
+                    inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out,
+                    per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False,
+                    LOW, ACC, BLOCK)  # fmt: skip
 
 
 @triton.jit
@@ -167,7 +181,8 @@ def trail(
     COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr,
     WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells. As `spread`."""
+    """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells.
+    As `spread`."""
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
     FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1
@@ -206,14 +221,17 @@ def trail(
             source = base + (s * STEP + u) * step
             if W > 1:
                 source = source * W
-            arriving = arriving + (read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC),)  # fmt: skip
-            won = won + (read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32),)  # fmt: skip
+            arriving = arriving + (read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK,
+                                             ACC),)  # fmt: skip
+            won = won + (read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK,
+                                   tl.int32),)  # fmt: skip
         done = ()
         for u in tl.static_range(STEP):
             added = ()
             for i in tl.static_range(TAPS):
                 for v in tl.static_range(V):
-                    total, _ = match_cell(sums[i * V + v], 0, arriving[u], won[u], v, i, LOW_TAPS, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, True, LOW)  # fmt: skip
+                    total, _ = match_cell(sums[i * V + v], 0, arriving[u], won[u], v, i, LOW_TAPS, COLUMN_TAPS,
+                                          COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, True, LOW)  # fmt: skip
                     if i == 0:
                         done = done + (total,)  # this row has met all its windows
                     else:

@@ -1,7 +1,9 @@
-"""Any window whose axes are given by tables: adaptive, dilated and smooth ones, and tied maxima; `whole` has large ones.
+"""Any window whose axes are given by tables: adaptive, dilated and smooth ones, and tied maxima;
+`whole` has large ones.
 
-An axis of windows is a table of (start, first real tap, one past the last, existing taps) per window; an axis of cells is a table of
-(window, tap) per cell and reader, -1 where there are fewer. Depth, which may stand for several axes, is a table of offsets.
+An axis of windows is a table of (start, first real tap, one past the last, existing taps) per
+window; an axis of cells is a table of (window, tap) per cell and reader, -1 where there are fewer.
+Depth, which may stand for several axes, is a table of offsets.
 """
 
 import triton
@@ -16,13 +18,15 @@ def visit(
     x, moved, y, kept, kept_too, depths, row_table, column_table, numbers, scale,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows_out, columns_out, row_step, column_step, row_taps, column_taps, depths_out,
-    KIND: tl.constexpr, COUNTED: tl.constexpr, ZERO: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ZERO: tl.constexpr, KEEP: tl.constexpr, WIDE: tl.constexpr,
+    ACC: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One row of windows, tap by tap.
 
-    Values: "max", "winners", "sum", "smooth". Tangents: "ties" (of cells equal to the maximum in `kept`, divided by their number
-    in `kept_too` if ZERO), "count" (that number), "weights" (of a smooth maximum's pivot and total, in the two).
+    Values: "max", "winners", "sum", "smooth". Tangents: "ties" (of cells equal to the maximum in
+    `kept`, divided by their number in `kept_too` if ZERO), "count" (that number), "weights" (of a
+    smooth maximum's pivot and total, in the two).
     """
     outer, column, within, inside, program = lane(lanes, columns_out, inner, rows_out * depths_out, BLOCK, WIDE)
     depth = program // rows_out
@@ -126,10 +130,11 @@ def visit(
 def bins(
     gy, kept, gx, row_spans, column_readers, row_table, column_table, scale,
     lanes, inner, rows, columns, rows_out, columns_out, column_candidates, column_taps, row_blocks,
-    KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents where neighbouring rows of cells meet the same rows of windows, "first" or "sum": each of these is read once for
-    all rows of a program, and says which of them it won."""
+    """Cotangents where neighbouring rows of cells meet the same rows of windows, "first" or "sum":
+    each of these is read once for all rows of a program, and says which of them it won."""
     outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks, BLOCK, WIDE)
     row = program * ROWS
     first_line = tl.load(row_spans + row * 2)
@@ -174,14 +179,17 @@ def bins(
 
 @triton.jit
 def collect(
-    gy, x, gx, kept, kept_too, depth_readers, row_readers, column_readers, depths, row_table, column_table, numbers, scale,
+    gy, x, gx, kept, kept_too, depth_readers, row_readers, column_readers, depths, row_table, column_table, numbers,
+    scale,
     lanes, groups, inner, step_outer, step_group, step_depth, step_row, step_column, step_inner,
     depths_in, rows, columns, depths_out, rows_out, columns_out, depth_candidates, row_candidates, column_candidates,
     depth_taps, row_taps, column_taps, row_blocks,
-    KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    KIND: tl.constexpr, COUNTED: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents, gathered from the windows that read a cell: "first" (codes in `kept`), "sum", "tied" (all tied cells, the maximum
-    in `kept`), "shared" (the same, their number in `kept_too`), "weights" (pivot and total of a smooth maximum)."""
+    """Cotangents, gathered from the windows that read a cell: "first" (codes in `kept`), "sum",
+    "tied" (all tied cells, the maximum in `kept`), "shared" (the same, their number in `kept_too`),
+    "weights" (pivot and total of a smooth maximum)."""
     outer, column, within, inside, program = lane(lanes, columns, inner, row_blocks * depths_in, BLOCK, WIDE)
     depth = program // row_blocks
     row = (program - depth * row_blocks) * ROWS
@@ -263,7 +271,8 @@ def select(
     rows, columns, rows_out, columns_out, row_step, column_step, row_taps, column_taps, depths_out,
     INDEX: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The tangent of each window's winner, or (INDEX) the winner's place in its plane, by the codes in `kept`."""
+    """The tangent of each window's winner, or (INDEX) the winner's place in its plane, by the codes
+    in `kept`."""
     outer, column, within, inside, program = lane(lanes, columns_out, inner, rows_out * depths_out, BLOCK, WIDE)
     depth = program // rows_out
     row = program - depth * rows_out

@@ -1,8 +1,10 @@
-"""Windows of three axes that move one cell at a time along depth, in one call: a program walks down the depth of some rows of its lanes.
+"""Windows of three axes that move one cell at a time along depth, in one call: a program walks down
+the depth of some rows of its lanes.
 
-It folds the rows and columns of each plane as `rows` does, and carries what the next planes need as `stream` does with rows. Rows that
-windows share are read by every program that has some of them: this is for kernels of few rows. Going back, the sums of the planes
-that have not met all their windows are carried.
+It folds the rows and columns of each plane as `rows` does, and carries what the next planes need as
+`stream` does with rows. Rows that windows share are read by every program that has some of them:
+this is for kernels of few rows. Going back, the sums of the planes that have not met all their
+windows are carried.
 """
 
 import triton
@@ -33,7 +35,8 @@ def sink(
     PLANE: tl.constexpr = TAPS * LOW_TAPS
     FOLD: tl.constexpr = "rivals" if KIND == "winners" and tl.float32 == ACC else KIND
     SHARE: tl.constexpr = "pairs" if FOLD == "rivals" else "all" if KIND == "max" else ""
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE, EVEN)  # fmt: skip
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE,
+                                                 EVEN)  # fmt: skip
     segment = program // row_blocks
     row_out = (program - segment * row_blocks) * ROWS
     row = row_out * STRIDE - rows_before
@@ -79,7 +82,9 @@ def sink(
             if W > 1:
                 line = line * W
             allowed = (row + i >= 0) & (row + i < rows) & real
-            best, code, trace = fold_columns(x + line, low, step_column, real_columns, allowed, i, trace, LOW_TAPS, FOLD, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
+            best, code, trace = fold_columns(x + line, low, step_column, real_columns, allowed, i, trace, LOW_TAPS,
+                                             FOLD, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC,
+                                             SHARE)  # fmt: skip
             bests = bests + (best,)
             codes = codes + (code,)
         if KIND == "sum":
@@ -107,26 +112,35 @@ def sink(
             smallest = note_values(smallest, ends[0], V, KIND, BLOCK)
             present = both(inside, there & (row_out + r < rows_out))
             target = place + (o * rows_out + r) * step_out
-            finish(y, kept, ends[0], won[0], o * PLANE + r * STRIDE * LOW_TAPS, target, taps, row + r * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first.to(tl.int32), (depth_last - depth_first).to(tl.int32), depth_existing.to(tl.int32), number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
+            finish(y, kept, ends[0], won[0], o * PLANE + r * STRIDE * LOW_TAPS, target, taps, row + r * STRIDE, present,
+                   column, inner, rows, rows_after, columns_out, depth_taps, depth_first.to(tl.int32),
+                   (depth_last - depth_first).to(tl.int32), depth_existing.to(tl.int32), number, reciprocal, LOW_TAPS,
+                   KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
         carried = next_carried
         carried_codes = next_codes
     if KIND != "sum":  # noqa: SIM102 - known when compiled
         if doubtful(trace, smallest):
             for o in range(per):
                 exists = inside & (depth_out + o < depths_out)
-                retrace(x, low, y, kept, depths_table, base, place + o * rows_out * step_out, step_out, column, inner, exists, tl.minimum(depth_out + o, depths_out - 1), row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, True, LOW, ACC, BLOCK)  # fmt: skip
+                retrace(x, low, y, kept, depths_table, base, place + o * rows_out * step_out, step_out, column, inner,
+                        exists, tl.minimum(depth_out + o, depths_out - 1), row, row_out, depth_taps, step_row,
+                        step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V,
+                        COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, True, LOW, ACC, BLOCK)  # fmt: skip
 
 
 @triton.jit
 def rise(
     gy, codes, gx, low, depth_readers, scale,
-    lanes, inner, depths, depths_out, depths_before, depth_blocks, per, rows, rows_out, rows_before, row_blocks, columns, columns_out, column_groups,
+    lanes, inner, depths, depths_out, depths_before, depth_blocks, per, rows, rows_out, rows_before, row_blocks,
+    columns, columns_out, column_groups,
     LOW_TAPS: tl.constexpr, ROWS: tl.constexpr, DEPTH_TAPS: tl.constexpr, TAPS: tl.constexpr,
     V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
     COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    LOW: tl.constexpr, PAIRED: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
+    LOW: tl.constexpr, PAIRED: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents of winners: ROWS rows of `per` planes of cells, whose sums are carried from one plane of windows to the next.
+    """Cotangents of winners: ROWS rows of `per` planes of cells, whose sums are carried from one
+    plane of windows to the next.
 
     PAIRED: a code is compared with the taps of two cells at once."""
     N: tl.constexpr = ROWS + TAPS - 1
@@ -134,7 +148,8 @@ def rise(
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
     FIRST: tl.constexpr = COLUMN_BEFORE - COLUMN_TAPS + 1
     WINDOWS: tl.constexpr = V + COLUMN_TAPS - 1
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE, EVEN)  # fmt: skip
+    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE,
+                                                 EVEN)  # fmt: skip
     segment = program // row_blocks
     row = (program - segment * row_blocks) * ROWS
     depth = segment * per
@@ -173,7 +188,9 @@ def rise(
                     line = part(sums, i * PLANE + r * V, i * PLANE + r * V + V)
                     if n >= r and n < r + TAPS:
                         for e in tl.static_range(WINDOWS):
-                            line = added(line, arriving[e], won[e] * (0x10001 if PAIRED else 1), COLUMN_TAPS - 1 - e, COLUMN_TAPS, (i * TAPS + r - n + TAPS - 1) * LOW_TAPS, V, PAIRED, True)  # fmt: skip
+                            line = added(line, arriving[e], won[e] * (0x10001 if PAIRED else 1), COLUMN_TAPS - 1 - e,
+                                         COLUMN_TAPS, (i * TAPS + r - n + TAPS - 1) * LOW_TAPS, V, PAIRED,
+                                         True)  # fmt: skip
                     next_sums = next_sums + line
             sums = next_sums
         o = d - (DEPTH_TAPS - 1)

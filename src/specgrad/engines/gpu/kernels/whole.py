@@ -1,6 +1,8 @@
-"""Large windows that are given by tables, whole planes first of all: many threads reduce one, and fill it with its cotangent.
+"""Large windows that are given by tables, whole planes first of all: many threads reduce one, and
+fill it with its cotangent.
 
-A maximum whose winner nobody asks for is the hardware's, which takes -0.0 for less than 0.0: only if it is 0 is the window looked at again.
+A maximum whose winner nobody asks for is the hardware's, which takes -0.0 for less than 0.0: only
+if it is 0 is the window looked at again.
 """
 
 import triton
@@ -11,7 +13,8 @@ from .common import divide, leads, outer_offset, scaled, tied
 
 @triton.jit
 def ahead(value, code, other_value, other_code):
-    """Of two candidates in any order, the first winner: NaN before numbers, the last of NaNs, the first of equals."""
+    """Of two candidates in any order, the first winner: NaN before numbers, the last of NaNs, the
+    first of equals."""
     nan = value != value
     other_nan = other_value != other_value
     greater = (other_value > value) | (other_nan & ~nan)
@@ -44,11 +47,13 @@ def walk(
     x, depths, base, depth, present, row_first, row_last, first, last,
     depth_taps, row_step, column_step, step_row, step_column,
     KIND: tl.constexpr, CAREFUL: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
-    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, UNROLL: tl.constexpr, ACC: tl.constexpr, OUTPUTS: tl.constexpr,
+    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, UNROLL: tl.constexpr, ACC: tl.constexpr,
+    OUTPUTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What each thread finds in its taps of large windows: sums, or maxima and winners (-1 in "alone" if there are several), and a sum
-    that is NaN if a cell is; only if CAREFUL does NaN lead winners."""
+    """What each thread finds in its taps of large windows: sums, or maxima and winners (-1 in
+    "alone" if there are several), and a sum that is NaN if a cell is; only if CAREFUL does NaN lead
+    winners."""
     axis: tl.constexpr = 0 if ACROSS else 1
     plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
     if ACROSS:
@@ -71,7 +76,8 @@ def walk(
             rest = tap - t * plane_taps
             i = rest // COLUMN_TAPS
             j = rest - i * COLUMN_TAPS
-            t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j, 1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
+            t, i, j, tap = tl.expand_dims(t, 1 - axis), tl.expand_dims(i, 1 - axis), tl.expand_dims(j,
+                1 - axis), tl.expand_dims(tap, 1 - axis)  # fmt: skip
             real = tl.expand_dims(present, axis) & (t < depth_taps)
             if not EXACT:
                 real = real & (i >= tl.expand_dims(row_first, axis)) & (i < tl.expand_dims(row_last, axis))
@@ -104,12 +110,15 @@ def reduce(
     outputs, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows_out, columns_out, row_step, column_step, depths_out,
     KIND: tl.constexpr, COUNTED: tl.constexpr, ROW_TAPS: tl.constexpr, COLUMN_TAPS: tl.constexpr, EXACT: tl.constexpr,
-    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, UNROLL: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
+    DEEP: tl.constexpr, PLANE: tl.constexpr, ACROSS: tl.constexpr, UNROLL: tl.constexpr, WIDE: tl.constexpr,
+    ACC: tl.constexpr,
     OUTPUTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps, are neighbours in memory.
+    """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps,
+    are neighbours in memory.
 
-    EXACT: all taps of all windows are real. PLANE: each window is a whole plane that lies as one line.
+    EXACT: all taps of all windows are real. PLANE: each window is a whole plane that lies as one
+    line.
     """
     axis: tl.constexpr = 0 if ACROSS else 1
     program = tl.program_id(0)
@@ -140,17 +149,23 @@ def reduce(
     if not PLANE:
         base += row_start * step_row + start * step_column
     plane_taps: tl.constexpr = ROW_TAPS * COLUMN_TAPS
-    best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, ACROSS, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, UNROLL, ACC, OUTPUTS, BLOCK)  # fmt: skip
+    best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step,
+                             column_step, step_row, step_column, KIND, ACROSS, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP,
+                             PLANE, ACROSS, UNROLL, ACC, OUTPUTS, BLOCK)  # fmt: skip
     if KIND == "max":
         value = tl.reduce(best, axis, greatest)
         won = tl.zeros((OUTPUTS,), tl.int32)
         if tl.max((value == 0).to(tl.int32), 0) > 0:
-            best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, "winners", True, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, 1, ACC, OUTPUTS, BLOCK)  # fmt: skip
+            best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps,
+                                     row_step, column_step, step_row, step_column, "winners", True, ROW_TAPS,
+                                     COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, 1, ACC, OUTPUTS, BLOCK)  # fmt: skip
             value, won = tl.reduce((best, code), axis, ahead)
     elif KIND != "sum":
         if not ACROSS:  # noqa: SIM102 - known when compiled; and ACROSS has too few registers for both
             if tl.max(tl.max((mixed != mixed).to(tl.int32), 1), 0) > 0:
-                best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps, row_step, column_step, step_row, step_column, KIND, True, ROW_TAPS, COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, 1, ACC, OUTPUTS, BLOCK)  # fmt: skip
+                best, code, mixed = walk(x, depths, base, depth, present, row_first, row_last, first, last, depth_taps,
+                                         row_step, column_step, step_row, step_column, KIND, True, ROW_TAPS,
+                                         COLUMN_TAPS, EXACT, DEEP, PLANE, ACROSS, 1, ACC, OUTPUTS, BLOCK)  # fmt: skip
         if KIND == "alone":
             value, won = tl.reduce((best, code), axis, only)
             won = tl.where((won < 0) | (value != value), depth_taps * plane_taps, won)
@@ -190,8 +205,9 @@ def fill(
     gy, x, gx, kept, kept_too, cells, blocks, step_outer,
     KIND: tl.constexpr, CHUNKS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Cotangents where every window is one whole plane of neighbouring cells: "first" (codes in `kept`), "tied" (the maximum in `kept`),
-    "alone" (and in `kept_too` its place, if there is one only), "shared" (the number of tied cells there).
+    """Cotangents where every window is one whole plane of neighbouring cells: "first" (codes in
+    `kept`), "tied" (the maximum in `kept`), "alone" (and in `kept_too` its place, if there is one
+    only), "shared" (the number of tied cells there).
 
     Only where cells are tied is x read.
     """
@@ -223,8 +239,10 @@ def fill(
 
 
 @triton.jit
-def pour(gy, gx, scale, step_outer, inner, cells, EVEN: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Cotangents of averages of whole planes: BLOCK neighbouring cells of whichever planes. EVEN: all of them exist."""
+def pour(gy, gx, scale, step_outer, inner, cells, EVEN: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
+         BLOCK: tl.constexpr):  # fmt: skip
+    """Cotangents of averages of whole planes: BLOCK neighbouring cells of whichever planes. EVEN:
+    all of them exist."""
     begin = tl.program_id(0) * BLOCK
     if WIDE:
         begin = begin.to(tl.int64)
