@@ -23,7 +23,7 @@ from .axes import (
     window_of,
 )
 from .codegen.builder import Cell
-from .codegen.combine import LogSumExp, Sum, combine_of, working
+from .codegen.combine import LogSumExp, SmoothMax, Sum, combine_of, working
 from .codegen.thread_pool import address
 from .emitters import along, bins, channels, direct, runs, tiles
 from .gathers import Gather, channels_step, phases_step
@@ -36,13 +36,15 @@ class Fold(NamedTuple):
     """What is folded: a reduction over the windows of some axes of an array (planes, *axes, inner)."""
 
     what: str
-    """"sum", "max", "min", "argmax", or the pairs of log-sum-exp for positive and negative β: "lse+", "lse-"."""
+    """"sum", "max", "min", "argmax", or log-sum-exp for positive and negative β: "lse+", "lse-"."""
     exact: bool
     """Whether NaNs, and padding that could tie with a cell, are looked out for."""
     axes: tuple[Axis, ...]
     planes: int
     inner: int
     cell: Cell
+    ends: str = "pairs"
+    """In what log-sum-exp ends: "pairs" of an extreme and a sum, the smooth maximum "alone", or all that is to be "kept"."""
 
     @property
     def codes(self) -> int:
@@ -55,15 +57,16 @@ class Fold(NamedTuple):
         is_looking = self.what == "argmax" and self.exact
         return self.what in ("sum", "max", "min", "argmax") and not is_looking and working(self.cell) is self.cell
 
-    def combine(self, cell: Cell, ordered: bool = True, guards: bool = True) -> Sum:
-        """How parts are joined."""
+    def combine(self, cell: Cell, ordered: bool, first: bool, last: bool) -> Sum:
+        """How parts are joined by a pass."""
         name = self.what
         if name.startswith("lse"):
-            return LogSumExp(cell, name == "lse-")
+            is_end, negative = last and self.ends != "pairs", name == "lse-"
+            return SmoothMax(cell, negative, self.ends == "kept") if is_end else LogSumExp(cell, negative)
         if name != "sum":
             name = "any_" + name if not ordered else "nan_" + name if self.exact else name
         made = combine_of(name, cell, self.codes)
-        made.guards = made.guards and guards
+        made.guards = made.guards and first
         return made
 
 
@@ -91,25 +94,18 @@ class Planner:
 
     def _arrays(self, turn: int, done: int) -> tuple[str, ...]:
         """The names of the arrays of a pass after which all axes but the first `done` are folded; those between passes are entered."""
-        fold = self.fold
-        pairs = fold.what.startswith("lse")
-        has_codes = fold.what == "argmax" or (not self.ordered and fold.exact) or pairs
-        reads = ("x",) if turn == 0 else (f"cells {turn}", *([f"codes {turn}"] if has_codes else []))
+        combine = self._combine(self.fold.cell)
+        kinds = [np.dtype(cell.name) for cell in combine.cells()]
+        held = ("cells", "codes")[: len(kinds)]
+        reads = [f"{name} {turn}" for name in held] if turn else ["x"]
         if self.last:
-            writes: tuple[str, ...] = ("y", *(["codes"] if has_codes else []))
-            if has_codes and fold.what != "argmax" and not pairs:
-                self.between.append(("codes", self._cells(0), self._code_type()))
-            return reads + writes
-        cells = self._cells(done)
-        self.between.append((f"cells {turn + 1}", cells, np.dtype(working(fold.cell).name)))
-        if has_codes:
-            self.between.append((f"codes {turn + 1}", cells, self._code_type()))
-        return (*reads, f"cells {turn + 1}", *([f"codes {turn + 1}"] if has_codes else []))
-
-    def _code_type(self) -> np.dtype[Any]:
-        codes = self._combine(self.fold.cell).codes
-        assert codes is not None
-        return np.dtype(codes.name)
+            writes = [name for name, _ in combine.written(self.fold.cell)]
+            if "codes" in writes and self.fold.what == "max":  # which are not asked for
+                self.between.append(("codes", self._cells(0), kinds[1]))
+            return *reads, *writes
+        writes = [f"{name} {turn + 1}" for name in held]
+        self.between += [(name, self._cells(done), kind) for name, kind in zip(writes, kinds, strict=True)]
+        return *reads, *writes
 
     def _planes(self, start: int) -> int:
         """How many planes, or lines, the axes from `start` on make up."""
@@ -125,7 +121,7 @@ class Planner:
         fold = self.fold
         if not self.ordered and fold.what != "sum" and fold.exact:
             return combine_of("any_nan_argmax", cell, fold.codes)
-        return fold.combine(cell, self.ordered, self.first)
+        return fold.combine(cell, self.ordered, self.first, self.last)
 
     @property
     def _cell(self) -> Cell:

@@ -177,6 +177,8 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
         return (pools.pull_average(pools.seen(op, x, any_order=True)[0], cotangent),)
     if getattr(op, "ties", None) == "first":
         return (pools.pull(pools.keep_maximum(op, x)[1], cotangent),)
+    if reduction(op) == "logsumexp" and (how := _smooth(op, x)) is not None:
+        return (weighted.pull(weighted.keep_smooth(how, x)[1], cotangent),)
     return NotImplemented
 
 
@@ -191,6 +193,9 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     if getattr(op, "ties", None) == "first" and x.dtype.kind not in "iu":
         value, kept = pools.keep_maximum(op, x)
         return value, pools.push(kept, dx)
+    if reduction(op) == "logsumexp" and (how := _smooth(op, x)) is not None:
+        value, weights = weighted.keep_smooth(how, x)
+        return value, weighted.push(weights, dx)
     return NotImplemented
 
 
@@ -201,7 +206,7 @@ def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tup
     if reduces == "logsumexp":
         how = weighted.weighted_of(op, shape, dtype)
         stages = [] if how is None else how.stages
-        value = () if how is None else how.pairs.steps
+        value = () if how is None else how.alone.steps
         forth, back = (tuple(getattr(stage, name) for stage in stages) for name in ("forward", "back"))
         return {"value": value, "JVP": forth, "VJP": back[::-1]}
     pool = pools.foreseen(op, shape, None, dtype, any_order=reduces == "mean")

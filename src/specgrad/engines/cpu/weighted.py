@@ -26,6 +26,7 @@ from .codegen.builder import CELLS, Cell
 from .codegen.combine import lowest
 from .codegen.thread_pool import address
 from .gathers import Gather, phases_step, weights_step
+from .operands import is_sorted
 from .passes import Fold
 from .schedule import chain
 from .steps import Step
@@ -72,6 +73,36 @@ class Weighted:
         return (*(p for p in range(len(self.given)) if p not in self.positions), *self.positions)
 
     @cached_property
+    def back(self) -> tuple[int, ...] | None:
+        """The order that undoes it; None where there is nothing to undo."""
+        return None if is_sorted(self.order) else tuple(np.argsort(self.order).tolist())
+
+    @cached_property
+    def lead(self) -> Shape:
+        """The lengths of the batch axes."""
+        return tuple(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
+
+    @cached_property
+    def sizes(self) -> Shape:
+        """Of the axes, with their padding."""
+        return tuple(axis.size for axis in self.axes)
+
+    @cached_property
+    def lengths(self) -> Shape:
+        """How many windows the axes have."""
+        return tuple(axis.length for axis in self.axes)
+
+    @cached_property
+    def real(self) -> tuple[Any, ...]:
+        """Where the operand's cells lie among those with padding."""
+        return ..., *(slice(before, before + n) for before, n, _, _ in self.pads)
+
+    @cached_property
+    def exists(self) -> tuple[Any, ...]:
+        """Where these and padding that exists lie."""
+        return ..., *(slice(0, before + n + behind) for before, n, behind, _ in self.pads)
+
+    @cached_property
     def computed(self) -> np.dtype[Any]:
         """The type that kernels compute in."""
         return np.dtype(np.float32) if self.dtype.itemsize == 2 else self.dtype
@@ -82,7 +113,7 @@ class Weighted:
 
     @cached_property
     def planes(self) -> int:
-        return math.prod(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
+        return math.prod(self.lead)
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -110,47 +141,48 @@ class Weighted:
 
     def cells_of(self, array: Array, padding: Any, absent: Any) -> Array:
         """An array of the operand's shape as (planes, *axes), with its padding."""
-        turned = array.reshape(self.given).transpose(self.order)
-        lead = turned.shape[: len(self.order) - len(self.axes)]
         if not self.is_padded:
-            cells = room(turned.shape, self.computed) if not _fits(turned, self.computed) else turned
-            if cells is not turned:
-                np.copyto(cells, turned, casting="unsafe")
-            return cells.reshape((self.planes, *turned.shape[len(lead) :]))
-        cells = room((*lead, *(axis.size for axis in self.axes)), self.computed)
+            return self._laid(array.reshape(self.given), self.sizes)
+        cells = room((*self.lead, *self.sizes), self.computed)
         cells.fill(absent)
-        exists = tuple(slice(0, before + n + behind) for before, n, behind, _ in self.pads)
-        real = tuple(slice(before, before + n) for before, n, _, _ in self.pads)
-        every = (slice(None),) * len(lead)
-        cells[every + exists] = padding
-        cells[every + real] = turned
-        return cells.reshape((self.planes, *(axis.size for axis in self.axes)))
-
-    def cropped(self, cells: Array, out: Array | None) -> Array:
-        """What `cells_of` undoes, without the padding."""
-        lead = tuple(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
-        real = tuple(slice(before, before + n) for before, n, _, _ in self.pads)
-        back = np.argsort(self.order)
-        full = cells.reshape((*lead, *(axis.size for axis in self.axes)))
-        found = full[(slice(None),) * len(lead) + real].transpose(back)
-        return _delivered(found, self.operand, self.dtype, out)
+        if padding is not absent:
+            cells[self.exists] = padding
+        cells[self.real] = array.reshape(self.given).transpose(self.order)
+        return cells.reshape((self.planes, *self.sizes))
 
     def windows_of(self, array: Array) -> Array:
         """An array of the result's shape as (planes, *windows)."""
-        lengths = dict(zip(self.positions, (axis.length for axis in self.axes), strict=True))
-        full = array.reshape(tuple(lengths.get(p, n) for p, n in enumerate(self.given)))
-        turned = full.transpose(self.order)
+        lengths = dict(zip(self.positions, self.lengths, strict=True))
+        return self._laid(array.reshape([lengths.get(p, n) for p, n in enumerate(self.given)]), self.lengths)
+
+    def _laid(self, array: Array, lengths: Shape) -> Array:
+        """An array as (planes, *lengths), of the type that is computed in; itself where it lies so."""
+        turned = array if self.back is None else array.transpose(self.order)
         if not _fits(turned, self.computed):
             cells = room(turned.shape, self.computed)
             np.copyto(cells, turned, casting="unsafe")
             turned = cells
-        return turned.reshape((self.planes, *(axis.length for axis in self.axes)))
+        return turned.reshape((self.planes, *lengths))
+
+    def cropped(self, cells: Array, out: Array | None) -> Array:
+        """What `cells_of` undoes, without the padding."""
+        full = cells.reshape((*self.lead, *self.sizes))
+        return self._delivered(full[self.real] if self.is_padded else full, self.operand, out)
 
     def delivered(self, windows: Array, out: Array | None) -> Array:
         """What `windows_of` undoes."""
-        lead = tuple(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
-        full = windows.reshape((*lead, *(axis.length for axis in self.axes))).transpose(np.argsort(self.order))
-        return _delivered(full, self.shape, self.dtype, out)
+        return self._delivered(windows.reshape((*self.lead, *self.lengths)), self.shape, out)
+
+    def _delivered(self, found: Array, shape: Shape, out: Array | None) -> Array:
+        """An array of that shape, in `out` if one is given."""
+        found = (found if self.back is None else found.transpose(self.back)).reshape(shape)
+        if out is None:
+            if found.dtype == self.dtype and found.size == (found.size if found.base is None else found.base.size):
+                return found  # all of its memory
+            out = empty(shape, self.dtype)
+        with np.errstate(all="ignore"):
+            np.copyto(out, found, casting="unsafe")
+        return out
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -187,8 +219,21 @@ class Weighted:
     @cached_property
     def pairs(self) -> Any:
         """The kernels of log-sum-exp."""
+        return self._smooth("pairs")
+
+    @cached_property
+    def alone(self) -> Any:
+        """The kernels of the smooth maximum."""
+        return self._smooth("alone")
+
+    @cached_property
+    def kept(self) -> Any:
+        """The kernels of the smooth maximum and what its derivatives keep."""
+        return self._smooth("kept")
+
+    def _smooth(self, ends: str) -> Any:
         what = "lse-" if self.op.beta < 0 else "lse+"
-        return chain(Fold(what, False, self.axes, self.planes, 1, self.cell), beta=self.beta)
+        return chain(Fold(what, False, self.axes, self.planes, 1, self.cell, ends), beta=self.beta)
 
     @cached_property
     def blanks(self) -> list[tuple[Any, ...]]:
@@ -206,18 +251,6 @@ class Weighted:
 
 def _fits(array: Array, dtype: np.dtype[Any]) -> bool:
     return array.flags.c_contiguous and array.flags.aligned and array.dtype == dtype and array.dtype.isnative
-
-
-def _delivered(found: Array, shape: Shape, dtype: np.dtype[Any], out: Array | None) -> Array:
-    """An array of that shape and dtype, in `out` if one is given."""
-    found = found.reshape(shape)
-    if out is None:
-        if found.dtype == dtype and found.size == (found.size if found.base is None else found.base.size):
-            return found  # all of its memory
-        out = empty(shape, dtype)
-    with np.errstate(all="ignore"):
-        np.copyto(out, found, casting="unsafe")
-    return out
 
 
 @functools.lru_cache(maxsize=256)
@@ -260,42 +293,24 @@ class Kept(NamedTuple):
 
 def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
     """The smooth maximum."""
-    return how.delivered(_pairs(how, how.cells_of(x, how.padding, how.absent))[0], out)
+    y = room((how.planes, *how.lengths), how.computed)
+    how.alone(x=how.cells_of(x, how.padding, how.absent), y=y)
+    for where in how.blanks:
+        y[where] = 0
+    return how.delivered(y, out)
 
 
 def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
     """The smooth maximum, and what its derivatives keep."""
     cells = how.cells_of(x, how.padding, how.absent)
-    y, extreme, total = _pairs(how, cells)
-    between = _between(how, cells)
-    for extremes in between[1:]:
-        _pivot(extremes, -how.absent)
-    for infinite, sum_of_exponentials in ((-how.absent, np.inf), (how.absent, 0)):
-        where = _pivot(extreme, infinite)
-        if where.any():
-            np.copyto(total, sum_of_exponentials, where=where & (total == total))
-    return how.delivered(y, out), Kept(how, [*between, extreme], total)
-
-
-def _pairs(how: Weighted, cells: Array) -> tuple[Array, Array, Array]:
-    """The smooth maximum, and the pairs that it is made of: extremes, and sums of exponentials
-    beside them."""
-    y, extreme, total = (room((how.planes, *(axis.length for axis in how.axes)), how.computed) for _ in range(3))
-    how.pairs(x=cells, y=extreme, codes=total)
-    with np.errstate(all="ignore"):
-        np.log(total, out=y)
-        y /= how.beta[0]
-        y += extreme
+    y, extreme, total = (room((how.planes, *how.lengths), how.computed) for _ in range(3))
+    how.kept(x=cells, y=y, extreme=extreme, total=total)
     for where in how.blanks:
         y[where], total[where], extreme[where] = 0, 1, 0
-    return y, extreme, total
-
-
-def _pivot(extremes: Array, infinite: float) -> Array:
-    """Where extremes were infinite so; 0 stands for them, as exponents are then not shifted."""
-    where = np.equal(extremes, infinite, out=room(extremes.shape, np.dtype(bool)))
-    np.copyto(extremes, 0, where=where)
-    return where
+    between = _between(how, cells)
+    for extremes in between[1:]:
+        np.copyto(extremes, 0, where=extremes == -how.absent)  # as exponents are then not shifted
+    return how.delivered(y, out), Kept(how, [*between, extreme], total)
 
 
 def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:

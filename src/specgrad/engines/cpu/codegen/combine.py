@@ -7,12 +7,13 @@ window into parts, as long as it joins neighbours.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .builder import CELLS, Cell, Kernel, Value
-from .vector_math import exp
+from .vector_math import exp, log
 
 Part = list[Value]
 
@@ -44,6 +45,8 @@ class Sum:
     """The cells of what goes beside the value: codes of winners."""
     counts = False
     """Whether these are numbers of taps."""
+    multiplies = False
+    """Whether lanes without a window should hold ordinary numbers: products with subnormal ones are slow."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
@@ -66,6 +69,10 @@ class Sum:
     def cells(self) -> list[Cell]:
         """The types of a part, as it is kept in memory: computed with, not rounded."""
         return [working(self.cell)]
+
+    def written(self, result: Cell) -> list[tuple[str, Cell]]:
+        """The arrays that a kernel writes, whose values are cells of this type."""
+        return [("y", result), *([] if self.codes is None else [("codes", self.codes)])]
 
     masks = False
     """Whether a part must be told which cells are real."""
@@ -240,7 +247,7 @@ class LogSumExp(Sum):
     Padding is the cell that no other exceeds, whose exponential is 0.
     """
 
-    name = "log_sum_exp"
+    name, multiplies = "log_sum_exp", True
 
     def __init__(self, cell: Cell, negative: bool) -> None:
         super().__init__(cell)
@@ -268,6 +275,31 @@ class LogSumExp(Sum):
 
     def finish(self, k: Kernel, part: Part) -> Part:
         return part
+
+
+class SmoothMax(LogSumExp):
+    """What log-sum-exp ends in: m + log(s)/β, and if it is kept, the pair beside it as derivatives need it.
+
+    Derivatives shift exponents by m, so 0 stands for an infinite one; then the sum of exponentials is infinite too, or 0.
+    """
+
+    def __init__(self, cell: Cell, negative: bool, keeps: bool) -> None:
+        super().__init__(cell, negative)
+        self.keeps = keeps
+        self.name = ("kept_" if keeps else "") + self.name.replace("log_sum_exp", "smooth_max")
+
+    def written(self, result: Cell) -> list[tuple[str, Cell]]:
+        beside = working(self.cell)
+        return [("y", result), *([("extreme", beside), ("total", beside)] if self.keeps else [])]
+
+    def finish(self, k: Kernel, part: Part) -> Part:
+        m, s = part
+        y = log(k, s) / scalar(k, s) + m
+        if not self.keeps:
+            return [y]
+        none, all_of_it = m.equals(self.identity), m.equals(-self.identity)
+        total = k.select(none, 0.0, k.select(all_of_it, math.inf, s))
+        return [y, k.select(none | all_of_it, 0.0, m), k.select(s.differs(s), s, total)]
 
 
 def weight(k: Kernel, cells: Value, value: Value) -> Value:

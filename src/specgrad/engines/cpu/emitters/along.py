@@ -45,9 +45,7 @@ class _Along:
         self.x = [k.array("x", combine.cell)]
         if how.has_codes:
             self.x.append(k.array("x_codes", combine.cells()[1]))
-        self.y = [k.array("y", how.result)]
-        if combine.codes is not None:
-            self.y.append(k.array("codes", combine.codes))
+        self.y = [k.array(name, cell) for name, cell in combine.written(how.result)]
         self.divisors = Divisors(k, how.divides, combine.cell)
         self.first, self.count, self.skipped = (k.array(name, WORD) for name in ("first", "count", "skipped"))
         self.combine.begin(k)

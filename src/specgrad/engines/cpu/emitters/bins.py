@@ -42,9 +42,7 @@ class _Bins:
         self.combine: Sum = how.combine
         k = self.kernel = Kernel("bins", vector)
         self.x = k.array("x", self.combine.cell)
-        self.y = [k.array("y", how.result)]
-        if self.combine.codes is not None:
-            self.y.append(k.array("codes", self.combine.codes))
+        self.y = [k.array(name, cell) for name, cell in self.combine.written(how.result)]
         self.divisors = Divisors(k, how.divides, self.combine.cell)
         names = ("first_row", "row_count", "first_column", "column_count")
         self.first_row, self.row_count, self.first_column, self.column_count = (k.array(n, WORD) for n in names)

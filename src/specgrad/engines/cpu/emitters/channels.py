@@ -74,9 +74,8 @@ class _Forward(_Walk):
         super().__init__("channels", how, vector)
         k = self.kernel
         combine: Sum = how.combine
-        self.x, self.y = k.array("x", combine.cell), [k.array("y", how.result)]
-        if combine.codes is not None:
-            self.y.append(k.array("codes", combine.codes))
+        self.x = k.array("x", combine.cell)
+        self.y = [k.array(name, cell) for name, cell in combine.written(how.result)]
         self.divisors = Divisors(k, how.divides, combine.cell)
         self._sizes("height width height_out width_out above before inner whole_begin whole_end whole_top whole_bottom")
         with k.loop(k.begin, k.end, carried=[0]) as each:

@@ -46,9 +46,7 @@ class _Direct:
         self.how, self.combine = how, how.combine
         k = self.kernel = Kernel("direct", vector)
         self.x = k.array("x", self.combine.cell)
-        self.y = [k.array("y", how.result)]
-        if self.combine.codes is not None:
-            self.y.append(k.array("codes", self.combine.codes))
+        self.y = [k.array(name, cell) for name, cell in self.combine.written(how.result)]
         self.divisors = Divisors(k, how.divides, self.combine.cell)
         names = "depth height width depth_out height_out width_out above inside down across tile_rows tile_columns"
         self.n = k.sizes(*names.split())

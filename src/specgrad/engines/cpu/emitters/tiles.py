@@ -61,9 +61,7 @@ class _Tiles:
         self.cells = self.combine.cells()
         k = self.kernel = Kernel("tiles", vector)
         self.x = k.array("x", self.combine.cell)
-        self.y = [k.array("y", how.result)]
-        if self.combine.codes is not None:
-            self.y.append(k.array("codes", self.combine.codes))
+        self.y = [k.array(name, cell) for name, cell in self.combine.written(how.result)]
         self.divisors = Divisors(k, how.divides, self.combine.cell)
         self.combine.begin(k)
         self.n = k.sizes(
@@ -79,6 +77,10 @@ class _Tiles:
             "tile_columns",
         )
         self._rooms()
+        if self.combine.multiplies and how.copies:
+            zeros = k.number(working(self.combine.cell), 0, how.lanes)
+            with k.loop(0, self.fresh_rows * self.room_of_row, how.lanes) as each:
+                k.store(zeros, self.copy, each.index)
         self.flag = self._tile_loop()
         k.finish(self.flag)
 
@@ -100,10 +102,7 @@ class _Tiles:
         if how.rows.taps > 1 or how.rows.padded:
             self.lines = [k.room(self.height_of_lines * self.pitch, cell) for cell in self.cells]
         if how.narrow:
-            self.stage = [k.room(rows * columns + lanes, cell) for cell in self._stored()]
-
-    def _stored(self) -> list[Cell]:
-        return [self.how.result, *([] if self.combine.codes is None else [self.combine.codes])]
+            self.stage = [k.room(rows * columns + lanes, cell) for _, cell in self.combine.written(how.result)]
 
     # the order of tiles and rows
 
