@@ -305,8 +305,9 @@ def is_whole_mean(asked: Asked) -> bool:
 
 def is_compiled_for_cuda(x: Tensor) -> bool:
     """Whether torch.compile makes kernels of its own for this tensor; what is exported keeps our
-    operators."""
-    return x.is_cuda and not torch.compiler.is_exporting()
+    operators. The flag is read because torch.compile of 2.11 folds `is_exporting()` to True; where
+    there is none, what is exported has aten's."""
+    return x.is_cuda and not getattr(torch.compiler, "_is_exporting_flag", False)
 
 
 def is_read_alone(asked: Asked, x: Tensor, wanted: bool) -> bool:
