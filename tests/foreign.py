@@ -9,7 +9,7 @@ import numpy as np
 from specgrad import Conv, MaxPool, Mul
 from specgrad.geometry import Geometry, broadcast_geometry
 from specgrad.ops.pointwise import Pointwise
-from specgrad.ops.pool import Maximum, SlidingWindow, lead
+from specgrad.ops.pool import Maximum, SlidingWindow, argmax_fold
 
 declared = dataclass(frozen=True, eq=False, repr=False)
 
@@ -38,8 +38,8 @@ class MinPool(SlidingWindow, Maximum):
     name: ClassVar = "min_pool"
 
     def value(self, S, window):
-        best, leads = lead(S, window, "real", lowest=True)
-        return best, (best, leads)
+        best, took_lead = argmax_fold(S, window, "real", lowest=True)
+        return best, (best, took_lead)
 
 
 @declared

@@ -40,7 +40,7 @@ AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
 
 
 def claims(names, every, layouts):
-    """The claims of `specgrad check` over the telling cases; every so many-th of those about plain
+    """The claims of `specgrad check` over the curated cases; every so many-th of those about plain
     windows."""
     wrong = 0
     for kind, layout in itertools.product(KINDS, layouts):

@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import conformance_page
 import numpy as np
 import pytest
 from rich.console import Console
@@ -21,15 +22,15 @@ from typer.testing import CliRunner
 import specgrad
 from specgrad import AvgPool, MaxPool
 from specgrad.cli import app
-from specgrad.conformance import NotOffered, function_subject, page, pytest_cases, runner
+from specgrad.conformance import NotOffered, function_subject, pytest_cases, runner
 from specgrad.conformance import report as reports
-from specgrad.conformance.answers import Answers
 from specgrad.conformance.cells import Cell
 from specgrad.conformance.claims import CLAIMS, claim_called, head
+from specgrad.conformance.curated import WINDOWED, curated, directed, row
+from specgrad.conformance.expected import Answers
 from specgrad.conformance.html import as_html
 from specgrad.conformance.interrupts import Interrupts, held
 from specgrad.conformance.subject import BadSubject, load
-from specgrad.conformance.telling import WINDOWED, directed, row, telling
 from specgrad.conformance.trial import Here, Trial
 from specgrad.ops import OPERATORS
 
@@ -164,15 +165,15 @@ def test_our_own_subjects_hold():
     assert "specgrad exact: holds" in result.output
 
 
-def test_every_windowed_operator_has_telling_cases_of_ranks_and_all_aspects():
+def test_every_windowed_operator_has_curated_cases_of_ranks_and_all_aspects():
     for kind in WINDOWED:
         assert kind in OPERATORS
-        cases = [case for _, case in telling(kind)]
+        cases = [case for _, case in curated(kind)]
         assert len(cases) >= 13
         assert all(np.isfinite(case.cotangent).all() for case in cases)
-    aspects = {Answers(case).aspect for _, case in telling(MaxPool)}
+    aspects = {Answers(case).aspect for _, case in curated(MaxPool)}
     assert aspects == {"", "padding", "ties", "NaN", "infinity"}
-    ranks = {len(case.op.kernel_size) for _, case in telling(AvgPool)}
+    ranks = {len(case.op.kernel_size) for _, case in curated(AvgPool)}
     assert ranks == {0, 1, 2, 3, 4}
 
 
@@ -385,7 +386,7 @@ def test_interrupting_prints_what_was_found(tmp_path, target, option):
 
 def test_cases_hold_arrays_whatever_their_rank():
     for kind in WINDOWED:
-        for _, case in telling(kind):
+        for _, case in curated(kind):
             assert all(isinstance(a, np.ndarray) for a in (*case.operands, *case.tangents, case.cotangent))
         for case in runner.random_cases(kind, 20, 1):
             assert all(isinstance(a, np.ndarray) for a in (*case.operands, *case.tangents, case.cotangent))
@@ -430,4 +431,4 @@ def test_the_published_counterexamples_print_what_they_say(needed):
         pytest.importorskip("onnxruntime")
     for subject, code, printed in page_blocks():
         if subject == needed:
-            assert page.printed(code).split() == printed.split(), code
+            assert conformance_page.printed(code).split() == printed.split(), code

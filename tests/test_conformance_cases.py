@@ -9,25 +9,25 @@ import pytest
 from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
 from specgrad import AvgPool, GlobalMaxPool, MaxPool, sizes
-from specgrad.conformance import NotOffered, beyond, exact, runner, subjects
-from specgrad.conformance.answers import Answers
+from specgrad.conformance import NotOffered, exact, huge_case, runner, subjects
 from specgrad.conformance.brief import MISTAKES, PARTS, TIED, brief
 from specgrad.conformance.cells import difference
+from specgrad.conformance.curated import NUMERIC, WINDOWED, curated
+from specgrad.conformance.expected import Answers
 from specgrad.conformance.subject import load
-from specgrad.conformance.telling import NUMERIC, WINDOWED, telling
 from specgrad.conformance.trial import Refused, Trial
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 EVERY = runner.Effort(0, 0, 0.0)
 
 
-def test_the_quick_run_takes_its_cases_from_the_telling_ones():
-    titles = {title for kind in WINDOWED for title, _ in telling(kind)}
+def test_the_quick_run_takes_its_cases_from_the_curated_ones():
+    titles = {title for kind in WINDOWED for title, _ in curated(kind)}
     named = [*PARTS, *TIED, *(title for shown in MISTAKES.values() for title in shown)]
     assert len(named) == len(set(named))
     assert set(named) <= titles
     for kind in WINDOWED:
-        every, some, few = telling(kind), brief(telling(kind)), brief(telling(kind), slow=True)
+        every, some, few = curated(kind), brief(curated(kind)), brief(curated(kind), slow=True)
         for cases in (some, few):
             assert {Answers(c.case).aspect for c in cases} == {Answers(c.case).aspect for c in every}
             assert {c.case.operands[0].dtype for c in cases} == {c.case.operands[0].dtype for c in every}
@@ -36,7 +36,7 @@ def test_the_quick_run_takes_its_cases_from_the_telling_ones():
 
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_the_quick_run_asks_what_the_usual_one_asks(kind):
-    """Whatever is claimed of a subject over all telling cases is claimed in a quick run too."""
+    """Whatever is claimed of a subject over all curated cases is claimed in a quick run too."""
     subject = subjects.named("specgrad reference")
     session = runner.Session(EVERY)  # one, so that answers are worked out once
     usual = session.one(subject, kind, 0)
@@ -83,7 +83,7 @@ def test_our_own_subjects_take_bfloat16(kind):
     """An error about bfloat16 counts as not offered, so that it must be asked whether ours offer
     it."""
     ours, _ = subjects.found(["engines", "layers"])
-    (case,) = [case for title, case in telling(kind) if title == "bfloat16"]
+    (case,) = [case for title, case in curated(kind) if title == "bfloat16"]
     assert case.operands[0].dtype == ml_dtypes.bfloat16
     for subject in ours:
         if subject.name in ("specgrad cpu", "specgrad reference", "specgrad tape", "specgrad graph"):
@@ -120,7 +120,7 @@ def test_a_subject_that_has_never_heard_of_bfloat16_does_not_offer_it():
                 raise TypeError("what is that?")
             return op(*inputs)
 
-    (case,) = [case for title, case in telling(GlobalMaxPool) if title == "bfloat16"]
+    (case,) = [case for title, case in curated(GlobalMaxPool) if title == "bfloat16"]
     with pytest.raises(NotOffered, match="bfloat16"):
         Trial(Plain(), case).forward()
 
@@ -139,17 +139,17 @@ class Far:
         if self.limit is None:
             return op(x)
         memory = x.base.reshape(-1)
-        starts = np.arange(x.shape[2]) * beyond.ROW
+        starts = np.arange(x.shape[2]) * huge_case.ROW
         wrapped = (starts[:, None] + [0, 1] + self.limit) % (2 * self.limit) - self.limit
         return memory[x.base.size - x.size + wrapped].max(1).reshape(1, 1, -1, 1)
 
 
 def test_indices_that_overflow_are_found_beyond_the_limit_and_only_there():
-    assert beyond.far(Far(), 2**22).holds
-    assert beyond.far(Far(2**23), 2**22).holds
-    outcome = beyond.far(Far(2**22), 2**22)
-    assert outcome.words == f"the window at cell {2**22} of {2**22 + beyond.ROW} is 0, not 7"
-    told = difference(beyond.TITLE, beyond.placeholder(), "value", outcome, Far())
+    assert huge_case.far(Far(), 2**22).holds
+    assert huge_case.far(Far(2**23), 2**22).holds
+    outcome = huge_case.far(Far(2**22), 2**22)
+    assert outcome.words == f"the window at cell {2**22} of {2**22 + huge_case.ROW} is 0, not 7"
+    told = difference(huge_case.TITLE, huge_case.placeholder(), "value", outcome, Far())
     assert "subject.forward(op, (x,))" in told.python
     assert told.picture is None
 
@@ -159,9 +159,9 @@ def test_the_far_case_is_left_out_with_a_word_where_memory_is_short(monkeypatch)
     session = runner.Session(runner.Effort(0, 0, 0.0, brief=True, far=True), claims=("value",))
     (cell,) = session.one(Far(), MaxPool, 0)
     assert cell.status == "holds"
-    assert session.skipped == {beyond.TITLE: "left out: 8 GiB of free memory are needed"}
-    monkeypatch.setattr(sizes, "available", lambda: beyond.NEEDED)
-    monkeypatch.setattr(beyond.far, "__defaults__", (2**22,))
+    assert session.skipped == {huge_case.TITLE: "left out: 8 GiB of free memory are needed"}
+    monkeypatch.setattr(sizes, "available", lambda: huge_case.NEEDED)
+    monkeypatch.setattr(huge_case.far, "__defaults__", (2**22,))
     session.skipped.clear()
     (again,) = session.one(Far(), MaxPool, 0)
     assert (again.cases, session.skipped) == (cell.cases + 1, {})
@@ -175,7 +175,7 @@ def test_what_the_far_case_refuses_is_told():
             raise OverflowError("too many cells")
 
     with pytest.raises(Refused, match="OverflowError: too many cells"):
-        beyond.far(Refusing(), 2**21)
+        huge_case.far(Refusing(), 2**21)
 
 
 def test_a_slow_subject_leaves_out_windows_and_no_numbers():
@@ -185,4 +185,4 @@ def test_a_slow_subject_leaves_out_windows_and_no_numbers():
         left = set(every) - set(some)
         assert left
         assert not left & NUMERIC
-    assert {title for kind in WINDOWED for title, _ in telling(kind)} >= NUMERIC
+    assert {title for kind in WINDOWED for title, _ in curated(kind)} >= NUMERIC

@@ -8,10 +8,10 @@ from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 from specgrad import AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, GlobalMaxPool, Linear, MaxPool, SmoothMaxPool
 from specgrad.conformance import NotOffered, runner
 from specgrad.conformance.claims import CLAIMS
+from specgrad.conformance.curated import WINDOWED, curated, directed, row
 from specgrad.conformance.forms import FORMS, Form, restated
 from specgrad.conformance.subject import load
 from specgrad.conformance.subjects.shapes import rank_of
-from specgrad.conformance.telling import WINDOWED, directed, row, telling
 from specgrad.drawing.window import widened
 
 
@@ -96,7 +96,7 @@ def test_a_fault_in_one_of_several_offered_ranks_is_found(quick):
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_a_restated_case_asks_the_same(kind, specification):
     """Its answers are the same cells, as far as there are the same windows."""
-    for title, case in telling(kind):
+    for title, case in curated(kind):
         for form in FORMS:
             other = restated(case, form)
             if other is None:

@@ -14,9 +14,9 @@ from specgrad import AvgPool, Conv, ConvTranspose, GlobalAvgPool, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import runner, subjects
 from specgrad.conformance.cases import Case
-from specgrad.conformance.readings import NAMES, recognise
+from specgrad.conformance.conventions import NAMES, recognise
+from specgrad.conformance.curated import curated, directed, row
 from specgrad.conformance.subject import BadSubject, load
-from specgrad.conformance.telling import directed, row, telling
 from specgrad.conformance.trial import Refused, Trial
 from specgrad.conformance.workers import Beside
 
@@ -345,7 +345,7 @@ def told(case, part, got, expected):
 
 
 def test_sums_of_half_floats_that_are_rounded_as_they_go_are_named():
-    (case,) = [case for title, case in telling(GlobalAvgPool) if title == "float16"]
+    (case,) = [case for title, case in curated(GlobalAvgPool) if title == "float16"]
     x = case.operands[0]
     total = np.float16(0)
     for cell in x.reshape(-1):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from specgrad import AvgPool, Conv, ConvTranspose, GlobalMaxPool, MaxPool, Relu, SpecgradError, explain
 from specgrad.cli import app, main
-from specgrad.conformance.telling import row
+from specgrad.conformance.curated import row
 from specgrad.drawing.render import drawing
 from specgrad.drawing.window import as_text, picture
 

@@ -264,7 +264,7 @@ def test_hints_do_not_outlive_the_statement_they_were_about():
     assert foreign.Cube.pointwise  # Pointwise states no function that Cube could have changed
     assert not foreign.CubedProduct.pointwise
     changed = type("Changed", (sg.SmoothMaxPool,), {"value": foreign.SumPool.value})
-    assert changed.bend_back is Operator.bend_back
+    assert changed.second_vjp is Operator.second_vjp
     assert not type("Moved", (sg.Reshape,), {"value": foreign.SumPool.value}).alias
 
 

@@ -114,9 +114,9 @@ def test_derivatives_are_graphs_with_structural_zeros():
     assert [node.name for node in pushed.inputs] == ["x", "y", "d_x", "d_y"]
     pulled = transform.vjp(graph)
     assert str(pulled).splitlines()[-3:] == [
-        "pulled(relu)_6 = Pulled(Relu(), 0, shapes=(None,))(x, pulled(max_pool)_5): (4,)",
+        "vjp(relu)_6 = VJPOf(Relu(), 0, shapes=(None,))(x, vjp(max_pool)_5): (4,)",
         "constant_7 = 0: (3,)",
-        "return pulled(relu)_6, constant_7",
+        "return vjp(relu)_6, constant_7",
     ]
     x, y = np.array([1.0, 3.0, -1.0, -2.0]), np.ones(3)
     (value, same), (dy, still) = graph.jvp((x, y), (x, y))
@@ -186,8 +186,10 @@ def test_validate_finds_what_the_builder_could_not_have_made():
          "graph: node='relu_1': reads a value that is not there before it; build it with the functions of specgrad"),
         ({"operands": (-1,)},
          "graph: node='relu_1': reads a value that is not there before it; build it with the functions of specgrad"),
-        ({"name": "x"}, "graph: node='x': has not its own name and place; build it with the functions of specgrad"),
-        ({"place": 0}, "graph: node='relu_1': has not its own name and place; build it with the functions of specgrad"),
+        ({"name": "x"},
+         "graph: node='x': does not have its own name and index; build it with the functions of specgrad"),
+        ({"index": 0},
+         "graph: node='relu_1': does not have its own name and index; build it with the functions of specgrad"),
     ):  # fmt: skip
         graph = sg.trace(sg.relu, (2,))
         graph.nodes[1] = dataclasses.replace(graph.nodes[1], **change)

@@ -46,7 +46,7 @@ def test_every_operator_and_its_derivatives_are_read_as_they_were_written(kind):
             again = sg.Graph.from_json(one.to_json())
             assert str(again) == str(one)
             assert [node.op for node in again.nodes] == [node.op for node in one.nodes]
-            assert (again.outputs, again.indices) == (one.outputs, one.indices)
+            assert (again.outputs, again.integers) == (one.outputs, one.integers)
 
     check()
 
@@ -194,7 +194,7 @@ def test_a_program_of_an_unknown_dtype_or_engine_is_refused(graph, tmp_path):
 
 def test_drawings_have_every_node_and_every_edge_and_escape_what_they_show(graph):
     dot, svg = graph.to_dot(), ElementTree.fromstring(graph._repr_svg_())
-    edges = [(a, node.place) for node in graph.nodes for a in node.operands]
+    edges = [(a, node.index) for node in graph.nodes for a in node.operands]
     assert all(f"  n{a} -> n{b};" in dot for a, b in edges)
     assert dot.count("->") == len(edges)
     assert dot.count("[label=") == len(graph.nodes)

@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "specgrad"
 
 LAYERS = [
     {"errors", "glossary"},
-    {"arguments", "remembering", "array_methods"},
+    {"arguments", "caches", "array_methods"},
     {"sizes"},
     {"geometry", "threads", "memory"},
     {"scalars"},

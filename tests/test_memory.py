@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import specgrad as sg
-from specgrad import memory, remembering
+from specgrad import caches, memory
 from specgrad.engines.cpu.pools import pool_of
 
 BYTE = np.dtype(np.uint8)
@@ -116,7 +116,7 @@ def test_memory_that_is_not_there_is_one_error_and_no_other():
 
 
 def test_tables_of_lines_of_many_lengths_are_not_all_kept(monkeypatch):
-    monkeypatch.setattr(remembering, "CELLS", 2000)
+    monkeypatch.setattr(caches, "CELLS", 2000)
     pool = sg.MaxPool((3,))
     for n in range(300, 340):
         x = np.zeros(n, np.float32)
@@ -127,7 +127,7 @@ def test_tables_of_lines_of_many_lengths_are_not_all_kept(monkeypatch):
 
 
 def test_tables_of_one_long_line_are_kept_between_calls(monkeypatch):
-    monkeypatch.setattr(remembering, "CELLS", 2000)
+    monkeypatch.setattr(caches, "CELLS", 2000)
     x = np.zeros(5000, np.float32)
     sg.max_pool(x, (3,))
     before = pool_of.cache_info().misses

@@ -69,12 +69,12 @@ def gradients(graph, xs, seed):
     nothing = np.zeros((1, 1))
     arriving = {graph.outputs[0]: (seed.reshape(1, -1), np.zeros((1, seed.size)))}
     for node in reversed(graph.nodes):
-        if node.op is None or not analysis.varying[node.place] or node.place not in arriving:
+        if node.op is None or not analysis.varying[node.index] or node.index not in arriving:
             continue
-        row, error = arriving.pop(node.place)
-        form, boxes = analysis.relaxations[node.place].below, [analysis.boxes[p] for p in node.operands]
+        row, error = arriving.pop(node.index)
+        form, boxes = analysis.relaxations[node.index].below, [analysis.boxes[p] for p in node.operands]
         matrices = off = form.rows
-        if node.op.curvature == "products":
+        if node.op.curvature == "multilinear":
             matrices, off = (own_rows(node.op, [box[end] for box in boxes], form.rows) for end in (0, 1))
         for slot, matrix in matrices.items():
             off_by = abs(matrix - off[slot])
@@ -83,7 +83,7 @@ def gradients(graph, xs, seed):
             place = node.operands[slot]
             before = arriving.get(place, (nothing, nothing))
             arriving[place] = row @ matrix + before[0], cost + before[1] + gamma(3) * (size + abs(before[0]))
-    return [tuple(part.reshape(node.shape) for part in arriving[node.place]) for node in graph.inputs]
+    return [tuple(part.reshape(node.shape) for part in arriving[node.index]) for node in graph.inputs]
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -18,7 +18,7 @@ import specgrad
 from specgrad import AvgPool, Conv, ConvTranspose, Dual, GlobalMaxPool, MaxPool, SmoothMaxPool
 from specgrad.conformance import claims
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.conformance.published import FIXED, WINNERS
+from specgrad.conformance.golden import FIXED, WINNERS
 from specgrad.ops import OPERATORS
 from specgrad.ops.conv import Bilinear
 from specgrad.ops.pool import Pool

@@ -47,16 +47,16 @@ def suite():
 
 
 def curvature_of_smooth_max_forgotten(patch):
-    patch.setattr(sg.SmoothMaxPool, "curvature", "steps")
+    patch.setattr(sg.SmoothMaxPool, "curvature", "piecewise_linear")
 
 
 def products_taken_for_linear(patch):
-    patch.setattr(sg.Mul, "curvature", "steps")
+    patch.setattr(sg.Mul, "curvature", "piecewise_linear")
 
 
 def formula_of_smooth_max_without_beta(patch):
-    right = sg.SmoothMaxPool.bend_back
-    patch.setattr(sg.SmoothMaxPool, "bend_back", lambda self, *a: sg.scale(right(self, *a), 1 / self.beta))
+    right = sg.SmoothMaxPool.second_vjp
+    patch.setattr(sg.SmoothMaxPool, "second_vjp", lambda self, *a: sg.scale(right(self, *a), 1 / self.beta))
 
 
 def contributions_replaced_instead_of_added(patch):
@@ -77,7 +77,7 @@ def operators_merged_whatever_their_parameters(patch):
 
     def meaning(node, values):
         return (
-            right(node, values) if node.op is None else (type(node.op), tuple(values[p].place for p in node.operands))
+            right(node, values) if node.op is None else (type(node.op), tuple(values[p].index for p in node.operands))
         )
 
     patch.setattr(transform, "_meaning", meaning)

@@ -23,8 +23,8 @@ def last_winner(patch):
 
 
 def zero_padding_in_max(patch):
-    right = pool.lead
-    patch.setattr(pool, "lead", lambda S, window, counted, lowest=False: right(S, window, "exists", lowest))
+    right = pool.argmax_fold
+    patch.setattr(pool, "argmax_fold", lambda S, window, counted, lowest=False: right(S, window, "exists", lowest))
 
 
 def disjoint_adaptive_bins(patch):
@@ -70,20 +70,20 @@ def gradient_to_padding(patch):
 def winner_compared_with_the_rows_start(patch):
     """The loop that picks a wrong cell in some 2×2 windows: candidates are compared with the best
     at the start of their row."""
-    right = pool.lead
+    right = pool.argmax_fold
 
-    def lead(S, window, counted, lowest=False):
-        best, leads = right(S, window, counted, lowest)
-        if len(leads) != 4:
-            return best, leads
+    def argmax_fold(S, window, counted, lowest=False):
+        best, took_lead = right(S, window, counted, lowest)
+        if len(took_lead) != 4:
+            return best, took_lead
         x = [tap.cells(0) for tap in window]
         start = S.where(S.gt(x[1], x[0]), x[1], x[0])
-        leads = [leads[0], leads[1], S.gt(x[2], start), S.gt(x[3], start)]
-        for cells, led in zip(x, leads, strict=True):
+        took_lead = [took_lead[0], took_lead[1], S.gt(x[2], start), S.gt(x[3], start)]
+        for cells, led in zip(x, took_lead, strict=True):
             best = S.where(led, cells, best)
-        return best, leads
+        return best, took_lead
 
-    patch.setattr(pool, "lead", lead)
+    patch.setattr(pool, "argmax_fold", argmax_fold)
 
 
 def multiplied_before_subtracted(patch):

@@ -16,7 +16,7 @@ import specgrad as sg  # noqa: E402
 import specgrad.torch  # noqa: E402
 from specgrad.conformance import bounds  # noqa: E402
 from specgrad.ops.pool import Average  # noqa: E402
-from specgrad.torch import functional, kernels, plain  # noqa: E402
+from specgrad.torch import eager, functional, kernels  # noqa: E402
 from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("any_size")
@@ -127,7 +127,7 @@ def test_no_tangent_is_silently_zero(op):
 def test_what_is_plain_is_not_learnt_inside_a_mode(mode):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    plain.ordinary_keys.cache_clear()
+    eager.ordinary_keys.cache_clear()
     x = sample(2, 4, 4)
     if mode == "vmap":
         func.vmap(lambda t: sg.max_pool(t, (2, 2)))(x)
@@ -140,10 +140,10 @@ def test_what_is_plain_is_not_learnt_inside_a_mode(mode):
     else:
         with forward_ad.dual_level():
             sg.max_pool(forward_ad.make_dual(x, x), (2, 2))
-    assert plain.is_plain(x)
-    assert plain.is_plain(torch.nn.Parameter(x))
-    assert not plain.is_plain(x.as_subclass(type("Mine", (torch.Tensor,), {})))
-    assert not plain.is_plain(torch._neg_view(x))
+    assert eager.is_plain(x)
+    assert eager.is_plain(torch.nn.Parameter(x))
+    assert not eager.is_plain(x.as_subclass(type("Mine", (torch.Tensor,), {})))
+    assert not eager.is_plain(torch._neg_view(x))
 
 
 def test_a_transform_without_a_rule_raises():

@@ -15,7 +15,7 @@ import specgrad as sg  # noqa: E402
 import specgrad.torch  # noqa: E402
 from specgrad.conformance import bounds  # noqa: E402
 from specgrad.conformance.cases import STRATEGIES  # noqa: E402
-from specgrad.conformance.published import FIXED  # noqa: E402
+from specgrad.conformance.golden import FIXED  # noqa: E402
 from specgrad.engines import reference  # noqa: E402
 from specgrad.ops import OPERATORS  # noqa: E402
 from specgrad.ops.pointwise import Pointwise  # noqa: E402

@@ -95,8 +95,8 @@ def test_every_operator_is_differentiated_twice_like_its_dual_witness(kind):
         slots = [s for s, slot in enumerate(case.op.slots[: len(operands)]) if slot.differentiable]
         moving = tuple(x if t is None else sg.Dual(x, t) for x, t in zip(operands, v, strict=True))
         witness = case.op.vjp(moving, g)
-        pulled = {s: derive.pulled(case.op, s, operands, g, (v,)) for s in slots}
-        bent = derive.pushed(case.op, operands, (u, v))
+        pulled = {s: derive.vjp_of(case.op, s, operands, g, (v,)) for s in slots}
+        bent = derive.jvp_of(case.op, operands, (u, v))
         for s, got in pulled.items():
             assert close(np.zeros(operands[s].shape, int) if got is None else got, witness[s].tangent, exact)
         left = sum(inner(u[s], got) for s, got in pulled.items() if got is not None)

@@ -10,7 +10,7 @@ So F_0 = f, F_1 is the JVP and G_0 the VJP. Derivatives are symmetric, hence
     G_k pulled back by u: F_{k+1}(x; v…, u) in g, G_{k+1}(x, g; v…, u) in x, G_k(… u for v_i …) in
         v_i
 
-and `Pushed` (F, k ≥ 1) and `Pulled` (G) are all that is ever needed; no operator has a rule of its
+and `JVPOf` (F, k ≥ 1) and `VJPOf` (G) are all that is ever needed; no operator has a rule of its
 own. What the operator declares of its curvature makes terms vanish or fall back to first
 derivatives by a formula, and only where nothing is declared are higher orders evaluated, by the
 specification over Dual numbers. Zeros are None, and are never made, multiplied or added.
@@ -36,12 +36,12 @@ from .geometry import Geometry, Shape
 from .operator import RULES, Entry, Operator, Slot, Window, shape_of
 from .scalars import as_operand, find_family, is_tensor
 from .scalars.base import Cells, Family
-from .scalars.dual import Dual, Still
+from .scalars.dual import ConstantDual, Dual
 
 Direction = Sequence[Any]  # one tangent per operand, None where it is zero
 
 
-class Absent(NamedTuple):
+class ShapeOnly(NamedTuple):
     """An operand of which only the shape matters."""
 
     shape: Shape
@@ -72,33 +72,33 @@ class Derived(Operator):
             if moves
         ]
         slots = (*(slot._replace(optional=False) for slot in own), *self._seeds(), *moved)
-        self._set(slots=slots, name=f"{type(self).__name__.lower()}({self.base.name})", needs=self.base.needs)
+        self._set(slots=slots, name=f"{type(self).__name__[:3].lower()}({self.base.name})", needs=self.base.needs)
         self._set(pointwise=self.base.pointwise)
 
     def _seeds(self) -> tuple[Slot, ...]:
         return ()
 
     def parts(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], list[tuple[Any, ...]]]:
-        """The operands of base (Absent where not given), the cotangent if there is one, and the
+        """The operands of base (ShapeOnly where not given), the cotangent if there is one, and the
         directions."""
         rest = iter(operands)
-        own = tuple(next(rest) if shape is None else Absent(shape) for shape in self.shapes)
+        own = tuple(next(rest) if shape is None else ShapeOnly(shape) for shape in self.shapes)
         seeds = tuple(next(rest) for _ in self._seeds())
         return own, seeds, [tuple(next(rest) if moves else None for moves in mask) for mask in self.along]
 
     def base_shapes(self, shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         """The shapes of all operands of base."""
-        return tuple(x.shape if isinstance(x, Absent) else x for x in self.parts(shapes)[0])
+        return tuple(x.shape if isinstance(x, ShapeOnly) else x for x in self.parts(shapes)[0])
 
     def output_shape(self, *shapes: Shape) -> Shape:
         own, given = self.base_shapes(shapes), self.parts(shapes)
         result = self.base.output_shape(*own)
         for seed in given[1]:
-            self._fits("cotangent", Absent(seed), result)
+            self._fits("cotangent", ShapeOnly(seed), result)
         for direction in given[2]:
             for slot, tangent, shape in zip(self.base.slots, direction, own, strict=False):
                 if tangent is not None:
-                    self._fits(f"tangent of {slot.name}", Absent(tangent), shape)
+                    self._fits(f"tangent of {slot.name}", ShapeOnly(tangent), shape)
         return self._result(own, result)
 
     def _result(self, own: tuple[Shape, ...], result: Shape) -> Shape:
@@ -144,10 +144,10 @@ class Derived(Operator):
         and what is kept of them."""
         own, _, directions = self.parts(operands)
         example = self._example(operands)
-        full = tuple(stand_in(x.shape, example) if isinstance(x, Absent) else x for x in own)
+        full = tuple(placeholder(x.shape, example) if isinstance(x, ShapeOnly) else x for x in own)
         for direction in self._nested(directions):
             full = tuple(
-                x if slot.integer else Still(x) if v is None else Dual(_array(x), _array(v))
+                x if slot.integer else ConstantDual(x) if v is None else Dual(_array(x), _array(v))
                 for slot, x, v in zip(self.base.slots, full, direction, strict=False)
             )
         return full, dispatch.recall(self.base, full)
@@ -163,7 +163,7 @@ class Derived(Operator):
     def still(self, array: Any) -> Any:
         """An array that none of the nested directions moves."""
         for _ in self._nested([()] * len(self.along)):
-            array = Still(array)
+            array = ConstantDual(array)
         return array
 
     def top(self, array: Any) -> Any:
@@ -174,7 +174,7 @@ class Derived(Operator):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pushed(Derived):
+class JVPOf(Derived):
     """F_k: the k-th derivative of base along k directions; the JVP for k = 1."""
 
     @property
@@ -195,20 +195,20 @@ class Pushed(Derived):
     def tangent(self, operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
         own, _, v = self.parts(operands)
         d_own, _, dv = _parts_of_tangents(self, tangents)
-        terms = [pushed(self.base, own, (*v, d_own))]
-        terms += [pushed(self.base, own, (*v[:i], dv[i], *v[i + 1 :])) for i in range(len(v))]
+        terms = [jvp_of(self.base, own, (*v, d_own))]
+        terms += [jvp_of(self.base, own, (*v[:i], dv[i], *v[i + 1 :])) for i in range(len(v))]
         return functools.reduce(total, terms, None)
 
     def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
         own, _, v = self.parts(operands)
         kind, at, s = _roles(self.shapes, 0, self.along)[slot]
         if kind == "own":
-            return pulled(self.base, s, own, cotangent, v)
-        return pulled(self.base, s, own, cotangent, (*v[:at], *v[at + 1 :]))
+            return vjp_of(self.base, s, own, cotangent, v)
+        return vjp_of(self.base, s, own, cotangent, (*v[:at], *v[at + 1 :]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pulled(Derived):
+class VJPOf(Derived):
     """G_k: the part in operand `slot` of the gradient of the k-th derivative of <g, base>; the VJP
     for k = 0."""
 
@@ -220,7 +220,7 @@ class Pulled(Derived):
 
     def formula(self, operands: Sequence[Any]) -> Any:
         own, (g,), v = self.parts(operands)
-        return self.base.bend_back(self.slot, own, g, v[0]) if len(v) == 1 else NotImplemented
+        return self.base.second_vjp(self.slot, own, g, v[0]) if len(v) == 1 else NotImplemented
 
     def _seeds(self) -> tuple[Slot, ...]:
         return (Slot("cotangent"),)
@@ -236,10 +236,10 @@ class Pulled(Derived):
     def tangent(self, operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
         own, (g,), v = self.parts(operands)
         d_own, (dg,), dv = _parts_of_tangents(self, tangents)
-        terms = [pulled(self.base, self.slot, own, g, (*v, d_own))]
+        terms = [vjp_of(self.base, self.slot, own, g, (*v, d_own))]
         if dg is not None:
-            terms.append(pulled(self.base, self.slot, own, dg, v))
-        terms += [pulled(self.base, self.slot, own, g, (*v[:i], dv[i], *v[i + 1 :])) for i in range(len(v))]
+            terms.append(vjp_of(self.base, self.slot, own, dg, v))
+        terms += [vjp_of(self.base, self.slot, own, g, (*v[:i], dv[i], *v[i + 1 :])) for i in range(len(v))]
         return functools.reduce(total, terms, None)
 
     def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
@@ -247,22 +247,22 @@ class Pulled(Derived):
         u = tuple(cotangent if s == self.slot else None for s in range(len(own)))
         kind, at, s = _roles(self.shapes, 1, self.along)[slot]
         if kind == "seed":
-            return pushed(self.base, own, (*v, u))
+            return jvp_of(self.base, own, (*v, u))
         if kind == "own":
-            return pulled(self.base, s, own, g, (*v, u))
-        return pulled(self.base, s, own, g, (*v[:at], u, *v[at + 1 :]))
+            return vjp_of(self.base, s, own, g, (*v, u))
+        return vjp_of(self.base, s, own, g, (*v[:at], u, *v[at + 1 :]))
 
 
-def pushed(op: Operator, operands: Sequence[Any], directions: Sequence[Direction]) -> Any:
+def jvp_of(op: Operator, operands: Sequence[Any], directions: Sequence[Direction]) -> Any:
     """F_k of op, applied; None where it is zero."""
     operands = tuple(operands)
     directions = _reached(op, directions)
     if any(all(v is None for v in direction) for direction in directions):
         return None
     if len(directions) > 1:
-        if op.curvature in ("none", "steps"):
+        if op.curvature in ("none", "piecewise_linear"):
             return None
-        terms = len(list(_placements(op, operands, directions))) if op.curvature == "products" else None
+        terms = len(list(_placements(op, operands, directions))) if op.curvature == "multilinear" else None
         if terms in (0, 1) or _composes(operands, *directions):
             found = _formula_of_push(op, operands, directions)
             if found is not NotImplemented:
@@ -272,26 +272,26 @@ def pushed(op: Operator, operands: Sequence[Any], directions: Sequence[Direction
     slots = {s for direction in directions for s, v in enumerate(direction) if v is not None}
     numbers = frozenset().union(*(op.reads(s) for s in slots))
     given, shapes = _given(op, operands, numbers)
-    derivative = Pushed(op, shapes=shapes, along=_masks(directions))
+    derivative = JVPOf(op, shapes=shapes, along=_masks(directions))
     return derivative(*given, *_flat(directions))
 
 
-def pulled(op: Operator, slot: int, operands: Sequence[Any], cotangent: Any, directions: Sequence[Direction]) -> Any:
+def vjp_of(op: Operator, slot: int, operands: Sequence[Any], cotangent: Any, directions: Sequence[Direction]) -> Any:
     """G_k of op in one slot, applied; None where it is zero."""
     operands = tuple(operands)
     directions = _reached(op, directions)
     if not op.slots[slot].differentiable or any(all(v is None for v in direction) for direction in directions):
         return None
     if directions:
-        if op.curvature in ("none", "steps"):
+        if op.curvature in ("none", "piecewise_linear"):
             return None
-        if op.curvature == "products":
+        if op.curvature == "multilinear":
             if slot not in op.factors:
                 return None
             moved = _placements(op, operands, directions, slot)
-            return functools.reduce(total, (pulled(op, slot, x, cotangent, ()) for x in moved), None)
+            return functools.reduce(total, (vjp_of(op, slot, x, cotangent, ()) for x in moved), None)
         if len(directions) == 1 and _composes(operands, (cotangent,), *directions):
-            bent = op.bend_back(slot, operands, cotangent, directions[0])
+            bent = op.second_vjp(slot, operands, cotangent, directions[0])
             if bent is not NotImplemented:
                 return bent
     given, shapes = _given(op, operands, op.reads(slot))
@@ -299,15 +299,15 @@ def pulled(op: Operator, slot: int, operands: Sequence[Any], cotangent: Any, dir
         simple = op.adjoint(slot, [shape or () for shape in shapes], cotangent)
         if simple is not NotImplemented:
             return simple
-    derivative = Pulled(op, shapes=shapes, along=_masks(directions), slot=slot)
+    derivative = VJPOf(op, shapes=shapes, along=_masks(directions), slot=slot)
     return derivative(*given, cotangent, *_flat(directions))
 
 
 def _formula_of_push(op: Operator, operands: tuple[Any, ...], directions: Sequence[Direction]) -> Any:
     """F_k of op by first derivatives, for k > 1; NotImplemented if nobody wrote it down."""
-    if op.curvature == "products":
+    if op.curvature == "multilinear":
         return functools.reduce(total, (op(*moved) for moved in _placements(op, operands, directions)), None)
-    return op.bend(operands, *directions) if len(directions) == 2 else NotImplemented
+    return op.second_jvp(operands, *directions) if len(directions) == 2 else NotImplemented
 
 
 def _composes(*groups: Sequence[Any]) -> bool:
@@ -317,7 +317,7 @@ def _composes(*groups: Sequence[Any]) -> bool:
         while hasattr(operand, "value"):  # a Var, of however many levels
             operand = operand.value
         if dispatch.is_var(operand) or not (
-            operand is None or isinstance(operand, Absent) or not _scalars(operand).rounds
+            operand is None or isinstance(operand, ShapeOnly) or not _scalars(operand).rounds
         ):
             return False
     return True
@@ -368,7 +368,7 @@ def _flat(directions: Sequence[Direction]) -> list[Any]:
 
 def _parts_of_tangents(op: Derived, tangents: Sequence[Any]) -> tuple[Any, Any, Any]:
     own, seeds, directions = op.parts(tangents)
-    return tuple(None if isinstance(x, Absent) else x for x in own), seeds, directions
+    return tuple(None if isinstance(x, ShapeOnly) else x for x in own), seeds, directions
 
 
 @functools.lru_cache(maxsize=256)
@@ -395,7 +395,7 @@ def _wide(S: Family, operand: Any) -> Any:
         return operand
     if isinstance(operand, Dual):
         primal = _wide(S, operand.primal)
-        return Still(primal) if isinstance(operand, Still) else Dual(primal, _wide(S, operand.tangent))
+        return ConstantDual(primal) if isinstance(operand, ConstantDual) else Dual(primal, _wide(S, operand.tangent))
     return S.enter("derivative", "operand", _array(operand)).reshape(operand.shape)
 
 
@@ -413,7 +413,7 @@ def _array(value: Any) -> Any:
     return as_operand("derivative", "operand", value)
 
 
-def stand_in(shape: Shape, example: Any) -> Any:
+def placeholder(shape: Shape, example: Any) -> Any:
     """Zeros in the scalar of an example that take no memory, for an operand whose numbers do not
     matter."""
     while isinstance(example, Dual):
@@ -422,8 +422,8 @@ def stand_in(shape: Shape, example: Any) -> Any:
     return zero.expand(shape) if is_tensor(zero) else np.broadcast_to(zero, shape)
 
 
-RULES.update(pushed=pushed, pulled=pulled)
+RULES.update(jvp=jvp_of, vjp=vjp_of)
 
 
-DERIVED = (Pushed, Pulled)
+DERIVED = (JVPOf, VJPOf)
 """The classes of derivatives."""

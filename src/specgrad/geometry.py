@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from .remembering import cached_property
+from .caches import cached_property
 
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]

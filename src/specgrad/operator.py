@@ -19,9 +19,9 @@ import numpy as np
 
 from . import dispatch
 from .arguments import LONGEST, bounded, integer, is_sequence, one_each
+from .caches import cached_property
 from .errors import ArgumentError, ShapeError, UndeclaredError, refusal
 from .geometry import Block, Geometry, Shape, Step
-from .remembering import cached_property
 from .scalars import as_operand, refuse_masked
 from .scalars.base import Cells, Family, Mask, refuse_nested
 
@@ -35,7 +35,7 @@ STATEMENT = ("value", "row", "geometry", "output_shape", "function", "slopes", "
 """The methods by which a class states its operator; the last three are those of pointwise and of
 shape operators."""
 
-HINTS = ("curvature", "factors", "keeps", "pointwise", "alias", "adjoint", "bend", "bend_back")
+HINTS = ("curvature", "factors", "keeps", "pointwise", "alias", "adjoint", "second_jvp", "second_vjp")
 """What a class says about its statement so that less has to be computed. Without a hint every
 answer is the same."""
 
@@ -132,9 +132,9 @@ class Operator(ABC):
     """What the value needs of a scalar beyond + - *: "real" (an order), "reals" (none, but no
     complex numbers), "division", "exp"."""
     curvature: ClassVar[str] = "any"
-    """How the slopes vary: "none" (a linear operator), "steps" (they jump and are constant
-    between), "products" (linear in each of the slots `factors` apart, the optional ones being added
-    to that), or "any", of which nothing is known."""
+    """How the slopes vary: "none" (a linear operator), "piecewise_linear" (they jump and are
+    constant between), "multilinear" (linear in each of the slots `factors` apart, the optional ones
+    being added to that), or "any", of which nothing is known."""
     factors: ClassVar[tuple[int, ...]] = ()
     keeps: ClassVar[bool] = True
     """Whether the row needs anything of the forward computation."""
@@ -192,31 +192,31 @@ class Operator(ABC):
         shape alone."""
         if self.curvature == "none":
             return frozenset()
-        if self.curvature == "products":
+        if self.curvature == "multilinear":
             return frozenset(self.factors) - {slot} if slot in self.factors else frozenset()
         return frozenset(range(len(self.slots)))
 
     def tangent(self, operands: Sequence[Any], tangents: Sequence[Any]) -> Any:
         """The output's tangent as operators applied to operands and tangents, so that it can be
         recorded; None is zero."""
-        return RULES["pushed"](self, operands, (tangents,))
+        return RULES["jvp"](self, operands, (tangents,))
 
     def cotangent(self, slot: int, operands: Sequence[Any], cotangent: Any) -> Any:
         """An operand's cotangent as operators applied to operands and cotangent, so that it can be
         recorded; None is zero."""
-        return RULES["pulled"](self, slot, operands, cotangent, ())
+        return RULES["vjp"](self, slot, operands, cotangent, ())
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         """A linear operator's cotangent by simpler operators; NotImplemented if nobody wrote it
         down."""
         return NotImplemented
 
-    def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
+    def second_jvp(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
         """The second derivative along two directions, in first derivatives; NotImplemented if
         nobody wrote it down."""
         return NotImplemented
 
-    def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
+    def second_vjp(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
         """The derivative of `cotangent` along a direction, in first derivatives; NotImplemented if
         nobody wrote it down."""
         return NotImplemented

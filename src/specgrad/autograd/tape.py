@@ -24,11 +24,11 @@ from ..scalars import as_operand, find_family
 class TapeVar(Valued):
     """A value on a tape: `value`, `shape`, `name`, `requires_grad`."""
 
-    __slots__ = ("place", "requires_grad")
+    __slots__ = ("index", "requires_grad")
 
-    def __init__(self, tape: Tape, place: int, value: Any, name: str, requires_grad: bool) -> None:
+    def __init__(self, tape: Tape, index: int, value: Any, name: str, requires_grad: bool) -> None:
         super().__init__(tape, name, value)
-        self.place = place
+        self.index = index
         self.requires_grad = requires_grad
 
 
@@ -118,7 +118,7 @@ class Tape(Level):
         for var, seed in seeds:
             if var.requires_grad:
                 found[var] = total(found.get(var), seed)
-        for node in reversed(self.nodes[: 1 + max((var.place for var in found), default=-1)]):
+        for node in reversed(self.nodes[: 1 + max((var.index for var in found), default=-1)]):
             arriving = found.get(node.var)
             if arriving is None or node.op is None:
                 continue

@@ -24,29 +24,29 @@ from ..scalars.foreign import home
 from .tape import Tape, TapeVar, checked_seed, fitted
 
 
-class Moving(Valued):
+class JVPVar(Valued):
     """A value and its tangent (None: zero), pushed along together."""
 
     __slots__ = ("tangent",)
 
-    def __init__(self, level: Pushing, value: Any, tangent: Any, name: str) -> None:
+    def __init__(self, level: JVPLevel, value: Any, tangent: Any, name: str) -> None:
         super().__init__(level, name, value)
         self.tangent = tangent
 
 
-class Pushing(Level):
+class JVPLevel(Level):
     """The level of one `jvp`."""
 
     called = "jvp"
 
-    def record(self, op: Any, operands: tuple[Any, ...]) -> Moving:
-        own = [o if isinstance(o, Moving) and o.level is self else None for o in operands]
+    def record(self, op: Any, operands: tuple[Any, ...]) -> JVPVar:
+        own = [o if isinstance(o, JVPVar) and o.level is self else None for o in operands]
         values = tuple(o if mine is None else mine.value for o, mine in zip(operands, own, strict=True))
         tangents = tuple(None if mine is None else mine.tangent for mine in own)
         if all(t is None or not slot.differentiable for slot, t in zip(op.slots, tangents, strict=False)):
-            return Moving(self, dispatch.forward(op, values), None, op.name)
+            return JVPVar(self, dispatch.forward(op, values), None, op.name)
         value, memory = dispatch.keep(op, values)
-        return Moving(self, value, dispatch.push(op, values, memory, tangents), op.name)
+        return JVPVar(self, value, dispatch.push(op, values, memory, tangents), op.name)
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False) -> Any:
@@ -67,9 +67,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         fitted("jvp", "tangents", t, x)
         for t, x in zip(tree.matched("jvp", "tangents", primals, tangents), given, strict=True)
     ]
-    level = Pushing(transform=True)
+    level = JVPLevel(transform=True)
     with level.running():
-        pairs = (Moving(level, x, t, "input") for x, t in zip(given, moved, strict=True))
+        pairs = (JVPVar(level, x, t, "input") for x, t in zip(given, moved, strict=True))
         result, *aux = _with_aux("jvp", has_aux, level, f(*tree.rebuild(primals, pairs)))
     values = [_own(level, leaf) for _, leaf in tree.leaves(result)]
     moves = [like(value, 0, shape_of("jvp", "y", value)) if t is None else t for value, t in values]
@@ -88,8 +88,8 @@ def _with_aux(name: str, has_aux: bool, level: Level, result: Any) -> tuple[Any,
     return y, tree.map_leaves(lambda leaf: leaf.value if getattr(leaf, "level", None) is level else leaf, aux)
 
 
-def _own(level: Pushing, leaf: Any) -> tuple[Any, Any]:
-    if isinstance(leaf, Moving) and leaf.level is level:
+def _own(level: JVPLevel, leaf: Any) -> tuple[Any, Any]:
+    if isinstance(leaf, JVPVar) and leaf.level is level:
         return leaf.value, leaf.tangent
     return _operand("jvp", "", leaf), None
 
@@ -113,7 +113,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     given = [_operand("vjp", path, leaf) for path, leaf in tree.leaves(primals)]
     tape = Tape(_transform=True)
     with tape.running():
-        inputs = [tape.leaf(x, name=f"input_{place}") for place, x in enumerate(given)]
+        inputs = [tape.leaf(x, name=f"input_{index}") for index, x in enumerate(given)]
         result, *aux = _with_aux("vjp", has_aux, tape, f(*tree.rebuild(primals, iter(inputs))))
     outputs = [leaf for _, leaf in tree.leaves(result)]
     values = [y.value if _is_on(tape, y) else _operand("vjp", "", y) for y in outputs]
@@ -166,23 +166,23 @@ def chosen_arguments(
     name: str, f: Callable[..., Any], argnums: Any, given: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Callable[..., Any], list[Any]]:
     """f as a function of the arguments that `argnums` names, and these arguments."""
-    places = arguments.several(name, "argnums", argnums, arguments.MANY)
-    for place in places:
-        if not -len(given) <= place < len(given):
+    indices = arguments.several(name, "argnums", argnums, arguments.MANY)
+    for index in indices:
+        if not -len(given) <= index < len(given):
             rule, remedy = f"is not one of {len(given)} arguments given by position", "name arguments that are given"
             raise refusal(ArgumentError, name, "argnums", argnums, rule, remedy)
-    at = [place % len(given) for place in places]
+    at = [index % len(given) for index in indices]
     if len(set(at)) < len(at):
         rule, remedy = "names an argument twice", "name each argument once"
         raise refusal(ArgumentError, name, "argnums", argnums, rule, remedy)
 
     def of_those(*chosen: Any) -> Any:
         filled = list(given)
-        for place, argument in zip(at, chosen, strict=True):
-            filled[place] = argument
+        for index, argument in zip(at, chosen, strict=True):
+            filled[index] = argument
         return f(*filled, **options)
 
-    return of_those, [given[place] for place in at]
+    return of_those, [given[index] for index in at]
 
 
 def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:

@@ -125,17 +125,17 @@ def _first(analysis: Analysis, start: int, rows: Floats) -> Slopes:
     seen: dict[int, Any] = {}
     analysis.lower(start, rows, None, seen)
     for node in analysis.graph.nodes[: start + 1]:
-        if type(node.op) is not Relu or not analysis.varying[node.place] or node.place not in seen:
+        if type(node.op) is not Relu or not analysis.varying[node.index] or node.index not in seen:
             continue
         box = analysis.boxes[node.operands[0]]
         if not ((box.lower < 0) & (box.upper > 0)).any():
             continue
-        relaxation = analysis.relaxations[node.place]
-        made.single[node.place] = np.repeat(relaxation.below.rows[0].diagonal()[None], len(rows), axis=0)
+        relaxation = analysis.relaxations[node.index]
+        made.single[node.index] = np.repeat(relaxation.below.rows[0].diagonal()[None], len(rows), axis=0)
         if Joint.offered(analysis, node):
             group = analysis.joint(node)
-            negative = np.minimum(_dense(seen[node.place]), 0)
-            made.joint[node.place] = group, group.first(negative, relaxation.above.rows[0].diagonal())
+            negative = np.minimum(_dense(seen[node.index]), 0)
+            made.joint[node.index] = group, group.first(negative, relaxation.above.rows[0].diagonal())
     return made
 
 
@@ -149,25 +149,25 @@ def _gradient(analysis: Analysis, start: int, slopes: Slopes, seen: dict[int, An
     single: dict[int, Floats] = {}
     joint: dict[int, Floats] = {}
     for node in analysis.graph.nodes[: start + 1]:
-        if node.place not in seen:
+        if node.index not in seen:
             continue
-        A, box = _dense(seen[node.place]), analysis.boxes[node.place]
-        if node.op is None or not analysis.varying[node.place]:
-            values[node.place] = np.where(A > 0, box.lower.reshape(-1), box.upper.reshape(-1))
+        A, box = _dense(seen[node.index]), analysis.boxes[node.index]
+        if node.op is None or not analysis.varying[node.index]:
+            values[node.index] = np.where(A > 0, box.lower.reshape(-1), box.upper.reshape(-1))
             continue
-        relaxation = analysis.relaxations[node.place]
+        relaxation = analysis.relaxations[node.index]
         operands = [values.get(p) for p in node.operands]
         forms = [relaxation.below] if relaxation.is_linear else [relaxation.below, relaxation.above]
         made = [_at(form, operands, A.shape) for form in forms]
-        if node.place in slopes.single:
+        if node.index in slopes.single:
             before, inner = operands[0], analysis.boxes[node.operands[0]]
             assert before is not None
-            made = [slopes.single[node.place] * before, made[-1]]
-            single[node.place] = np.maximum(A, 0) * before * ((inner.lower < 0) & (inner.upper > 0)).reshape(-1)
-            if node.place in slopes.joint:
-                group, a = slopes.joint[node.place]
-                joint[node.place], made[1] = group.gradient(np.minimum(A, 0), a, values[group.source])
-        values[node.place] = made[0] if len(made) == 1 else np.where(A > 0, made[0], made[1])
+            made = [slopes.single[node.index] * before, made[-1]]
+            single[node.index] = np.maximum(A, 0) * before * ((inner.lower < 0) & (inner.upper > 0)).reshape(-1)
+            if node.index in slopes.joint:
+                group, a = slopes.joint[node.index]
+                joint[node.index], made[1] = group.gradient(np.minimum(A, 0), a, values[group.source])
+        values[node.index] = made[0] if len(made) == 1 else np.where(A > 0, made[0], made[1])
     cuts = np.zeros_like(slopes.cuts)
     for k, (place, cell, other, at, side) in enumerate(analysis.splits):
         if place in values:

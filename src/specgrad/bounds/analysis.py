@@ -99,7 +99,7 @@ class Analysis:
         for node in graph.nodes:
             self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
             self.boxes.append(next(given) if node.is_input else self._forward(node))
-            if node.place in read and node.op is not None:
+            if node.index in read and node.op is not None:
                 self._refine(node)
             if splits:
                 self._split(node, splits)
@@ -108,12 +108,12 @@ class Analysis:
 
     def _split(self, node: Node, splits: Sequence[Split]) -> None:
         """Cut the box of a value."""
-        low, high = (end.copy() for end in self.boxes[node.place])
+        low, high = (end.copy() for end in self.boxes[node.index])
         for place, cell, other, at, side in splits:
-            if place == node.place and other < 0:
+            if place == node.index and other < 0:
                 end, pick = (low, np.maximum) if side > 0 else (high, np.minimum)
                 end.reshape(-1)[cell] = pick(end.reshape(-1)[cell], at)
-        self.boxes[node.place] = Box(low, high)
+        self.boxes[node.index] = Box(low, high)
         self.is_empty = bool((low > high).any())
 
     def _read_by_curves(self) -> set[int]:
@@ -131,13 +131,13 @@ class Analysis:
             return constant_box(node)
         boxes = [self.boxes[p] for p in node.operands]
         varying = [self.varying[p] for p in node.operands]
-        if linear.is_linear(node.op, varying) and node.place not in self.known:
-            self.known[node.place] = linear.linear(node.op, boxes, varying)
+        if linear.is_linear(node.op, varying) and node.index not in self.known:
+            self.known[node.index] = linear.linear(node.op, boxes, varying)
         chosen = [split for split in self.splits if split.other >= 0 and split.place in node.operands]
         if chosen and type(node.op) in POOLS:
             relaxation, reached, roundings = relax_chosen(node.op, boxes, chosen)
         else:
-            relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.place))
+            relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.index))
         if self.unit and np.any(roundings):
             lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes))
             slack = np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
@@ -146,41 +146,41 @@ class Analysis:
                 Affine(low.rows, below(low.constant, slack)), Affine(high.rows, above(high.constant, slack))
             )
             reached = reached.reshaped((-1,)).widened(slack)
-        self.relaxations[node.place] = relaxation
+        self.relaxations[node.index] = relaxation
         return reached.reshaped(node.shape)
 
     def _refine(self, node: Node) -> None:
         """Bound the cells of a value backwards, those that are not decided by their box."""
-        box = self.boxes[node.place]
+        box = self.boxes[node.index]
         if self._is_exact(node):
             return
         low, high = box.lower.reshape(-1).copy(), box.upper.reshape(-1).copy()
         places = np.flatnonzero((low < high) & self._matters(node))
-        step = max(1, CHUNK // (2 * self._largest(node.place)))
+        step = max(1, CHUNK // (2 * self._largest(node.index)))
         for start in range(0, places.size, step):
             part = places[start : start + step]
             ones = sparse.csr_array((np.ones(part.size), part, np.arange(part.size + 1)), shape=(part.size, low.size))
-            both = self.lower(node.place, sparse.vstack([ones, -ones]).tocsr()).lower
+            both = self.lower(node.index, sparse.vstack([ones, -ones]).tocsr()).lower
             room = self.room * (high[part] - low[part])
             low[part] = np.maximum(low[part], both[: part.size] - room)
             high[part] = np.minimum(high[part], -both[part.size :] + room)
-        self.boxes[node.place] = Box(low, high).reshaped(node.shape)
+        self.boxes[node.index] = Box(low, high).reshaped(node.shape)
 
     def _largest(self, place: int) -> int:
         """The cells of the largest value that varies, up to this one."""
-        return max(math.prod(n.shape) for n in self.graph.nodes[: place + 1] if self.varying[n.place])
+        return max(math.prod(n.shape) for n in self.graph.nodes[: place + 1] if self.varying[n.index])
 
     def _is_exact(self, node: Node) -> bool:
         """Whether the box is already that of one affine form of the inputs."""
-        relaxation = self.relaxations[node.place]
+        relaxation = self.relaxations[node.index]
         return relaxation.is_linear and all(self.graph.nodes[p].op is None for p in node.operands)
 
     def _matters(self, node: Node) -> Any:
         """The cells whose bounds could change a relaxation: all, but for those that only relu reads
         and that have a sign."""
-        readers = [n for n in self.graph.nodes if node.place in n.operands]
+        readers = [n for n in self.graph.nodes if node.index in n.operands]
         if all(n.op is not None and n.op.name == "relu" for n in readers):
-            box = self.boxes[node.place]
+            box = self.boxes[node.index]
             return ((box.lower < 0) & (box.upper > 0)).reshape(-1)
         return True
 
@@ -196,17 +196,17 @@ class Analysis:
         waiting: dict[int, Any] = {start: rows}
         reached: dict[int, Any] = {}
         for node in reversed(self.graph.nodes[: start + 1]):
-            A = waiting.pop(node.place, None)
+            A = waiting.pop(node.index, None)
             if slopes is not None and slopes.cuts.any():
                 A, constant, error = self._cut(node, A, constant, error, slopes.cuts)
             if A is None:
                 continue
             if seen is not None:
-                seen[node.place] = A
+                seen[node.index] = A
             if node.is_input:
-                reached[node.place] = A
-            elif node.op is None or not self.varying[node.place]:
-                constant, error = self._concrete(A, self.boxes[node.place], constant, error)
+                reached[node.index] = A
+            elif node.op is None or not self.varying[node.index]:
+                constant, error = self._concrete(A, self.boxes[node.index], constant, error)
             else:
                 found, constant, error = self._through(node, A, constant, error, slopes)
                 for place, part in found.items():
@@ -237,9 +237,9 @@ class Analysis:
         self, node: Node, A: Any, constant: Floats, error: Floats, slopes: Slopes | None
     ) -> tuple[dict[int, Any], Floats, Floats]:
         """Rows at an operator's value as rows at its operands."""
-        relaxation = self.relaxations[node.place]
+        relaxation = self.relaxations[node.index]
         spread, size, readers = self._size(node)
-        if slopes is not None and node.place in slopes.single:
+        if slopes is not None and node.index in slopes.single:
             return self._with_slopes(node, A, constant, error, slopes)
         pulled: dict[int, Any] = {}
         if relaxation.is_linear:
@@ -263,14 +263,14 @@ class Analysis:
         self, node: Node, A: Any, constant: Floats, error: Floats, slopes: Slopes
     ) -> tuple[dict[int, Any], Floats, Floats]:
         """`_through` a relu, with slopes that are given row by row."""
-        over, before = self.relaxations[node.place].above, node.operands[0]
+        over, before = self.relaxations[node.index].above, node.operands[0]
         A = A.toarray() if sparse.issparse(A) else A
         positive, negative = split(A)
-        pulled = {before: positive * slopes.single[node.place]}
+        pulled = {before: positive * slopes.single[node.index]}
         spread = self.boxes[before].magnitude.reshape(-1)  # no slope is above 1
         error = error + gamma(3) * (abs(A) @ spread) + TINY
-        if node.place in slopes.joint:
-            joint, a = slopes.joint[node.place]
+        if node.index in slopes.joint:
+            joint, a = slopes.joint[node.index]
             rows, added, cost = joint.below(negative, a)
             pulled[joint.source] = rows
             return pulled, constant + added, error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added)
@@ -281,7 +281,7 @@ class Analysis:
     def _cut(self, node: Node, A: Any, constant: Floats, error: Floats, cuts: Floats) -> tuple[Any, Floats, Floats]:
         """Rows at a value, less the splits of its cells."""
         for (place, cell, other, at, side), b in zip(self.splits, cuts.T, strict=True):
-            if place == node.place and b.any():
+            if place == node.index and b.any():
                 A = np.zeros((len(b), math.prod(node.shape))) if A is None else A
                 A = A.toarray() if sparse.issparse(A) else A.copy()
                 magnitude = self.boxes[place].magnitude.reshape(-1)
@@ -295,23 +295,23 @@ class Analysis:
 
     def joint(self, node: Node) -> Joint:
         """The groups of a relu's cells that read the same inputs; made once."""
-        if node.place not in self._joint:
-            self._joint[node.place] = Joint(self, node)
-        return self._joint[node.place]
+        if node.index not in self._joint:
+            self._joint[node.index] = Joint(self, node)
+        return self._joint[node.index]
 
     def _size(self, node: Node) -> tuple[Floats, Floats, int]:
         """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that
         a column takes."""
-        if node.place not in self._sizes:
-            relaxation = self.relaxations[node.place]
+        if node.index not in self._sizes:
+            relaxation = self.relaxations[node.index]
             magnitudes = [self.boxes[p].magnitude for p in node.operands]
             forms = [relaxation.below] if relaxation.is_linear else [relaxation.below, relaxation.above]
             spread = np.maximum.reduce([form.spread(magnitudes) for form in forms])
             size = np.maximum.reduce([np.abs(form.constant) for form in forms])
             readers = sum(form.readers + len(form.rows) for form in forms) if any(form.readers for form in forms) else 0
             readers += len(forms) - 1
-            self._sizes[node.place] = spread, size, readers
-        return self._sizes[node.place]
+            self._sizes[node.index] = spread, size, readers
+        return self._sizes[node.index]
 
 
 def split(A: Any) -> tuple[Any, Any]:

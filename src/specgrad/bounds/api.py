@@ -59,7 +59,7 @@ def _form(graph: Graph, form: Form, sign: int) -> LinearForm:
     """A form as arrays of the inputs' shapes; sign -1 turns a form below -y into one above y."""
     found = []
     for node in graph.inputs:
-        rows = form.rows.get(node.place)
+        rows = form.rows.get(node.index)
         dense = np.zeros((form.constant.size, math.prod(node.shape)))
         if rows is not None:
             dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)

@@ -167,11 +167,11 @@ class Network:
             self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
             if node.op is None and not node.is_input:
                 full = np.full(node.shape, node.constant, object) if is_number(node.constant) else node.constant
-                self.constants[node.place] = objects([Fraction(n) for n in np.ravel(full).tolist()], node.shape)
-            elif not self.varying[node.place]:
-                self.constants[node.place] = node.op(*(self.constants[p] for p in node.operands))
+                self.constants[node.index] = objects([Fraction(n) for n in np.ravel(full).tolist()], node.shape)
+            elif not self.varying[node.index]:
+                self.constants[node.index] = node.op(*(self.constants[p] for p in node.operands))
             elif node.op is not None and self._is_linear(node):
-                self.linear[node.place] = self._matrix(node)
+                self.linear[node.index] = self._matrix(node)
 
     def _is_linear(self, node: Node) -> bool:
         """Whether no slope in a varying operand depends on a varying operand."""
@@ -216,7 +216,7 @@ class Network:
     def with_slack(self, node: Node, boxes: Sequence[Box | None]) -> Linear:
         """A linear operator with what floats of the unit may lose of it, in any order of
         summation."""
-        made = self.linear[node.place]
+        made = self.linear[node.index]
         if not self.unit:
             return made
         count = made.constant.numbers.size

@@ -70,7 +70,7 @@ class Joint:
     def offered(analysis: Any, node: Node) -> bool:
         """Whether a relu reads affine forms of few cells of one input of the graph."""
         before = analysis.graph.nodes[node.operands[0]]
-        relaxation = analysis.relaxations.get(before.place)
+        relaxation = analysis.relaxations.get(before.index)
         if before.op is None or relaxation is None or len(relaxation.above.rows) != 1:
             return False
         ((slot, rows),) = relaxation.above.rows.items()

@@ -38,8 +38,8 @@ def constant(graph: Graph, box: Any, of: Any) -> float:
     waiting: dict[int, Slope] = {graph.outputs[0]: (rows, rows)}
     total = np.zeros(len(rows))
     for node in reversed(graph.nodes):
-        slope = waiting.pop(node.place, None)
-        if slope is None or not analysis.varying[node.place]:
+        slope = waiting.pop(node.index, None)
+        if slope is None or not analysis.varying[node.index]:
             continue
         if node.is_input:
             total = total + np.maximum(*map(np.abs, slope)).sum(axis=1) * ROOM
@@ -53,8 +53,8 @@ def constant(graph: Graph, box: Any, of: Any) -> float:
 
 def through(analysis: Analysis, node: Node, slope: Slope) -> list[tuple[int, Slope]]:
     """Slopes in an operator's value as slopes in its operands."""
-    relaxation, boxes = analysis.relaxations[node.place], [analysis.boxes[p] for p in node.operands]
-    if node.place in analysis.known:
+    relaxation, boxes = analysis.relaxations[node.index], [analysis.boxes[p] for p in node.operands]
+    if node.index in analysis.known:
         if not relaxation.is_linear:
             rule, remedy = "has constants that no float64 is", "write its numbers as floats"
             raise refusal(ArgumentError, "lipschitz", "operator", node.op.name, rule, remedy)

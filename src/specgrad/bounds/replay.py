@@ -38,23 +38,23 @@ class Part:
         self.splits = splits
         given = iter(inputs)
         for node in self.graph.nodes:
-            self.boxes[node.place] = next(given) if node.is_input else self._forward(node)
+            self.boxes[node.index] = next(given) if node.is_input else self._forward(node)
             for place, cell, other, at, side in splits:
-                if place == node.place and other < 0:
+                if place == node.index and other < 0:
                     self.boxes[place] = self.boxes[place].clipped(cell, at, side)
-            if node.place in claims:
-                self._claim(node, claims[node.place])
-            self.is_empty = self.is_empty or self.boxes[node.place].is_empty
+            if node.index in claims:
+                self._claim(node, claims[node.index])
+            self.is_empty = self.is_empty or self.boxes[node.index].is_empty
             if self.is_empty:
                 return
 
     def _forward(self, node: Node) -> Box:
-        if node.place in self.network.constants:
-            exact = Exact.of(self.network.constants[node.place].reshape(-1))
+        if node.index in self.network.constants:
+            exact = Exact.of(self.network.constants[node.index].reshape(-1))
             return Box(exact, exact)
         boxes = [self.boxes[p] for p in node.operands]
-        if node.place in self.network.linear:
-            self.linear[node.place] = made = self.network.with_slack(node, boxes)
+        if node.index in self.network.linear:
+            self.linear[node.index] = made = self.network.with_slack(node, boxes)
             return made.image(boxes)
         shapes = [self.graph.nodes[p].shape for p in node.operands]
         floats = [self.floats.get(p) or self._near(p) for p in node.operands]
@@ -63,7 +63,7 @@ class Part:
             for place, cell, other, _, side in self.splits
             if other >= 0 and place in node.operands
         ]
-        self.curves[node.place] = found = curve(node, boxes, shapes, floats, known)
+        self.curves[node.index] = found = curve(node, boxes, shapes, floats, known)
         return found.image
 
     def _near(self, place: int) -> tuple[Any, Any]:
@@ -73,7 +73,7 @@ class Part:
 
     def _claim(self, node: Node, ends: tuple[Any, Any]) -> None:
         """Show that a box holds: by what is known already, or backwards."""
-        box = self.boxes[node.place]
+        box = self.boxes[node.index]
         cells = box.lower.numbers.size
         claimed = [[Fraction(f) for f in np.ravel(end).tolist()] for end in ends]
         if any(len(end) != cells for end in claimed):
@@ -85,15 +85,15 @@ class Part:
                 continue
             rows = np.zeros((len(open_cells), cells), object)
             rows[np.arange(len(open_cells)), open_cells] = sign
-            for cell, bound in zip(open_cells, self.lower(node.place, Exact(rows, 1)), strict=True):
+            for cell, bound in zip(open_cells, self.lower(node.index, Exact(rows, 1)), strict=True):
                 if bound < sign * wanted[cell]:
                     raise failed(f"box of {node.name}", f"does not follow at cell {cell}")
         closer = [
             [pick(a, b) for a, b in zip(*pair, strict=True)]
             for pick, pair in zip((max, min), zip(known, claimed, strict=True), strict=True)
         ]
-        self.boxes[node.place] = Box(*(Exact.of(objects(end)) for end in closer))
-        self.floats[node.place] = (np.ravel(ends[0]), np.ravel(ends[1]))
+        self.boxes[node.index] = Box(*(Exact.of(objects(end)) for end in closer))
+        self.floats[node.index] = (np.ravel(ends[0]), np.ravel(ends[1]))
 
     def lower(self, start: int, rows: Exact, single: Any = None, joint: Any = None, cuts: Any = ()) -> list[Fraction]:
         """What rows·value is at least, for all inputs of this part.
@@ -105,9 +105,9 @@ class Part:
         total = [Fraction(0)] * len(rows.numbers)
         waiting = {start: rows}
         for node in reversed(self.graph.nodes[: start + 1]):
-            A = waiting.pop(node.place, None)
+            A = waiting.pop(node.index, None)
             for (place, cell, other, at, side), cut in zip(self.splits, cuts, strict=False):
-                if place == node.place and cut > 0:  # side·(cell - other, or at) is not below 0
+                if place == node.index and cut > 0:  # side·(cell - other, or at) is not below 0
                     off = np.zeros((len(total), self._cells(place)), object)
                     off[:, cell] = -side * Fraction(cut).numerator
                     if other >= 0:
@@ -117,18 +117,18 @@ class Part:
                     total = [t + side * Fraction(cut) * Fraction(at) for t in total]
             if A is None:
                 continue
-            if node.op is None or node.place in self.network.constants:
+            if node.op is None or node.index in self.network.constants:
                 least = [
                     A.part(sign).dot(end)
-                    for sign, end in ((1, self.boxes[node.place].lower), (-1, self.boxes[node.place].upper))
+                    for sign, end in ((1, self.boxes[node.index].lower), (-1, self.boxes[node.index].upper))
                 ]
                 total = [sum(parts) for parts in zip(total, *least, strict=True)]
                 continue
-            if node.place in self.linear:
+            if node.index in self.linear:
                 found, added = self._through_linear(node, A)
             else:
                 found, added = self._through_curve(
-                    node, A, (single or {}).get(node.place), (joint or {}).get(node.place)
+                    node, A, (single or {}).get(node.index), (joint or {}).get(node.index)
                 )
             total = [a + b for a, b in zip(total, added, strict=True)]
             for place, part in found:
@@ -139,7 +139,7 @@ class Part:
         return math.prod(self.graph.nodes[place].shape)
 
     def _through_linear(self, node: Node, A: Exact) -> tuple[list[tuple[int, Exact]], list[Fraction]]:
-        made = self.linear[node.place]
+        made = self.linear[node.index]
         added = A.dot(made.constant)
         if made.slack.numbers.any():
             lost = Exact(abs(A.numbers), A.over).dot(made.slack)
@@ -152,7 +152,7 @@ class Part:
     ) -> tuple[list[tuple[int, Exact]], list[Fraction]]:
         found: list[tuple[int, Exact]] = []
         total = [Fraction(0)] * len(A.numbers)
-        ways = self.curves[node.place]
+        ways = self.curves[node.index]
         for sign, way in ((1, ways.below), (-1, ways.above)):
             part = A.part(sign)
             if sign < 0 and joint is not None:
@@ -191,7 +191,7 @@ class Part:
         """Σ w relu(z(x)) with w ≤ 0 is concave: a form a·x + b lies below it where it does at the
         corners of the cells that z reads."""
         before = self.graph.nodes[node.operands[0]]
-        made = self.linear.get(before.place)
+        made = self.linear.get(before.index)
         if type(node.op) is not Relu or made is None or len(made.entries) != 1:
             raise failed(f"forms of {node.name}", "need relus of affine forms of one value")
         ((slot, (out, place, weights)),) = made.entries.items()

@@ -69,7 +69,7 @@ def rewritten(graph: Graph) -> Graph:
 
 def _constant(graph: Graph, var: GraphVar) -> Any:
     """The array or number that a value is, or None."""
-    return graph.nodes[var.place].constant
+    return graph.nodes[var.index].constant
 
 
 def _div(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
@@ -105,8 +105,8 @@ def _leaky(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
     """max(x, a x) = a x + (1 - a) relu(x) for a number a from 0 to 1: one curve instead of two
     values that seem unrelated."""
     for whole, part in ((x, y), (y, x)):
-        node = graph.nodes[part.place]
-        if type(node.op) is Scale and node.operands == (whole.place,) and 0 <= node.op.factor <= 1:
+        node = graph.nodes[part.index]
+        if type(node.op) is Scale and node.operands == (whole.index,) and 0 <= node.op.factor <= 1:
             return Add()(part, Scale(1 - Fraction(node.op.factor))(Relu()(whole)))
     return None
 

@@ -162,8 +162,8 @@ class Search:
             at = int(np.flatnonzero(self.owner[places] == claim)[0])
             x = []
             for node in self.graph.inputs:
-                A = form.rows.get(node.place)
-                box = analysis.boxes[node.place]
+                A = form.rows.get(node.index)
+                box = analysis.boxes[node.index]
                 row = (
                     np.zeros(box.lower.size)
                     if A is None
@@ -178,7 +178,7 @@ class Search:
     def _descend(self, analysis: Analysis, x: list[Floats], claim: int) -> list[Any] | None:
         mine = self.owner == claim
         rows, least = self.rows[mine], np.array([float(bound) for _, bound in self.claims[claim]])
-        boxes = [analysis.boxes[node.place] for node in self.graph.inputs]
+        boxes = [analysis.boxes[node.index] for node in self.graph.inputs]
         shape = self.graph.nodes[self.output].shape
         best, middle = np.inf, [0.5 * (box.lower + box.upper) for box in boxes]
         for start in (x, middle):
@@ -207,16 +207,16 @@ class Search:
         seen: dict[int, Any] = {}
         form = analysis.lower(self.output, row[None], None, seen)
         options = []
-        width = [analysis.boxes[node.place].upper - analysis.boxes[node.place].lower for node in self.graph.inputs]
+        width = [analysis.boxes[node.index].upper - analysis.boxes[node.index].lower for node in self.graph.inputs]
         few = sum(int((w > 0).sum()) for w in width) <= FEW
         for node, w in zip(self.graph.inputs, width, strict=True):
-            A = dense(form.rows.get(node.place), w.size)
+            A = dense(form.rows.get(node.index), w.size)
             score = np.abs(A) * w.reshape(-1) + 1e-12 * w.reshape(-1)
             cell = int(score.argmax())
-            middle = sum(float(end.reshape(-1)[cell]) for end in analysis.boxes[node.place]) / 2
-            options.append((float(score[cell]) * (1.0 if few else 1e-9), (node.place, cell, -1, middle)))
+            middle = sum(float(end.reshape(-1)[cell]) for end in analysis.boxes[node.index]) / 2
+            options.append((float(score[cell]) * (1.0 if few else 1e-9), (node.index, cell, -1, middle)))
         if not few:
-            options += [scores(analysis, node, seen) for node in self.graph.nodes if node.place in seen]
+            options += [scores(analysis, node, seen) for node in self.graph.nodes if node.index in seen]
         cost, best = max(options)
         return best if cost > 0 else None
 
@@ -231,7 +231,7 @@ def scores(analysis: Analysis, node: Any, seen: dict[int, Any]) -> tuple[float, 
     nothing = 0.0, (-1, -1, -1, 0.0)
     if type(node.op) not in (Relu, *MAXIMA):
         return nothing
-    A, relaxation = np.abs(dense(seen[node.place], math.prod(node.shape))), analysis.relaxations[node.place]
+    A, relaxation = np.abs(dense(seen[node.index], math.prod(node.shape))), analysis.relaxations[node.index]
     gap = A * np.abs(relaxation.above.constant - relaxation.below.constant)
     output = int(gap.argmax())
     boxes = [analysis.boxes[p] for p in node.operands]

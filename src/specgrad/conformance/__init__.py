@@ -1,4 +1,4 @@
-"""Checking implementations against the specification: telling cases, claims, derived error bounds,
+"""Checking implementations against the specification: curated cases, claims, derived error bounds,
 subjects, reports.
 
 A *subject* is whatever is checked: an object with a `name` and `forward(op, inputs)`, and

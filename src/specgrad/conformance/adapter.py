@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..ops.window import Pool
+from .curated import operator_called
 from .subject import NotOffered
-from .telling import operator_called
 
 
 class FunctionSubject:

@@ -1,7 +1,7 @@
-"""The telling cases of a quick run: every mistake that real projects shipped, and every part and
+"""The curated cases of a quick run: every mistake that real projects shipped, and every part and
 dtype that a claim is about, once.
 
-Chosen by title, from the lists of `telling`; all others wait for the usual run. What is claimed of
+Chosen by title, from the lists of `curated`; all others wait for the usual run. What is claimed of
 an operator in the usual run is claimed in the quick one too, of fewer cases: a test holds both
 together, and another that the planted faults are found by both.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .answers import Answers
-from .telling import Telling
+from .curated import NamedCase
+from .expected import Answers
 
 MISTAKES: dict[str, tuple[str, ...]] = {
     "ceil_mode with count_include_pad": (
@@ -50,7 +50,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "exponentials that overflow": ("exponents that overflow unless shifted", "a large negative window beside padding"),
 }
 """Mistakes, and the titles of the cases that show them; nondeterminism shows in every case, 2^31
-elements in `beyond`."""
+elements in `huge_case`."""
 
 PARTS = (
     *("kernel of 7", "channels last", "float64", "float16", "bfloat16", "int32"),
@@ -75,17 +75,17 @@ TIED = ("the first of two maximal cells", "all cells tie", "-0.0 and 0.0 tie, -0
 case is."""
 
 
-def brief(cases: Sequence[Telling], slow: bool = False) -> list[Telling]:
+def brief(cases: Sequence[NamedCase], slow: bool = False) -> list[NamedCase]:
     """The cases of an operator that a quick run tries; of a slow subject, the first of each aspect
     and dtype."""
     wanted = {*PARTS, *(title for titles in MISTAKES.values() for title in titles)}
-    chosen: list[Telling] = []
+    chosen: list[NamedCase] = []
     for one in cases:
         if one.title in TIED or (one.title in wanted and all(one.title != other.title for other in chosen)):
             chosen.append(one)
     if not slow:
         return chosen
-    firsts: dict[tuple[str, str], Telling] = {}
+    firsts: dict[tuple[str, str], NamedCase] = {}
     for one in chosen:
         firsts.setdefault((Answers(one.case).aspect, one.case.operands[0].dtype.name), one)
     return list(firsts.values())

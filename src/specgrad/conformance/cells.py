@@ -10,10 +10,10 @@ from typing import Any
 from ..drawing.window import Picture
 from .cases import Case
 from .claims import CLAIMS
-from .judge import Outcome
-from .readings import recognise
+from .compare import Outcome
+from .conventions import recognise
+from .messages import pasteable, picture_of
 from .subject import NotOffered
-from .words import pasteable, picture_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,10 @@ from ..drawing.window import number
 from ..operator import Operator
 from ..scalars.dual import Dual
 from . import bounds
-from .answers import Answer, Answers
 from .cases import Case
-from .judge import Outcome, compare, same_bits, worst
-from .published import Fixed
+from .compare import Outcome, compare, same_bits, worst
+from .expected import Answer, Answers
+from .golden import Fixed
 from .subject import NotOffered
 from .trial import Crashed, Refused, Trial
 

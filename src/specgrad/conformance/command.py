@@ -18,14 +18,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..errors import SpecgradError
 from ..ops import OPERATORS
-from . import exact, operator_search, readings, runner, subjects
+from . import conventions, exact, operator_search, runner, subjects
 from . import report as reports
 from . import suites as outside
 from .claims import CLAIMS, claim_called
+from .curated import WINDOWED, operator_called
 from .html import write_html
 from .interrupts import Interrupts
 from .subject import BadSubject, printable
-from .telling import WINDOWED, operator_called
 from .trial import Here
 from .workers import Beside, There, here
 
@@ -190,10 +190,10 @@ def _named(given: list[str], in_process: bool, seconds: float) -> list[Here | Th
 
 
 def _refuse_unknown(subject: Here | There, place: str, others: dict[str, Any]) -> None:
-    unknown = set(subject.conventions) - set(readings.NAMES)
+    unknown = set(subject.conventions) - set(conventions.NAMES)
     if unknown:
         names = ", ".join(sorted(unknown))
-        raise Misuse(f"{place!r}: {names} is no convention; choose from {', '.join(readings.NAMES)}")
+        raise Misuse(f"{place!r}: {names} is no convention; choose from {', '.join(conventions.NAMES)}")
     if subject.name in others:
         raise Misuse(f"two subjects are called {subject.name!r}")
 

@@ -19,9 +19,9 @@ from ..ops import OPERATORS
 from . import claims, refusals
 from .cases import STRATEGIES, Case
 from .cells import Cell, Difference
-from .judge import Outcome
+from .compare import Outcome
+from .messages import array_words, imports
 from .search import drawn, search
-from .words import array_words, imports
 
 NAME = "specgrad exact"
 

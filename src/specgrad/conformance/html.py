@@ -9,7 +9,7 @@ from pathlib import Path
 from ..drawing.render import as_svg
 from .cells import Cell, Difference
 from .claims import CLAIMS, head
-from .judge import measured
+from .compare import measured
 from .report import LEGEND, SYMBOLS, Report
 from .subject import printable
 

@@ -16,12 +16,12 @@ from . import exact
 from .case import integers, nonzero, positive
 from .cases import planes, sliding_axes, sliding_parameters, up_to
 from .cells import Cell, Difference
-from .judge import Outcome
+from .compare import Outcome
+from .messages import array_words
 from .search import drawn, search
 from .shrink import TimeUp
 from .trial import Crashed
 from .user_operators import JUDGES, Description, Drawn, Verdict, judge, refuses, wrong
-from .words import array_words
 
 
 @st.composite

@@ -10,10 +10,10 @@ import numpy as np
 from ..operator import Operator
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Linear, MaxPool, SmoothMaxPool
 from .cases import Case
-from .judge import Outcome
-from .published import FIXED, Fixed
+from .compare import Outcome
+from .curated import distinct
+from .golden import FIXED, Fixed
 from .subject import NotOffered
-from .telling import distinct
 from .trial import Crashed, Refused, Trial
 
 Array = np.ndarray[Any, Any]

@@ -20,7 +20,7 @@ from rich.text import Text
 from ..drawing.window import as_text
 from .cells import Cell, Difference
 from .claims import CLAIMS
-from .judge import TELLING, measured
+from .compare import MOST_SAID, measured
 from .subject import printable
 
 SYMBOLS = {
@@ -241,7 +241,7 @@ def cell_json(cell: Cell) -> dict[str, Any]:
         "status": cell.status,
         "cases": cell.cases,
         "share_of_bound": cell.share if np.isfinite(cell.share) else None,
-        "ulps": cell.ulps if cell.ulps < TELLING else None,
+        "ulps": cell.ulps if cell.ulps < MOST_SAID else None,
         "not_offered": cell.not_offered,
         "differences": [difference_json(found) for found in (*cell.differences, *cell.refusals)],
         "conventions": [difference_json(found) for found in cell.conventions],

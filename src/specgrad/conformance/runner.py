@@ -1,4 +1,4 @@
-"""Running claims: every subject × operator × claim over the telling cases and a search, into a
+"""Running claims: every subject × operator × claim over the curated cases and a search, into a
 report of cells.
 
 Cases and their exact answers are made once and shared by all subjects. A case that a subject does
@@ -21,20 +21,20 @@ from hypothesis import strategies as st
 from .. import sizes
 from ..operator import Operator
 from ..ops import MaxPool
-from . import beyond, refusals
-from .answers import Answers
+from . import huge_case, refusals
 from .brief import brief
 from .cases import LONG, STRATEGIES, Case, bfloat16
 from .cells import Cell, Difference, difference
 from .claims import CLAIMS, refusal
+from .compare import Outcome
+from .conventions import recognise
+from .curated import NUMERIC, WINDOWED, NamedCase, curated
+from .expected import Answers
 from .forms import COMMON, FORMS, Form, restated
-from .judge import Outcome
-from .published import Fixed
-from .readings import recognise
+from .golden import Fixed
 from .search import drawn
 from .shrink import TimeUp, size, smallest
 from .subject import NotOffered
-from .telling import NUMERIC, WINDOWED, Telling, telling
 from .trial import Crashed, Refused, Trial, handle
 
 MOST_GROUPS = 6
@@ -55,13 +55,13 @@ class Effort:
     peer_examples: int
     shrink_seconds: float
     every: int = 1
-    """Every how many-th telling case about plain windows and padding is tried (all others are)."""
+    """Every how many-th curated case about plain windows and padding is tried (all others are)."""
     slow_every: int = 8
     """The same for subjects that say they are `slow`, such as those that compile every shape."""
     peer_shrink_seconds: float | None = None
     """The seconds for peers, where they are others."""
     brief: bool = False
-    """Only the telling cases of `brief`."""
+    """Only the curated cases of `brief`."""
     far: bool = False
     """Also the case of `beyond`."""
 
@@ -102,7 +102,7 @@ def floating(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
     among them.
 
     Half types are what fast kernels treat in a way of their own: bfloat16 is drawn, and float16
-    told in `telling`.
+    told in `curated`.
     """
     case = draw(cases)
     dtype = draw(st.sampled_from([np.float32, np.float64, *bfloat16().values()]))
@@ -152,11 +152,11 @@ class Session:
         """The cases of an operator with their answers, which are worked out once, however many of
         them are asked for."""
         if kind not in self._told:
-            self._told[kind] = [(title, case, Answers(case)) for title, case in telling(kind)]
+            self._told[kind] = [(title, case, Answers(case)) for title, case in curated(kind)]
         told = self._told[kind]
         if self.effort.brief:
             if (kind, slow) not in self._brief:
-                chosen = {id(case) for _, case in brief([Telling(title, case) for title, case, _ in told], slow)}
+                chosen = {id(case) for _, case in brief([NamedCase(title, case) for title, case, _ in told], slow)}
                 self._brief[kind, slow] = [one for one in told if id(one[1]) in chosen]
             return [*self._brief[kind, slow], *self._in_common_forms(self._brief[kind, slow], True)]
         every = self.effort.slow_every if slow else self.effort.every
@@ -266,19 +266,19 @@ class Session:
 
     def _far(self, cell: Cell, subject: Any) -> None:
         try:
-            if sizes.available() < beyond.NEEDED:
+            if sizes.available() < huge_case.NEEDED:
                 raise MemoryError
-            outcome = beyond.far(subject)
+            outcome = huge_case.far(subject)
         except NotOffered:
             return
         except MemoryError:
-            self.skipped[beyond.TITLE] = f"left out: {beyond.NEEDED // 2**30} GiB of free memory are needed"
+            self.skipped[huge_case.TITLE] = f"left out: {huge_case.NEEDED // 2**30} GiB of free memory are needed"
             return
         except Refused as error:
             outcome = refusal(error)
         cell.asked += 1
         for broken in cell.tried([outcome]):
-            told = difference(beyond.TITLE, beyond.placeholder(), cell.claim, broken, subject)
+            told = difference(huge_case.TITLE, huge_case.placeholder(), cell.claim, broken, subject)
             (cell.refusals if broken.refused else cell.differences).append(told)
 
     def _fixed(self, cell: Cell, subject: Any, answer: Fixed) -> None:

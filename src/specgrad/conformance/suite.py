@@ -7,8 +7,8 @@ from typing import Any
 from ..drawing.window import as_text
 from ..operator import Operator
 from .claims import CLAIMS, claim_called
+from .curated import WINDOWED, operator_called
 from .runner import Effort, Session
-from .telling import WINDOWED, operator_called
 
 
 class Check:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import tree
-from .answers import Answers
 from .cases import Case
-from .judge import same_bits
+from .compare import same_bits
+from .expected import Answers
 from .subject import NotOffered, named, printable, where, words_of
 
 Array = np.ndarray[Any, Any]

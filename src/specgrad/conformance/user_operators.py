@@ -31,7 +31,7 @@ from ..ops.window import AdaptiveWindow, SlidingWindow, WholeWindow
 from ..scalars.dual import Dual
 from . import claims
 from .cases import Case
-from .judge import same_bits
+from .compare import same_bits
 from .subject import BadSubject, named, printable, words_of
 
 Array = np.ndarray[Any, Any]

@@ -30,7 +30,7 @@ TAKES = "every operator, over NumPy arrays of every number type, objects of ever
 BLOCK = 1 << 20  # taps that are in memory at once
 
 
-class Setting:
+class Evaluation:
     """An operator together with the operands it is evaluated on: their scalars, their cells and
     their geometry."""
 
@@ -85,49 +85,49 @@ def refuses(op: Operator, operands: tuple[Any, ...]) -> str | None:
 
 
 def keep(op: Operator, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    setting = Setting(op, operands)
-    S = setting.scalars
-    with setting.computing(S):
-        blocks = [op.value(S, window) for window in setting.windows(S)]
-        value = S.leave(S.join([cells for cells, _ in blocks]), setting.shape)
-    return write(op.name, value, out), (setting, [kept for _, kept in blocks])
+    evaluation = Evaluation(op, operands)
+    S = evaluation.scalars
+    with evaluation.computing(S):
+        blocks = [op.value(S, window) for window in evaluation.windows(S)]
+        value = S.leave(S.join([cells for cells, _ in blocks]), evaluation.shape)
+    return write(op.name, value, out), (evaluation, [kept for _, kept in blocks])
 
 
 def recall(op: Operator, operands: tuple[Any, ...]) -> Any:
     """What the derivatives need, without the value where the row keeps nothing of it."""
     if op.keeps:
         return keep(op, operands)[1]
-    setting = Setting(op, operands)
-    return setting, [None for _ in setting.windows(setting.scalars)]
+    evaluation = Evaluation(op, operands)
+    return evaluation, [None for _ in evaluation.windows(evaluation.scalars)]
 
 
 def forward(op: Operator, operands: tuple[Any, ...], out: Any = None) -> Any:
-    setting = Setting(op, operands)
-    S = setting.scalars
-    with setting.computing(S):
-        value = S.leave(S.join([op.value(S, window)[0] for window in setting.windows(S)]), setting.shape)
+    evaluation = Evaluation(op, operands)
+    S = evaluation.scalars
+    with evaluation.computing(S):
+        value = S.leave(S.join([op.value(S, window)[0] for window in evaluation.windows(S)]), evaluation.shape)
     return write(op.name, value, out)
 
 
 def push(op: Operator, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
-    setting, blocks = kept
+    evaluation, blocks = kept
     given = [
         t if t is None else as_operand(op.name, f"tangent of {n}", t)
-        for n, t in zip(setting.names, tangents, strict=True)
+        for n, t in zip(evaluation.names, tangents, strict=True)
     ]
-    S = setting.along(given)
+    S = evaluation.along(given)
     moved = [
-        t if t is None else S.enter(op.name, f"tangent of {n}", t) for n, t in zip(setting.names, given, strict=True)
+        t if t is None else S.enter(op.name, f"tangent of {n}", t) for n, t in zip(evaluation.names, given, strict=True)
     ]
     total = []
-    with setting.computing(S):
-        for window, kept_block in zip(setting.windows(S), blocks, strict=True):
+    with evaluation.computing(S):
+        for window, kept_block in zip(evaluation.windows(S), blocks, strict=True):
             tangent = S.zeros(window.size)
             for entry in op.row(S, window, kept_block):
                 if moved[entry.slot] is not None and op.slots[entry.slot].differentiable:
                     tangent = tangent + entry.apply(S, S.take(moved[entry.slot], entry.place))
             total.append(tangent)
-        value = S.leave(S.join(total), setting.shape)
+        value = S.leave(S.join(total), evaluation.shape)
     return write(op.name, value, out)
 
 
@@ -138,16 +138,16 @@ def pull(
     cotangent: Any,
     wanted: tuple[bool, ...] | None = None,
 ) -> tuple[Any, ...]:
-    setting, blocks = kept
+    evaluation, blocks = kept
     wanted = wanted or (True,) * len(operands)
     given = as_operand(op.name, "cotangent", cotangent)
-    S = setting.along([given])
+    S = evaluation.along([given])
     cells = S.enter(op.name, "cotangent", given)
     reached = [s for s in range(len(operands)) if op.slots[s].differentiable and wanted[s]]
-    pulled = {s: S.zeros(math.prod(setting.shapes[s])) for s in reached}
+    pulled = {s: S.zeros(math.prod(evaluation.shapes[s])) for s in reached}
     start = 0
-    with setting.computing(S):
-        for window, kept_block in zip(setting.windows(S), blocks, strict=True):
+    with evaluation.computing(S):
+        for window, kept_block in zip(evaluation.windows(S), blocks, strict=True):
             arriving = S.take(cells, np.arange(start, start + window.size))
             start += window.size
             entries = [entry for entry in op.row(S, window, kept_block) if entry.slot in pulled]
@@ -156,23 +156,23 @@ def pull(
                 if own:
                     places = np.stack([entry.place for entry in own], axis=-1).reshape(-1)
                     pulled[slot] = S.add_at(target, places, S.interleave([entry.apply(S, arriving) for entry in own]))
-        return tuple(S.leave(pulled[s], shape) if s in pulled else None for s, shape in enumerate(setting.shapes))
+        return tuple(S.leave(pulled[s], shape) if s in pulled else None for s, shape in enumerate(evaluation.shapes))
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     """The value, and the flat index of the first winner in its spatial plane (-1 where no cell is
     real)."""
-    value, (setting, blocks) = keep(op, operands)
-    if not setting.scalars.decides:
+    value, (evaluation, blocks) = keep(op, operands)
+    if not evaluation.scalars.decides:
         rule, remedy = "the winner is not decided over such scalars", "leave return_indices out"
-        raise refusal(ScalarError, op.name, setting.names[0], operands[0], rule, remedy)
-    winners = [op.winners(w, k) for w, k in zip(setting.windows(setting.scalars), blocks, strict=True)]
+        raise refusal(ScalarError, op.name, evaluation.names[0], operands[0], rule, remedy)
+    winners = [op.winners(w, k) for w, k in zip(evaluation.windows(evaluation.scalars), blocks, strict=True)]
     flat = np.concatenate([np.zeros(0, np.int64), *winners])
-    (shape,), positions = setting.shapes, op.positions(*setting.shapes)
+    (shape,), positions = evaluation.shapes, op.positions(*evaluation.shapes)
     # along one axis only: of long arrays whose last axis has one cell, NumPy's coordinates are
     # wrong (numpy/numpy#31980)
     places = np.unravel_index(np.maximum(flat, 0), shape) if shape else ()
     plane = np.zeros_like(flat)
     for p in positions:
         plane = plane * shape[p] + places[p]
-    return write(op.name, value, out), np.where(flat < 0, -1, plane).reshape(setting.shape)
+    return write(op.name, value, out), np.where(flat < 0, -1, plane).reshape(evaluation.shape)

@@ -34,8 +34,8 @@ DTYPES = (
 )
 
 
-def wrong(place: str, value: Any, rule: str, remedy: str = "write it with to_json") -> SpecgradError:
-    return refusal(ModelError, "from_json", place, value, rule, remedy)
+def wrong(where: str, value: Any, rule: str, remedy: str = "write it with to_json") -> SpecgradError:
+    return refusal(ModelError, "from_json", where, value, rule, remedy)
 
 
 def document(graph: Graph) -> dict[str, Any]:
@@ -86,15 +86,15 @@ def from_document(found: Any, operators: Iterable[type[Operator]] = ()) -> Graph
     kinds = {kind.__name__: kind for kind in taken}
     nodes, outputs = fields("document", found, "specgrad.graph", nodes=list, outputs=list)
     graph, made = Graph(), list[GraphVar]()
-    for place, about in enumerate(nodes):
-        where = f"node {place}"
+    for index, about in enumerate(nodes):
+        where = f"node {index}"
         try:
             made.append(_add(graph, made, where, about, kinds))
         except ModelError:
             raise
         except (SpecgradError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise wrong(where, about, f"is refused ({str(error)[:200]})", "mend the document") from None
-    graph.output(*(made[_index("outputs", place, len(made))] for place in outputs))
+    graph.output(*(made[_index("outputs", index, len(made))] for index in outputs))
     graph.validate()
     return graph
 
@@ -130,7 +130,7 @@ def _add(graph: Graph, made: Sequence[GraphVar], where: str, about: Any, kinds: 
         op = _decoded(where, about["operator"], kinds)
         if not isinstance(op, Operator) or not isinstance(about.get("operands"), list):
             raise wrong(where, about, "must have an operator and operands")
-        operands = tuple(made[_index(f"operands of {where}", place, len(made))] for place in about["operands"])
+        operands = tuple(made[_index(f"operands of {where}", index, len(made))] for index in about["operands"])
         var = graph.record(op, op._given(operands), name=name)
     elif "constant" in about:
         constant = about["constant"]
@@ -227,10 +227,10 @@ def to_dot(graph: Graph) -> str:
     lines = ["digraph {", "  node [shape=box, fontname=monospace];"]
     for node in graph.nodes:
         style = ', style=filled, fillcolor="#dfeaf7"' if node.is_input else ""
-        style = ", penwidth=2" if node.place in graph.outputs else style
+        style = ", penwidth=2" if node.index in graph.outputs else style
         first, second = map(quoted, _label(graph, node))
-        lines.append(f'  n{node.place} [label="{first}\\n{second}"{style}];')
-        lines += [f"  n{operand} -> n{node.place};" for operand in node.operands]
+        lines.append(f'  n{node.index} [label="{first}\\n{second}"{style}];')
+        lines += [f"  n{operand} -> n{node.index};" for operand in node.operands]
     return "\n".join([*lines, "}", ""])
 
 
@@ -241,14 +241,14 @@ def to_svg(graph: Graph) -> str:
     """A graph drawn from top to bottom: every node one row below the lowest of its operands."""
     depth: list[int] = []
     for node in graph.nodes:
-        depth.append(1 + max((depth[place] for place in node.operands), default=-1))
+        depth.append(1 + max((depth[index] for index in node.operands), default=-1))
     rows: dict[int, list[int]] = {}
-    for place, row in enumerate(depth):
-        rows.setdefault(row, []).append(place)
+    for index, row in enumerate(depth):
+        rows.setdefault(row, []).append(index)
     corner = {
-        place: (GAP + number * (WIDE + GAP), GAP + row * (HIGH + GAP))
+        index: (GAP + number * (WIDE + GAP), GAP + row * (HIGH + GAP))
         for row in rows
-        for number, place in enumerate(rows[row])
+        for number, index in enumerate(rows[row])
     }
     width, height = (max((c[axis] for c in corner.values()), default=0) + (WIDE, HIGH)[axis] + GAP for axis in (0, 1))
     parts = [
@@ -256,14 +256,14 @@ def to_svg(graph: Graph) -> str:
         'font-family="monospace" font-size="12">'
     ]
     for node in graph.nodes:
-        x, y = corner[node.place]
+        x, y = corner[node.index]
         for operand in node.operands:
             a, b = corner[operand]
             parts.append(f'<line x1="{a + WIDE / 2}" y1="{b + HIGH}" x2="{x + WIDE / 2}" y2="{y}" stroke="#888"/>')
     for node in graph.nodes:
-        x, y = corner[node.place]
+        x, y = corner[node.index]
         fill = "#dfeaf7" if node.is_input else "#fff"
-        stroke = 2 if node.place in graph.outputs else 1
+        stroke = 2 if node.index in graph.outputs else 1
         parts.append(
             f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="4" fill="{fill}" stroke="#333" '
             f'stroke-width="{stroke}"/>'

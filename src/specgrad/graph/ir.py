@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import arguments, dispatch, tree
 from ..arithmetic import is_number, settled
-from ..derive import Absent
+from ..derive import ShapeOnly
 from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_words
 from ..levels import Level, Var
 from ..operator import Operator, shape_of
@@ -35,11 +35,11 @@ Shape = tuple[int, ...]
 class GraphVar(Var):
     """A value of a graph: `shape` and `name`; its numbers exist when the graph runs."""
 
-    __slots__ = ("place",)
+    __slots__ = ("index",)
 
     def __init__(self, graph: Graph, node: Node) -> None:
         super().__init__(graph, node.name, node.shape)
-        self.place = node.place
+        self.index = node.index
 
     def filled(self, number: Any, shape: Shape) -> Any:
         return self.level.constant(number, shape)
@@ -56,7 +56,7 @@ class Node:
     """One value: an input (neither operator nor constant), a constant (an array, or a number that
     fills the shape), or an operator's."""
 
-    place: int
+    index: int
     name: str
     shape: Shape
     op: Any = None
@@ -139,27 +139,27 @@ class Graph(Level):
 
     def output(self, *values: Any) -> Graph:
         """Add outputs, in order."""
-        places = [self._place("output", "value", value) for value in values]
-        self.outputs.extend(places)
+        indices = [self._index("output", "value", value) for value in values]
+        self.outputs.extend(indices)
         return self
 
     def record(self, op: Operator, operands: tuple[Any, ...], name: str | None = None) -> GraphVar:
         before = len(self.nodes)
         try:
-            places = tuple(self._place(op.name, s.name, o) for s, o in zip(op.slots, operands, strict=False))
-            shape = self._checked(op, places)
+            indices = tuple(self._index(op.name, s.name, o) for s, o in zip(op.slots, operands, strict=False))
+            shape = self._checked(op, indices)
         except SpecgradError as error:
             self._names.difference_update(node.name for node in self.nodes[before:])
             del self.nodes[before:]
             raise type(error)(f"node {op.name}_{before}: {error}") from None
-        self._holds.update((place, slot.integer) for slot, place in zip(op.slots, places, strict=False))
-        return self._add(unused(self, name or f"{op.name}_{len(self.nodes)}"), shape, op=op, operands=places)
+        self._holds.update((index, slot.integer) for slot, index in zip(op.slots, indices, strict=False))
+        return self._add(unused(self, name or f"{op.name}_{len(self.nodes)}"), shape, op=op, operands=indices)
 
-    def _place(self, name: str, argument: str, value: Any) -> int:
+    def _index(self, name: str, argument: str, value: Any) -> int:
         if not dispatch.is_var(value):
-            return int(self.constant(value).place)
+            return int(self.constant(value).index)
         self.admit(name, argument, value)
-        return int(value.place if value.level is self else self.constant(value).place)
+        return int(value.index if value.level is self else self.constant(value).index)
 
     def _add(self, name: str, shape: Shape, **how: Any) -> GraphVar:
         node = Node(len(self.nodes), name, shape, **how)
@@ -167,10 +167,10 @@ class Graph(Level):
         self.nodes.append(node)
         return GraphVar(self, node)
 
-    def _checked(self, op: Operator, places: Sequence[int]) -> Shape:
+    def _checked(self, op: Operator, indices: Sequence[int]) -> Shape:
         """The shape of an operator's value, once all operands fit their slots."""
-        for slot, place in zip(op.slots, places, strict=False):
-            node = self.nodes[place]
+        for slot, index in zip(op.slots, indices, strict=False):
+            node = self.nodes[index]
             if slot.integer:
                 if node.op is not None or node.differentiable:
                     rule = "must be integers: an input with differentiable=False, or an integer array"
@@ -178,30 +178,30 @@ class Graph(Level):
                     raise refusal(ArgumentError, op.name, slot.name, shape_words(node.shape), rule, remedy)
                 if node.constant is not None:
                     as_indices(op.name, slot.name, node.constant)
-            if self._holds.get(place, slot.integer) is not slot.integer:
+            if self._holds.get(index, slot.integer) is not slot.integer:
                 rule, remedy = f"{node.name} is used both as integers and as numbers", "make two inputs of it"
                 raise refusal(ArgumentError, op.name, slot.name, shape_words(node.shape), rule, remedy)
-        shape = op.output_shape(*(self.nodes[place].shape for place in places))
-        nodes = [self.nodes[place] for place in places]
-        labels = [n.constant if s.integer else Absent(n.shape) for s, n in zip(op.slots, nodes, strict=False)]
+        shape = op.output_shape(*(self.nodes[index].shape for index in indices))
+        nodes = [self.nodes[index] for index in indices]
+        labels = [n.constant if s.integer else ShapeOnly(n.shape) for s, n in zip(op.slots, nodes, strict=False)]
         if all(known is not None for known in labels):
             op.check(labels)
         return shape
 
     @property
-    def indices(self) -> set[int]:
+    def integers(self) -> set[int]:
         """The places that hold integers such as labels, whatever the scalar of the graph."""
-        return {place for place, integer in self._holds.items() if integer}
+        return {index for index, integer in self._holds.items() if integer}
 
     def validate(self) -> None:
         """Refuse a graph that is not legal: an operand that comes later, a shape that is not the
         operator's, no output."""
         names = set()
-        for place, node in enumerate(self.nodes):
+        for index, node in enumerate(self.nodes):
             rule = ""
-            if node.place != place or node.name in names:
-                rule = "has not its own name and place"
-            elif any(not 0 <= operand < place for operand in node.operands):
+            if node.index != index or node.name in names:
+                rule = "does not have its own name and index"
+            elif any(not 0 <= operand < index for operand in node.operands):
                 rule = "reads a value that is not there before it"
             elif node.op is not None and node.shape != self._checked(node.op, node.operands):
                 rule = f"has shape {node.shape} but its operator gives {self._checked(node.op, node.operands)}"
@@ -212,9 +212,9 @@ class Graph(Level):
             names.add(node.name)
         if not self.outputs:
             raise refusal(ArgumentError, "graph", "outputs", 0, "a graph needs an output", "name it: graph.output(y)")
-        for place in self.outputs:
-            if not 0 <= place < len(self.nodes):
-                raise refusal(ArgumentError, "graph", "output", place, "is not a node", "give a Var of this graph")
+        for index in self.outputs:
+            if not 0 <= index < len(self.nodes):
+                raise refusal(ArgumentError, "graph", "output", index, "is not a node", "give a Var of this graph")
 
     def __repr__(self) -> str:
         names = [", ".join(node.name for node in part) for part in (self.inputs, [self.nodes[p] for p in self.outputs])]
@@ -231,9 +231,9 @@ class Graph(Level):
                 shown = node.constant if is_number(node.constant) else array
                 lines.append(f"{node.name} = {shown}: {node.shape}")
             else:
-                operands = ", ".join(self.nodes[place].name for place in node.operands)
+                operands = ", ".join(self.nodes[index].name for index in node.operands)
                 lines.append(f"{node.name} = {node.op!r}({operands}): {node.shape}")
-        return "\n".join([*lines, "return " + ", ".join(self.nodes[place].name for place in self.outputs)])
+        return "\n".join([*lines, "return " + ", ".join(self.nodes[index].name for index in self.outputs)])
 
     def __call__(self, *xs: Any) -> Any:
         """The outputs for these inputs, as `forward`."""
@@ -270,7 +270,7 @@ class Graph(Level):
         """The outputs for these inputs (arrays of any scalar, Duals, Vars; nests are taken leaf by
         leaf): one, or a tuple."""
         self.validate()
-        given = given_inputs("forward", "input", self.inputs, self.indices, xs)
+        given = given_inputs("forward", "input", self.inputs, self.integers, xs)
         results = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(self, given)))
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -280,7 +280,7 @@ class Graph(Level):
 
         self.validate()
         xs, dxs = (arguments.one_each("jvp", name, given) for name, given in (("inputs", xs), ("tangents", dxs)))
-        given = given_inputs("jvp", "input", self.inputs, self.indices, xs)
+        given = given_inputs("jvp", "input", self.inputs, self.integers, xs)
         moved = given_inputs("jvp", "tangent", [node for node in self.inputs if node.differentiable], set(), dxs)
         both = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(jvp(self), [*given, *moved])))
         count = len(self.outputs)
@@ -291,8 +291,8 @@ class Graph(Level):
         from .transform import vjp
 
         self.validate()
-        given = given_inputs("vjp", "input", self.inputs, self.indices, arguments.one_each("vjp", "inputs", xs))
-        ends = [self.nodes[place] for place in self.outputs]
+        given = given_inputs("vjp", "input", self.inputs, self.integers, arguments.one_each("vjp", "inputs", xs))
+        ends = [self.nodes[index] for index in self.outputs]
         arriving = given_inputs("vjp", "cotangent", ends, set(), gys if isinstance(gys, list | tuple) else (gys,))
         return tuple(map(home(leaf for _, leaf in tree.leaves(tuple(xs))), interpret(vjp(self), [*given, *arriving])))
 
@@ -329,7 +329,7 @@ def unused(graph: Graph, name: str) -> str:
     return name
 
 
-def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int], xs: Sequence[Any]) -> list[Any]:
+def given_inputs(name: str, what: str, wanted: Sequence[Node], integers: set[int], xs: Sequence[Any]) -> list[Any]:
     """One array or Var per wanted node, refused unless it has the node's shape; those of a dict by
     their keys."""
     flat = [leaf for _, leaf in tree.leaves(tuple(xs))]
@@ -343,7 +343,7 @@ def given_inputs(name: str, what: str, wanted: Sequence[Node], indices: set[int]
         if shape_of(name, argument, value) != node.shape:
             rule, remedy = f"must have shape {node.shape}", "reshape or broadcast it first"
             raise refusal(ShapeError, name, argument, value, rule, remedy)
-        convert = as_indices if node.place in indices else as_operand
+        convert = as_indices if node.index in integers else as_operand
         found.append(value if dispatch.is_var(value) else convert(name, argument, value))
     return found
 
@@ -366,8 +366,8 @@ def _in_order(name: str, what: str, rest: Iterator[Node], given: Any) -> list[An
 def interpret(graph: Graph, given: Sequence[Any]) -> list[Any]:
     """The outputs, by running one operator after another on whatever the inputs are."""
     values: list[Any] = []
-    rest, indices = iter(given), graph.indices
-    numbers = [x for node, x in zip(graph.inputs, given, strict=True) if node.place not in indices]
+    rest, integers = iter(given), graph.integers
+    numbers = [x for node, x in zip(graph.inputs, given, strict=True) if node.index not in integers]
     example = numbers[0] if numbers else np.zeros(())
     for node in graph.nodes:
         if node.is_input:
@@ -375,5 +375,5 @@ def interpret(graph: Graph, given: Sequence[Any]) -> list[Any]:
         elif node.op is None:
             values.append(settled(example, node.constant, node.shape))
         else:
-            values.append(dispatch.forward(node.op, tuple(values[place] for place in node.operands)))
-    return [values[place] for place in graph.outputs]
+            values.append(dispatch.forward(node.op, tuple(values[index] for index in node.operands)))
+    return [values[index] for index in graph.outputs]

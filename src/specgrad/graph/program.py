@@ -21,11 +21,11 @@ import numpy as np
 from .. import dispatch, tree
 from ..arguments import flag
 from ..arithmetic import is_open, settled
-from ..derive import Absent
+from ..caches import cached_property
+from ..derive import ShapeOnly
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
 from ..memory import Reserve, empty
 from ..operator import Operator
-from ..remembering import cached_property
 from ..scalars import find_family
 from ..scalars.floats import Numbers
 from ..scalars.foreign import home
@@ -64,19 +64,19 @@ class Program:
         composes = self.dtype != object and not Numbers(self.dtype).rounds
         self.graph = simplified(lowered(graph) if composes else graph)
         nodes = self.graph.nodes
-        self._indices = self.graph.indices
+        self._integers = self.graph.integers
         self._steps = scheduled(self.graph)
         candidates = candidates if forced is None else [forced]
         for step in self._steps:
             try:
                 self._assign(step, candidates)
             except SpecgradError as error:
-                raise type(error)(f"node {nodes[step.places[0]].name}: {error}") from None
-        self._outputs = [place for place in dict.fromkeys(self.graph.outputs) if nodes[place].op is not None]
-        outside = [node.place for node in nodes if node.op is None] + self._outputs
+                raise type(error)(f"node {nodes[step.writes[0]].name}: {error}") from None
+        self._outputs = [index for index in dict.fromkeys(self.graph.outputs) if nodes[index].op is not None]
+        outside = [node.index for node in nodes if node.op is None] + self._outputs
         shapes = [node.shape for node in nodes]
         self.plan: Plan = planned([step.use() for step in self._steps], shapes, outside, self.dtype.itemsize)
-        self._constants = {n.place: self._constant(n) for n in nodes if n.op is None and not n.is_input}
+        self._constants = {n.index: self._constant(n) for n in nodes if n.op is None and not n.is_input}
         self._free: collections.deque[tuple[list[Any], list[Reserve]]] = collections.deque()
 
     def __reduce__(self) -> Any:
@@ -140,7 +140,7 @@ class Program:
     def _constant(self, node: Node) -> Any:
         """A constant in the program's dtype; over objects, whose scalar is not known yet, a number
         stays a number."""
-        if node.place in self._indices or (self.dtype == object and is_open(node.constant)):
+        if node.index in self._integers or (self.dtype == object and is_open(node.constant)):
             return node.constant
         if is_open(node.constant):
             return settled(np.zeros((), self.dtype), node.constant, node.shape)
@@ -177,16 +177,16 @@ class Program:
             workspace = self._workspace()
         values = list(workspace[0])
         for node, x in zip(self.graph.inputs, given, strict=True):
-            values[node.place] = x
-        for place, constant in self._constants.items():
-            values[place] = constant
+            values[node.index] = x
+        for index, constant in self._constants.items():
+            values[index] = constant
             if self.dtype == object and is_open(constant):
-                values[place] = settled(self._example(given), constant, self.graph.nodes[place].shape)
+                values[index] = settled(self._example(given), constant, self.graph.nodes[index].shape)
         written = set()
-        for place, result in zip(self.graph.outputs, results, strict=True):
-            if place in self._outputs and place not in written:
-                values[place] = result
-                written.add(place)
+        for index, result in zip(self.graph.outputs, results, strict=True):
+            if index in self._outputs and index not in written:
+                values[index] = result
+                written.add(index)
         memories: dict[int, Any] = {}
         try:
             for step, reserve in zip(self._steps, workspace[1], strict=True):
@@ -194,36 +194,36 @@ class Program:
                     step.run(values, memories)
         finally:
             self._free.append(workspace)
-        for place, result in zip(self.graph.outputs, results, strict=True):
-            if values[place] is not result:
-                result[...] = values[place]
+        for index, result in zip(self.graph.outputs, results, strict=True):
+            if values[index] is not result:
+                result[...] = values[index]
         return tuple(results) if out is not None else tuple(map(home(leaf for _, leaf in tree.leaves(xs)), results))
 
     def _given(self, xs: Sequence[Any]) -> list[Any]:
         """The inputs, once all fit: checked before anything runs, so that a refused call changes
         nothing."""
-        given = given_inputs("program", "input", self.graph.inputs, self._indices, xs)
+        given = given_inputs("program", "input", self.graph.inputs, self._integers, xs)
         given = [x.astype(_native(x.dtype)) if isinstance(x, np.ndarray) and not x.dtype.isnative else x for x in given]
         for node, x in zip(self.graph.inputs, given, strict=True):
-            if node.place in self._indices or (isinstance(x, np.ndarray) and x.dtype == self.dtype):
+            if node.index in self._integers or (isinstance(x, np.ndarray) and x.dtype == self.dtype):
                 continue
             is_array = isinstance(x, np.ndarray)
             remedy = f"cast it, or compile the graph for {x.dtype}" if is_array else "give a NumPy array"
             rule = f"this program takes {self.dtype}"
             raise refusal(ScalarError, "program", f"input {node.name}", x, rule, remedy)
-        by_place = {node.place: x for node, x in zip(self.graph.inputs, given, strict=True)}
+        by_place = {node.index: x for node, x in zip(self.graph.inputs, given, strict=True)}
         for step in self._steps:
             if any(slot.integer for slot in step.op.slots) and not step.op.derived:
                 known = {**by_place, **self._constants}
-                step.op.check([known.get(p, Absent(s)) for p, s in zip(step.reads, step.shapes, strict=True)])
+                step.op.check([known.get(p, ShapeOnly(s)) for p, s in zip(step.reads, step.shapes, strict=True)])
         return given
 
     def _example(self, given: Sequence[Any]) -> Any:
-        numbers = [x for node, x in zip(self.graph.inputs, given, strict=True) if node.place not in self._indices]
+        numbers = [x for node, x in zip(self.graph.inputs, given, strict=True) if node.index not in self._integers]
         return numbers[0] if numbers else np.zeros(())
 
     def _fresh(self) -> list[Any]:
-        return [empty(self.graph.nodes[place].shape, self.dtype) for place in self.graph.outputs]
+        return [empty(self.graph.nodes[index].shape, self.dtype) for index in self.graph.outputs]
 
     def _checked(self, out: Any, given: Sequence[Any]) -> list[Any]:
         """Arrays of the caller to write the outputs into, which must not lie over an input or over
@@ -232,8 +232,8 @@ class Program:
         if len(arrays) != len(self.graph.outputs):
             rule = f"the program has {len(self.graph.outputs)} outputs"
             raise refusal(ShapeError, "program", "out", len(arrays), rule, "give one array for each")
-        for number, (place, array) in enumerate(zip(self.graph.outputs, arrays, strict=True)):
-            dispatch.check_out("program", array, self.graph.nodes[place].shape, self.dtype)
+        for number, (index, array) in enumerate(zip(self.graph.outputs, arrays, strict=True)):
+            dispatch.check_out("program", array, self.graph.nodes[index].shape, self.dtype)
             if any(np.may_share_memory(array, other) for other in [*given, *arrays[:number]]):
                 rule, remedy = "shares memory with an input or another output", "give arrays of their own"
                 raise refusal(ArgumentError, "program", "out", array, rule, remedy)
@@ -243,15 +243,15 @@ class Program:
         """Every planned value as a view of its buffer, and what each step takes for itself."""
         buffers = [empty((size,), self.dtype) for size in self.plan.buffers]
         views: list[Any] = [None] * len(self.graph.nodes)
-        for place, buffer_number in self.plan.buffer_of.items():
-            shape = self.graph.nodes[place].shape
-            views[place] = buffers[buffer_number][: math.prod(shape)].reshape(shape)
+        for index, buffer_number in self.plan.buffer_of.items():
+            shape = self.graph.nodes[index].shape
+            views[index] = buffers[buffer_number][: math.prod(shape)].reshape(shape)
         return views, [Reserve() for _ in self._steps]
 
     def __str__(self) -> str:
         names = self.graph.nodes
-        lines = [f"{', '.join(names[place].name for place in step.places)} = {step}" for step in self._steps]
-        return "\n".join([*lines, "return " + ", ".join(names[place].name for place in self.graph.outputs)])
+        lines = [f"{', '.join(names[index].name for index in step.writes)} = {step}" for step in self._steps]
+        return "\n".join([*lines, "return " + ", ".join(names[index].name for index in self.graph.outputs)])
 
 
 def _native(dtype: Any) -> np.dtype[Any]:

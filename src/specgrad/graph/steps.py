@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dispatch
-from ..derive import Absent, Derived, Pulled, stand_in
+from ..derive import Derived, ShapeOnly, VJPOf, placeholder
 from ..operator import Operator
 from .ir import Graph, Node
 from .plan import Use
@@ -27,9 +27,9 @@ class Step:
 
     def __init__(self, node: Node, graph: Graph, is_output: bool) -> None:
         self.op: Operator = node.op
-        self.places = [node.place]
+        self.writes = [node.index]
         self.reads = list(node.operands)
-        self.shapes = [graph.nodes[place].shape for place in node.operands]
+        self.shapes = [graph.nodes[index].shape for index in node.operands]
         self.shape = node.shape
         self.alias = self.op.alias and not is_output
         self.kept_for: list[DerivedStep] = []
@@ -43,24 +43,24 @@ class Step:
     def use(self) -> Use:
         """What the plan must know."""
         if self.alias:
-            return Use(tuple(self.places), tuple(self.reads), alias=self.reads[0])
+            return Use(tuple(self.writes), tuple(self.reads), alias=self.reads[0])
         legal = self.op.pointwise and not self.kept_for
-        over = (place for place, shape in zip(self.reads, self.shapes, strict=True) if shape == self.shape)
-        return Use(tuple(self.places), tuple(self.reads), tuple(over) if legal else ())
+        over = (index for index, shape in zip(self.reads, self.shapes, strict=True) if shape == self.shape)
+        return Use(tuple(self.writes), tuple(self.reads), tuple(over) if legal else ())
 
     def run(self, values: Values, memories: Memories) -> None:
-        (place,) = self.places
+        (index,) = self.writes
         operands = tuple(values[p] for p in self.reads)
         if self.alias:
-            if values[place] is None:  # a view of memory that the plan does not own
-                values[place] = operands[0].reshape(self.shape)
+            if values[index] is None:  # a view of memory that the plan does not own
+                values[index] = operands[0].reshape(self.shape)
         elif self.kept_for:
-            kept = dispatch.keep_into(self.engine, self.op, operands, values[place])
-            memories[place] = dispatch.Memory(self.engine, kept)
+            kept = dispatch.keep_into(self.engine, self.op, operands, values[index])
+            memories[index] = dispatch.Memory(self.engine, kept)
         elif self.engine is None:
-            values[place][...] = self.op.evaluate(operands)  # type: ignore[attr-defined]
+            values[index][...] = self.op.evaluate(operands)  # type: ignore[attr-defined]
         else:
-            self.engine.forward(self.op, operands, values[place])
+            self.engine.forward(self.op, operands, values[index])
 
     def __str__(self) -> str:
         kept = f", keeps for {len(self.kept_for)}" if self.kept_for else ""
@@ -75,10 +75,10 @@ class DerivedStep(Step):
         super().__init__(node, graph, is_output)
         self.derivative: Derived = node.op
         own, self.seed, directions = self.derivative.parts(node.operands)
-        self.own: list[int | None] = [None if isinstance(x, Absent) else x for x in own]
-        self.base_shapes = list(self.derivative.base_shapes([graph.nodes[place].shape for place in node.operands]))
+        self.own: list[int | None] = [None if isinstance(x, ShapeOnly) else x for x in own]
+        self.base_shapes = list(self.derivative.base_shapes([graph.nodes[index].shape for index in node.operands]))
         self.direction = directions[0] if directions else ()
-        self.slots = [node.op.slot] if isinstance(node.op, Pulled) else []
+        self.slots = [node.op.slot] if isinstance(node.op, VJPOf) else []
         self.source: int | None = None
         self.is_last = False
         self.stands: list[Any] = []  # over objects the scalar is only known when it runs
@@ -99,14 +99,15 @@ class DerivedStep(Step):
         self.reads = list(dict.fromkeys([*self.reads, *(p for p in operands if p is not None), *also]))
 
     def use(self) -> Use:
-        if len(self.places) == 1 and self.source is None:
+        if len(self.writes) == 1 and self.source is None:
             return super().use()
-        return Use(tuple(self.places), tuple(self.reads))
+        return Use(tuple(self.writes), tuple(self.reads))
 
     def stand_ins(self, example: Any) -> list[Any]:
         """Operands whose numbers do not matter."""
         return [
-            stand_in(shape, example) if p is None else None for p, shape in zip(self.own, self.base_shapes, strict=True)
+            placeholder(shape, example) if p is None else None
+            for p, shape in zip(self.own, self.base_shapes, strict=True)
         ]
 
     def run(self, values: Values, memories: Memories) -> None:
@@ -119,9 +120,9 @@ class DerivedStep(Step):
             memory = memories.pop(self.source) if self.is_last else memories[self.source]
         if not self.slots:
             tangents = tuple(None if p is None else values[p] for p in self.direction)
-            dispatch.push_into(memory, base, operands, tangents, values[self.places[0]])
+            dispatch.push_into(memory, base, operands, tangents, values[self.writes[0]])
             return
-        written = dict(zip(self.slots, self.places, strict=True))
+        written = dict(zip(self.slots, self.writes, strict=True))
         out = tuple(values[written[s]] if s in written else None for s in range(len(operands)))
         dispatch.pull_into(memory, base, operands, values[self.seed[0]], out)
 
@@ -141,11 +142,11 @@ def scheduled(graph: Graph) -> list[Step]:
         if node.op is None:
             continue
         if not isinstance(node.op, Derived) or not node.op.is_first:
-            step = Step(node, graph, node.place in outputs)
+            step = Step(node, graph, node.index in outputs)
             steps.append(step)
             forwards.setdefault((node.op, tuple(step.shapes)), []).append(step)
             continue
-        made = DerivedStep(node, graph, node.place in outputs)
+        made = DerivedStep(node, graph, node.index in outputs)
         base = node.op.base
         if made.slots:
             group = pulls.setdefault((base, tuple(made.base_shapes), made.seed), [])
@@ -153,14 +154,14 @@ def scheduled(graph: Graph) -> list[Step]:
             if earlier:
                 other = earlier[0][1]
                 other.adopt(made.own)
-                other.places.append(node.place)
+                other.writes.append(node.index)
                 other.slots += made.slots
                 continue
-            group.append((node.place, made))
+            group.append((node.index, made))
         for source in forwards.get((base, tuple(made.base_shapes)), []) if base.keeps else []:
             if made.agrees(source.reads):
-                made.adopt(source.reads, *source.places)
-                made.source = source.places[0]
+                made.adopt(source.reads, *source.writes)
+                made.source = source.writes[0]
                 source.kept_for.append(made)
                 break
         steps.append(made)

@@ -86,7 +86,7 @@ def _names(f: Callable[..., Any]) -> Iterator[str]:
         parameters = []
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     yield from named
-    place = len(named)
+    index = len(named)
     while True:
-        yield f"input_{place}"
-        place += 1
+        yield f"input_{index}"
+        index += 1

@@ -25,29 +25,29 @@ def jvp(graph: Graph) -> Graph:
     x = input(differentiable): (3,)
     d_x = input(differentiable): (3,)
     relu_2 = Relu()(x): (3,)
-    pushed(relu)_3 = Pushed(Relu(), shapes=(None,), along=((True,),))(x, d_x): (3,)
+    jvp(relu)_3 = JVPOf(Relu(), shapes=(None,), along=((True,),))(x, d_x): (3,)
     scale_4 = Scale(2)(relu_2): (3,)
-    scale_5 = Scale(2)(pushed(relu)_3): (3,)
+    scale_5 = Scale(2)(jvp(relu)_3): (3,)
     return scale_4, scale_5
     """
     graph.validate()
     made = Graph()
     values = _inputs(made, graph)
     tangents: dict[int, Any] = {
-        node.place: made.input(unused(made, f"d_{node.name}"), node.shape)
+        node.index: made.input(unused(made, f"d_{node.name}"), node.shape)
         for node in graph.inputs
         if node.differentiable
     }
     for node in graph.nodes:
         _copy(made, node, values)
         if node.op is not None:
-            operands = tuple(values[place] for place in node.operands)
-            moved = tuple(tangents.get(place) for place in node.operands)
-            tangents[node.place] = dispatch.push(node.op, operands, None, moved)
-    made.output(*(values[place] for place in graph.outputs))
-    for place in graph.outputs:
-        moved_output = tangents.get(place)
-        made.output(made.constant(0, graph.nodes[place].shape) if moved_output is None else moved_output)
+            operands = tuple(values[index] for index in node.operands)
+            moved = tuple(tangents.get(index) for index in node.operands)
+            tangents[node.index] = dispatch.push(node.op, operands, None, moved)
+    made.output(*(values[index] for index in graph.outputs))
+    for index in graph.outputs:
+        moved_output = tangents.get(index)
+        made.output(made.constant(0, graph.nodes[index].shape) if moved_output is None else moved_output)
     return simplified(made)
 
 
@@ -57,7 +57,7 @@ def vjp(graph: Graph) -> Graph:
     made = Graph()
     values = _inputs(made, graph)
     seeds = [
-        made.input(unused(made, f"g_{graph.nodes[place].name}"), graph.nodes[place].shape) for place in graph.outputs
+        made.input(unused(made, f"g_{graph.nodes[index].name}"), graph.nodes[index].shape) for index in graph.outputs
     ]
     for node in graph.nodes:
         _copy(made, node, values)
@@ -68,7 +68,7 @@ def vjp(graph: Graph) -> Graph:
 def value_and_grad(graph: Graph) -> Graph:
     """xs -> (y, gxs) for a graph with one output of one cell."""
     graph.validate()
-    shapes = [graph.nodes[place].shape for place in graph.outputs]
+    shapes = [graph.nodes[index].shape for index in graph.outputs]
     if len(shapes) != 1 or any(length != 1 for length in shapes[0]):
         rule, remedy = "a gradient needs one output of one cell", "sum or average the outputs, or use vjp"
         raise refusal(ShapeError, "value_and_grad", "outputs", shapes, rule, remedy)
@@ -87,23 +87,23 @@ def _swept(made: Graph, graph: Graph, values: dict[int, GraphVar], seeds: list[G
     for node in graph.nodes:
         slots = node.op.slots if node.op is not None else ()
         if node.differentiable or any(
-            slot.differentiable and place in follows for slot, place in zip(slots, node.operands, strict=False)
+            slot.differentiable and index in follows for slot, index in zip(slots, node.operands, strict=False)
         ):
-            follows.add(node.place)
+            follows.add(node.index)
     found: dict[int, Any] = {}
-    for place, seed in zip(graph.outputs, seeds, strict=True):
-        found[place] = total(found.get(place), seed)
+    for index, seed in zip(graph.outputs, seeds, strict=True):
+        found[index] = total(found.get(index), seed)
     for node in reversed(graph.nodes):
-        arriving = found.get(node.place)
-        if arriving is None or node.op is None or node.place not in follows:
+        arriving = found.get(node.index)
+        if arriving is None or node.op is None or node.index not in follows:
             continue
-        operands = tuple(values[place] for place in node.operands)
-        wanted = [place in follows for place in node.operands]
+        operands = tuple(values[index] for index in node.operands)
+        wanted = [index in follows for index in node.operands]
         pulled = dispatch.pull(node.op, operands, None, arriving, wanted)
-        for place, part in zip(node.operands, pulled, strict=True):
-            found[place] = total(found.get(place), part)
+        for index, part in zip(node.operands, pulled, strict=True):
+            found[index] = total(found.get(index), part)
     return [
-        made.constant(0, node.shape) if found.get(node.place) is None else found[node.place]
+        made.constant(0, node.shape) if found.get(node.index) is None else found[node.index]
         for node in graph.inputs
         if node.differentiable
     ]
@@ -112,21 +112,21 @@ def _swept(made: Graph, graph: Graph, values: dict[int, GraphVar], seeds: list[G
 def simplified(graph: Graph) -> Graph:
     """The same outputs of the same inputs, without nodes that none of them needs and with every
     value computed once."""
-    needed = set(graph.outputs) | {node.place for node in graph.inputs}
+    needed = set(graph.outputs) | {node.index for node in graph.inputs}
     for node in reversed(graph.nodes):
-        if node.place in needed:
+        if node.index in needed:
             needed.update(node.operands)
     made = Graph()
     values: dict[int, GraphVar] = {}
     known: dict[Any, GraphVar] = {}
     for node in graph.nodes:
-        if node.place not in needed:
+        if node.index not in needed:
             continue
         key = _meaning(node, values)
         if key not in known:
             known[key] = _copy(made, node, values)
-        values[node.place] = known[key]
-    made.output(*(values[place] for place in graph.outputs))
+        values[node.index] = known[key]
+    made.output(*(values[index] for index in graph.outputs))
     return made
 
 
@@ -138,12 +138,12 @@ def lowered(graph: Graph) -> Graph:
     for node in graph.nodes:
         formula = NotImplemented
         if node.op is not None and node.op.derived and not node.op.is_first:
-            formula = node.op.formula([values[place] for place in node.operands])
+            formula = node.op.formula([values[index] for index in node.operands])
         if formula is NotImplemented:
             _copy(made, node, values)
         else:
-            values[node.place] = formula
-    made.output(*(values[place] for place in graph.outputs))
+            values[node.index] = formula
+    made.output(*(values[index] for index in graph.outputs))
     return made
 
 
@@ -152,7 +152,7 @@ def _meaning(node: Node, values: dict[int, GraphVar]) -> Any:
     if node.is_input:
         return node.name
     if node.op is not None:
-        return node.op, repr(node.op), tuple(values[place].place for place in node.operands)
+        return node.op, repr(node.op), tuple(values[index].index for index in node.operands)
     if is_number(node.constant):
         return type(node.constant), repr(node.constant), node.shape
     if isinstance(node.constant, np.ndarray) and node.constant.dtype != object:
@@ -161,16 +161,16 @@ def _meaning(node: Node, values: dict[int, GraphVar]) -> Any:
 
 
 def _inputs(made: Graph, graph: Graph) -> dict[int, GraphVar]:
-    return {node.place: made.input(node.name, node.shape, node.differentiable) for node in graph.inputs}
+    return {node.index: made.input(node.name, node.shape, node.differentiable) for node in graph.inputs}
 
 
 def _copy(made: Graph, node: Node, values: dict[int, GraphVar]) -> GraphVar:
     """A node of another graph in the graph being made, unless it is there."""
-    if node.place not in values:
+    if node.index not in values:
         if node.op is not None:
-            values[node.place] = made.record(node.op, tuple(values[place] for place in node.operands))
+            values[node.index] = made.record(node.op, tuple(values[index] for index in node.operands))
         elif node.is_input:
-            values[node.place] = made.input(node.name, node.shape, node.differentiable)
+            values[node.index] = made.input(node.name, node.shape, node.differentiable)
         else:
-            values[node.place] = made.constant(node.constant, node.shape)
-    return values[node.place]
+            values[node.index] = made.constant(node.constant, node.shape)
+    return values[node.index]

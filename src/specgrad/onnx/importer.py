@@ -150,7 +150,7 @@ class Model:
             node.finish()
         except SpecgradError as error:
             text = str(error)
-            raise error if text.startswith(node.place) else type(error)(f"{node.place}: {text}") from None
+            raise error if text.startswith(node.where) else type(error)(f"{node.where}: {text}") from None
         results = list(made) if isinstance(made, tuple) else [made]
         missing = Unknown(f"is output {len(results)} or later of {node.operator}, which specgrad does not compute")
         return [*results, *[missing] * (len(node.proto.output) - len(results))]
@@ -187,17 +187,17 @@ class Model:
 
     def is_known(self, name: str, node: Node) -> bool:
         value = self.value(name, node)
-        return not isinstance(value, GraphVar) or not self._depends(value.place)
+        return not isinstance(value, GraphVar) or not self._depends(value.index)
 
     def known(self, name: str, node: Node) -> Array:
         value = self.value(name, node)
         if not isinstance(value, GraphVar):
             return value
-        if self._depends(value.place):
+        if self._depends(value.index):
             rule = "depends on the model's inputs, and must be known while the model is read"
             raise node.refused("input", name, rule, "export the model for inputs of one shape")
-        self._evaluate(value.place, node)
-        return self._evaluated[value.place]
+        self._evaluate(value.index, node)
+        return self._evaluated[value.index]
 
     def spend(self, cells: int, node: Node) -> None:
         """Count cells that are computed while the model is read, which must not be many."""

@@ -35,7 +35,7 @@ class Node:
         self.model, self.proto = model, proto
         self.operator = proto.op_type
         label = f" {proto.name!r}" if proto.name else ""
-        self.place = f"onnx.load: node {number}{label} ({self.operator})"
+        self.where = f"onnx.load: node {number}{label} ({self.operator})"
         self.schema = self._schema()
         self.version = int(self.schema.since_version)
         self._given = {attribute.name: attribute for attribute in proto.attribute}
@@ -68,7 +68,7 @@ class Node:
 
     def refused(self, argument: str, value: Any, rule: str, remedy: str) -> SpecgradError:
         """The refusal of this node."""
-        return refusal(ModelError, self.place, argument, value, rule, remedy)
+        return refusal(ModelError, self.where, argument, value, rule, remedy)
 
     def attribute(self, name: str) -> Any:
         """An attribute's value: the model's, or the schema's default; None where neither has
@@ -92,7 +92,7 @@ class Node:
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if isinstance(value, onnx.TensorProto):
-            return tensor(value, self.model.folder, f"attribute {name} of {self.place}")
+            return tensor(value, self.model.folder, f"attribute {name} of {self.where}")
         return tuple(value) if hasattr(value, "__len__") else value
 
     def finish(self) -> None:
@@ -173,7 +173,7 @@ class Node:
         """Axes counted from 0, each once."""
         if any(not -rank <= axis < rank for axis in given) or len({axis % rank for axis in given}) < len(given):
             rule, remedy = f"must be different axes of an array with {rank}", "export the model again"
-            raise refusal(ArgumentError, self.place, "axes", given, rule, remedy)
+            raise refusal(ArgumentError, self.where, "axes", given, rule, remedy)
         return tuple(axis % rank for axis in given)
 
     def axis(self, rank: int, name: str = "axis", beyond: int = 0) -> int:
@@ -182,5 +182,5 @@ class Node:
         given = self.attribute(name)
         if not -rank <= given < rank + beyond:
             rule, remedy = f"is not an axis of an array with {rank}", "export the model again"
-            raise refusal(ArgumentError, self.place, name, given, rule, remedy)
+            raise refusal(ArgumentError, self.where, name, given, rule, remedy)
         return int(given + rank if given < 0 else given)

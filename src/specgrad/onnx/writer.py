@@ -95,12 +95,12 @@ class Export:
     def model(self, writers: Mapping[type[Operator], Callable[..., Value]]) -> Any:
         """The whole model, with one writer (to, op, shape, *operands) per operator."""
         values: list[Value] = []
-        indices = self.graph.indices
+        indices = self.graph.integers
         for node in self.graph.nodes:
             if node.is_input:
                 values.append(Value(node.name, node.shape))
             elif node.op is None:
-                values.append(self._constant(node, node.place in indices))
+                values.append(self._constant(node, node.index in indices))
             else:
                 writer = writers.get(type(node.op))
                 values.append(self._named(node, self._operator(node, writer, [values[p] for p in node.operands])))
@@ -112,7 +112,7 @@ class Export:
             outputs.append(helper.make_tensor_value_info(result.name, KINDS[self.dtype.name], result.shape))
         inputs = [
             helper.make_tensor_value_info(
-                node.name, TensorProto.INT64 if node.place in indices else KINDS[self.dtype.name], node.shape
+                node.name, TensorProto.INT64 if node.index in indices else KINDS[self.dtype.name], node.shape
             )
             for node in self.graph.inputs
         ]

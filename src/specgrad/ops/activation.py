@@ -26,7 +26,7 @@ class Relu(Pointwise):
 
     name: ClassVar = "relu"
     needs: ClassVar = ("real",)
-    curvature: ClassVar = "steps"
+    curvature: ClassVar = "piecewise_linear"
 
     def function(self, S: Family, x: Cells) -> Cells:
         return S.extreme(self._passes(S, x), x, S.constant(0))

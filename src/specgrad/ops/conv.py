@@ -13,10 +13,10 @@ from typing import Any, ClassVar, cast
 
 from .. import arguments
 from ..arguments import Ints, Padding, Pairs
+from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, transposed_size
 from ..operator import Slot, checked_shapes
-from ..remembering import remembered
 from ..sizes import refuse_table
 from .sums import Products
 from .window import sliding_axes, spatial_positions, tables
@@ -108,7 +108,7 @@ class Linear(Bilinear):
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[1], weight[0]
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, _ = self._checked(shapes)
         return channel_geometry(shapes[0], shapes[1], 1, written, (), transposed=False)
@@ -169,7 +169,7 @@ class Conv(SlidingWeight):
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[1] * self.groups, weight[0]
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
         taps = tables(self.name, [axis for axis, _ in self.sliding(sizes)])
@@ -222,7 +222,7 @@ class ConvTranspose(SlidingWeight):
     def _channels(self, weight: Shape) -> tuple[int, int]:
         return weight[0], weight[1] * self.groups
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         written, sizes = self._checked(shapes)
         axes = self.sliding(sizes)

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..caches import cached
 from ..errors import ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, strides
 from ..operator import checked_shapes
-from ..remembering import remembered
 from .pointwise import PAIR
 from .sums import Products
 
@@ -48,7 +48,7 @@ class Matmul(Products):
             raise refusal(ShapeError, self.name, "y", shape_words(y), rule, remedy) from None
         return (*batch, *left[-2:-1][: len(x) - 1], *right[-1:][: len(y) - 1])
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         self.output_shape(*shapes)
         left, right = _matrices(*shapes)

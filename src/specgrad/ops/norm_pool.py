@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import arguments
+from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
-from ..remembering import remembered
 from ..scalars.base import Cells, Family, Mask
 from .order import Abs
 from .window import SlidingWindow
@@ -93,7 +93,7 @@ class MaxUnpool(Operator):
 
     name: ClassVar = "max_unpool"
     slots: ClassVar = (Slot("y"), Slot("indices", differentiable=False, integer=True))
-    curvature: ClassVar = "steps"
+    curvature: ClassVar = "piecewise_linear"
     keeps: ClassVar = False
 
     output_size: Sequence[int]
@@ -121,7 +121,7 @@ class MaxUnpool(Operator):
             remedy = f"write indices from 0 to {cells - 1}, or -1 for none, or a larger output_size"
             raise refusal(ArgumentError, self.name, "indices", int(wrong.flat[0]), rule, remedy)
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         batch = self.output_shape(*shapes)[: len(shapes[0]) - len(self.output_size)]
         plane, cells = math.prod(shapes[0][len(batch) :]), math.prod(self.output_size)

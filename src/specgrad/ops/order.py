@@ -26,7 +26,7 @@ class Abs(Pointwise):
 
     name: ClassVar = "abs"
     needs: ClassVar = ("real",)
-    curvature: ClassVar = "steps"
+    curvature: ClassVar = "piecewise_linear"
 
     def function(self, S: Family, x: Cells) -> Cells:
         zero = S.constant(0)
@@ -54,7 +54,7 @@ class Larger(Pointwise):
     name: ClassVar = "maximum"
     slots: ClassVar = PAIR
     needs: ClassVar = ("real",)
-    curvature: ClassVar = "steps"
+    curvature: ClassVar = "piecewise_linear"
     lowest: ClassVar = False
 
     _: KW_ONLY
@@ -152,7 +152,7 @@ class Where(Pointwise):
 
     name: ClassVar = "where"
     slots: ClassVar = (Slot("condition", differentiable=False), *PAIR)
-    curvature: ClassVar = "steps"
+    curvature: ClassVar = "piecewise_linear"
 
     def function(self, S: Family, condition: Cells, x: Cells, y: Cells) -> Cells:
         return S.where(S.eq(condition, S.constant(0)), y, x)

@@ -13,10 +13,10 @@ import numpy as np
 
 from .. import arguments
 from ..arguments import Ints, Padding, Pairs
+from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, Sliding
 from ..operator import Slot, checked_shapes
-from ..remembering import remembered
 from .shape import Move, Slice
 from .sums import Total
 from .window import sliding_axes, spatial_positions, tables
@@ -62,7 +62,7 @@ class Pad(Move):
             rule = f"is not used by mode={self.mode!r}"
             raise refusal(ArgumentError, self.name, "value", self.fill, rule, "leave it out")
         if self.fill:  # constant slopes, but not linear: f(0) is not 0
-            self._set(curvature="steps", needs=() if self.fill == int(self.fill) else ("division",))
+            self._set(curvature="piecewise_linear", needs=() if self.fill == int(self.fill) else ("division",))
 
     def padding_value(self) -> Any:
         return self.fill
@@ -198,7 +198,7 @@ class Adjoint(Total):
         (shape,) = checked_shapes(self, shapes)
         return self.transposes(shape)[1]
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         op, shape = self.transposes(shapes[0])
         (axis,) = op.geometry(shape).axes

@@ -18,10 +18,10 @@ import numpy as np
 
 from .. import arguments
 from ..arithmetic import SYMBOLS
+from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, broadcast_geometry
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
-from ..remembering import remembered
 from ..scalars.base import Cells, Family, Mask
 
 PAIR = (Slot("x"), Slot("y"))
@@ -74,7 +74,7 @@ class Pointwise(Operator):
                 ) from None
         return np.broadcast_shapes(*shapes)
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         return broadcast_geometry(self.output_shape(*shapes), shapes)
 
@@ -158,7 +158,7 @@ class Mul(Pointwise):
 
     name: ClassVar = "mul"
     slots: ClassVar = PAIR
-    curvature: ClassVar = "products"
+    curvature: ClassVar = "multilinear"
     factors: ClassVar = (0, 1)
 
     def function(self, S: Family, x: Cells, y: Cells) -> Cells:

@@ -41,13 +41,13 @@ __all__ = [
     "SmoothMaxPool",
     "SumPool",
     "WholeWindow",
-    "lead",
+    "argmax_fold",
 ]
 
 TIES = ("first", "all", "split")
 
 
-def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple[Cells, list[Mask]]:
+def argmax_fold(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple[Cells, list[Mask]]:
     """Fold a window to its greatest (or lowest) cell; also, tap by tap, whether the tap took the
     lead when it came.
 
@@ -56,16 +56,16 @@ def lead(S: Family, window: Window, counted: str, lowest: bool = False) -> tuple
     "exists") take part; one that is counted but not real is the value 0. Windows without any such
     tap give 0.
     """
-    best, leads = S.zeros(window.size), []
+    best, took_lead = S.zeros(window.size), []
     begun = np.zeros(window.size, np.bool_)
     for tap in window:
         takes_part = getattr(tap, counted)
         cells = S.where(tap.real, tap.cells(0), S.constant(0))
         beats = S.either(S.gt(best, cells) if lowest else S.gt(cells, best), S.is_nan(cells))
-        leads.append(S.both(takes_part, S.either(~begun, beats)))
-        best = S.extreme(leads[-1], cells, best, lowest)
+        took_lead.append(S.both(takes_part, S.either(~begun, beats)))
+        best = S.extreme(took_lead[-1], cells, best, lowest)
         begun = begun | takes_part
-    return best, leads
+    return best, took_lead
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +81,7 @@ class Extremum(Pool):
     """
 
     needs: ClassVar = ("real",)
-    curvature: ClassVar = "steps"
+    curvature: ClassVar = "piecewise_linear"
     lowest: ClassVar = False
 
     _: KW_ONLY
@@ -92,14 +92,14 @@ class Extremum(Pool):
         super().__post_init__()
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        best, leads = lead(S, window, "real", self.lowest)
-        return best, (best, leads)
+        best, took_lead = argmax_fold(S, window, "real", self.lowest)
+        return best, (best, took_lead)
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        best, leads = kept
-        firsts = self._firsts(S, leads)
+        best, took_lead = kept
+        winners = self._winner_masks(S, took_lead)
         if self.ties == "first":
-            for tap, first in zip(window, firsts, strict=True):
+            for tap, first in zip(window, winners, strict=True):
                 yield tap.entry(0, present=first)
             return
         tied = [self._is_tied(S, tap.real, tap.cells(0), best) for tap in window]
@@ -107,27 +107,29 @@ class Extremum(Pool):
         if self.ties == "split":
             S.require(self.name, "ties", self.ties, ("division",))
             sharers = S.zeros(window.size) + S.constant(1)  # counted from 1, so that no enclosure of t holds 0
-            for other, first in zip(tied, firsts, strict=True):
+            for other, first in zip(tied, winners, strict=True):
                 sharers = sharers + S.where(S.both(other, S.negate(first)), S.constant(1), S.constant(0))
         for tap, present in zip(window, tied, strict=True):
             yield tap.entry(0, present, over=sharers)
 
     def winners(self, window: Window, kept: Any) -> npt.NDArray[np.int64]:
         """Where in the flat input the first winner of each window is; -1 where no cell is real."""
-        _, leads = kept
+        _, took_lead = kept
         flat = np.full(window.size, -1, np.int64)
-        for tap, first in zip(window, map(window.scalars.truth, self._firsts(window.scalars, leads)), strict=True):
+        for tap, first in zip(
+            window, map(window.scalars.truth, self._winner_masks(window.scalars, took_lead)), strict=True
+        ):
             flat[first] = tap.place[0][first]
         return flat
 
     @staticmethod
-    def _firsts(S: Family, leads: list[Mask]) -> list[Mask]:
+    def _winner_masks(S: Family, took_lead: list[Mask]) -> list[Mask]:
         """Tap by tap, whether it took the lead and none took it later."""
-        firsts, later = [], np.zeros(np.shape(leads[-1]) if leads else 0, np.bool_)
-        for led in reversed(leads):
-            firsts.append(S.both(led, S.negate(later)))
+        winners, later = [], np.zeros(np.shape(took_lead[-1]) if took_lead else 0, np.bool_)
+        for led in reversed(took_lead):
+            winners.append(S.both(led, S.negate(later)))
             later = S.either(later, led)
-        return firsts[::-1]
+        return winners[::-1]
 
     @staticmethod
     def _is_tied(S: Family, real: Mask, cells: Cells, best: Cells) -> Mask:
@@ -287,7 +289,7 @@ class SmoothMaxPool(SlidingWindow):
         if not S.holds(self.beta):
             rule, remedy = "is 0 or infinite in the input's precision", "use a wider float type, or another beta"
             raise refusal(ArgumentError, self.name, "beta", self.beta, rule, remedy)
-        extreme, _ = lead(S, window, self._counted_mask, lowest=self.beta < 0)
+        extreme, _ = argmax_fold(S, window, self._counted_mask, lowest=self.beta < 0)
         pivot = S.pivot(extreme)
         total = S.zeros(window.size)
         for tap in window:
@@ -301,7 +303,7 @@ class SmoothMaxPool(SlidingWindow):
         for tap in window:
             yield tap.entry(0, present=tap.real, times=self._exponential(S, tap, pivot), over=total)
 
-    def bend(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
+    def second_jvp(self, operands: Sequence[Any], one: Sequence[Any], other: Sequence[Any]) -> Any:
         """β (W(u⊙v) - Wu⊙Wv), where W are the softmax weights."""
         mul, (u,), (v,) = Mul(), one, other
         moved = Sub()(
@@ -309,7 +311,7 @@ class SmoothMaxPool(SlidingWindow):
         )
         return Scale(self.beta)(moved)
 
-    def bend_back(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
+    def second_vjp(self, slot: int, operands: Sequence[Any], cotangent: Any, along: Sequence[Any]) -> Any:
         """β (v⊙Wᵀg - Wᵀ(g⊙Wv)), where W are the softmax weights."""
         mul = Mul()
         there = self.cotangent(slot, operands, mul(cotangent, self.tangent(operands, along)))

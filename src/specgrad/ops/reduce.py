@@ -9,12 +9,12 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from .. import arguments
+from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, reduced_geometry, strides
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
-from ..remembering import remembered
 from ..scalars.base import Cells, Family
-from .pool import lead
+from .pool import argmax_fold
 from .sums import Total
 
 
@@ -64,7 +64,7 @@ class Sum(Total):
             return tuple(1 if p in positions else n for p, n in enumerate(shape))
         return tuple(n for p, n in enumerate(shape) if p not in positions)
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         self.output_shape(*shapes)
         return reduced_geometry(shapes[0], self.positions(shapes[0]))
@@ -129,7 +129,7 @@ class LogSoftmax(Operator):
             raise refusal(ShapeError, self.name, "x", shape_words(shapes[0]), rule, "give it an axis of classes")
         return shapes[0]
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         *batch, classes = self.output_shape(*shapes)
         every = np.ones((classes, classes), np.bool_)
@@ -148,7 +148,7 @@ class LogSoftmax(Operator):
     @staticmethod
     def _shifted(S: Family, window: Window) -> tuple[Cells, Cells, Cells]:
         """A number near the maximum, Σ exp(x - it), and the output's own cell less it."""
-        pivot = S.pivot(lead(S, window, "real")[0])
+        pivot = S.pivot(argmax_fold(S, window, "real")[0])
         total, own = S.zeros(window.size), S.zeros(window.size)
         for tap in window:
             total = total + S.exp(tap.cells(0) - pivot)

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from .. import arguments
+from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, broadcast_geometry
 from ..operator import Entry, Operator, Slot, Window, checked_shapes
-from ..remembering import remembered
 from ..scalars.base import Cells, Family
 from ..sizes import refuse_result, refuse_table
 from .pointwise import Pointwise, Slope
@@ -73,7 +73,7 @@ class Reshape(Same):
             raise refusal(ArgumentError, self.name, "shape", self.shape, rule, remedy)
         return tuple(cells // known if n == -1 else n for n in self.shape)
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         self.output_shape(*shapes)
         flat = (math.prod(shapes[0]),)
@@ -125,7 +125,7 @@ class Move(Operator):
     def reads(self, slot: int) -> frozenset[int]:
         return frozenset()
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         refuse_table(self.name, math.prod(self.output_shape(*shapes)), len(shapes))
         ends = np.cumsum([0, *map(math.prod, shapes)])

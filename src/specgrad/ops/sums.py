@@ -40,7 +40,7 @@ class Products(Operator):
     complex numbers included; the VJP is the plain transpose, without conjugation.
     """
 
-    curvature: ClassVar = "products"
+    curvature: ClassVar = "multilinear"
     factors: ClassVar = (0, 1)
     keeps: ClassVar = False
 

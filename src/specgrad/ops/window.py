@@ -11,10 +11,10 @@ from typing import ClassVar, cast
 
 from .. import arguments
 from ..arguments import LARGEST, Ints, Padding, Pairs
+from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Adaptive, Axis, Geometry, Shape, Sliding, Taps, pool_geometry, same_padding
 from ..operator import Operator, Slot, checked_shapes
-from ..remembering import remembered
 from ..sizes import refuse_table
 
 LONG = 1 << 16
@@ -119,7 +119,7 @@ class Pool(Operator):
             lengths[p] = axis.length
         return tuple(lengths)
 
-    @remembered(64, Geometry.cells)  # equal operators share their geometry
+    @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         (shape,) = shapes
         positions = self.positions(shape)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import ScalarError, ShapeError, refusal
 from .base import Elements, Family, is_tensor, unlike
-from .dual import Dual, Still, deepened, depth, gathered
+from .dual import ConstantDual, Dual, deepened, depth, gathered
 from .foreign import as_numpy, is_foreign
 
 HOMES = {  # the top-level module that defines the scalar's type -> the file that speaks for it
@@ -42,8 +42,8 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
     nested lists as NumPy arrays."""
     if (type(value) is np.ndarray and value.dtype != object) or is_tensor(value):
         return value
-    if isinstance(value, Still):
-        return Still(as_operand(name, argument, value.primal))
+    if isinstance(value, ConstantDual):
+        return ConstantDual(as_operand(name, argument, value.primal))
     if isinstance(value, Dual):
         return Dual(as_operand(name, argument, value.primal), as_operand(name, argument, value.tangent))
     refuse_masked(name, argument, value)

@@ -91,7 +91,7 @@ class Dual(ArrayMethods):
     __rmul__ = __mul__
 
 
-class Still(Dual):
+class ConstantDual(Dual):
     """A Dual that does not move: its tangent is a zero that was never made, and is never
     multiplied."""
 
@@ -154,7 +154,7 @@ class DualFamily(Family):
     def enter(self, name: str, argument: str, array: Any) -> Cells:
         if not isinstance(array, Dual):
             return self.inner.enter(name, argument, array)
-        if isinstance(array, Still):
+        if isinstance(array, ConstantDual):
             return self.inner.enter(name, argument, array.primal)
         return Dual(self.inner.enter(name, argument, array.primal), self.inner.enter(name, argument, array.tangent))
 

@@ -3,8 +3,8 @@ and `MaxPool(…)(tensor)` reach.
 
 Pooling goes to the operators of `operators`; convolution to aten for ranks 1 to 3, from which
 higher ranks are built axis by axis; the other classes of `BY_ATEN` are aten calls, and a class that
-is in no table runs by its statement (`stated`). All of it can be differentiated and transformed by
-torch. Convolution by aten multiplies padding by the weight, so an infinite weight over padding
+is in no table runs by its statement (`composed`). All of it can be differentiated and transformed
+by torch. Convolution by aten multiplies padding by the weight, so an infinite weight over padding
 gives NaN here.
 """
 
@@ -25,10 +25,10 @@ from ..errors import ArgumentError, ScalarError, refusal
 from ..scalars import find_family
 from ..scalars.base import unlike
 from ..scalars.torch import refuse_layout
-from . import kernels, stated
-from .direct import pooled
+from . import composed, kernels
+from .eager import is_plain
+from .fast_path import pooled
 from .operators import FAMILIES, HALVES, encoded
-from .plain import is_plain
 
 Operands = tuple[Any, ...]
 BILINEAR = (ops.Conv, ops.ConvTranspose, ops.Linear)
@@ -44,7 +44,7 @@ def forward(op: Any, operands: Operands, out: Any = None) -> Any:
     if type(op) in FAMILIES:
         value = pooled(op, operands[0])
     else:
-        value = _by_aten(op, *operands) if type(op) in BY_ATEN else stated.value(op, operands)
+        value = _by_aten(op, *operands) if type(op) in BY_ATEN else composed.value(op, operands)
     if out is None:
         return value
     if not isinstance(out, Tensor) or (out.shape, out.dtype, out.device) != (value.shape, value.dtype, value.device):
@@ -218,7 +218,7 @@ def _mean(op: Any, x: Tensor) -> Tensor:
 
 def _slice(op: Any, x: Tensor) -> Tensor:
     if any(isinstance(part, tuple) and (part[2] or 1) < 0 for part in op.index):
-        return stated.value(op, (x,))  # aten takes no step backwards
+        return composed.value(op, (x,))  # aten takes no step backwards
     return x[tuple(slice(*part) if isinstance(part, tuple) else part for part in op.index)]
 
 
@@ -230,14 +230,14 @@ def _take(op: Any, x: Tensor) -> Tensor:
 
 def _pad(op: Any, x: Tensor) -> Tensor:
     if op.mode != "constant":  # aten pads some axes of some ranks only
-        return stated.value(op, (x,))
+        return composed.value(op, (x,))
     return F.pad(x, [p for pair in reversed(op.padding) for p in pair], value=_number(op, x, "value", op.fill))
 
 
 def _twin(op: Any, x: Tensor) -> Any:
     other, sign = twin(op)
     if _is_exact(x) or (sign < 0 and has_bare_window(op, tuple(x.shape))):
-        return stated.value(op, (x,))
+        return composed.value(op, (x,))
     return pooled(other, x) if sign > 0 else -pooled(other, -x)
 
 

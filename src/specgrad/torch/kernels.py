@@ -301,12 +301,12 @@ class Composed:
 
     @staticmethod
     def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        value, (setting, blocks) = reference.keep(op, (x,))
-        S, taps = setting.scalars, setting.geometry.taps
+        value, (evaluation, blocks) = reference.keep(op, (x,))
+        S, taps = evaluation.scalars, evaluation.geometry.taps
         codes = [torch.zeros(0, dtype=torch.int32, device=x.device)]
-        for window, (_, leads) in zip(setting.windows(S), blocks, strict=True):
+        for window, (_, took_lead) in zip(evaluation.windows(S), blocks, strict=True):
             code = torch.full((window.size,), taps, dtype=torch.int32, device=x.device)
-            for tap, led in enumerate(leads):  # the last to take the lead has won
+            for tap, led in enumerate(took_lead):  # the last to take the lead has won
                 code = torch.where(led, tap, code)
             codes.append(code)
         return value, torch.cat(codes).reshape(value.shape)
@@ -331,13 +331,13 @@ class Composed:
     def _kept(op: Any, source: Tensor | None, like: Tensor) -> tuple[Tensor, Any]:
         if source is not None and not reads_codes(op):
             return source, reference.recall(op, (source,))
-        setting = reference.Setting(op, (like,))
-        S, start, blocks = setting.scalars, 0, []
-        for window in setting.windows(S):
+        evaluation = reference.Evaluation(op, (like,))
+        S, start, blocks = evaluation.scalars, 0, []
+        for window in evaluation.windows(S):
             here = None if source is None else source.reshape(-1)[start : start + window.size]
-            blocks.append(None if here is None else (None, [here == tap for tap in range(setting.geometry.taps)]))
+            blocks.append(None if here is None else (None, [here == tap for tap in range(evaluation.geometry.taps)]))
             start += window.size
-        return like, (setting, blocks)
+        return like, (evaluation, blocks)
 
 
 def places_of_taps(op: Any, codes: Tensor, shape: Shape) -> Tensor:

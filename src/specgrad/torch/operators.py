@@ -8,14 +8,14 @@ both of its derivatives.
     specgrad::max_pool_places(codes, like, shape, last, parameters) -> indices
 
 `source` is what the slopes are read from: the codes of a maximum that has one winner, x for other
-maxima and for smooth ones, nothing for averages. It is also all that is kept for backward (`direct`
-may keep more). Push and pull are linear in what they move and each other's adjoint, and how they
-vary with x the operator says itself (`bend`, `bend_back`), so no rule is written here a second time
-and every order follows. Parameters are those of the operator in an order of their own: lengths as
-symbolic integers, padding as pairs laid end to end (none: "same"), None as -1, axes counted from
-the end, so that vmap may add leading ones. `last` is the number of the operand's axes where its
-channels are stored last, else 0, and decides how results lie: so an operand itself may come in any
-layout.
+maxima and for smooth ones, nothing for averages. It is also all that is kept for backward
+(`fast_path` may keep more). Push and pull are linear in what they move and each other's adjoint,
+and how they vary with x the operator says itself (`second_jvp`, `second_vjp`), so no rule is
+written here a second time and every order follows. Parameters are those of the operator in an order
+of their own: lengths as symbolic integers, padding as pairs laid end to end (none: "same"), None as
+-1, axes counted from the end, so that vmap may add leading ones. `last` is the number of the
+operand's axes where its channels are stored last, else 0, and decides how results lie: so an
+operand itself may come in any layout.
 """
 
 from __future__ import annotations
@@ -182,12 +182,12 @@ def family(kind: type[Pool]) -> Family:
     def pull_push(saved: Any, rest: Any, g: Tensor, wanted: Any) -> Any:
         (source, dx), (shape, last, p) = saved, rest
         along_dx = made.pull(g, source, list(shape), last, *p) if wanted[0] else None
-        return along_dx, bend_back(p, source, g, dx) if curved and wanted[1] else None
+        return along_dx, second_vjp(p, source, g, dx) if curved and wanted[1] else None
 
     def push_push(saved: Any, rest: Any, tangents: Any) -> Any:
         (source, dx), (_, last, p), (ddx, dsource) = saved, rest, tangents
         straight = None if ddx is None else pushed(ddx, source, last, p)
-        return added(straight, bend(p, source, dx, dsource) if curved and dsource is not None else None)
+        return added(straight, second_jvp(p, source, dx, dsource) if curved and dsource is not None else None)
 
     def saved_of_pull(arguments: Any, results: Any) -> Any:
         gy, source, shape, last, *p = arguments
@@ -196,21 +196,21 @@ def family(kind: type[Pool]) -> Family:
     def pull_pull(saved: Any, rest: Any, v: Tensor, wanted: Any) -> Any:
         (source, gy), (_, last, p) = saved, rest
         along_gy = pushed(v, source, last, p) if wanted[0] else None
-        return along_gy, bend_back(p, source, gy, v) if curved and wanted[1] else None
+        return along_gy, second_vjp(p, source, gy, v) if curved and wanted[1] else None
 
     def push_pull(saved: Any, rest: Any, tangents: Any) -> Any:
         (source, gy), (shape, last, p), (dgy, dsource) = saved, rest, tangents
         straight = None if dgy is None else made.pull(dgy, source, list(shape), last, *p)
-        return added(straight, bend_back(p, source, gy, dsource) if curved and dsource is not None else None)
+        return added(straight, second_vjp(p, source, gy, dsource) if curved and dsource is not None else None)
 
-    def bend(p: Any, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    def second_jvp(p: Any, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         wide = [t.float() if t.dtype in HALVES else t for t in (x, u, v)]  # half floats are rounded once, at the end
-        moved: Tensor = decoded(kind, p).bend((wide[0],), (wide[1],), (wide[2],))
+        moved: Tensor = decoded(kind, p).second_jvp((wide[0],), (wide[1],), (wide[2],))
         return moved.to(x.dtype)
 
-    def bend_back(p: Any, x: Tensor, g: Tensor, v: Tensor) -> Tensor:
+    def second_vjp(p: Any, x: Tensor, g: Tensor, v: Tensor) -> Tensor:
         wide = [t.float() if t.dtype in HALVES else t for t in (x, g, v)]
-        moved: Tensor = decoded(kind, p).bend_back(0, (wide[0],), wide[1], (wide[2],))
+        moved: Tensor = decoded(kind, p).second_vjp(0, (wide[0],), wide[1], (wide[2],))
         return moved.to(x.dtype)
 
     of_x = Rules(saved_of_x, pull_x, push_x)

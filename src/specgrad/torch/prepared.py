@@ -15,8 +15,8 @@ from torch.autograd import forward_ad
 from .. import dispatch
 from ..engines import REDUCTIONS, reduction
 from . import kernels
+from .eager import CLASSES, is_eager, is_ordinary
 from .operators import FAMILIES, encoded
-from .plain import CLASSES, is_eager, is_ordinary
 
 MOST = 4096  # calls that are remembered
 _found: dict[Any, Prepared] = {}

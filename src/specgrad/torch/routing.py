@@ -23,12 +23,12 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from ..engines import reduction
 from ..errors import SpecgradError
 from ..ops import AdaptiveAvgPool, AvgPool, MaxPool
-from . import direct, plain, prepared
+from . import eager, fast_path, prepared
 from .defects import is_differentiated, is_sound, is_wrong, lies_plainly
+from .eager import is_eager
 from .kernels import BFLOAT16, as_images, last_axes, suggests_channels_last
 from .operators import FAMILIES, FIELDS, HALVES, decoded
 from .parsing import Asked, Words, asking
-from .plain import is_eager
 
 SMALL = 1 << 17
 """Elements of a CPU input below which aten is called, and twice as many where a gradient is wanted:
@@ -66,7 +66,7 @@ TAPS, CELLS = 1.2, 8.0
 FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if BFLOAT16 is not None else ()))
 DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
 """Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
-CLASSES = (*plain.CLASSES, FakeTensor, FunctionalTensor)
+CLASSES = (*eager.CLASSES, FakeTensor, FunctionalTensor)
 MOST = 4096  # calls that are remembered for each function
 
 
@@ -155,7 +155,7 @@ class Function:
         """What a call comes to."""
         if is_compiling():
             return (self.theirs if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
-        if type(x) not in plain.CLASSES or _C._get_tracing_state() is not None:
+        if type(x) not in eager.CLASSES or _C._get_tracing_state() is not None:
             return self.general(x, arguments, indices)
         try:
             small = self.small.get((SMALL, arguments))
@@ -202,7 +202,7 @@ class Function:
                 call, given = route.aten
                 return call(x, *given)
             return self.theirs(x, arguments, indices)
-        return route.ours(x) if plain.is_ordinary(x) else self.general(x, arguments, indices)
+        return route.ours(x) if eager.is_ordinary(x) else self.general(x, arguments, indices)
 
     def add(self, key: Any, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Route:
         """A new route."""
@@ -373,11 +373,13 @@ def _lowered(asked: Asked, value: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _run(asked: Asked, x: Tensor, indices: bool) -> Any:
-    if plain.is_plain(x):
+    if eager.is_plain(x):
         op = asked.op or decoded(asked.kind, asked.parameters)
         if not _is_one_volume(op, x):
-            return direct.run(op, x, indices)
-        found = direct.run(op, x.unsqueeze(0), indices, 5)  # of which the results, too, have their channels stored last
+            return fast_path.run(op, x, indices)
+        found = fast_path.run(
+            op, x.unsqueeze(0), indices, 5
+        )  # of which the results, too, have their channels stored last
         return tuple(part.squeeze(0) for part in found) if indices else found.squeeze(0)
     made, last = FAMILIES[asked.kind], last_axes(x)
     if not indices:

@@ -10,7 +10,7 @@ import numpy as np
 from ... import autograd, dispatch
 from ...graph import Graph as Recorded
 from ...graph import transform
-from ..answers import is_half
+from ..expected import is_half
 from ..subject import NotOffered
 
 Array = np.ndarray[Any, Any]

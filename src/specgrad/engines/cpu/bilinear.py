@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...caches import cached_property
 from ...geometry import Integers, Shape, Sliding
 from ...ops.conv import Bilinear
-from ...remembering import cached_property
 
 VECTOR = 64  # cells beside a row, at least as many as a vector has
 TILE_BYTES = 1 << 21  # columns of a tile, per thread: wide enough for good products, small enough for the caches

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...caches import cached, cached_property
 from ...geometry import Axis, Shape, Sliding, strides
 from ...memory import room
-from ...remembering import cached_property, remembered
 from . import limits
 from .axes import even, in_phases, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
@@ -200,7 +200,7 @@ class Pool:
         return {}
 
 
-@remembered(256, Pool.cells)
+@cached(256, Pool.cells)
 def pool_of(op: Any, layout: Layout, dtype: np.dtype[Any], given: Shape) -> Pool:
     """An operator on arrays that are taken so."""
     positions, cell = op.positions(given), cell_of(dtype)
@@ -213,7 +213,7 @@ def pool_of(op: Any, layout: Layout, dtype: np.dtype[Any], given: Shape) -> Pool
     return Pool(op, layout, cell, dtype, found, op.output_shape(given), given)
 
 
-@remembered(256)
+@cached(256)
 def contiguous_pool(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Pool:
     """An operator on arrays that lie in row-major order."""
     return foreseen(op, shape, None, dtype, any_order)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...caches import cached_property
 from ...geometry import Shape, Sliding
 from ...memory import empty, room
-from ...remembering import cached_property
 from . import limits
 from .axes import even
 from .codegen.builder import CELLS, Cell

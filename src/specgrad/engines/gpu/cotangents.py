@@ -90,7 +90,7 @@ def trail_call(made: Plan, gy: Any, gx: Any) -> Call:
     numbers = (
         lanes, made.inner, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per,
     )  # fmt: skip
-    return Call(stream_kernels.trail, -(-lanes // block) * blocks, numbers, words)
+    return Call(stream_kernels.vjp_stream, -(-lanes // block) * blocks, numbers, words)
 
 
 def pairs(like: Any) -> bool:
@@ -144,7 +144,7 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
         "num_warps": warps,
     }
     numbers = (lanes, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per)
-    return Call(halving_kernels.trail, -(-lanes // (block - left - right)) * blocks, numbers, words)
+    return Call(halving_kernels.vjp_halving, -(-lanes // (block - left - right)) * blocks, numbers, words)
 
 
 def across_call(made: Plan, gy: Any, gx: Any) -> Call:
@@ -180,8 +180,8 @@ def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
     groups = -(-columns.size // wide)
     lanes = made.outer * groups * made.inner
     block, warps = block_of(lanes)
-    per_rows, blocks = shared_evenly(rows.size, max(TUNE["sums rise"] // (wide * depth.kernel), 1))
-    per, segments_deep = shared_evenly(depth.size, TUNE["segment rise"] * depth.kernel)
+    per_rows, blocks = shared_evenly(rows.size, max(TUNE["sums volume_backward"] // (wide * depth.kernel), 1))
+    per, segments_deep = shared_evenly(depth.size, TUNE["segment volume_backward"] * depth.kernel)
     words = {
         **common_words(made, gy.dtype, lanes, block, warps, even=True),
         **lane_words(made, wide, together, columns.before - columns.kernel + 1, columns.size, None, 0),
@@ -194,7 +194,7 @@ def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
         lanes, made.inner, depth.size, depth.length, depth.before, segments_deep, per,
         rows.size, rows.length, rows.before, blocks, columns.size, columns.length, groups,
     )  # fmt: skip
-    return Call(volume_kernels.rise, -(-lanes // block) * blocks * segments_deep, numbers, words)
+    return Call(volume_kernels.volume_backward, -(-lanes // block) * blocks * segments_deep, numbers, words)
 
 
 def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:

@@ -217,10 +217,11 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     groups = -(-made.columns.length // wide)
     lanes = made.outer * groups * made.inner
     block, warps = block_of(lanes)
-    most = min(TUNE["rows sink " + kind] // (wide * (depth.kernel - 1)), TUNE["rows sink"])
+    most = min(TUNE["rows volume_forward " + kind] // (wide * (depth.kernel - 1)), TUNE["rows volume_forward"])
     per_rows, blocks = shared_evenly(rows.length, max(most, 1))
     per, segments_deep = shared_evenly(
-        depth.length, TUNE["segment sink" + (" sum" + " large" * (depth.kernel > 3)) * (kind == "sum")] * depth.kernel
+        depth.length,
+        TUNE["segment volume_forward" + (" sum" + " large" * (depth.kernel > 3)) * (kind == "sum")] * depth.kernel,
     )
     many = x.element_size() <= 4 if kind == "winners" else x.element_size() == 4 and kind == "max" and depth.kernel > 3
     words = words | {
@@ -229,10 +230,10 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
         "STRIDE": rows.stride,
         "DEPTH_TAPS": depth.kernel,
         "PADDED": words["PADDED"] or bool((depth.ranges().count < depth.kernel).any()),
-        **(limited(TUNE["registers sink " + kind]) if many and made.inner == 1 else {}),
+        **(limited(TUNE["registers volume_forward " + kind]) if many and made.inner == 1 else {}),
     }
     numbers = (
         *window_numbers(made, lanes, blocks, groups, together),
         made.steps[2] // together, depth.size, depth.before, depth.after, segments_deep, per,
     )  # fmt: skip
-    return Call(volume_kernels.sink, -(-lanes // block) * blocks * segments_deep, numbers, words)
+    return Call(volume_kernels.volume_forward, -(-lanes // block) * blocks * segments_deep, numbers, words)

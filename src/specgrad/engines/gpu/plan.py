@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...caches import cached_property
 from ...geometry import Axis, Shape, Sliding, readers
-from ...remembering import cached_property
 
 NARROW = 2**31 - 2**22
 """Offsets beyond this need 64 bits; a program may start up to a block of lanes beyond the last

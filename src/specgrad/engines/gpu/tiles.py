@@ -339,7 +339,7 @@ def sinks(made: Plan, kind: str) -> bool:
     theirs are read twice."""
     rows: Any = made.rows
     columns: Any = made.columns
-    axis, most = one_depth(made), TUNE["depth sink winners" if kind == "winners" else "depth sink"]
+    axis, most = one_depth(made), TUNE["depth volume_forward winners" if kind == "winners" else "depth volume_forward"]
     if axis is None or axis.stride > 1 or rows.stride > 1:
         return False
     return bool(2 < axis.kernel <= most and max(rows.kernel, columns.kernel) <= most)

@@ -50,24 +50,24 @@ TUNE = {
     "rows ahead": 32,  # of a plane, from which the next step's rows are fetched
     "taps ahead": 9,  # and of windows; of winners along two axes, all that are streamed
     "registers": 112,  # of a lane, beside those that carry rows
-    "registers sink max": 96,  # of a lane that streams down the depth
-    "registers sink winners": 128,
+    "registers volume_forward max": 96,  # of a lane that streams down the depth
+    "registers volume_forward winners": 128,
     "registers half": 144,  # where winners of half floats are held
     "segment": 8,  # rows of a program, as a multiple of the window's
     "segment large": 9,  # of more than eight
     "segment small": 14,  # rows of a program, where windows have up to three
     "segment small inner": 28,
-    "depth sink": 5,  # taps along each of three axes up to which these are folded in one call
-    "depth sink winners": 3,
-    "rows sink": 4,  # rows of a program that streams down the depth
-    "rows sink max": 32,  # and registers for its planes
-    "rows sink winners": 32,
-    "rows sink sum": 64,
-    "segment sink": 13,  # planes of a program, as a multiple of the window's
-    "segment sink sum": 6,
-    "segment sink sum large": 7,  # of more than three
-    "sums rise": 24,  # that a lane carries which streams down the depth, backwards
-    "segment rise": 11,
+    "depth volume_forward": 5,  # taps along each of three axes up to which these are folded in one call
+    "depth volume_forward winners": 3,
+    "rows volume_forward": 4,  # rows of a program that streams down the depth
+    "rows volume_forward max": 32,  # and registers for its planes
+    "rows volume_forward winners": 32,
+    "rows volume_forward sum": 64,
+    "segment volume_forward": 13,  # planes of a program, as a multiple of the window's
+    "segment volume_forward sum": 6,
+    "segment volume_forward sum large": 7,  # of more than three
+    "sums volume_backward": 24,  # that a lane carries which streams down the depth, backwards
+    "segment volume_backward": 11,
     "cells smooth": 48,  # cells of four bytes in registers
     "cells smooth half": 16,
     "back small": 4,  # rows of cells per program

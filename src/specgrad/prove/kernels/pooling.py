@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ...caches import cached_property
 from ...engines.cpu import pools
 from ...engines.cpu.axes import even, nominal
 from ...engines.cpu.codegen.builder import WORD
 from ...geometry import strides
-from ...remembering import cached_property
 from .cases import Case, dtype_of, laid
 from .compare import DOMAIN, Differs, Unplanned, each, expect, pulled, ran, same_form, same_lead
 from .domain import cells, specified

@@ -249,7 +249,7 @@ def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def trail(
+def vjp_halving(
     gy, codes, gx, low, ring, scale,
     lanes, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, W: tl.constexpr,

@@ -173,7 +173,7 @@ def slide(
 
 
 @triton.jit
-def trail(
+def vjp_stream(
     gy, codes, gx, low, depth_readers, scale,
     lanes, inner, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
     LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,

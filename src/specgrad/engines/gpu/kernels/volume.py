@@ -18,7 +18,7 @@ from .stream import advance
 
 
 @triton.jit
-def sink(
+def volume_forward(
     x, low, y, kept, depths_table, scale,
     lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
     rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
@@ -129,7 +129,7 @@ def sink(
 
 
 @triton.jit
-def rise(
+def volume_backward(
     gy, codes, gx, low, depth_readers, scale,
     lanes, inner, depths, depths_out, depths_before, depth_blocks, per, rows, rows_out, rows_before, row_blocks,
     columns, columns_out, column_groups,

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ..engines import reduction
 from ..scalars.torch import refuse_layout
-from . import keeping, kernels
+from . import kernels, saved_tensors
+from .eager import is_plain
 from .operators import FAMILIES, encoded
-from .plain import is_plain
 from .prepared import find
 
 
@@ -69,7 +69,7 @@ class Pooled(torch.autograd.Function):
             value = kernels.forward(op, x, last)
             ctx.save_for_backward(None)
         else:
-            value, saved, ctx.nest = keeping.keep(op, x)
+            value, saved, ctx.nest = saved_tensors.keep(op, x)
             ctx.save_for_backward(*saved)
             value = kernels.laid_out(value, last)
         return value
@@ -82,7 +82,7 @@ class Pooled(torch.autograd.Function):
         else:
             with shown(op, "pull"):
                 if hasattr(ctx, "nest"):
-                    gx = kernels.laid_out(keeping.pull(op, gy, ctx.saved_tensors, ctx.nest, last), last)
+                    gx = kernels.laid_out(saved_tensors.pull(op, gy, ctx.saved_tensors, ctx.nest, last), last)
                 else:
                     gx = kernels.pull(op, gy, source, shape, last)
         return gx, None, None, None

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ops import MaxPool
 from .cases import Case
-from .judge import Outcome
+from .compare import Outcome
 from .trial import Reply, answered, handle
 
 Array = np.ndarray[Any, Any]

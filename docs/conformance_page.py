@@ -1,4 +1,4 @@
-"""The published page of what the peers do: `python -m specgrad.conformance.page report.json
+"""The published page of what the peers do: `python docs/conformance_page.py report.json
 docs/conformance.md`.
 
 Everything after the page's marker is written anew from a report made by `specgrad check … --json`:
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from .claims import CLAIMS, head
-from .report import LEGEND, SYMBOLS
+from specgrad.conformance.claims import CLAIMS, head
+from specgrad.conformance.report import LEGEND, SYMBOLS
 
-MARKER = "<!-- from here on written by python -m specgrad.conformance.page -->"
+MARKER = "<!-- from here on written by python docs/conformance_page.py -->"
 
 
 def page(report: dict[str, Any]) -> str:

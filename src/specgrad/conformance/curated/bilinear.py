@@ -1,4 +1,4 @@
-"""Telling cases of convolutions and linear maps."""
+"""Curated cases of convolutions and linear maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ...operator import Operator
 from ...ops import Conv, ConvTranspose, Linear
 from ..cases import Case
-from .windows import FLOATS, INF, NAN, WINDOWS, Telling, directed, row, thirds
+from .windows import FLOATS, INF, NAN, WINDOWS, NamedCase, directed, row, thirds
 
 
 def weighted(
@@ -22,16 +22,16 @@ def weighted(
     return directed(op, *(a.astype(dtype) for a in operands[: 3 if bias else 2]))
 
 
-def among(kind: Callable[..., Operator]) -> Iterator[Telling]:
+def among(kind: Callable[..., Operator]) -> Iterator[NamedCase]:
     """NaN and infinity in the midst of a plane, and in the midst of a kernel of 3."""
     for name, special in (("NaN", NAN), ("infinity", INF)):
         for place in ("plane", "kernel"):
             x, weight = thirds((1, 1, 5, 5)), thirds((1, 1, 3, 3)) + np.float32(2)
             (x if place == "plane" else weight)[..., 1, 1] = special
-            yield Telling(f"{name} in the midst of a {place}", directed(kind((3, 3), stride=2, padding=1), x, weight))
+            yield NamedCase(f"{name} in the midst of a {place}", directed(kind((3, 3), stride=2, padding=1), x, weight))
 
 
-def convolutions() -> Iterator[Telling]:
+def convolutions() -> Iterator[NamedCase]:
     for title, shape, words in WINDOWS:
         if "axes" in words or len(words["kernel_size"]) not in (0, 1, 2, 3):
             continue
@@ -39,43 +39,45 @@ def convolutions() -> Iterator[Telling]:
         batch, sizes = shape[: len(shape) - rank], shape[len(shape) - rank :]
         x = (*batch[:1], 2, *sizes)
         words = {**words, "stride": words.get("stride", 1)}
-        yield Telling(title, weighted(Conv(**words), x, (3, 2, *words["kernel_size"])))
-    yield Telling("without bias", weighted(Conv((3, 3), padding=1), (1, 2, 4, 4), (2, 2, 3, 3), bias=False))
-    yield Telling("without batch", weighted(Conv((2,)), (2, 5), (3, 2, 2)))
-    yield Telling("two leading axes", weighted(Conv((2,)), (2, 1, 2, 5), (3, 2, 2)))
-    yield Telling("groups", weighted(Conv((2, 2), groups=2), (1, 4, 3, 3), (6, 2, 2, 2)))
-    yield Telling("depthwise", weighted(Conv((3,), groups=3, padding=1), (2, 3, 5), (3, 1, 3)))
-    yield Telling("depthwise with a multiplier", weighted(Conv((2,), groups=2), (1, 2, 4), (6, 1, 2)))
-    yield Telling("1×1", weighted(Conv((1, 1)), (1, 3, 2, 2), (2, 3, 1, 1)))
+        yield NamedCase(title, weighted(Conv(**words), x, (3, 2, *words["kernel_size"])))
+    yield NamedCase("without bias", weighted(Conv((3, 3), padding=1), (1, 2, 4, 4), (2, 2, 3, 3), bias=False))
+    yield NamedCase("without batch", weighted(Conv((2,)), (2, 5), (3, 2, 2)))
+    yield NamedCase("two leading axes", weighted(Conv((2,)), (2, 1, 2, 5), (3, 2, 2)))
+    yield NamedCase("groups", weighted(Conv((2, 2), groups=2), (1, 4, 3, 3), (6, 2, 2, 2)))
+    yield NamedCase("depthwise", weighted(Conv((3,), groups=3, padding=1), (2, 3, 5), (3, 1, 3)))
+    yield NamedCase("depthwise with a multiplier", weighted(Conv((2,), groups=2), (1, 2, 4), (6, 1, 2)))
+    yield NamedCase("1×1", weighted(Conv((1, 1)), (1, 3, 2, 2), (2, 3, 1, 1)))
     kernel = np.array([[[1, 2, 4]]], np.float32)
-    yield Telling("the kernel is not flipped", directed(Conv((3,)), row(1, 10, 100, 1000), kernel))
-    yield Telling(
+    yield NamedCase("the kernel is not flipped", directed(Conv((3,)), row(1, 10, 100, 1000), kernel))
+    yield NamedCase(
         "an infinite weight does not meet padding",
         directed(Conv((2,), padding=1), row(1), np.array([[[INF, 2]]], np.float32)),
     )
-    yield Telling(
+    yield NamedCase(
         "NaN stays in the windows that read it",
         directed(Conv((2,)), row(NAN, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
     )
-    yield Telling(
+    yield NamedCase(
         "NaN in the weight reaches all windows", directed(Conv((2,)), row(1, 2, 3), np.array([[[1, NAN]]], np.float32))
     )
-    yield Telling(
+    yield NamedCase(
         "infinity stays in the windows that read it",
         directed(Conv((2,)), row(INF, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
     )
-    yield Telling(
+    yield NamedCase(
         "cancellation of large terms", directed(Conv((3,)), row(1e8, 1, -1e8, 3), np.ones((1, 1, 3), np.float32))
     )
     for title, dtype in FLOATS.items():
-        yield Telling(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype))
+        yield NamedCase(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype))
     yield from among(Conv)
-    yield Telling("int32", directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32)))
+    yield NamedCase(
+        "int32", directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32))
+    )
 
 
-def transposed() -> Iterator[Telling]:
+def transposed() -> Iterator[NamedCase]:
     block = np.array([[[[1, 2], [3, 4]]]], np.float32)
-    yield Telling(
+    yield NamedCase(
         "each value a block", directed(ConvTranspose((2, 2), stride=2), block, np.ones((1, 1, 2, 2), np.float32))
     )
     for title, words, x, weight in [
@@ -103,17 +105,17 @@ def transposed() -> Iterator[Telling]:
         ("empty batch", {"kernel_size": (2,), "stride": 2}, (0, 2, 3), (2, 3, 2)),
         ("without batch", {"kernel_size": (2,), "stride": 2}, (2, 3), (2, 3, 2)),
     ]:
-        yield Telling(title, weighted(ConvTranspose(**words), x, weight))  # type: ignore[arg-type]
+        yield NamedCase(title, weighted(ConvTranspose(**words), x, weight))  # type: ignore[arg-type]
     op = ConvTranspose((2,), stride=2)
-    yield Telling("without bias", weighted(op, (1, 2, 3), (2, 2, 2), bias=False))
+    yield NamedCase("without bias", weighted(op, (1, 2, 3), (2, 2, 2), bias=False))
     for title, dtype in FLOATS.items():
-        yield Telling(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype))
+        yield NamedCase(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype))
     yield from among(ConvTranspose)
-    yield Telling("NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)))
-    yield Telling("infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)))
+    yield NamedCase("NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)))
+    yield NamedCase("infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)))
 
 
-def linear_maps() -> Iterator[Telling]:
+def linear_maps() -> Iterator[NamedCase]:
     for title, x, weight in (
         ("a batch", (3, 4), (2, 4)),
         ("no batch", (4,), (2, 4)),
@@ -121,21 +123,21 @@ def linear_maps() -> Iterator[Telling]:
         ("empty batch", (0, 3), (2, 3)),
         ("long rows", (1, 40), (2, 40)),
     ):
-        yield Telling(title, weighted(Linear(), x, weight))
-        yield Telling(title + ", no bias", weighted(Linear(), x, weight, bias=False))
+        yield NamedCase(title, weighted(Linear(), x, weight))
+        yield NamedCase(title + ", no bias", weighted(Linear(), x, weight, bias=False))
     for title, dtype in FLOATS.items():
-        yield Telling(title, weighted(Linear(), (2, 3), (2, 3), dtype=dtype))
-    yield Telling(
+        yield NamedCase(title, weighted(Linear(), (2, 3), (2, 3), dtype=dtype))
+    yield NamedCase(
         "NaN stays in its row",
         directed(Linear(), np.array([[NAN, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
     )
-    yield Telling(
+    yield NamedCase(
         "infinity stays in its row",
         directed(Linear(), np.array([[INF, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
     )
 
 
-LISTS: dict[type[Operator], Callable[[], Iterator[Telling]]] = {
+LISTS: dict[type[Operator], Callable[[], Iterator[NamedCase]]] = {
     Conv: convolutions,
     ConvTranspose: transposed,
     Linear: linear_maps,

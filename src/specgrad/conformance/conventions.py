@@ -22,8 +22,8 @@ from ..ops import AvgPool, Conv, ConvTranspose, SmoothMaxPool
 from ..ops.conv import Bilinear
 from ..ops.pool import AdaptiveWindow, Average, Maximum, Pool
 from . import bounds
-from .answers import is_half
 from .cases import Case
+from .expected import is_half
 
 Array = np.ndarray[Any, Any]
 

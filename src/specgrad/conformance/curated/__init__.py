@@ -1,4 +1,4 @@
-"""The deterministic telling cases of every operator, each with a title; mistakes that real projects
+"""The deterministic curated cases of every operator, each with a title; mistakes that real projects
 shipped are all here.
 
 Numbers are distinct unless a case is about ties, so that no other question is asked by accident.
@@ -13,9 +13,9 @@ from typing import Any
 from ...arguments import suggestion
 from ...operator import Operator
 from . import bilinear, pooling
-from .windows import FLOATS, Telling, directed, distinct, row
+from .windows import FLOATS, NamedCase, directed, distinct, row
 
-__all__ = ["NUMERIC", "WINDOWED", "Telling", "directed", "distinct", "operator_called", "row", "telling"]
+__all__ = ["NUMERIC", "WINDOWED", "NamedCase", "curated", "directed", "distinct", "operator_called", "row"]
 
 NUMERIC = frozenset(
     {
@@ -29,7 +29,7 @@ leave some out."""
 _LISTS = {**pooling.LISTS, **bilinear.LISTS}
 
 WINDOWED = tuple(_LISTS)
-"""The operators that have telling cases: those with windows."""
+"""The operators that have curated cases: those with windows."""
 
 
 def operator_called(name: Any) -> type[Operator]:
@@ -41,6 +41,6 @@ def operator_called(name: Any) -> type[Operator]:
     raise ValueError(suggestion(name, [kind.__name__ for kind in WINDOWED]))
 
 
-def telling(kind: type[Operator]) -> list[Telling]:
-    """The telling cases of an operator."""
+def curated(kind: type[Operator]) -> list[NamedCase]:
+    """The curated cases of an operator."""
     return list(_LISTS[kind]())

@@ -1,4 +1,4 @@
-"""What telling cases are made of: windows that others got wrong, and the numbers that fill them."""
+"""What curated cases are made of: windows that others got wrong, and the numbers that fill them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOATS: dict[str, Any] = {"float64": np.float64, "float16": np.float16, **bfloat
 """The float types beside float32, by the titles of their cases."""
 
 
-class Telling(NamedTuple):
+class NamedCase(NamedTuple):
     """A case and what it is telling of."""
 
     title: str

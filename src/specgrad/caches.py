@@ -37,7 +37,7 @@ class cached_property(Generic[T]):  # noqa: N801
         return found
 
 
-def remembered(most: int, weigh: Callable[[Any], int] | None = None) -> Callable[[F], F]:
+def cached(most: int, weigh: Callable[[Any], int] | None = None) -> Callable[[F], F]:
     """`functools.lru_cache(most)`, where `weigh` tells how many cells the tables of a result have,
     those found for it later included.
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..drawing.window import number
-from .answers import Answer
 from .bounds import finfo
+from .expected import Answer
 
 Array = np.ndarray[Any, Any]
 
 
-TELLING = 1e6
+MOST_SAID = 1e6
 """Distances beyond so many ulps or bounds say no more than that the number is wrong."""
 
 
@@ -59,8 +59,8 @@ def measured(share: float, ulps: float) -> list[str]:
 
     Next to 0 an ulp is no measure: sums that cancel are some 2^50 ulps from 0 within their bound.
     """
-    told = [f"{ulps:.3g} ulp"] if 0 < ulps < TELLING else []
-    if 1 < share < TELLING:
+    told = [f"{ulps:.3g} ulp"] if 0 < ulps < MOST_SAID else []
+    if 1 < share < MOST_SAID:
         told.append(f"{share:.3g} times the bound")
     elif 0 < share <= 1:
         told.append(f"{share:.2f} of the bound")

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch
+from ..caches import cached_property
 from ..drawing.window import widened
 from ..ops import ConvTranspose, SmoothMaxPool
 from ..ops.pool import Maximum
-from ..remembering import cached_property
 from ..scalars.dual import Dual
 from . import bounds
 from .bounds import Judged, finfo

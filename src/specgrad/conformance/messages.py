@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..drawing.window import Picture, picture
-from . import beyond
+from . import huge_case
 from .cases import Case
-from .judge import Outcome
+from .compare import Outcome
 
 Array = np.ndarray[Any, Any]
 
@@ -73,7 +73,7 @@ def imports(case: Case, *names: str) -> list[str]:
 def pasteable(case: Case, claim: str, outcome: Outcome, subject: Any) -> str:
     """Python that shows a difference: the specification's answer and the subject's."""
     if not case.operands:
-        return beyond.PYTHON.format(finding=finding(subject))
+        return huge_case.PYTHON.format(finding=finding(subject))
     shown = list(_shown(claim, outcome))
     code = "\n".join(shown)
     names = [slot.name for slot in case.op.slots[: len(case.operands)]]
