@@ -121,7 +121,8 @@ def test_small_windows_on_a_gpu_are_the_compilers_but_for_what_aten_does_wrongly
         for t in (x, turned, turned.clone().requires_grad_()):
             nearly(compiled(t), net(t))
         assert graphs == [0, 2, 2]
-    monkeypatch.setattr(routing, "COMPILED", 0)
+    for limit in ("COMPILED", "FUSED"):
+        monkeypatch.setattr(routing, limit, 0)
     torch._dynamo.reset()
     graphs.clear()
     torch.compile(net, backend=backend, fullgraph=True)(x)

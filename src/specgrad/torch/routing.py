@@ -40,9 +40,11 @@ HOST = (40.0, 150.0)
 """Microseconds that a call of ours costs the host of a GPU more than torch's inside a network,
 where its code lies in no cache: forwards, and forwards and back. A loop of calls takes a fifth of
 that (`benchmarks/gpu_host.py`)."""
-COMPILED = 1.6e8
-"""Taps of a call below which torch.compile's own kernels answer on a GPU: what it generates calls
-our operators through torch's dispatcher and Python, which costs the host some 200 µs."""
+COMPILED, FUSED = 1.6e8, 9
+"""Taps of a call, and of a window, up to which torch.compile's own kernels answer on a GPU. What it
+generates calls our operators through torch's dispatcher and Python, which costs the host some
+200 µs; and it puts small windows into the kernel that makes their cells, which saves more memory
+traffic than ours does (×0.9 with ours at any batch, `benchmarks/gpu_networks.py`)."""
 GAINS: dict[tuple[str, str, bool], tuple[float, float]] = {
     ("max", "sliding", False): (0, 2),
     ("max", "sliding", True): (6, 0),
@@ -186,7 +188,7 @@ class Function:
         taps = 1
         for k in size if type(size) is tuple else (size,) * self.rank:
             taps *= k
-        return x.ndim > self.rank and lies_plainly(x, self.rank) and x.numel() * taps < COMPILED
+        return x.ndim > self.rank and lies_plainly(x, self.rank) and (taps <= FUSED or x.numel() * taps < COMPILED)
 
     def routed(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What a call comes to by its route."""
