@@ -113,7 +113,7 @@ def test_semantics_row(rule, call, gives):
         assert all(a == b or (a != a and b != b) for a, b in zip(found.flat, wanted.flat, strict=True))
 
 
-ESSAYS = ["how_it_works", "cpu_engine", "start_pytorch", "start_exact", "start_kernel"]
+ESSAYS = ["how_it_works", "cpu_engine", "start_pytorch", "start_exact", "start_kernel", "ndimage"]
 
 
 @pytest.mark.parametrize("name", ESSAYS)

@@ -38,7 +38,7 @@ LAYERS = [
     {"conv_functions"},
     {"derivatives"},
     {"ranked"},
-    {"torch", "onnx"},
+    {"torch", "onnx", "ndimage"},
     {"bounds", "drawing"},
     {"conformance", "bench"},
     {"prove"},

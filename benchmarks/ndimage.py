@@ -1,0 +1,118 @@
+"""Image filters beside scipy.ndimage, scikit-image, OpenCV and bottleneck: how many times faster each one is than ours.
+
+python benchmarks/ndimage.py [--quick] [--threads N]: a table of ratios (above 1: we are ahead) of a 4096² image and a
+256³ volume, sizes 3 to 101. What is not installed, or has no such filter, is left out, and the last lines say so. SciPy's
+correlation of large windows takes minutes and is not run above 11 cells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import specgrad as sg
+from specgrad import ndimage
+
+SIZES = (3, 5, 11, 31, 101)
+BUDGET = 1.0
+"""Seconds after which a call is not repeated."""
+
+
+def available() -> dict[str, Any]:
+    """The peers that are installed, by name."""
+    found: dict[str, Any] = {}
+    for name in ("scipy.ndimage", "skimage.morphology", "cv2", "bottleneck"):
+        try:
+            found[name.partition(".")[0]] = __import__(name, fromlist=["_"])
+        except ImportError:
+            print(f"{name}: not installed, left out")
+    return found
+
+
+def cases(x: np.ndarray, size: int, peers: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any], dict[str, Any]]]:
+    """Filters of one size: the name, ours, and each peer's call."""
+    scipy, skimage, cv2, bottleneck = (peers.get(name) for name in ("scipy", "skimage", "cv2", "bottleneck"))
+    plane, real = x.ndim == 2, x.dtype.kind == "f"
+    box = np.ones((size,) * x.ndim, np.uint8)
+    weights = np.random.default_rng(0).normal(size=(size,) * x.ndim).astype(np.float32)
+    for word, ours, morphology, opencv, moving in (
+        ("maximum", ndimage.maximum_filter, "dilation", "dilate", "move_max"),
+        ("minimum", ndimage.minimum_filter, "erosion", "erode", "move_min"),
+    ):
+        others = {}
+        if scipy:
+            others["scipy"] = lambda word=word: getattr(scipy, f"{word}_filter")(x, size)
+        if skimage and plane:
+            others["skimage"] = lambda name=morphology: getattr(skimage, name)(x, box)
+        if cv2 and plane:
+            others["cv2"] = lambda name=opencv: getattr(cv2, name)(x, box)
+        yield word, lambda ours=ours: ours(x, size), others
+        if bottleneck and real:
+            one = {"bottleneck": lambda name=moving: getattr(bottleneck, name)(x, size, axis=-1)}
+            along = getattr(ndimage, f"{word}_filter1d")
+            yield f"{word} along the last axis", lambda along=along: along(x, size, mode="nearest"), one
+    if plane:
+        disk = np.hypot(*(np.mgrid[:size, :size] - size // 2)) <= size / 2
+        others = {}
+        if scipy and size <= 11:
+            others["scipy"] = lambda: scipy.maximum_filter(x, footprint=disk)
+        if cv2:
+            others["cv2"] = lambda: cv2.dilate(x, disk.astype(np.uint8))
+        yield "maximum over a disk", lambda: ndimage.maximum_filter(x, footprint=disk), others
+    others = {}
+    if scipy:
+        others["scipy"] = lambda: scipy.uniform_filter(x, size)
+    if cv2 and plane:
+        others["cv2"] = lambda: cv2.blur(x, (size, size), borderType=cv2.BORDER_REFLECT)
+    yield "mean", lambda: ndimage.uniform_filter(x, size), others
+    if size <= 11 and real:
+        others = {}
+        if scipy and (plane or size <= 5):
+            others["scipy"] = lambda: scipy.correlate(x, weights)
+        if cv2 and plane:
+            others["cv2"] = lambda: cv2.filter2D(x, -1, weights, borderType=cv2.BORDER_REFLECT)
+        yield "correlation", lambda: ndimage.correlate(x, weights), others
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """The least of some calls, the first of which is not counted unless it takes long."""
+    times: list[float] = []
+    for _ in range(4):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+        if times[-1] > BUDGET:
+            break
+    return min(times[1:] or times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="images of 512² and 64³, sizes 3 and 31")
+    parser.add_argument("--threads", type=int, default=sg.get_num_threads())
+    arguments = parser.parse_args()
+    sg.set_num_threads(arguments.threads)
+    peers = available()
+    if "cv2" in peers:
+        peers["cv2"].setNumThreads(arguments.threads)
+    shapes = [(512, 512), (64, 64, 64)] if arguments.quick else [(4096, 4096), (256, 256, 256)]
+    behind = []
+    for shape in shapes:
+        for dtype in (np.uint8, np.float32):
+            x = (np.random.default_rng(0).random(shape) * 255).astype(dtype)
+            for size in (3, 31) if arguments.quick else SIZES:
+                for name, ours, others in cases(x, size, peers):
+                    mine = seconds(ours)
+                    ratios = {peer: seconds(call) / mine for peer, call in others.items()}
+                    row = f"{'×'.join(map(str, shape)):>13} {x.dtype!s:>8} {size:>4} {name:<28} {mine * 1e3:9.2f} ms"
+                    print(row + "".join(f"  {peer} ×{ratio:.2f}" for peer, ratio in ratios.items()), flush=True)
+                    behind += [f"{row}  {peer} ×{ratio:.2f}" for peer, ratio in ratios.items() if ratio < 1]
+    print(f"\nbehind in {len(behind)} places:", *behind, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""`block_reduce` of scikit-image: each block of an image is reduced to one number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import arguments as checks
+from ..errors import ArgumentError, refusal
+from ..functional import avg_pool
+from ..scalars import refuse_masked
+from .arguments import Array, FilterTypeError
+from .extremum import pooled
+
+
+def block_reduce(
+    image: Any,
+    block_size: Any = 2,
+    func: Callable[..., Any] = np.sum,
+    cval: Any = 0,
+    func_kwargs: dict[str, Any] | None = None,
+) -> Array:
+    """`func` of each block, as `skimage.measure.block_reduce`.
+
+    Blocks that reach beyond the image are filled with `cval`. np.max, np.min and, of floats,
+    np.mean are pooling; any other function runs on the blocks themselves.
+    """
+    name = "block_reduce"
+    refuse_masked(name, "image", image)
+    x = np.asarray(image)
+    if x.dtype.kind not in "biufc":
+        raise refusal(FilterTypeError, name, "image", x, f"data type not supported: {x.dtype}", "cast to a number type")
+    if not callable(func):
+        raise refusal(ArgumentError, name, "func", func, "must be a function of an array and axis", "give e.g. np.max")
+    sizes = checks.per_axis(name, "block_size", block_size, x.ndim, 1)
+    short = [-n % size for n, size in zip(x.shape, sizes, strict=True)]
+    wide = np.pad(x, [(0, more) for more in short], constant_values=cval) if any(short) else x
+    if not func_kwargs and wide.size and wide.ndim:
+        if func in (np.max, np.min) and wide.dtype.kind in "iuf" and wide.dtype.itemsize <= 8:
+            return pooled(wide, sizes, func is np.min)
+        if func is np.mean and wide.dtype in (np.float32, np.float64):
+            return np.asarray(avg_pool(wide, sizes))
+    blocks = wide.reshape([part for n, size in zip(wide.shape, sizes, strict=True) for part in (n // size, size)])
+    return np.asarray(func(blocks, axis=tuple(range(1, blocks.ndim, 2)), **(func_kwargs or {})))

@@ -1,0 +1,242 @@
+"""Uniform filters, correlation and convolution: sliding sums.
+
+SciPy adds in float64 and casts the result. Here float32 arrays with a float32 result are added in
+float32, without running sums. Integers are added in float32 where such sums are exact, and all
+others in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..conv_functions import conv
+from ..errors import ArgumentError, refusal
+from ..functional import avg_pool, sum_pool
+from . import arguments
+from .arguments import Array, FilterError, FilterTypeError, Line, converted, delivered, line
+from .edges import extended
+
+EXACT = 1 << 24
+"""Whole numbers below this, and quotients of two of them, are told apart by float32."""
+NEGLIGIBLE = float(np.finfo(np.float64).eps)
+"""Weights up to this size take no part, as in SciPy."""
+
+
+def uniform_filter(
+    input: Any,
+    size: Any = 3,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: complex = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Array:
+    """Mean of a box of `size` cells around each cell, as `scipy.ndimage.uniform_filter`.
+
+    Integer results are cut towards zero after each axis, as SciPy's are.
+    """
+    name = "uniform_filter"
+    x = arguments.image(name, input, complex_too=True)
+    places = arguments.filtered_axes(name, axes, x.ndim)
+    return _averaged(name, x, arguments.lines(name, places, size, mode, origin), cval, output)
+
+
+def uniform_filter1d(
+    input: Any,
+    size: int,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: complex = 0.0,
+    origin: int = 0,
+) -> Array:
+    """Mean of `size` cells along an axis, as `scipy.ndimage.uniform_filter1d`."""
+    name = "uniform_filter1d"
+    x = arguments.image(name, input, complex_too=True)
+    window = line(name, arguments.axis_of(name, "axis", axis, x.ndim), size, mode, origin)
+    return _averaged(name, x, [window], cval, output)
+
+
+def _averaged(name: str, x: Array, lines: Sequence[Line], cval: Any, output: Any) -> Array:
+    dtype = arguments.output_dtype(name, output, x)
+    lines = [each for each in lines if each.size > 1]
+    if x.dtype.kind == "c":
+        real, imaginary = (
+            _mean(part, lines, arguments.real_number(name, "cval", fill), _real(dtype))
+            for part, fill in ((x.real, np.real(cval)), (x.imag, np.imag(cval)))
+        )
+        return delivered(_joined(real, imaginary, dtype), output)
+    return delivered(_mean(x, lines, arguments.real_number(name, "cval", cval), dtype), output)
+
+
+def _mean(x: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) -> Array:
+    """The mean over all lines: one window where no dtype intervenes, else axis by axis."""
+    if not lines or not x.size:
+        return converted(x.copy(), dtype)
+    if x.dtype == dtype and dtype.kind == "f":
+        padded = cval == 0 and all(each.mode == "constant" for each in lines)
+        padding = tuple((each.before, each.after) if padded else (0, 0) for each in lines)
+        wide = x if padded else extended(x, lines, cval)
+        kernel, axes = (tuple(each.size for each in lines), tuple(each.axis for each in lines))
+        return np.asarray(avg_pool(wide, kernel, stride=1, padding=padding, axes=axes))
+    first, *rest = lines
+    exact = x.dtype.kind in "bu" and x.dtype.itemsize < 4 and dtype.kind in "bui" and cval == int(cval)
+    bound = max(np.iinfo(x.dtype).max if x.dtype.kind == "u" else 1, abs(cval)) * first.size
+    work = np.float32 if exact and bound < EXACT else np.float64
+    total = sum_pool(extended(x.astype(work), [first], cval), (first.size,), stride=1, axes=(first.axis,))
+    return _mean(converted(np.divide(total, work(first.size), out=total), dtype), rest, cval, dtype)
+
+
+def correlate(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: complex = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Array:
+    """Σ weight · cell, as `scipy.ndimage.correlate`; complex weights are conjugated."""
+    return _weighted("correlate", input, weights, output, mode, cval, origin, axes, convolution=False)
+
+
+def convolve(
+    input: Any,
+    weights: Any,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: complex = 0.0,
+    origin: Any = 0,
+    *,
+    axes: Any = None,
+) -> Array:
+    """Σ weight · cell with the weights turned round, as `scipy.ndimage.convolve`."""
+    return _weighted("convolve", input, weights, output, mode, cval, origin, axes, convolution=True)
+
+
+def correlate1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: complex = 0.0,
+    origin: int = 0,
+) -> Array:
+    """Σ weight · cell along an axis, as `scipy.ndimage.correlate1d`."""
+    return _weighted("correlate1d", input, weights, output, mode, cval, origin, [axis], convolution=False)
+
+
+def convolve1d(
+    input: Any,
+    weights: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: complex = 0.0,
+    origin: int = 0,
+) -> Array:
+    """Σ weight · cell along an axis, the weights turned round, as `scipy.ndimage.convolve1d`."""
+    return _weighted("convolve1d", input, weights, output, mode, cval, origin, [axis], convolution=True)
+
+
+def _weighted(
+    name: str,
+    input: Any,
+    weights: Any,
+    output: Any,
+    mode: Any,
+    cval: Any,
+    origin: Any,
+    axes: Any,
+    convolution: bool,
+) -> Array:
+    x, w = arguments.image(name, input, complex_too=True), _weights(name, weights)
+    places = arguments.filtered_axes(name, axes, x.ndim)
+    if w.ndim != len(places) or 0 in w.shape:
+        if w.ndim == 1 and len(places) == 1:
+            raise refusal(FilterError, name, "weights", w, "no filter weights given", "give one weight at least")
+        rule = f"weights.ndim ({w.ndim}) must match len(axes) ({len(places)}), and no length may be 0"
+        raise refusal(FilterError, name, "weights", w, rule, "give weights one length per filtered axis")
+    places, origins = arguments.in_array_order(places, arguments.one_each(name, "origin", origin, len(places)), x.ndim)
+    if convolution:
+        origins = [arguments.mirrored_origin(name, o, s) for o, s in zip(origins, w.shape, strict=True)]
+        w = np.flip(w)
+    elif w.dtype.kind == "c":
+        w = w.conj()
+    if not isinstance(mode, str):
+        raise refusal(FilterError, name, "mode", mode, "a sequence of modes is not supported", "write one mode")
+    lines = [line(name, p, s, mode, o, "weights") for p, s, o in zip(places, w.shape, origins, strict=True)]
+    if "c" not in x.dtype.kind + w.dtype.kind:
+        dtype = arguments.output_dtype(name, output, x)
+        return delivered(_correlated(x, w, lines, arguments.real_number(name, "cval", cval), dtype), output)
+    return _complex(name, x, w, lines, cval, output)
+
+
+def _weights(name: str, weights: Any) -> Array:
+    w = np.asarray(weights)
+    if w.dtype.kind not in "biufc":
+        raise refusal(FilterTypeError, name, "weights", w, "must hold numbers", "cast first")
+    return w.astype(np.complex128 if w.dtype.kind == "c" else np.float64)
+
+
+def _complex(name: str, x: Array, w: Array, lines: Sequence[Line], cval: Any, output: Any) -> Array:
+    """The product of complex numbers by those of their parts."""
+    if np.iscomplexobj(cval) and x.dtype.kind != "c":
+        rule = "cannot provide a complex-valued cval when the input is real"
+        raise refusal(ArgumentError, name, "cval", cval, rule, "write a real number")
+    stand_in = np.empty(x.shape, np.promote_types(x.dtype, np.complex64))
+    dtype = arguments.output_dtype(name, output, stand_in)
+    fills = (arguments.real_number(name, "cval", np.real(cval)), arguments.real_number(name, "cval", np.imag(cval)))
+    parts = [(x.real, fills[0]), (x.imag, fills[1])] if x.dtype.kind == "c" else [(x, fills[0])]
+    part = _real(dtype)
+    factors = [w.real, w.imag] if w.dtype.kind == "c" else [w]
+    made = [[_correlated(p, v, lines, fill, part) for v in factors] for p, fill in parts]
+    if len(made) == 1:
+        real, imaginary = made[0]
+    elif len(made[0]) == 1:
+        real, imaginary = made[0][0], made[1][0]
+    else:
+        real, imaginary = made[0][0] - made[1][1], made[0][1] + made[1][0]
+    return delivered(_joined(real, imaginary, dtype), output)
+
+
+def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"f{dtype.itemsize // 2}")
+
+
+def _joined(real: Array, imaginary: Array, dtype: np.dtype[Any]) -> Array:
+    y = np.empty(real.shape, dtype)
+    y.real, y.imag = real, imaginary
+    return y
+
+
+def _correlated(x: Array, w: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) -> Array:
+    """A convolution of one channel over the extended array, the filtered axes behind the others."""
+    w = np.where(np.abs(w) > NEGLIGIBLE, w, 0.0)
+    if not x.size or not lines:
+        return converted(x * w, dtype)
+    work = np.float32 if x.dtype == dtype == np.float32 else np.float64
+    wide = extended(x.astype(work, copy=False), lines, cval)
+    axes = [each.axis for each in lines]
+    last = list(range(x.ndim - len(axes), x.ndim))
+    if (w == 0).any() and not np.isfinite(wide).all():  # a weight of 0 takes no part, also under infinite cells
+        return converted(_tap_by_tap(wide, w, axes, x.shape), dtype)
+    planes = np.expand_dims(np.moveaxis(wide, axes, last), -len(axes) - 1)
+    y = np.asarray(conv(planes, w.astype(work)[None, None])).squeeze(-len(axes) - 1)
+    return converted(np.moveaxis(y, last, axes), dtype)
+
+
+def _tap_by_tap(wide: Array, w: Array, axes: Sequence[int], shape: tuple[int, ...]) -> Array:
+    """The sum over weights that are not 0."""
+    total = np.zeros(shape, wide.dtype)
+    for place in map(tuple, np.argwhere(w)):
+        start = dict(zip(axes, place, strict=True))
+        cells = wide[tuple(slice(start.get(a, 0), start.get(a, 0) + n) for a, n in enumerate(shape))]
+        total += cells * wide.dtype.type(w[place])
+    return total
