@@ -1,8 +1,9 @@
-"""Image filters beside scipy.ndimage, scikit-image, OpenCV and bottleneck: how many times faster each one is than ours.
+"""Image filters beside scipy.ndimage, scikit-image, OpenCV and bottleneck.
 
-python benchmarks/ndimage.py [--quick] [--threads N]: a table of ratios (above 1: we are ahead) of a 4096² image and a
-256³ volume, sizes 3 to 101. What is not installed, or has no such filter, is left out, and the last lines say so. SciPy's
-correlation of large windows takes minutes and is not run above 11 cells.
+python benchmarks/ndimage.py [--quick] [--threads N] prints how many times as long each peer takes
+(above 1: ours is faster) on a 4096² image and a 256³ volume, sizes 3 to 101. A peer that is not
+installed, or does not have the filter, is left out. The last lines list where ours is slower.
+Large correlations, and large disks of SciPy's, take minutes and are not run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A plugin of pytest: SciPy's own tests of filters with our functions in the place of SciPy's.
 
-python -m pytest -p scipy_substitution --pyargs scipy.ndimage.tests.test_filters scipy.ndimage.tests.test_morphology
+With this folder in PYTHONPATH: python -m pytest -p scipy_substitution --pyargs
+scipy.ndimage.tests.test_filters scipy.ndimage.tests.test_morphology
 """
 
 from __future__ import annotations

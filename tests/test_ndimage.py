@@ -1,4 +1,4 @@
-"""`specgrad.ndimage` is held to SciPy: bits of maxima and minima, derived bounds of sums, kinds of errors, SciPy's tests."""
+"""`specgrad.ndimage` beside SciPy: bits of extrema, bounds of sums, errors, and SciPy's own tests."""
 
 import inspect
 import itertools
@@ -28,7 +28,7 @@ COMPOSED = ["grey_opening", "grey_closing", "white_tophat", "black_tophat"]
 
 @st.composite
 def images(draw, dtypes=DTYPES):
-    """An image, the axes to filter, and a window's sizes, origins, modes, cval and output along them."""
+    """An image, sizes of a window, and the other arguments of a filter."""
     rank = draw(st.sampled_from([1, 2, 2, 3]))
     shape = tuple(draw(st.lists(st.integers(1, 7), min_size=rank, max_size=rank)))
     dtype = np.dtype(draw(st.sampled_from(dtypes)))
@@ -110,10 +110,10 @@ def sums_per_axis(x, sizes, axes):
 @settings(max_examples=40)
 @given(images())
 def test_uniform_filters_are_within_the_bound(case):
-    """Ours: γ of a sum in any order. SciPy's: a running sum of float64, two additions per cell of the line.
+    """Ours: γ of a sum in any order. SciPy's: a running sum of float64, two additions per cell.
 
-    Each of these additions errs by at most u times a sum of size + 1 cells; means do not enlarge errors of earlier axes.
-    Sums of small integers are exact in both, and their quotients are cut alike: bits.
+    Each of these additions errs by at most u times a sum of size + 1 cells. Means do not enlarge
+    errors of earlier axes. Sums of small integers are exact in both, and their quotients cut alike.
     """
     x, sizes, options, _ = case
     want, got = (library.uniform_filter(x, sizes, **options) for library in (scipy_ndimage, ours))
@@ -132,7 +132,7 @@ def test_uniform_filters_are_within_the_bound(case):
 @settings(max_examples=40)
 @given(images([np.uint8, np.int16, np.int64, np.float32, np.float64]), st.sampled_from(["correlate", "convolve"]))
 def test_weighted_sums_are_within_the_bound(case, name):
-    """γ of n + 1 roundings in the precision of the sum, and one for each of the weights' and the result's."""
+    """γ of n + 1 roundings of the sum, and one each for the weights and the result."""
     x, sizes, options, random = case
     weights = random.integers(-8, 9, sizes) / 8  # products and sums of integers are exact
     if options["output"] is None and x.dtype.kind == "u":
@@ -263,7 +263,7 @@ def test_signatures_are_those_of_scipy():
 
 
 def test_the_tests_of_scipy_pass(tmp_path):
-    """Those of extrema and uniform filters; docs/ndimage.md names the one that asks for equal bits of sums."""
+    """Those of extrema and uniform filters; docs/ndimage.md says which other one fails."""
     words = "(grey or tophat or minimum_filter or maximum_filter or uniform) and not gaussian and not mismatch"
     here = Path(__file__).parent
     suites = ["scipy.ndimage.tests.test_filters", "scipy.ndimage.tests.test_morphology"]
