@@ -1,4 +1,4 @@
-"""`specgrad.ndimage` beside SciPy: bits of extrema, bounds of sums, errors, and SciPy's own tests."""
+"""`specgrad.ndimage` beside SciPy: bits of extrema, bounds of sums, errors, SciPy's own tests."""
 
 import inspect
 import itertools
