@@ -129,8 +129,8 @@ BASES = [
     ("argmax_vjp", case("winners", sg.MaxPool((2, 2), stride=1), (1, 3, 4), VECTOR=16)),
     ("argmax_jvp", case("winners", sg.MaxPool((2,), stride=1, padding=1), (1, 4), VECTOR=16)),
     ("log_sum_exp", case("tiles", sg.SmoothMaxPool((3,), stride=1, beta=2.0), (1, 6), VECTOR=16)),
-    ("convolution", case("depthwise", sg.Conv((2, 2), padding=1), ((1, 1, 2, 3), (1, 1, 2, 2)))),
-    ("convolution_vjp", case("columns", sg.Conv((2,), stride=2), ((1, 1, 5), (1, 1, 2)))),
+    ("convolution", case("gemm", sg.Conv((2, 2), padding=1), ((1, 1, 2, 3), (1, 1, 2, 2)))),
+    ("convolution_vjp", case("gemm", sg.Conv((2,), stride=2), ((1, 1, 5), (1, 1, 2)))),
     ("weighted_sum", case("weights", sg.MaxPool((2, 2), stride=1, ties="all"), (1, 3, 4), VECTOR=16)),
 ]
 EACH = 16

@@ -210,6 +210,8 @@ def run_convolution(quick: bool, json_file: Path | None, markdown: Path | None, 
     """Measure convolution, show the table, and write what was asked for."""
     from . import convolution
 
+    kept = "and freed memory is kept" if convolution.keep_freed_memory() else "by the C library's own rules"
+    console.print(f"All results are allocated, {kept}.", highlight=False)
     cells = convolution.measure(quick, functools.partial(clock, budget=0.05 if quick else 0.3))
     total = len(convolution.layers(quick))
     speed = "GFLOP/s"

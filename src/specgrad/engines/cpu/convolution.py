@@ -1,21 +1,17 @@
 """Convolution, transposed convolution and linear maps of NumPy floats: operands as `products` takes
 them, and back.
 
-Half floats are computed in float32 and rounded once. Narrow images are walked many together, as one
-image whose last axis they are, so that rows are long. Peak extra memory of a call, beyond a tile
-per thread: for narrow images a copy of each operand and result, for half floats one in float32.
+Half floats are computed in float32 and rounded once. Peak extra memory of a call, beyond a band per thread and the packed weight: for half
+floats a copy of each operand and result in float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ... import threads
 from ...dispatch import check_out, write
 from ...memory import empty, room
 from ...ops.conv import Bilinear, Conv, ConvTranspose, Linear
@@ -23,10 +19,9 @@ from ...scalars.floats import admitted
 from ...sizes import refuse_result
 from .. import reference
 from .bilinear import plan
-from .blas import one_thread_each
 from .fallback import or_by_statement
 from .operands import handed_over, is_float, is_plain_array, rounded, wide
-from .products import narrow_of, weight_of, wide_of
+from .products import product_of, weight_of
 
 TAKES = "convolution, transposed convolution and linear maps of NumPy arrays: float64, float32, float16 and bfloat16"
 
@@ -40,63 +35,31 @@ class Call:
     cells)."""
 
     def __init__(self, op: Bilinear, x: Array, weight: Array) -> None:
-        given = plan(op, x.shape, weight.shape)
-        self.plan = p = given.side_by_side or given
-        self.images = given.images
+        self.plan = p = plan(op, x.shape, weight.shape)
         self.transposed = type(op) is ConvTranspose
         wide = (p.images, p.groups, p.wide_channels, p.wide_cells)
         narrow = (p.images, p.groups, p.narrow_channels, p.narrow_cells)
         self.read, self.written = (narrow, wide) if self.transposed else (wide, narrow)
-        self.x = x
-        self.weight = np.ascontiguousarray(weight)
-
-    def seen(self, array: Array, shape: tuple[int, ...]) -> Array:
-        """An operand or its cotangent as the plan walks it."""
-        array = np.ascontiguousarray(array)
-        if self.plan.images == self.images:
-            return array.reshape(shape)
-        together = self.images // self.plan.images
-        return self._turned(array, room(shape, array.dtype), (together, -1))
-
-    def made(self, product: Callable[[Array], Any], shape: tuple[int, ...], out: Array) -> Array:
-        """`out`, after product(out as the plan walks it)."""
-        if self.plan.images == self.images:
-            product(out.reshape(shape))
-            return out
-        cells = room(shape, out.dtype)
-        product(cells)
-        return self._turned(cells, out, (-1, self.images // self.plan.images))
-
-    def _turned(self, source: Array, target: Array, rows: tuple[int, int]) -> Array:
-        """Turn the images of each block, which lie in the same memory either way: rows of the
-        source become columns."""
-        blocks = self.plan.images
-        sources, targets = source.reshape(blocks, *rows), target.reshape(blocks, *rows[::-1])
-
-        def turn(block: int) -> None:
-            targets[block] = sources[block].T
-
-        threads.run(turn, range(blocks))
-        return target
+        self.x, self.weight = x, np.ascontiguousarray(weight)
 
     def value(
         self, out: Array, bias: Array | None = None, x: Array | None = None, weight: Array | None = None
     ) -> Array:
         """The operator's value, into `out`; at another x or weight where one is given."""
-        cells = self.seen(self.x if x is None else x, self.read)
+        cells = np.ascontiguousarray(self.x if x is None else x).reshape(self.read)
         factors = self.weight if weight is None else np.ascontiguousarray(weight)
-        product = wide_of if self.transposed else narrow_of
-        return self.made(lambda made: product(self.plan, cells, factors, bias, made), self.written, out)
+        product_of(self.plan, not self.transposed, cells, factors, bias, out.reshape(self.written))
+        return out
 
     def pull(self, gy: Array, out: Array) -> Array:
         """The input's cotangent, of an output's as it is seen."""
-        product = narrow_of if self.transposed else wide_of
-        return self.made(lambda made: product(self.plan, gy, self.weight, None, made), self.read, out)
+        product_of(self.plan, self.transposed, gy, self.weight, None, out.reshape(self.read))
+        return out
 
     def pull_weight(self, gy: Array, out: Array) -> Array:
         """The weight's cotangent, likewise."""
-        x = self.seen(self.x, self.read)
-        return weight_of(self.plan, *((gy, x) if self.transposed else (x, gy)), out)
+        x = np.ascontiguousarray(self.x).reshape(self.read)
+        return weight_of(self.plan, gy, x, out) if self.transposed else weight_of(self.plan, x, gy, out)
 
     def pull_bias(self, gy: Array, out: Array) -> Array:
         """The bias's cotangent, likewise."""
@@ -186,17 +149,16 @@ def pull(
     targets = out or (None,) * len(operands)
     given = tuple(wide(operand, dtype) for operand in operands)
     call = Call(op, *given[:2])
-    arriving = call.seen(gy, call.written)
+    arriving = gy.reshape(call.written)
     pulled: list[Any] = []
-    with nullcontext() if call.plan.single else one_thread_each():
-        for slot, (operand, target) in enumerate(zip(given, targets, strict=True)):
-            if wanted is not None and not wanted[slot]:
-                pulled.append(None)
-                continue
-            part = target_for(target, operand.shape, operand.dtype, (*operands, gy))
-            if gy.size:
-                (call.pull, call.pull_weight, call.pull_bias)[slot](arriving, part)
-            else:
-                part[...] = 0
-            pulled.append(rounded(part, dtype) if target is None else handed_over(part, target))
+    for slot, (operand, target) in enumerate(zip(given, targets, strict=True)):
+        if wanted is not None and not wanted[slot]:
+            pulled.append(None)
+            continue
+        part = target_for(target, operand.shape, operand.dtype, (*operands, gy))
+        if gy.size:
+            (call.pull, call.pull_weight, call.pull_bias)[slot](arriving, part)
+        else:
+            part[...] = 0
+        pulled.append(rounded(part, dtype) if target is None else handed_over(part, target))
     return tuple(pulled)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +17,10 @@ import numpy.typing as npt
 
 from ...dispatch import check_out
 from ...geometry import Axis, Shape
-from ...memory import LINE, empty, room
+from ...memory import empty, room
 from .codegen.builder import CELLS, Cell
 
 Array = npt.NDArray[Any]
-KEPT = 1 << 20  # cells of scratch that a thread keeps, at most
 
 
 class Layout(NamedTuple):
@@ -136,24 +134,6 @@ def delivered(name: str, result: Array, out: Array | None, shape: Shape, dtype: 
     check_out(name, out, shape, dtype)
     np.copyto(out, result)
     return out
-
-
-_at_hand = threading.local()
-
-
-def scratch(purpose: str, size: int, dtype: np.dtype[Any]) -> Array:
-    """Memory of this thread for one kernel at a time, kept for the next one if it is not much; its
-    cells are anything."""
-    if size > KEPT:
-        return np.empty(size, dtype)
-    key = purpose + dtype.char
-    found: Array | None = getattr(_at_hand, key, None)
-    if found is None or found.size < size:
-        room = np.empty(max(size, 4096) * dtype.itemsize + LINE, np.uint8)
-        skipped = -room.ctypes.data % LINE
-        found = room[skipped : skipped + max(size, 4096) * dtype.itemsize].view(dtype)
-        setattr(_at_hand, key, found)
-    return found
 
 
 def handed_over(result: Array, out: Array | None) -> Array:

@@ -35,8 +35,8 @@ EMITTERS = {
     "runs": ("average_vjp",),
     "winners": ("argmax_vjp", "argmax_jvp"),
     "weights": ("weighted_sum",),
-    "depthwise": ("convolution", "convolution_vjp", "convolution_weight_vjp"),
-    "columns": ("convolution_vjp", "packing", "unpacking", "direct"),
+    "gemm": ("convolution", "convolution_vjp"),
+    "weight_gradient": ("convolution_weight_vjp",),
     "optimised": (),
     "compiled": ("special_values",),
 }
@@ -61,12 +61,9 @@ STATEMENTS = [
     Statement("smooth max: each window's greatest cell m, and the sum of exp(β(cell - m))", weights.log_sum_exp),
     Statement("JVP of smooth max and of shared ties: tangents times weights, in n + 1 roundings", weights.weighted_sum),
     Statement("VJP of smooth max and of shared ties: cotangents times weights", weights.weighted_sum_vjp),
-    Statement("depthwise: the sum of each window's cells times weights, and the bias", convolutions.convolution),
-    Statement("depthwise, VJP: the cotangents of a cell's windows times weights", convolutions.convolution_vjp),
-    Statement("depthwise, VJP in the weight: cotangents times cells", convolutions.convolution_weight_vjp),
-    Statement("convolution, columns: the cell that each tap reads, and 0 for padding", convolutions.packing),
-    Statement("convolution, columns back: each is added to the cell that its tap reads", convolutions.unpacking),
-    Statement("convolution without columns: value and VJP in the weight", convolutions.direct),
+    Statement("convolution: the sum of each window's cells times weights, and the bias", convolutions.convolution),
+    Statement("convolution, VJP: the cotangents of a cell's windows times weights", convolutions.convolution_vjp),
+    Statement("convolution, VJP in the weight: cotangents times cells", convolutions.convolution_weight_vjp),
     Statement("3×3 max: value, index and VJP for each of the 7,087,261 weak orders of nine cells", machine.every_order),
     Statement(
         "every arrangement of -inf, -1, -0, 0, 1, inf, NaN: value, index and VJP, all bits", machine.special_values

@@ -98,19 +98,25 @@ class Reader:
             if label := re.match(r'("[^"]*"|[\w.$-]+):', line):
                 blocks["%" + label[1]] = []
             elif line.strip():
-                blocks[list(blocks)[-1]].append(line.strip())
+                of = blocks[list(blocks)[-1]]
+                if of and of[-1].startswith("switch") and not of[-1].endswith("]"):  # over several lines
+                    of[-1] += " " + line.strip()
+                else:
+                    of.append(line.strip())
         self.blocks = {name: kernel.function.append_basic_block(name[1:].strip('"')) for name in blocks}
         self.kinds = [kind for word, kind in SCALARS.items() if word in body]
         waiting: list[tuple[Any, Any, str]] = []
         ends = {}
         for name in _in_order(blocks):
             self.builder.position_at_end(self.blocks[name])
+            self.ends: list[Any] = []
             for line in blocks[name]:
                 self._read(line, waiting)
-            ends[name] = self.builder.block
+            ends[name] = [*self.ends, self.builder.block]
         for phi, kind, words in waiting:
             for value, block in re.findall(rf"\[ (.*?), ({NAME}) \]", words):
-                phi.add_incoming(self._value(kind, value), ends[block])
+                for end in ends[block]:
+                    phi.add_incoming(self._value(kind, value), end)
 
     def _read(self, line: str, waiting: list[Any]) -> None:
         line = re.sub(r"(, ![\w.]+ !\d+)+$", "", line)
@@ -145,6 +151,8 @@ class Reader:
             return getattr(b, name)(self._typed(given), self._type(target)[0])
         if name == "call":
             return self._called(rest)
+        if name == "switch":
+            return self._switched(rest)
         parts = _split(rest)
         if name == "br" and len(parts) == 1:
             return b.branch(self._block(rest))
@@ -172,6 +180,17 @@ class Reader:
         made = self.builder.icmp_signed("<", one, two) if name == "icmp" else self.builder.fcmp_ordered("<", one, two)
         made.op = predicate
         return made
+
+    def _switched(self, rest: str) -> Any:
+        """A choice between blocks as one branch after another, each in a block of its own."""
+        b, (given, default) = self.builder, _split(rest.partition("[")[0])
+        number = self._typed(given)
+        for case, block in re.findall(rf"(i\d+ -?\d+), (label {NAME})", rest.partition("[")[2]):
+            after = self.kernel.function.append_basic_block("case")
+            b.cbranch(self._compared("icmp", "eq", number, self._typed(case)), self._block(block), after)
+            self.ends.append(b.block)
+            b.position_at_end(after)
+        return b.branch(self._block(default))
 
     def _called(self, rest: str) -> Any:
         kind, rest = self._type(rest) if not rest.startswith("void") else (ir.VoidType(), rest[5:])
@@ -288,6 +307,6 @@ def _in_order(blocks: dict[str, list[str]]) -> list[str]:
         elif name not in seen:
             seen.add(name)
             last = blocks[name][-1]
-            following = re.findall(rf"label ({NAME})", last) if last.startswith("br") else []
+            following = re.findall(rf"label ({NAME})", last) if last.startswith(("br", "switch")) else []
             waiting += [(name, True), *((one, False) for one in following)]
     return order[::-1]

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...engines.cpu import columns, depthwise, limits, pools, steps, weighted
+from ...engines.cpu import gemm, limits, pools, steps, weight_gradient, weighted
 from ...engines.cpu.codegen import combine
 from ...engines.cpu.codegen.allocations import SIZES, Allocation, disjoint
-from ...engines.cpu.codegen.builder import CELLS, F32, WORD, Cell, Kernel, Value
+from ...engines.cpu.codegen.builder import CELLS, F32, Cell, Kernel, Value
 from ...engines.cpu.codegen.domains import Domain
 from ...engines.cpu.codegen.interpret import Program
 from ...engines.cpu.codegen.thread_pool import address
 from .symbols import Table, Word, pointwise
 
-PLANNERS = (steps, limits, columns, depthwise, combine)
+PLANNERS = (steps, limits, gemm, weight_gradient, combine)
 CACHES: tuple[Any, ...] = (
     *(steps.compiled, pools.pool_of, pools.contiguous_pool, weighted.weighted_of),
-    *(columns.walk, columns.spread, depthwise.over_planes),
+    *(gemm.product, weight_gradient.gradient),
 )
 
 
@@ -36,13 +35,6 @@ class Emitted:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.parameters, self.scratch = kernel, tuple(kernel.parameters), kernel.scratch
         self.program: Callable[[Domain], Program] = functools.cache(functools.partial(Program, kernel))
-
-    def task(self, args: bytes, begin: int, end: int, scratch: Any) -> int:
-        """What stands for a call on the thread that calls: on symbols, in the execution that is
-        under way."""
-        words = struct.unpack(f"={len(self.parameters)}q", args)
-        assert Execution.current is not None
-        return Execution.current.at_once(self, words, begin, end)
 
 
 class Call(NamedTuple):
@@ -84,11 +76,8 @@ def uncompiled(constants: Mapping[str, int], make: Callable[[Kernel], Emitted] =
 class Execution:
     """Arrays by their names, in one memory, and the steps of plans that run on them."""
 
-    current: ClassVar[Execution | None] = None
-
     def __init__(self, domain: Domain, memory: Any) -> None:
         self.domain, self.memory = domain, memory(domain)
-        self.held: dict[str, Any] = {}
         self.arrays: dict[str, tuple[Allocation, Cell]] = {}
 
     def give(self, name: str, cell: Cell, cells: Sequence[Any], writable: bool = False) -> None:
@@ -131,22 +120,6 @@ class Execution:
         tasks = [program(self.memory, args, b, min(b + call.grain, call.items), call.scratch) for b in starts]
         disjoint(tasks)
         return functools.reduce(lambda flags, task: flags | task.flags, tasks, 0)
-
-    def place(self, name: str, array: Any) -> None:
-        """Let addresses in a NumPy array stand for those in the array of this name, or in a table
-        of the same numbers."""
-        if name not in self.arrays:
-            self.arrays[name] = self.memory.array(name, CELLS[array.dtype.name].stored, array.ravel().tolist()), WORD
-        self.held[name] = array
-
-    def at_once(self, emitted: Emitted, words: Sequence[int], begin: int, end: int) -> int:
-        """Run a task whose addresses are those of arrays that were placed."""
-        spans = [(address(array), array.nbytes, self.arrays[name][0].address) for name, array in self.held.items()]
-        args = [
-            next((own + word - first for first, size, own in spans if first <= word < first + max(size, 1)), word)
-            for word in words
-        ]
-        return emitted.program(self.domain)(self.memory, args, begin, end).flags
 
     def cells(self, name: str) -> Any:
         """The cells of an array, all of which must be written, as a flat array of objects."""

@@ -1,0 +1,227 @@
+"""Convolution as a product of matrices that are never built: each row of the second one is a shifted copy of the first operand.
+
+An item's cells are laid out once, with their padding, as one flat line per channel (`lay_out`), so that term k of a product, a
+channel and a tap, lies at one distance, offsets[k], from the cells of every result: the rank of a convolution, its dilation and
+its stride change tables alone. Results are made in tiles that stay in registers: `rows` target channels by `vectors` vectors of
+results that lie side by side, of which those that stand beside the image are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.vector_math import fma
+
+QUARTER = 4  # lanes of vectors for runs that are shorter than a vector
+AHEAD = 4  # rows of a tile, at least, whose next terms are asked for early
+RUN, BAND, JOB, TILE, SEGMENT = 3, 5, 5, 5, 3  # words of a record of each table
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """A kernel for one blocking of the registers."""
+
+    cell: Cell
+    lanes: int
+    rows: int
+    vectors: int
+    stride: int
+    """Between source cells that are laid out side by side."""
+    is_apart: bool
+    """Whether neighbours of a tile are written apart."""
+    skips: bool
+    """Whether products with padding are skipped: 0 times infinity would be none."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A kernel that packs weights: for each block of target channels, term by term, the weights of all its channels."""
+
+    cell: Cell
+    rows: int
+
+
+def emit_packing(how: Packing, vector: int) -> Kernel:
+    """args: weight, packed, terms (where the weight of each term lies), sizes; an item is a block. Channels that a last block lacks are 0."""
+    k = Kernel("packing", vector)
+    weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
+    n = k.sizes("blocks", "channels", "channel", "group", "count", "begin")
+    zero = k.number(how.cell, 0)
+    with k.loop(k.begin, k.end) as item:
+        first = item.index % n.blocks * how.rows
+        source = weight + item.index // n.blocks * n.group
+        target = packed + (n.begin + item.index * n.count * how.rows)
+        rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(how.rows)]
+        real = [first + i < n.channels for i in range(how.rows)]
+        with k.loop(0, n.count) as term:
+            place = k.load(terms, term.index)
+            for i in range(how.rows):
+                k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)
+    return k.finish()
+
+
+def record(k: Kernel, table: Pointer, index: Number, words: int) -> list[Value]:
+    """A record of a table."""
+    return [k.load(table, index * words + i) for i in range(words)]
+
+
+def lay_out(k: Kernel, how: Any, stride: int, source: Pointer | None, target: Pointer, runs: Any) -> None:
+    """Runs (to, from, count) of one channel: cells of the source, or zeros where `from` is negative.
+    No source: ones for its cells."""
+    table, first, last = runs
+    with k.loop(first, last) as run:
+        to, begin, count = record(k, table, run.index, RUN)
+        with k.when(begin < 0):
+            fill(k, target + to, count, how.lanes, k.number(how.cell, 0))
+        with k.when(begin >= 0):
+            if source is None:
+                fill(k, target + to, count, how.lanes, k.number(how.cell, 1))
+            else:
+                copy(k, source + begin, stride, target + to, count, how.lanes if stride <= QUARTER else 0)
+
+
+def fill(k: Kernel, target: Pointer, count: Value, lanes: int, one: Value) -> None:
+    """Write a number into so many cells."""
+    each_cell(k, target, count, lanes, lambda _, some, is_end: k.splat(one, some) if some else one)
+
+
+def copy(k: Kernel, source: Pointer, stride: int, target: Pointer, count: Value, lanes: int) -> None:
+    """Copy so many cells, `stride` apart in the source, side by side. Other cells that a vector reads
+    lie behind its own, or before them at the end."""
+
+    def made(at: Number, some: int, is_end: bool) -> Value:
+        if not some:
+            return k.load(source, at * stride)
+        return k.strided(source, at * stride, stride, some, stride - 1 if is_end else 0)
+
+    each_cell(k, target, count, lanes, made)
+
+
+def each_cell(k: Kernel, target: Pointer, count: Value, lanes: int, made: Callable[..., Value]) -> None:
+    """Write made(index, lanes, is_end) into so many cells, by vectors. The last of them may overlap
+    the one before; it is never the first one too, so that there are cells before it. No lanes: cell
+    by cell."""
+    below = None
+    some = lanes
+    while some > 1:
+        fits = count > some
+        with k.when(fits if below is None else fits & below):
+            last = count - some
+            with k.loop(0, last, some) as along:
+                k.store(made(along.index, some, False), target, along.index)
+            k.store(made(last, some, True), target, last)
+        below, some = count <= some, some // 2
+    with k.loop(0, count if below is None else k.select(below, count, 0)) as one:
+        k.store(made(one.index, 0, False), target, one.index)
+
+
+def emit(how: Gemm, vector: int) -> Kernel:
+    """args: source, weight (packed), bias, target, tables, sizes.
+
+    An item is (image, group, band, part of the blocks of target channels). A band says where its cells begin in source and target, its
+    runs and its first job; a job, of one residue of target cells, its terms, where its offsets and weights begin, and its tiles; a tile,
+    where it begins in the layout, its vectors, its segments and, if it is one segment that fills it, where that is written (else -1); a
+    segment, its place in the tile, where it is written, and its length.
+    """
+    return _Gemm(how, vector).kernel
+
+
+class _Gemm:
+    def __init__(self, how: Gemm, vector: int) -> None:
+        self.how = how
+        k = self.kernel = Kernel("gemm", vector)
+        self.source, self.weight, self.bias, self.target = (
+            k.array(name, how.cell) for name in ("source", "weight", "bias", "target")
+        )
+        tables = "runs", "bands", "jobs", "offsets", "tiles", "segments"
+        self.runs, self.bands, self.jobs, self.offsets, self.tiles, self.segments = (k.array(t, WORD) for t in tables)
+        self.places = k.array("places", WORD) if how.skips else None
+        sizes = "band_count groups part_count part blocks job_count channels pitch step out_channels"
+        places = "source_image source_group source_channel target_image target_group target_channel"
+        self.n = k.sizes(*sizes.split(), *places.split())
+        self.width = how.vectors * how.lanes
+        self.tile = k.room(how.rows * self.width, how.cell)
+        self.laid = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
+        with k.loop(k.begin, k.end) as item:
+            self._item(item.index)
+        k.finish()
+
+    def _item(self, item: Value) -> None:
+        k, n = self.kernel, self.n
+        place, part = item // n.part_count, item % n.part_count
+        band, place = place % n.band_count, place // n.band_count
+        image, group = place // n.groups, place % n.groups
+        begin, to, first, last, job = record(k, self.bands, band, BAND)
+        source = self.source + (image * n.source_image + group * n.source_group + begin)
+        self.target_here = self.target + (image * n.target_image + group * n.target_group + to)
+        runs = self.runs, first, last
+        end = n.channels * n.pitch  # cells behind it are read for results that are dropped
+        self.kept = self.laid + (end + self.width)
+        fill(k, self.laid + end, k.integer(self.width), self.how.lanes, k.number(self.how.cell, 0))
+        if self.how.skips:
+            lay_out(k, self.how, 1, None, self.kept, runs)
+            fill(k, self.kept + n.pitch, k.integer(self.width), self.how.lanes, k.number(self.how.cell, 0))
+        with k.loop(0, n.channels) as channel:
+            begin, to = channel.index * n.source_channel, channel.index * n.pitch
+            lay_out(k, self.how, self.how.stride, source + begin, self.laid + to, runs)
+        with k.loop(0, n.job_count) as each:
+            self._job(group, part, job + each.index)
+
+    def _job(self, group: Value, part: Value, job: Value) -> None:
+        k, n, rows = self.kernel, self.n, self.how.rows
+        self.terms, self.first_term, weights, first, last = record(k, self.jobs, job, JOB)
+        start = part * n.part
+        with k.loop(start, k.least(start + n.part, n.blocks)) as block, k.loop(first, last) as tile:
+            at = group * n.blocks + block.index
+            self.weights = self.weight + (weights + at * self.terms * rows)
+            self.added = self.bias + at * rows
+            self.out = self.target_here + block.index * rows * n.target_channel
+            self._tile(tile.index, k.least(n.out_channels - block.index * rows, rows))
+
+    def _tile(self, tile: Value, rows: Value) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        begin, vectors, first, last, whole = record(k, self.tiles, tile, TILE)
+        direct = (whole >= 0) & rows.equals(how.rows)
+        target = k.select(direct, self.out + whole, self.tile)
+        apart = k.select(direct, n.target_channel, self.width)
+        for some in range(1, how.vectors + 1):
+            with k.when(vectors.equals(some)):
+                for at, sums in enumerate(self._sums(begin, some)):
+                    k.store(sums, target, apart * (at // some) + at % some * how.lanes)
+        with k.when(~direct), k.loop(first, last) as segment:
+            place, to, count = record(k, self.segments, segment.index, SEGMENT)
+            with k.loop(0, rows) as row:
+                source, out = self.tile + (row.index * self.width + place), self.out + row.index * n.target_channel + to
+                if how.is_apart:
+                    with k.loop(0, count) as one:
+                        k.store(k.load(source, one.index), out, one.index * n.step)
+                else:
+                    copy(k, source, 1, out, count, how.lanes)
+
+    def _sums(self, begin: Value, vectors: int) -> list[Value]:
+        """A tile's sums of all terms, row by row."""
+        k, how, n = self.kernel, self.how, self.n
+        cells, kept, offsets = self.laid + begin, self.kept + begin, self.offsets + self.first_term
+        added = [k.splat(k.load(self.added, i), how.lanes) for i in range(how.rows)]
+        with k.loop(0, self.terms, carried=[one for one in added for _ in range(vectors)]) as term:
+            source = cells + k.load(offsets, term.index)
+            found = [k.load(source, j * how.lanes, how.lanes) for j in range(vectors)]
+            if how.rows >= AHEAD:
+                for j in range(vectors):
+                    k.prefetch(source + n.pitch, j * how.lanes)  # the same tap of the next channel
+            made = []
+            for i in range(how.rows):
+                weight = k.splat(k.load(self.weights, term.index * how.rows + i), how.lanes)
+                made += [fma(k, weight, found[j], term.values[i * vectors + j]) for j in range(vectors)]
+            if self.places is not None:
+                here = kept + k.load(self.places, self.first_term + term.index)
+                real = [k.load(here, j * how.lanes, how.lanes) > 0 for j in range(vectors)]
+                made = [
+                    k.select(real[at % vectors], new, old)
+                    for at, (new, old) in enumerate(zip(made, term.values, strict=True))
+                ]
+            term.next = made
+        return term.result

@@ -1,0 +1,136 @@
+"""The weight's cotangent of a convolution: for each narrow channel, wide channel and tap, a sum over cells.
+
+Wide and narrow cells are laid out as in `gemm`, zeros beside the narrow ones, so that a sum is one over two flat lines, of which one is
+shifted. Lanes run along cells; sums of `rows` narrow channels and `terms` shifted lines stay in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..codegen.builder import WORD, Cell, Kernel, Value
+from ..codegen.vector_math import fma
+from .gemm import fill, lay_out, record
+
+BAND = 5  # words of a band's record
+
+
+@dataclass(frozen=True)
+class WeightGradient:
+    """A kernel for one blocking of the registers."""
+
+    cell: Cell
+    lanes: int
+    rows: int
+    terms: int
+    stride: int
+    """Between wide cells that are laid out side by side."""
+    skips: bool
+    """Whether products with padding are skipped: 0 times infinity would be none."""
+
+
+def emit(how: WeightGradient, vector: int) -> Kernel:
+    """args: wide, narrow, weight, tables, sizes.
+
+    An item is (share of images and bands, group, part of the narrow channels, part of the wide ones); each share has a weight of its own. A band says where its cells
+    begin in wide and narrow, and its runs, those of wide cells first."""
+    return _WeightGradient(how, vector).kernel
+
+
+class _WeightGradient:
+    def __init__(self, how: WeightGradient, vector: int) -> None:
+        self.how = how
+        k = self.kernel = Kernel("weight_gradient", vector)
+        self.wide, self.narrow, self.weight = (k.array(name, how.cell) for name in ("wide", "narrow", "weight"))
+        self.runs, self.bands, self.offsets = (k.array(t, WORD) for t in ("runs", "bands", "offsets"))
+        self.places = k.array("places", WORD) if how.skips else None
+        sizes = "band_count image_bands share groups part_count part channels taps out_parts out_part out_channels pitch length"
+        places = "wide_image wide_group wide_channel narrow_image narrow_group narrow_channel"
+        self.n = n = k.sizes(*sizes.split(), *places.split())
+        self.sums = k.room(-(-how.rows * how.terms // how.lanes) * how.lanes, how.cell)
+        self.arrived = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
+        self.met = self.arrived + n.out_part * n.length
+        self.laid = self.met + n.length
+        with k.loop(k.begin, k.end) as item:
+            part, place = item.index % n.part_count, item.index // n.part_count
+            self.first_row, place = place % n.out_parts * n.out_part, place // n.out_parts
+            self._item(place // n.groups, place % n.groups, part)
+        k.finish()
+
+    def _item(self, share: Value, group: Value, part: Value) -> None:
+        k, n = self.kernel, self.n
+        first = part * n.part
+        self.count = k.least(n.part, n.channels - first)
+        self.kept = self.laid + (self.count * n.pitch + self.how.lanes)
+        self.row = n.channels * n.taps
+        self.rows = k.least(n.out_part, n.out_channels - self.first_row)
+        own = (share * n.groups + group) * n.out_channels + self.first_row
+        self.target = self.weight + (own * self.row + first * n.taps)
+        zero = k.number(self.how.cell, 0)
+        with k.loop(0, self.rows) as row:
+            fill(k, self.target + row.index * self.row, self.count * n.taps, self.how.lanes, zero)
+        start = share * n.share
+        with k.loop(start, k.least(start + n.share, n.image_bands)) as place:
+            self._band(place.index // n.band_count, place.index % n.band_count, group, first)
+
+    def _band(self, image: Value, band: Value, group: Value, first: Value) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        begin, arrives, first_run, middle, last_run = record(k, self.bands, band, BAND)
+        wide = self.wide + (image * n.wide_image + group * n.wide_group + begin)
+        narrow = self.narrow + (image * n.narrow_image + group * n.narrow_group + arrives)
+        narrow = narrow + self.first_row * n.narrow_channel
+        of_wide, of_narrow = (self.runs, first_run, middle), (self.runs, middle, last_run)
+        with k.loop(0, self.rows) as row:
+            target = self.arrived + row.index * n.length
+            lay_out(k, how, 1, narrow + row.index * n.narrow_channel, target, of_narrow)
+        with k.loop(0, self.count) as channel:
+            source = wide + (first + channel.index) * n.wide_channel
+            lay_out(k, how, how.stride, source, self.laid + channel.index * n.pitch, of_wide)
+        zero = k.number(how.cell, 0, how.lanes)
+        k.store(zero, self.laid, self.count * n.pitch)  # vectors of the last line may end here
+        if how.skips:
+            lay_out(k, how, 1, None, self.kept, of_wide)
+            k.store(zero, self.kept, n.pitch)
+            lay_out(k, how, 1, None, self.met, of_narrow)
+        with k.loop(0, self.rows, how.rows) as row, k.loop(0, self.count * n.taps, how.terms) as term:
+            self._sums(term.index, row.index)
+
+    def _sums(self, term: Value, row: Value) -> None:
+        """Add the sums of a block of rows and terms to the weight; those beyond the last are made of the last, and dropped."""
+        k, how, n = self.kernel, self.how, self.n
+        last = self.count * n.taps
+        terms = [k.least(term + j, last - 1) for j in range(how.terms)]
+        lines = [self.laid + k.load(self.offsets, one) for one in terms]
+        rows = [self.arrived + k.least(row + i, self.rows - 1) * n.length for i in range(how.rows)]
+        with k.loop(0, n.length, how.lanes, carried=[k.number(how.cell, 0, how.lanes)] * (how.rows * how.terms)) as at:
+            arrived = [k.load(one, at.index, how.lanes) for one in rows]
+            made = []
+            for j, line in enumerate(lines):
+                cells = k.load(line, at.index, how.lanes)
+                new = [fma(k, one, cells, at.values[j * how.rows + i]) for i, one in enumerate(arrived)]
+                if self.places is not None:
+                    kept = k.load(self.kept + k.load(self.places, terms[j]), at.index, how.lanes)
+                    real = (kept > 0) & (k.load(self.met, at.index, how.lanes) > 0)
+                    new = [k.select(real, one, at.values[j * how.rows + i]) for i, one in enumerate(new)]
+                made += new
+            at.next = made
+        for place, sums in enumerate(totals(k, at.result)):
+            k.store(sums, self.sums, place * how.lanes)
+        with k.loop(0, k.least(how.rows, self.rows - row)) as down, k.loop(0, k.least(how.terms, last - term)) as along:
+            target = self.target + ((row + down.index) * self.row + term + along.index)
+            k.store(k.load(target) + k.load(self.sums, along.index * how.rows + down.index), target)
+
+
+def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
+    """The sum of all lanes of each vector, side by side. Each turn joins two vectors: halves of their segments, which stand for one sum each, are
+    added; a last one without another is joined with itself."""
+    lanes = half = vectors[0].lanes
+    while half > 1:
+        half //= 2
+        low = [place for place in range(2 * lanes) if place // half % 2 == 0]
+        pairs = [
+            (one, vectors[at + 1] if at + 1 < len(vectors) else one) for at, one in enumerate(vectors) if at % 2 == 0
+        ]
+        high = [place + half for place in low]
+        vectors = [k.shuffle(one, other, low) + k.shuffle(one, other, high) for one, other in pairs]
+    return vectors

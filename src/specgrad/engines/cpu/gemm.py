@@ -1,0 +1,193 @@
+"""Plans of `emitters.gemm`: how registers are blocked, and into which bands and items work is cut.
+
+Nothing here depends on the number of threads, on which no bit may depend.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...memory import room
+from .bilinear import Plan
+from .codegen.builder import CELLS
+from .codegen.object_code import host
+from .codegen.thread_pool import Call, address
+from .emitters.gemm import Gemm, Packing, emit, emit_packing
+from .steps import Step, compiled
+from .taps import Grid, Layout, grid_of, tiles_of
+
+Array = npt.NDArray[Any]
+
+FORMATS = {"x86-64-v4": (64, 32), "x86-64-v3": (32, 16), "x86-64": (16, 16)}
+"""Bytes of a vector, and how many registers hold one; elsewhere 16 and 32."""
+
+WIDEST = 8  # vectors of a tile, at most
+LAID = 7 << 16  # bytes of a band's layout, at most, where it can be cut: a second-level cache holds it
+FEW = 512  # targets of a band, at least, where images are small
+ITEMS = 16  # into how many items large work is cut, at least
+
+
+class Blocking(NamedTuple):
+    """A tile of the results: rows of vectors."""
+
+    lanes: int
+    rows: int
+    vectors: int
+
+
+def vectors(itemsize: int) -> tuple[int, int]:
+    """Lanes of a vector on this machine, and how many registers hold one."""
+    size, registers = FORMATS.get(host().cpu, (16, 32))
+    return size // itemsize, registers
+
+
+def blocking(channels: int, itemsize: int) -> Blocking:
+    """All registers but those of a row of sources and one weight hold sums."""
+    lanes, registers = vectors(itemsize)
+    most = 8 if registers >= 32 else 4
+    rows = -(-channels // -(-channels // most))
+    return Blocking(lanes, rows, min(WIDEST, (registers - 1) // (rows + 1)))
+
+
+class Product(NamedTuple):
+    """What makes targets of sources: weights are packed, job by job, then all items run."""
+
+    packings: tuple[Step, ...]
+    packed: int
+    target: tuple[int, int, int]
+    """Groups, channels of each and cells of a channel."""
+    rows: int
+    """Channels of a group, rounded up to whole blocks."""
+    step: Step | None
+    """None where no tap meets a cell."""
+    fills: bool
+    """Whether some targets have no taps, and are but the bias."""
+
+    def __call__(self, source: Array, weight: Array, bias: Array | None, target: Array) -> None:
+        groups, channels, cells = self.target
+        if self.fills:
+            target.reshape(-1, groups * channels, cells)[...] = 0 if bias is None else bias.reshape(-1, 1)
+        if self.step is None:
+            return
+        packed, added = room((self.packed,), source.dtype), np.zeros((groups, self.rows), source.dtype)
+        if bias is not None:
+            added[:, :channels] = bias.reshape(groups, channels)
+        for packing in self.packings:
+            packing.call.on(weight, packed)
+        self.step.call.on(source, packed, added, target)
+
+
+@functools.lru_cache(maxsize=256)
+def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool) -> Product:
+    """Narrow cells made of wide ones (forward), or wide cells of narrow ones."""
+    cell, item = CELLS[dtype.name], dtype.itemsize
+    channels, outs = (p.wide_channels, p.narrow_channels)[:: 1 if forward else -1]
+    cells, out_cells = (p.wide_cells, p.narrow_cells)[:: 1 if forward else -1]
+    target, grid = (p.groups, outs, out_cells), grid_of(p.axes, forward)
+    made = math.prod(sum(residue.length for residue in axis.residues) for axis in grid.axes)
+    if not made:
+        return Product((), 0, target, 0, None, True)
+    tile = blocking(outs, item)
+    blocks = -(-outs // tile.rows)
+    few = 0 if p.is_small else -(-ITEMS // (p.images * p.groups * blocks))  # bands of an image, at least
+    sizes = strides("source", p.groups, channels, cells) | strides("target", *target)
+    images, layout = arranged(
+        p, grid, sizes, lambda laid: laid.pitch * channels * item <= LAID and laid.is_cut(few), FEW
+    )
+    tables, begins = tabled(layout, channels, tile, p.groups * blocks)
+    packings = []
+    row, column = (p.columns, p.taps)[:: 1 if forward else -1]
+    every = p.groups * blocks
+    for job, begin in zip(layout.jobs, begins, strict=False):
+        terms = np.add.outer(np.arange(channels) * column, job.taps).reshape(-1)
+        of = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
+        of |= {"group": p.narrow_channels * p.columns, "begin": begin}
+        call = Call(compiled(emit_packing, Packing(cell, tile.rows)), of, every, grain(p, every, ITEMS))
+        packings.append(Step(call, ("weight", "packed"), "weights of a block term by term", (terms,)))
+    items = images * p.groups * len(tables["bands"])
+    part, parts = cut(blocks, 1 if p.is_small else -(-ITEMS // items))
+    last = grid.axes[-1]
+    step = last.residues[0].step
+    if not skips:
+        del tables["places"]
+    sizes |= {"band_count": len(tables["bands"]), "groups": p.groups, "part": part, "part_count": parts}
+    sizes |= {"blocks": blocks, "job_count": len(layout.jobs), "channels": channels, "out_channels": outs}
+    sizes |= {"pitch": layout.pitch, "step": step} | {name: address(table) for name, table in tables.items()}
+    scratch = (layout.pitch * (channels + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + 64
+    kernel = compiled(emit, Gemm(cell, *tile, last.stride, step != 1, skips))
+    call = Call(kernel, sizes, items * parts, grain(p, items * parts, 64), scratch)
+    reason = f"{tile.rows} rows of {tile.vectors} vectors, {len(tables['bands'])} bands"
+    final = Step(call, ("source", "packed", "bias", "target"), reason, tuple(tables.values()))
+    return Product(tuple(packings), begins[-1], target, blocks * tile.rows, final, made < out_cells)
+
+
+def strides(name: str, groups: int, channels: int, cells: int) -> dict[str, int]:
+    """How far apart the images, groups and channels of an array lie."""
+    every = groups * channels * cells
+    return {f"{name}_image": every, f"{name}_group": channels * cells, f"{name}_channel": cells}
+
+
+def cut(count: int, parts: int) -> tuple[int, int]:
+    """How large the parts are into which something is cut, and how many these are; at most so many,
+    and one at least."""
+    part = -(-count // max(1, min(count, parts)))
+    return part, -(-count // part)
+
+
+def grain(p: Plan, items: int, tasks: int) -> int:
+    """How many items a task takes."""
+    return items if p.is_small else -(-items // tasks)
+
+
+def arranged(
+    p: Plan, grid: Grid, sizes: dict[str, int], fits: Callable[[Layout], bool], few: int
+) -> tuple[int, Layout]:
+    """How many images items tell apart, and the layout, which should fit: several images together
+    where these have few targets, else bands of one."""
+    image = [sizes[name] for name in sizes if name.endswith("_image")]
+    whole = grid.beside(p.images, *image)
+    if fits(one := Layout(whole, 1)):
+        return 1, halved(whole, max(1, min(p.images, -(-few // one.units[0]))), fits)
+    return p.images, halved(grid, grid.axes[0].count, fits)
+
+
+def halved(grid: Grid, count: int, fits: Callable[[Layout], bool]) -> Layout:
+    """The layout of so many targets along the first axis, or of half as many until it fits."""
+    while count > 1 and not fits(Layout(grid, count)):
+        count = -(-count // 2)
+    return Layout(grid, count)
+
+
+def tabled(layout: Layout, channels: int, tile: Blocking, blocks: int) -> tuple[dict[str, Array], list[int]]:
+    """All tables of a layout, of which bands that are alike share theirs; and where the packed
+    weights of each job begin, and all end."""
+    made: dict[str, list[Any]] = {name: [] for name in ("bands", "jobs", "runs", "tiles", "segments")}
+    known, terms, weights = dict[Any, tuple[int, ...]](), [0], [0]
+    for job in layout.jobs:
+        terms.append(terms[-1] + channels * len(job.taps))
+        weights.append(blocks * tile.rows * terms[-1])
+    for start, count, key, source, target in layout.bands():
+        if key not in known:
+            at, runs = len(made["runs"]), layout.runs(start, count)
+            known[key] = at, at + len(runs), len(made["jobs"])
+            made["runs"] += runs.tolist()
+            for number, job in enumerate(layout.jobs):
+                step = job.residues[-1].step * layout.grid.target[-1]
+                tiles, segments = tiles_of(*layout.targets(job, start, count), step, tile.lanes, tile.vectors)
+                begin, far = len(made["tiles"]), len(made["segments"])
+                made["tiles"] += [(q, some, a + far, b + far, whole) for q, some, a, b, whole in tiles]
+                made["segments"] += segments
+                of = channels * len(job.taps), terms[number], weights[number], begin, begin + len(tiles)
+                made["jobs"].append(of)
+        made["bands"].append((source, target, *known[key]))
+    tables = {name: np.array(table, np.int64) for name, table in made.items()}
+    apart = np.arange(channels) * layout.pitch
+    tables["offsets"] = np.concatenate([np.add.outer(apart, job.places).reshape(-1) for job in layout.jobs])
+    tables["places"] = np.concatenate([np.tile(job.places, channels) for job in layout.jobs])
+    return tables, weights

@@ -1,0 +1,269 @@
+"""Which source cells the targets of a convolution read, axis by axis, and how these are laid out so that a tap is a distance.
+
+Read forward, narrow cell j of an axis reads wide cells j·stride + offset. Read backward, wide cells of one residue, first + j·stride, read
+narrow cells j + offset of those taps that meet them. Either way: targets first + j·step read sources j·stride + offset.
+
+Source cells of one residue modulo the stride lie side by side, lines of the last axis one behind the other. The padding behind a
+line is that before the next one. So target j lies at Σ j·unit, and a tap is one distance from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...caches import cached_property
+from ...geometry import Integers, Sliding
+
+
+class Residue(NamedTuple):
+    """Targets first + j·step, j < length, and where each of their taps reads for j = 0."""
+
+    first: int
+    step: int
+    length: int
+    taps: tuple[tuple[int, int], ...]
+    """(tap, offset)"""
+
+
+@dataclass(frozen=True)
+class TapAxis:
+    """An axis of sources and targets."""
+
+    size: int
+    stride: int
+    residues: tuple[Residue, ...]
+
+    @cached_property
+    def base(self) -> int:
+        """The least source cell that is read for j = 0."""
+        return min((offset for r in self.residues for _, offset in r.taps), default=0)
+
+    @cached_property
+    def lanes(self) -> tuple[int, ...]:
+        """The residues of source cells, from `base` on, that are read."""
+        return tuple(sorted({(o - self.base) % self.stride for r in self.residues for _, o in r.taps} or {0}))
+
+    @property
+    def count(self) -> int:
+        """Targets of the residue that has most."""
+        return max((r.length for r in self.residues), default=0)
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Among which lane's cells a tap reads, and how far on."""
+        beyond, lane = divmod(offset - self.base, self.stride)
+        return self.lanes.index(lane), beyond
+
+    def extent(self, count: int) -> int:
+        """Cells of a lane that `count` targets read."""
+        reach = max((self.place(offset)[1] for r in self.residues for _, offset in r.taps), default=0)
+        return count + reach
+
+    def pitch(self) -> int:
+        """How far apart lines lie: no real cell lies in the padding of another line, and no two targets at one place."""
+        extent, lead, behind = self.extent(self.count), [], []
+        for lane in self.lanes:
+            lead.append(min(extent, max(0, -((self.base + lane) // self.stride))))
+            behind.append(min(extent, -((self.base + lane - self.size) // self.stride)))
+        return max(self.count, *behind, extent - min(lead))
+
+
+def forward_axis(axis: Sliding, length: int) -> TapAxis:
+    """Narrow cells read wide ones."""
+    taps = [(tap, tap * axis.dilation - axis.before) for tap in range(axis.kernel)]
+    return TapAxis(axis.size, axis.stride, (Residue(0, 1, length, met(taps, axis.size, axis.stride, length)),))
+
+
+def backward_axis(axis: Sliding, length: int) -> TapAxis:
+    """Wide cells read the narrow ones that read them; residues that none reads are left out."""
+    by: dict[int, list[tuple[int, int]]] = {}
+    for tap in range(axis.kernel):
+        first = (tap * axis.dilation - axis.before) % axis.stride
+        by.setdefault(first, []).append((tap, (first + axis.before - tap * axis.dilation) // axis.stride))
+    residues = []
+    for first, taps in sorted(by.items()):
+        count = -(-(axis.size - first) // axis.stride)
+        residues.append(Residue(first, axis.stride, count, met(taps, length, 1, count)))
+    return TapAxis(length, 1, tuple(r for r in residues if r.taps))
+
+
+def met(taps: list[tuple[int, int]], size: int, stride: int, count: int) -> tuple[tuple[int, int], ...]:
+    """The taps that read a cell for some target."""
+    first = [max(0, -(offset // stride)) for _, offset in taps]
+    return tuple(tap for tap, j in zip(taps, first, strict=True) if j < count and j * stride + tap[1] < size)
+
+
+def plain_axis(size: int) -> TapAxis:
+    """Each target reads its own source."""
+    return TapAxis(size, 1, (Residue(0, 1, size, ((0, 0),)),))
+
+
+class Grid(NamedTuple):
+    """Axes, with how far apart their cells lie in source and target, and their taps in a weight."""
+
+    axes: tuple[TapAxis, ...]
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+    kernel: tuple[int, ...]
+
+    def beside(self, count: int, source: int, target: int) -> Grid:
+        """Many of them along one more axis, before all others."""
+        return Grid((plain_axis(count), *self.axes), (source, *self.source), (target, *self.target), (0, *self.kernel))
+
+
+def grid_of(axes: tuple[tuple[Sliding, int], ...], forward: bool) -> Grid:
+    """The axes of a convolution; those along which each target reads its own source alone, one after another, are one."""
+    made: list[tuple[TapAxis, int, int, int]] = []
+    for axis, length in axes or ((Sliding(1, 1), 1),):
+        one = forward_axis(axis, length) if forward else backward_axis(axis, length)
+        sizes = (axis.size, length) if forward else (length, axis.size)
+        if made and one == plain_axis(one.size) and made[-1][0] == plain_axis(made[-1][1]):
+            count = made.pop()[1] * one.size
+            made.append((plain_axis(count), count, count, 1))
+        else:
+            made.append((one, *sizes, axis.kernel))
+    taps, source, target, kernel = zip(*made, strict=True)
+    return Grid(taps, row_major(source), row_major(target), row_major(kernel))
+
+
+def row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """How far apart the cells of each axis lie."""
+    return tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
+
+
+class Job(NamedTuple):
+    """A residue of target cells on every axis: taps of the weight, their lanes' numbers and distances, and targets."""
+
+    residues: tuple[Residue, ...]
+    taps: Integers
+    places: Integers
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of bands of `count` targets along the first axis."""
+
+    grid: Grid
+    count: int
+
+    @cached_property
+    def units(self) -> tuple[int, ...]:
+        """How far apart neighbouring targets lie in the layout, axis by axis."""
+        return row_major((1, *(axis.pitch() for axis in self.grid.axes[1:])))
+
+    @cached_property
+    def extents(self) -> tuple[int, ...]:
+        first, *rest = self.grid.axes
+        return (first.extent(self.count), *(axis.extent(axis.count) for axis in rest))
+
+    @cached_property
+    def block(self) -> int:
+        """Cells of one combination of lanes."""
+        return sum((e - 1) * unit for e, unit in zip(self.extents, self.units, strict=True)) + 1
+
+    @cached_property
+    def lanes(self) -> tuple[int, ...]:
+        return row_major(tuple(len(axis.lanes) for axis in self.grid.axes))
+
+    @cached_property
+    def pitch(self) -> int:
+        """Cells of a channel: no multiple of a page, whose cells would share few places of a cache."""
+        cells = math.prod(len(axis.lanes) for axis in self.grid.axes) * self.block
+        return cells + 16 * (cells % 512 == 0)
+
+    @cached_property
+    def jobs(self) -> tuple[Job, ...]:
+        made = []
+        for residues in itertools.product(*(axis.residues for axis in self.grid.axes)):
+            taps, places = [], []
+            for each in itertools.product(*(r.taps for r in residues)):
+                taps.append(sum(tap * by for (tap, _), by in zip(each, self.grid.kernel, strict=True)))
+                found = [axis.place(offset) for axis, (_, offset) in zip(self.grid.axes, each, strict=True)]
+                lane = sum(lane * by for (lane, _), by in zip(found, self.lanes, strict=True))
+                far = sum(beyond * unit for (_, beyond), unit in zip(found, self.units, strict=True))
+                places.append(lane * self.block + far)
+            made.append(Job(residues, np.array(taps, np.int64), np.array(places, np.int64)))
+        return tuple(made)
+
+    def is_cut(self, bands: int) -> bool:
+        """Whether there are so many bands, or as many as can be."""
+        return self.count == 1 or -(-self.grid.axes[0].count // self.count) >= bands
+
+    def runs(self, start: int, count: int) -> Integers:
+        """(to, from, cells) of a band of `count` targets from `start` on: cells that lie in one line, or zeros (from: -1); from the source cell on
+        that `start` alone would read."""
+        cells = np.full((math.prod(len(axis.lanes) for axis in self.grid.axes), self.block), -1, np.int64)
+        first = self.grid.axes[0]
+        for at, lanes in enumerate(itertools.product(*(axis.lanes for axis in self.grid.axes))):
+            froms = tos = np.zeros(1, np.int64)
+            for a, (axis, lane) in enumerate(zip(self.grid.axes, lanes, strict=True)):
+                begin = start if a == 0 else 0
+                beyond = np.arange(first.extent(count) if a == 0 else self.extents[a])
+                source = (begin + beyond) * axis.stride + axis.base + lane
+                real = (source >= 0) & (source < axis.size)
+                source, beyond = source[real] - begin * axis.stride, beyond[real]
+                froms = np.add.outer(froms, source * self.grid.source[a]).reshape(-1)
+                tos = np.add.outer(tos, beyond * self.units[a]).reshape(-1)
+            cells[at, tos] = froms + self.zero
+        return runs_of(cells.reshape(-1), self.grid.axes[-1].stride * self.grid.source[-1])
+
+    def bands(self) -> Iterator[tuple[int, int, Any, int, int]]:
+        """(start, targets, what bands that are alike have in common, where it begins in source and target) of each band."""
+        first, grid = self.grid.axes[0], self.grid
+        for start in range(0, first.count, self.count):
+            count = min(self.count, first.count - start)
+            begin, reach = start * first.stride + first.base, first.extent(count) * first.stride
+            counts = tuple(min(count, residue.length - start) for residue in first.residues)
+            source = start * first.stride * grid.source[0] - self.zero
+            target = start * max(r.step for r in first.residues) * grid.target[0]
+            yield start, count, (counts, max(0, -begin), min(reach, first.size - begin)), source, target
+
+    @property
+    def zero(self) -> int:
+        """Added to sources that may lie before those of a band's first target, so that none is negative."""
+        return max(0, -self.grid.axes[0].base) * self.grid.source[0]
+
+    def targets(self, job: Job, start: int, count: int) -> tuple[Integers, Integers]:
+        """Where the targets of a job lie in the layout of a band, and in the target, from that of `start` on; in the layout's order."""
+        places = cells = np.zeros(1, np.int64)
+        for a, residue in enumerate(job.residues):
+            j = np.arange(min(count, residue.length - start) if a == 0 else residue.length)
+            places = np.add.outer(places, j * self.units[a]).reshape(-1)
+            cells = np.add.outer(cells, (residue.first + j * residue.step) * self.grid.target[a]).reshape(-1)
+        return places, cells
+
+
+def runs_of(cells: Integers, step: int) -> Integers:
+    """(to, from, count) of cells, of which neighbours are `step` apart, and of runs of -1."""
+    are, were = cells[1:] >= 0, cells[:-1] >= 0
+    ends = np.flatnonzero((are | were) & ~(are & were & (np.diff(cells) == step))) + 1
+    begins = np.concatenate([[0], ends])
+    return np.stack([begins, cells[begins], np.diff(np.append(begins, len(cells)))], axis=1)
+
+
+def tiles_of(places: Integers, cells: Integers, step: int, lanes: int, vectors: int) -> tuple[list[Any], list[Any]]:
+    """Tiles (begin, vectors, first segment, last, cell if it is one full segment) and segments (place, cell, count) of targets."""
+    breaks = np.flatnonzero((np.diff(places) != 1) | (np.diff(cells) != step)) + 1
+    tiles: list[Any] = []
+    segments: list[Any] = []
+    at = 0
+    while at < len(places):
+        begin = int(places[at])
+        left = -(-(int(places[-1]) + 1 - begin) // lanes)
+        wide = (
+            vectors if not vectors < left < 2 * vectors else -(-left // 2)
+        )  # two alike, rather than one that is narrow
+        end = int(np.searchsorted(places, begin + lanes * wide))
+        some = -(-(int(places[end - 1]) + 1 - begin) // lanes)
+        cuts = [at, *map(int, breaks[np.searchsorted(breaks, at, "right") : np.searchsorted(breaks, end)]), end]
+        first = len(segments)
+        segments += [(int(places[a]) - begin, int(cells[a]), b - a) for a, b in itertools.pairwise(cuts)]
+        whole = step == 1 and len(cuts) == 2 and end - at == some * lanes
+        tiles.append((begin, some, first, len(segments), int(cells[at]) if whole else -1))
+        at = end
+    return tiles, segments

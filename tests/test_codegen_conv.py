@@ -1,0 +1,196 @@
+"""The emitters of convolution, interpreted on random geometries: no access out of range, tasks
+apart, results exactly the specification's."""
+
+import contextlib
+import math
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+from codegen_pools import Call, Emitted, Planted, Run
+
+import specgrad as sg
+from specgrad.engines.cpu import bilinear, gemm, steps, weight_gradient
+from specgrad.engines.cpu.codegen import object_code
+from specgrad.engines.cpu.codegen.allocations import Fault
+from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.engines.cpu.codegen.domains import Floats, Rationals
+from specgrad.engines.cpu.emitters.gemm import Gemm
+from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
+from specgrad.errors import SpecgradError
+
+FLOAT = CELLS["float32"]
+SEEDS, CASES = range(5), 20
+
+
+@contextlib.contextmanager
+def emitted(random, stand_in=Emitted):
+    """Plans have kernels that are not compiled, small tiles, and bands of few cells."""
+    lanes = int(random.choice([2, 4]))
+    blocks = {}
+
+    def blocking(channels, *_):
+        return blocks.setdefault(channels, gemm.Blocking(lanes, *map(int, random.integers(1, 4, 2))))
+
+    caches = steps.compiled, gemm.product, weight_gradient.gradient, bilinear.plan
+    with contextlib.ExitStack() as patches:
+        bytes_of, few = int(random.choice([64, 1 << 10, 1 << 16])), int(random.choice([1, 30]))
+        for module in (gemm, weight_gradient):
+            for name, one in (("Call", Call), ("blocking", blocking), ("LAID", bytes_of)):
+                patches.enter_context(mock.patch.object(module, name, one))
+        for module, name in ((gemm, "FEW"), *((weight_gradient, name) for name in ("LONG", "WORTH", "WORTHY"))):
+            patches.enter_context(mock.patch.object(module, name, few))
+        patches.enter_context(mock.patch.object(bilinear, "SMALL", int(random.choice([0, 1 << 21]))))
+        patches.enter_context(mock.patch.object(steps, "cached", lambda key, emit: stand_in(emit())))
+        for cache in caches:
+            cache.cache_clear()
+            patches.callback(cache.cache_clear)
+        yield
+
+
+def drawn(random):
+    """A convolution, or a transposed one, and shapes that it takes: few channels, any stride,
+    dilation, padding and groups."""
+    while True:
+        rank = int(random.choice([1, 2, 2, 3]))
+
+        def some(low, high, often=0.5, rank=rank):
+            return tuple(int(random.integers(low, high)) if random.random() < often else low for _ in range(rank))
+
+        kernel, stride, dilation, groups = some(1, 4, 0.9), some(1, 4), some(1, 4, 0.3), int(random.choice([1, 1, 2]))
+        padding = tuple(zip(some(0, 5), some(0, 5), strict=True))
+        size = tuple(int(random.integers(1, n)) for n in [(20,), (7, 9), (4, 4, 5)][rank - 1])
+        images, reads, writes = map(int, random.integers(1, 4, 3))
+        kind = (sg.Conv, sg.ConvTranspose)[int(random.integers(2))]
+        op = kind(kernel, stride=stride, padding=padding, dilation=dilation, groups=groups)
+        channels = (reads * groups, writes) if kind is sg.ConvTranspose else (writes * groups, reads)
+        shapes = (images, reads * groups, *size), (*channels, *kernel)
+        with contextlib.suppress(SpecgradError):
+            if min(op.output_shape(*shapes)) > 0:
+                return op, *shapes
+
+
+def numbers(random, shape):
+    return np.array([Fraction(int(n), 3) for n in random.integers(-9, 9, math.prod(shape))], object).reshape(shape)
+
+
+def made(p, forward, skips, source, weight, bias, shape):
+    """What the kernels make of exact numbers, or of floats."""
+    product = gemm.product(p, forward, np.dtype(np.float32), skips)
+    run = Run(Rationals() if source.dtype == object else Floats())
+    groups, channels, _ = product.target
+    expected = np.zeros(shape, source.dtype) + (0 if bias is None else bias.reshape(-1, *[1] * (len(shape) - 2)))
+    if product.step is None:
+        return expected
+    added = np.zeros((groups, product.rows), source.dtype)
+    added[:, :channels] = 0 if bias is None else bias.reshape(groups, channels)
+    for name, array in (("source", source), ("weight", weight), ("bias", added)):
+        run.give(name, FLOAT, array.ravel().tolist())
+    run.take("packed", FLOAT, product.packed)
+    if product.fills:
+        run.arrays["target"] = run.memory.array("target", FLOAT.stored, expected.ravel().tolist(), True), FLOAT
+    else:
+        run.take("target", FLOAT, math.prod(shape))
+    for step in (*product.packings, product.step):
+        run.step(step)
+    return run.numbers("target", shape)
+
+
+def weighed(p, skips, wide, narrow, shape):
+    """The weight's cotangent that the kernels make."""
+    found = weight_gradient.gradient(p, np.dtype(np.float32), skips)
+    run, out = Run(Rationals() if wide.dtype == object else Floats()), np.zeros(shape, wide.dtype)
+    if found.step is None:
+        return out
+    matrix = out.reshape(-1, p.taps)
+    for name, array in (("wide", wide), ("narrow", narrow)):
+        run.give(name, FLOAT, array.ravel().tolist())
+    run.take("weight", FLOAT, found.shares * len(matrix) * len(found.taps))
+    run.step(found.step)
+    matrix[:, found.taps] = run.numbers("weight", (found.shares, len(matrix), len(found.taps))).sum(axis=0)
+    return out
+
+
+def values(random, op, x_shape, weight_shape, infinite=False, often=0.2):
+    """Value and cotangents; or of floats, of which one weight, or one cell of either side, is
+    infinite. `often`: kernels that skip padding."""
+    transposed = isinstance(op, sg.ConvTranspose)
+    y_shape = op.output_shape(x_shape, weight_shape)
+    shapes = x_shape, weight_shape, y_shape, y_shape[1:2], x_shape[1:2]
+    x, weight, g, bias, added = (numbers(random, shape) for shape in shapes)
+    p, skips = bilinear.plan(op, x_shape, weight_shape), infinite or random.random() < often
+    if infinite:
+        x, weight, g, bias, added = ((array * 3).astype(np.float32) for array in (x, weight, g, bias, added))
+        weight.reshape(-1)[int(random.integers(weight.size))] = np.inf
+    with sg.engine("reference"):
+        value, (gx, *_) = op(x, weight, bias), op.vjp((x, weight), g)
+    results = [
+        (made(p, not transposed, skips, x, weight, bias, y_shape), value),
+        (made(p, transposed, skips, g, weight, added, x_shape), gx + added.reshape(-1, *[1] * (len(x_shape) - 2))),
+    ]
+    if infinite:
+        spoilt = (x, g)[int(random.integers(2))]
+        spoilt.reshape(-1)[int(random.integers(spoilt.size))] = np.inf
+    with sg.engine("reference"):
+        gw = op.vjp((x, weight), g)[1]
+    results.append((weighed(p, skips, *((g, x) if transposed else (x, g)), weight_shape), gw))
+    for got, expected in results:
+        assert np.array_equal(got, expected, equal_nan=infinite), (op, x_shape, weight_shape)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_products_are_exact_on_random_geometries(seed):
+    random = np.random.default_rng(seed)
+    for _ in range(CASES):
+        with emitted(random):
+            values(random, *drawn(random))
+
+
+def test_padding_is_absent_beside_infinite_cells_and_weights():
+    random = np.random.default_rng(1)
+    for _ in range(CASES):
+        with emitted(random):
+            values(random, *drawn(random), infinite=True)
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "packing", "weight_gradient"])
+def test_an_access_one_cell_off_is_found(kernel):
+    caught = 0
+    for n in range(30):  # more accesses than a kernel has
+        kernels = []
+
+        def spoilt(one, n=n, kernels=kernels):
+            kernels.append(Planted(one, n) if one.module.name == kernel else Emitted(one))
+            return kernels[-1]
+
+        random = np.random.default_rng(n)
+        with emitted(random, spoilt):
+            try:
+                values(random, sg.Conv((3, 2), stride=(1, 2), padding=1), (2, 3, 6, 9), (4, 3, 3, 2), often=0)
+            except (Fault, AssertionError):
+                caught += 1
+            else:
+                assert not any(one.done for one in kernels if isinstance(one, Planted)), n
+    assert caught >= 3
+
+
+TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu", "arm64": "arm64-apple-macosx"}
+TARGETS = [(TRIPLES[machine], cpu) for machine, known in object_code.TARGETS.items() for cpu in known]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target[1])
+def test_registers_are_blocked_for_every_target(target, monkeypatch):
+    monkeypatch.setattr(gemm, "host", lambda: object_code.Target(*target))
+    lanes, registers = gemm.vectors(4)
+    for channels in (1, 3, 17, 64):
+        tile = gemm.blocking(channels, 4)
+        assert tile.lanes == lanes
+        assert tile.rows * tile.vectors + tile.vectors + 1 <= registers
+        lanes, rows, terms = weight_gradient.blocking(channels, 9, 4)
+        assert rows * terms + rows + 1 <= registers
+    for kernel in (
+        gemm.emit(Gemm(FLOAT, *gemm.blocking(17, 4), 2, True, True), 64),
+        weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.blocking(17, 9, 4), 2, True), 64),
+    ):
+        assert object_code.object_code(kernel, *target)
