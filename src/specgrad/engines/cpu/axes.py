@@ -153,3 +153,12 @@ def _fits(columns: Sliding, window: Window, behind: int, lanes: int) -> bool:
         return False
     is_single = not apart and not behind > 0
     return is_single or (apart >= columns.before and columns.before + max(behind, 0) <= cells)
+
+
+def row_lanes(columns: Sliding, lanes: int) -> int:
+    """The lanes of one or two registers of so many that hold a row, and where its windows begin; 0 if a
+    row is too long, or so short that it is not worth it."""
+    most = max(columns.size, (columns.length - 1) * columns.stride + 1)
+    held = 1 << (most - 1).bit_length()
+    fits = columns.size >= 4 and held <= 2 * lanes <= 32 and columns.kernel > 1 and columns.before >= 0
+    return held if fits else 0

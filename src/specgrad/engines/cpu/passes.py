@@ -19,6 +19,7 @@ from .axes import (
     nominal,
     overhang,
     reversed_axis,
+    row_lanes,
     runs_of,
     window_of,
 )
@@ -143,9 +144,8 @@ class Planner:
             rows = 1 / rows
         tables = {"row_divisors": address(rows)}
         if columns is not None:
-            columns = np.append(
-                columns, np.ones(limits.VECTOR // columns.itemsize, columns.dtype)
-            )  # read by whole vectors
+            spare = np.ones(2 * limits.VECTOR // columns.itemsize, columns.dtype)  # read by two vectors
+            columns = np.append(columns, spare)
             tables["column_divisors"] = address(columns)
         kind, self.divisors = self.divisors.kind, self.divisors if self.last else None
         return kind, tables, (rows, *([] if columns is None else [columns]))
@@ -175,6 +175,10 @@ class Planner:
         lanes = limits.VECTOR // working(self._cell).size
         parts = -(-columns.length // max(limits.TILE, 8 * lanes)) or 1
         tile_columns = -(-columns.length // parts)
+        converts = working(self._cell) is not self._cell
+        register = None
+        if parts == 1 and not converts and not combine.masks and (held := row_lanes(columns, lanes)):
+            register, lanes = (columns.size, columns.before), held
         pitch = -(-tile_columns // lanes) * lanes
         total = planes * max(rows.size * columns.size, 1)
         cells = min(limits.LINES, max(total // 32, 1 << 12))
@@ -185,8 +189,7 @@ class Planner:
         if down.dilation == 1 and down.taps > 1:
             stack = max(1, min(down.shared, tile_rows, 8 if combine.codes is None else 4))
         narrow = columns.length < lanes
-        converts = working(self._cell) is not self._cell
-        copies = narrow or converts or across.padded or across.stride > across.taps
+        copies = register is None and (narrow or converts or across.padded or across.stride > across.taps)
         how = tiles.Tiles(
             combine,
             self._result,
@@ -199,6 +202,7 @@ class Planner:
             self._divides()[0],
             lanes,
             power(lanes, min(columns.size, least_cells(columns, tile_columns, parts))),
+            register,
         )
         sizes = {
             **plane(rows, columns),

@@ -2,7 +2,7 @@
 
 Each row of a tile is folded across once, into a line of scratch; then lines are folded down, several rows of windows at a time, which
 share what their windows have in common. Rows go first, so that parts are joined in row-major order. Rows with padding beside them, short ones and those of
-half floats are copied to scratch; others are read where they lie.
+half floats are copied to scratch; short ones are held in a register, if they fit; others are read where they lie.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, Sum, working
+from .shifts import fold_row, load_row
 from .windows import (
     AHEAD,
     Divisors,
@@ -47,6 +48,8 @@ class Tiles:
     lanes: int = 16
     row_lanes: int = 16
     """Lanes of the loads that copy a row, at most its cells."""
+    register: tuple[int, int] | None = None
+    """The cells of a row and where its first window begins, before them, if whole rows are held in a register."""
 
 
 def emit(how: Tiles, vector: int) -> Kernel:
@@ -96,7 +99,7 @@ class _Tiles:
         self.fresh_rows = (how.stack - 1) * how.rows.stride + how.rows.extent
         if how.copies:
             self.copy = k.room(self.fresh_rows * self.room_of_row, working(self.combine.cell))
-        self.block = block_of(how.columns, self.combine)
+        self.block = block_of(how.columns, self.combine) if how.register is None else 1
         if self.block > 1:
             self.blocks = [k.room(self.room_of_row + lanes, cell) for cell in self.cells]
         if how.rows.taps > 1 or how.rows.padded:
@@ -220,6 +223,8 @@ class _Tiles:
     def _covered(self, count: Number, body: Any, flags: Value) -> Value:
         """body for vectors that cover `count` places: the last may go beyond where all that is read and written lies in scratch."""
         k, lanes = self.kernel, self.how.lanes
+        if self.how.register is not None:
+            return body(0, [flags])[0]
         if not self.how.copies:
             result: Value = k.vectors(count, lanes, body, [flags])[0]
             return result
@@ -243,7 +248,8 @@ class _Tiles:
 
     def _source(self, row: Value, copy: Pointer | None, flags: Value) -> tuple[Any, Value]:
         """Where the cells of a row lie from the first window's first tap on, and flags: also as blocks, if windows have many taps."""
-        source = self.plane + (row * self.n.width + self.first_column) if copy is None else copy
+        first = self.first_column if self.how.register is None else 0
+        source = self.plane + (row * self.n.width + first) if copy is None else copy
         if self.block > 1:
             flags = self._fold_blocks(source, flags)
         return source, flags
@@ -281,6 +287,11 @@ class _Tiles:
     def _windows(self, source: Any, column: Number, flag: Value) -> tuple[Part, Value]:
         """The parts of one row of cells of a vector of windows, from `column` on."""
         k, columns, lanes = self.kernel, self.how.columns, self.how.lanes
+        if self.how.register is not None:
+            size, before = self.how.register
+            self._prefetch(source, 0, size)
+            taps = load_row(k, self.combine, source, size, lanes)
+            return fold_row(k, self.combine, taps, columns, before), self._guard(flag, taps[:1])
         if self.block > 1:
             parts = []
             for start, size in split(columns.taps, self.block, self.combine.overlaps):
@@ -293,13 +304,12 @@ class _Tiles:
                 parts.append((part, start))
             return fold_parts(k, self.combine, parts)[0], flag
         cells = source
-        taps = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]
+        loaded = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]
         if not self.how.copies:
-            flag = self._guard(flag, self._seen(taps))
+            flag = self._guard(flag, self._seen(loaded))
             self._prefetch(source, column * columns.stride, lanes * columns.stride)
         real = [self._real(column, t) for t in range(columns.taps)]
-        firsts = [(self.combine.first(k, v, t, r), t) for t, (v, r) in enumerate(zip(taps, real, strict=True))]
-        assert lanes
+        firsts = [(self.combine.first(k, v, t, r), t) for t, (v, r) in enumerate(zip(loaded, real, strict=True))]
         return tree(k, self.combine, [part for part, _ in firsts]), flag
 
     def _prefetch(self, source: Pointer, index: Number, cells: int) -> None:
