@@ -123,14 +123,14 @@ def specgrad_calls(load: Workload, x: Array) -> dict[str, tuple[Callable[[], Any
     op, engine = load.op, dispatch.load("cpu")
     y = op(x)
     value, kept = engine.keep(op, (x,))
-    held, room = x.nbytes if not hasattr(kept, "codes") else kept.codes.nbytes, engine.pull(op, (x,), kept, value)
+    codes, room = getattr(kept, "codes", None), engine.pull(op, (x,), kept, value)
     moved = {
         "forward": (lambda: op(x, out=y), x.nbytes + y.nbytes),
         "vjp": (lambda: engine.pull(op, (x,), kept, value, out=room), x.nbytes + y.nbytes),
     }
-    if hasattr(kept, "codes"):
-        moved["winners"] = (lambda: engine.keep(op, (x,), y), x.nbytes + y.nbytes + held)
-        moved["vjp"] = (moved["vjp"][0], x.nbytes + y.nbytes + held)
+    if isinstance(codes, np.ndarray):  # of winners; what an average keeps has none
+        moved["winners"] = (lambda: engine.keep(op, (x,), y), x.nbytes + y.nbytes + codes.nbytes)
+        moved["vjp"] = (moved["vjp"][0], x.nbytes + y.nbytes + codes.nbytes)
     return moved
 
 
