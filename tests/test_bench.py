@@ -1,5 +1,7 @@
 """`specgrad bench` can measure every operator that it lists."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ LOADS = {type(load.op): load for load in bench.workloads(True) if len(load.shape
 
 @pytest.mark.parametrize("kind", LOADS, ids=lambda kind: kind.__name__)
 def test_every_rule_of_an_operator_is_measured_with_the_bytes_that_it_moves(kind):
-    load = LOADS[kind]._replace(shape=(1, 2, 24, 24))
+    load = dataclasses.replace(LOADS[kind], shape=(1, 2, 24, 24))
     x = np.ones(load.shape, np.float32)
     calls = bench.specgrad_calls(load, x)
     y = load.op(x)
