@@ -1,8 +1,7 @@
-"""Compile what the GPU engine launches for sm_90, without a device: python tests/gpu_compile.py
+"""Compile what the GPU engine launches for sm_90, without a device: python tests/gpu_compile.py [--kinds]
 
-Calls run on CPU tensors with launching replaced by compiling, so the kernels, their types and their
-constants are those of real calls. Prints one line per kernel and exits with 1 if the compiler
-refuses any.
+Calls run on CPU tensors with launching replaced by compiling, so the kernels, their types and their constants are those of real
+calls. Prints one line per kernel and exits with 1 if the compiler refuses any. `--kinds` compiles one kernel of each kind alone.
 """
 
 import sys
@@ -43,7 +42,7 @@ def compile_instead(self, *args, grid, warmup, **words):
             signature[parameter.name] = "*" + NAMES[value.dtype]
         else:
             signature[parameter.name] = "i32" if abs(value) < 2**31 else "i64"
-    key = self.__name__, str(signature), str(constants)
+    key = self.__name__, *((words.get("KIND"),) if "--kinds" in sys.argv else (str(signature), str(constants)))
     if key not in compiled:
         source = ASTSource(fn=self, signature=signature, constexprs=constants)
         compiled[key] = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)

@@ -1,10 +1,23 @@
-"""How much of a test's effort an operator gets."""
+"""How much effort a test takes: `make test` as much as finds faults, `make thorough` several times that."""
+
+import os
 
 from specgrad.ops.conv import Bilinear
 from specgrad.ops.pool import Pool
 
+THOROUGH = os.environ.get("SPECGRAD_TESTS") == "thorough"
 
-def share(kind, examples):
-    """So many examples of an operator with windows; a third of them where there is no geometry to
-    vary."""
-    return examples if issubclass(kind, Pool | Bilinear) else max(examples // 3, 5)
+
+def effort(usual, thorough):
+    """The first, or where tests are thorough the second: numbers of examples, or cases."""
+    return thorough if THOROUGH else usual
+
+
+def examples(most):
+    """So many examples where tests are thorough; else a third of them."""
+    return effort(max(most // 3, 5), most)
+
+
+def share(kind, most):
+    """The examples of an operator with windows; a third of them where there is no geometry to vary."""
+    return examples(most if issubclass(kind, Pool | Bilinear) else most // 3)

@@ -4,6 +4,7 @@ results exactly the specification's."""
 import numpy as np
 import pytest
 from codegen_pools import Emitted, Planned, Planted, emitted
+from kinds import effort
 
 import specgrad as sg
 from specgrad.engines.cpu.codegen.allocations import Fault
@@ -11,7 +12,7 @@ from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.engines.cpu.codegen.domains import Floats
 from specgrad.errors import SpecgradError
 
-SEEDS, CASES = range(5), 20
+SEEDS, CASES = range(effort(2, 5)), effort(12, 20)
 FLOATS = ["float32", "float32", "float64", "float16", "bfloat16"]
 WHOLE = {sg.AdaptiveMaxPool: sg.GlobalMaxPool, sg.AdaptiveAvgPool: sg.GlobalAvgPool}
 INTEGERS = ["int8", "uint8", "int16", "int32", "uint32", "int64"]

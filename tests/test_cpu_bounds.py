@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from kinds import effort
 
 import specgrad as sg
 from specgrad import memory
@@ -58,13 +59,13 @@ def drawn(random):
     return op, (planes, *size)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(effort(2, 8)))
 def test_nothing_is_written_beyond_results(seed, monkeypatch):
     fence, engine = Fence(), load("cpu")
     for owner in (memory, operands, weighted):
         monkeypatch.setattr(owner, "empty", fence.empty)
     random = np.random.default_rng(seed)
-    for _ in range(60):
+    for _ in range(effort(30, 60)):
         op, shape = drawn(random)
         x = random.standard_normal(shape).astype(np.float32)
         if random.random() < 0.2:

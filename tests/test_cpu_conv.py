@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import examples
 
 import specgrad as sg
 from specgrad.conformance import bounds
@@ -33,7 +34,7 @@ def arrays(case, dtype, scale):
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 def test_value_and_derivatives_hold_the_derived_bound(kind, dtype):
     @given(STRATEGIES[kind], st.sampled_from([1.0, 1e3]))
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     def check(case, scale):
         operands, tangents, g = arrays(case, dtype, scale)
         assert sg.dispatch.choose(case.op, operands).__name__.endswith("cpu")
@@ -112,7 +113,7 @@ def test_several_tiles_blocks_and_threads_change_nothing(op, x, weight, threads,
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_half_floats_are_computed_in_float32_and_rounded_once(kind):
     @given(STRATEGIES[kind])
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     def check(case):
         operands, _, g = arrays(case, np.float16, 1.0)
         wide = tuple(a.astype(np.float32) for a in operands)

@@ -8,6 +8,7 @@ import pytest
 from beside import bits, compare, on, unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import examples
 
 import specgrad as sg
 from specgrad import dispatch
@@ -51,7 +52,7 @@ KINDS = [(kind, np.float32) for kind in POOLS] + [
 def test_agrees_with_the_specification(kind, dtype):
     integer = dtype is np.int32
 
-    @settings(max_examples=60 if dtype is np.float32 else 20)
+    @settings(max_examples=examples(60 if dtype is np.float32 else 20))
     @given(st.data())
     def holds(data):
         case = data.draw(STRATEGIES[kind])
@@ -100,7 +101,7 @@ def test_rows_that_are_folded_together_may_be_longer_than_a_piece_of_them(op):
 def test_sums_keep_their_bounds(kind):
     dtype = np.float32
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(st.data())
     def holds(data):
         case = data.draw(STRATEGIES[kind])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import examples
 
 import specgrad as sg
 from specgrad.conformance.cases import STRATEGIES
@@ -93,7 +94,7 @@ DTYPES = st.sampled_from([np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_every_operator_gives_the_same_bits_however_it_is_asked(kind):
     @given(STRATEGIES[kind], LAID_OUT, DTYPES)
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     def check(case, laid_out, dtype):
         groups = (case.operands, case.tangents, [case.cotangent])
         xs, dxs, (gy,) = (tuple(laid_out(np.asarray(a * 0.3734, dtype)) for a in group) for group in groups)
@@ -126,7 +127,7 @@ def sums(draw):
 @pytest.mark.parametrize("laid_out", LAYOUTS)
 def test_sums_have_the_same_bits_however_they_are_asked_for(laid_out):
     @given(sums(), DTYPES, st.integers(0, 1000))
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     def check(drawn, dtype, seed):
         op, shape = drawn
         random = np.random.default_rng(seed)

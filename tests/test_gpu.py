@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from kinds import effort
 
 from specgrad import SlowPathWarning
 
@@ -35,24 +36,13 @@ def run(script, *words, **environment):
     return done.returncode, done.stdout[-6000:] + done.stderr[-2000:]
 
 
+KINDS = effort(("MaxPool", "SmoothMaxPool"), ("MaxPool", "AvgPool", "SmoothMaxPool", "AdaptiveAvgPool"))
 PARTS = {
-    "claims": (
-        "gpu_cases.py",
-        "--part",
-        "claims",
-        "--every",
-        "60",
-        "--kinds",
-        "MaxPool",
-        "AvgPool",
-        "SmoothMaxPool",
-        "AdaptiveAvgPool",
-    ),
-    # every seventh: in turn of both precisions and all layouts, awkward numbers and others, maxima
-    # and averages
-    "windows": ("gpu_cases.py", "--part", "windows", "--every", "7"),
-    "planted faults": ("gpu_faults.py",),
-    "prepared calls": ("gpu_front.py",),
+    "claims": ("gpu_cases.py", "--part", "claims", "--every", effort("240", "60"), "--kinds", *KINDS),
+    # every so many-th: in turn of both precisions and all layouts, awkward numbers and others, maxima and averages
+    "windows": ("gpu_cases.py", "--part", "windows", "--every", effort("19", "7")),
+    "planted faults": ("gpu_faults.py", "--every", effort("4", "1")),
+    "prepared calls": ("gpu_front.py", "--every", effort("3", "1")),
 }
 
 
@@ -64,7 +54,7 @@ def test_agrees_with_the_specification(part):
 
 
 def test_every_kernel_compiles_for_sm_90(tmp_path):
-    code, words = run("gpu_compile.py", TRITON_CACHE_DIR=str(tmp_path))
+    code, words = run("gpu_compile.py", *effort(("--kinds",), ()), TRITON_CACHE_DIR=str(tmp_path))
     assert code == 0, words
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from kinds import examples
 
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError, dispatch
@@ -25,7 +26,7 @@ def same(one, other):
 
 
 @given(STRATEGIES[sg.MinPool])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_minima_have_the_bits_of_the_specification_on_every_engine(case):
     x = np.where(case.operands[0] == 3, np.nan, case.operands[0] / np.float32(-2)).astype(np.float32)  # -0.0 too
     g = case.cotangent.astype(np.float32)
@@ -43,7 +44,7 @@ def test_minima_have_the_bits_of_the_specification_on_every_engine(case):
 
 
 @given(STRATEGIES[sg.SumPool])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_sums_of_small_integers_are_exact_on_every_engine(case):
     operands, _, g = case.over(np.dtype(np.float32))
     exact, _, exact_g = case.over(Fraction)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import examples
 from networks import Torch, networks
 from rounding import Rounded, allowed, long_numbers
 
@@ -35,7 +36,7 @@ def agree(some, others):
 
 
 @given(networks(exact=True))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_all_layers_agree_exactly_over_fractions(net):
     arrays = net.fill(half)
     tangents = net.fill(half, seed=1)
@@ -58,7 +59,7 @@ def test_all_layers_agree_exactly_over_fractions(net):
 
 
 @given(networks(exact=True))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_second_order_agrees_in_every_nesting_over_fractions(net):
     arrays, along = net.fill(half), net.fill(half, seed=1)
     everything = tuple(range(len(arrays)))
@@ -112,7 +113,7 @@ def test_the_bound_holds_for_every_order_and_grouping_and_is_no_larger_than_it_m
 
 
 @given(networks(exact=False))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_gradients_equal_pytorch_within_the_derived_bound(net):
     """The network is run over numbers that carry the bound of what any order of float64 operations
     may lose: see `rounding`."""
@@ -133,7 +134,7 @@ def test_gradients_equal_pytorch_within_the_derived_bound(net):
 
 
 @given(networks(exact=False))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_hessian_vector_products_equal_pytorch_within_the_derived_bound(net):
     """As for gradients; magnitudes take no account of cancellation, so that forward over reverse
     bounds reverse over reverse too."""

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from hypothesis import given, settings
+from kinds import examples
 
 import specgrad as sg
 import specgrad.onnx
@@ -50,7 +51,7 @@ def test_what_is_written_is_read_as_the_same_function(kind):
     """Over rationals exactly; over float64 where something is rounded."""
     tried = []
 
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=examples(20), deadline=None, database=None)
     @given(STRATEGIES[kind])
     def check(case):
         graph = graph_of(case)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinds import share
+from kinds import examples, share
 
 import specgrad
 from specgrad import AvgPool, Conv, ConvTranspose, Dual, GlobalMaxPool, MaxPool, SmoothMaxPool
@@ -88,7 +88,7 @@ def test_value_and_derivatives_are_the_definition(kind, scalar):
 
 
 @given(STRATEGIES[ConvTranspose])
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_conv_transpose_is_the_adjoint_of_conv(case):
     """⟨conv(y), x⟩ = ⟨y, conv_transpose(x)⟩ for the convolution with swapped weight axes,
     restricted to n outputs."""
@@ -105,7 +105,7 @@ def test_conv_transpose_is_the_adjoint_of_conv(case):
 
 
 @given(STRATEGIES[Conv])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_transposed_convolution_has_the_bits_of_convs_input_cotangent(case):
     op, (x, weight, *_) = case.op, case.operands
     g = case.cotangent.astype(np.float32) / np.float32(3)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from kinds import examples
 from networks import networks
 
 import specgrad as sg
@@ -34,7 +35,7 @@ def test_a_chain_of_pointwise_operators_runs_in_one_buffer():
 
 
 @given(networks(exact=False))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_programs_have_the_bits_of_the_eager_calls_and_need_no_more_memory(net):
     arrays, along = net.fill(lambda n: n / 16 + n % 3 * 1e-3), net.fill(lambda n: n / 40, seed=1)
     kept = [a.copy() for a in (*arrays, *along)]
@@ -54,7 +55,7 @@ def test_programs_have_the_bits_of_the_eager_calls_and_need_no_more_memory(net):
 
 
 @given(networks(exact=False))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_buffer_holds_two_living_values(net):
     """The plan is checked against the steps by itself: a value must still be the last written to
     its buffer when it is read."""

@@ -12,6 +12,7 @@ import pytest
 import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import examples
 from test_planted_faults import (
     clean_geometry,  # noqa: F401
     flipped_kernels,
@@ -220,7 +221,7 @@ sizes = st.tuples(*(st.integers(low, 9) for low in (1, 1, 1, 0, 0, 1)), st.boole
 
 
 @given(sizes, st.integers(0, 9), st.integers(0, 9))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_symbols_compute_as_integers_do(fields, o, j):
     """Every formula of a sliding axis, on symbols that are known numbers."""
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from codegen_cases import Draw, as_array, both_ways, comparable, interpreted
+from kinds import effort
 from llvmlite import ir
 from typer.testing import CliRunner
 
@@ -133,7 +134,7 @@ BASES = [
     ("convolution_vjp", case("gemm", sg.Conv((2,), stride=2), ((1, 1, 5), (1, 1, 2)))),
     ("weighted_sum", case("weights", sg.MaxPool((2, 2), stride=1, ties="all"), (1, 3, 4), VECTOR=16)),
 ]
-EACH = 16
+EACH = effort(5, 16)  # mutants of a kernel
 PREDICATES = {"icmp": ("eq", "ne", "slt", "sle", "sgt", "sge"), "fcmp": ("oeq", "ogt", "oge", "olt", "ole", "une")}
 OTHERS = {
     "add": "sub",
@@ -236,8 +237,7 @@ def outcomes(name, one, make, monkeypatch):
 
 
 def test_no_mutant_is_wrongly_proved(monkeypatch):
-    """Over 200 kernels with one instruction changed: those that are proved leave the same on
-    numbers as the right ones."""
+    """Kernels with one instruction changed: those that are proved leave the same on numbers as the right ones."""
     monkeypatch.setattr(interpret, "BLOCKS", 5000)
     tally = Counter()
     random = np.random.default_rng(0)
@@ -249,8 +249,7 @@ def test_no_mutant_is_wrongly_proved(monkeypatch):
             status, left = outcomes(name, one, make, monkeypatch)
             assert status != "proved" or left == right, (name, str(one), number)
             tally[status] += 1
-    assert sum(tally.values()) > 200
-    assert tally["refuted"] > 100, tally
+    assert tally["refuted"] > 6 * EACH, tally
 
 
 # symbols

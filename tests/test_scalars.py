@@ -15,7 +15,7 @@ import sympy
 import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinds import share
+from kinds import examples, share
 
 import specgrad
 from specgrad import AvgPool, Conv, Dual, MaxPool, SmoothMaxPool, SpecgradError
@@ -100,7 +100,7 @@ def test_rounded_scalars_lie_within_the_bound_of_float64(kind, scalar):
     float64's bound."""
 
     @given(STRATEGIES[kind])
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     def check(case):
         floats = [tuple((a / 4) for a in group) for group in (case.operands, case.tangents, (case.cotangent,))]
         operands, tangents, (g,) = (
@@ -138,7 +138,7 @@ def test_rounded_scalars_lie_within_the_bound_of_float64(kind, scalar):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 def test_dual_witness_and_row_share_the_bound_over_floats(kind, dtype):
     @given(STRATEGIES[kind])
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     def check(case):
         operands, tangents = (
             tuple((a / 3).astype(dtype) for a in group)
@@ -187,7 +187,7 @@ def test_balls_enclose_the_exact_result(kind):
 
 
 @given(STRATEGIES[SmoothMaxPool])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_balls_enclose_the_smooth_maximum(case):
     """Enclosures at 30 bits hold those of the same numbers at 200 bits, which are a millionfold
     narrower."""

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from hypothesis import given, settings  # noqa: E402
-from kinds import share  # noqa: E402
+from kinds import examples, share  # noqa: E402
 
 import specgrad as sg  # noqa: E402
 import specgrad.torch  # noqa: E402
@@ -96,7 +96,7 @@ def test_the_composed_specification_is_the_specification(kind, monkeypatch):
     same bits, codes included."""
     monkeypatch.setattr(kernels, "engine", lambda op, x: kernels.Composed)
 
-    @settings(max_examples=15)
+    @settings(max_examples=examples(15))
     @given(STRATEGIES[kind])
     def check(case):
         op, ((x,), (dx,), gy) = case.op, case.over(np.dtype(np.float32))

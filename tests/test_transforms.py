@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kinds import share
+from kinds import examples, share
 
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError, SpecgradError, derive
@@ -111,7 +111,7 @@ def close(got, wanted, exact):
 
 
 @given(st.sampled_from(OPERATORS).flatmap(lambda kind: STRATEGIES[kind]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_an_operators_own_derivatives_are_those_of_the_transforms(case):
     operands, tangents, g = case.over(np.dtype(float))
     chosen = [s for s, slot in enumerate(case.op.slots[: len(operands)]) if slot.differentiable]
