@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: check prove test matrix lint format stubs figures docs bench clean
+.PHONY: check prove test thorough matrix lint format stubs figures docs bench clean
 
 check: .venv/core
 	$(BIN)/specgrad check
@@ -13,6 +13,9 @@ prove: .venv/full
 
 test: .venv/full
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+thorough: .venv/full  # the same tests with several times the examples, and every kernel for every target
+	SPECGRAD_TESTS=thorough $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 matrix:  # every Python that is found, oldest and newest dependencies, each extra alone; words choose cells: make matrix CELLS="3.12 tests"
 	$(PYTHON) .ci/matrix.py $(CELLS)

@@ -3,11 +3,13 @@ benchmarks). And their order."""
 
 import pytest
 from hypothesis import HealthCheck, settings
+from kinds import examples
 
 import specgrad
 
 settings.register_profile(
     "specgrad",
+    max_examples=examples(100),
     derandomize=True,
     deadline=None,
     database=None,

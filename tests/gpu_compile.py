@@ -1,7 +1,8 @@
-"""Compile what the GPU engine launches for sm_90, without a device: python tests/gpu_compile.py [--kinds]
+"""Compile what the GPU engine launches for sm_90, without a device: python tests/gpu_compile.py
 
-Calls run on CPU tensors with launching replaced by compiling, so the kernels, their types and their constants are those of real
-calls. Prints one line per kernel and exits with 1 if the compiler refuses any. `--kinds` compiles one kernel of each kind alone.
+Calls run on CPU tensors with launching replaced by compiling, so the kernels, their types and their
+constants are those of real calls. Prints one line per kernel and exits with 1 if the compiler
+refuses any. `--kinds` compiles one kernel of each kind alone.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""How much effort a test takes: `make test` as much as finds faults, `make thorough` several times that."""
+"""How much effort a test takes: `make test` as much as finds faults, `make thorough` more."""
 
 import os
 
@@ -19,5 +19,5 @@ def examples(most):
 
 
 def share(kind, most):
-    """The examples of an operator with windows; a third of them where there is no geometry to vary."""
+    """The examples of an operator with windows; a third of them where no geometry varies."""
     return examples(most if issubclass(kind, Pool | Bilinear) else most // 3)

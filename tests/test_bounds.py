@@ -286,7 +286,8 @@ def test_every_operator_lies_within_its_bounds(kind):
 
 
 def test_lipschitz_constants_hold():
-    """No two inputs of random networks are further apart than the constant says; of affine networks it is the least."""
+    """No two inputs of random networks are further apart than the constant says; of affine networks
+    it is the least."""
     for seed in range(effort(40, 120)):
         network = Network(seed)
         x = network.samples(60)

@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+from kinds import effort
 from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
 from specgrad import AvgPool, GlobalMaxPool, MaxPool, sizes
@@ -34,7 +35,7 @@ def test_the_quick_run_takes_its_cases_from_the_curated_ones():
             assert {getattr(c.case.op, "ties", "") for c in some} == {getattr(c.case.op, "ties", "") for c in every}
 
 
-@pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", effort([MaxPool, AvgPool], WINDOWED), ids=lambda k: k.__name__)
 def test_the_quick_run_asks_what_the_usual_one_asks(kind):
     """Whatever is claimed of a subject over all curated cases is claimed in a quick run too."""
     subject = subjects.named("specgrad reference")

@@ -73,7 +73,8 @@ def test_all_emitters_are_among_them(kernels):
 
 @pytest.mark.parametrize("cpu", TARGETS)
 def test_every_kernel_compiles_for_every_target(kernels, cpu):
-    """All kernels for all targets where tests are thorough; else one of each emitter, and a quarter that is another for each."""
+    """All kernels for all targets where tests are thorough; else one of each emitter, and a quarter
+    of all, another one for each target."""
     first = {key[0]: key for key in reversed(kernels)}
     some = [*kernels][[*TARGETS].index(cpu) % 4 :: 4]
     for key in effort(dict.fromkeys([*first.values(), *some]), kernels):

@@ -237,7 +237,8 @@ def outcomes(name, one, make, monkeypatch):
 
 
 def test_no_mutant_is_wrongly_proved(monkeypatch):
-    """Kernels with one instruction changed: those that are proved leave the same on numbers as the right ones."""
+    """Kernels with one instruction changed: those that are proved leave the same on numbers as the
+    right ones."""
     monkeypatch.setattr(interpret, "BLOCKS", 5000)
     tally = Counter()
     random = np.random.default_rng(0)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import own_operators
 import pytest
+from kinds import effort
 from test_counterexamples import pasted
 from typer.testing import CliRunner
 
@@ -19,9 +20,10 @@ from specgrad.conformance.user_operators import JUDGES, describe
 from specgrad.ops import OPERATORS
 
 FILE = Path(__file__).parent / "own_operators.py"
+EXAMPLES = effort(12, 25)
 
 
-def cells_of(found, place="", examples=25, claims=tuple(CLAIMS)):
+def cells_of(found, place="", examples=EXAMPLES, claims=tuple(CLAIMS)):
     subject = Here(found, place, describe(found))
     return {cell.claim: cell for cell in operator_search.cells(subject, examples, 4.0, 0, claims, lambda: None)}
 
@@ -32,7 +34,7 @@ def cells_of(found, place="", examples=25, claims=tuple(CLAIMS)):
 def test_right_operators_hold(name):
     cells = cells_of(getattr(own_operators, name))
     assert {claim: cell.status for claim, cell in cells.items()} == dict.fromkeys([*JUDGES, "refuses"], "holds")
-    assert all(cell.cases >= 7 for cell in cells.values())
+    assert all(cell.cases >= effort(4, 7) for cell in cells.values())
 
 
 WRONG = {
@@ -74,10 +76,12 @@ def test_our_own_operators_hold_by_strategies_from_their_parameters(kind):
         known = describe(kind)
     except BadSubject:
         pytest.skip("nobody can guess its parameters")
-    cells = cells_of(kind, examples=20, claims=("shape", "adjoint", "witness", "second", "refuses"))
+    cells = cells_of(kind, examples=effort(14, 20), claims=("shape", "adjoint", "witness", "second", "refuses"))
     status = {cell.status for cell in cells.values()}
     assert status <= ({"holds", "not tried"} if known.window == "any" else {"holds"})
-    assert known.window == "any" or all(cell.cases >= 10 for claim, cell in cells.items() if claim != "refuses")
+    assert known.window == "any" or all(
+        cell.cases >= effort(6, 10) for claim, cell in cells.items() if claim != "refuses"
+    )
 
 
 def run(*words):
