@@ -73,3 +73,16 @@ def test_the_exact_network_is_read_and_certified(tmp_path, monkeypatch, capsys):
     assert certificate.status in ("holds", "violated")
     assert (tmp_path / "exact_network.png").stat().st_size > 1000
     assert "follows in exact rationals" in capsys.readouterr().out
+
+
+def test_the_pyramid_is_that_of_the_image_in_memory(capsys):
+    pytest.importorskip("dask")
+    spec = importlib.util.spec_from_file_location("image_pyramid", EXAMPLES / "image_pyramid.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    top, curve = example.main(200, 120, 100)
+    whole = example.image(200, 120).compute()
+    assert len(np.unique(whole)) > 200
+    np.testing.assert_array_equal(top, sg.max_pool(whole, (3, 3), stride=2, padding=1))
+    assert "highest" in capsys.readouterr().out
+    assert min(curve.samples) > 0

@@ -38,7 +38,7 @@ LAYERS = [
     {"conv_functions"},
     {"derivatives"},
     {"ranked"},
-    {"torch", "onnx", "ndimage"},
+    {"torch", "onnx", "ndimage", "dask"},
     {"bounds", "drawing"},
     {"conformance", "bench"},
     {"prove"},
@@ -63,6 +63,8 @@ HEAVY = [
     "matplotlib",
     "scipy",
     "onnx",
+    "dask",
+    "distributed",
 ]
 
 

@@ -30,6 +30,7 @@ from .scalars.foreign import as_numpy, home, is_foreign
 ENGINES = {
     "cpu": "specgrad.engines.cpu",
     "torch": "specgrad.engines.tensors",
+    "dask": "specgrad.dask",
     "reference": "specgrad.engines.reference",
 }
 

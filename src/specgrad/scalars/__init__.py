@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ScalarError, ShapeError, refusal
 from .base import Elements, Family, is_tensor, unlike
 from .dual import ConstantDual, Dual, deepened, depth, gathered
-from .foreign import as_numpy, is_foreign
+from .foreign import as_numpy, is_dask, is_foreign
 
 HOMES = {  # the top-level module that defines the scalar's type -> the file that speaks for it
     "numpy": "floats",
@@ -40,7 +40,7 @@ __all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_ten
 def as_operand(name: str, argument: str, value: Any) -> Any:
     """An operand as the array it is: NumPy arrays, tensors and Duals as they are, numbers and
     nested lists as NumPy arrays."""
-    if (type(value) is np.ndarray and value.dtype != object) or is_tensor(value):
+    if (type(value) is np.ndarray and value.dtype != object) or is_tensor(value) or is_dask(type(value)):
         return value
     if isinstance(value, ConstantDual):
         return ConstantDual(as_operand(name, argument, value.primal))

@@ -1,9 +1,10 @@
 """Arrays of other libraries: taken without a copy where their memory is NumPy's to read, and
 results given back to their library.
 
-An array is foreign if it is not NumPy's, torch's or ours and has ``__array__``, ``__dlpack__`` or a
-buffer: JAX, CuPy, memoryviews. What it is given back to is its ``__array_namespace__`` (the array
-API); a memoryview gives memoryviews. Others, which name no library, give arrays of NumPy.
+An array is foreign if it is not NumPy's, torch's, dask's or ours and has ``__array__``,
+``__dlpack__`` or a buffer: JAX, CuPy, memoryviews. What it is given back to is its
+``__array_namespace__`` (the array API); a memoryview gives memoryviews. Others, which name no
+library, give arrays of NumPy.
 """
 
 from __future__ import annotations
@@ -32,11 +33,17 @@ def is_foreign(value: Any) -> bool:
 def _is_kind(kind: type) -> bool:
     torch = sys.modules.get("torch")
     own = (np.ndarray, np.generic, ArrayMethods, *(() if torch is None else (torch.Tensor,)))
-    if issubclass(kind, own) or hasattr(kind, "__specgrad__"):
+    if issubclass(kind, own) or hasattr(kind, "__specgrad__") or is_dask(kind):
         return False
     return issubclass(kind, BUFFERS) or any(
         hasattr(kind, name) for name in ("__array__", "__dlpack__", "__array_interface__")
     )
+
+
+def is_dask(kind: type) -> bool:
+    """Whether these are the lazy arrays of dask, which have an engine of their own."""
+    dask = sys.modules.get("dask.array")
+    return dask is not None and issubclass(kind, dask.Array)
 
 
 def as_numpy(name: str, argument: str, value: Any) -> Any:

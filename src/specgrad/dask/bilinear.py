@@ -1,0 +1,118 @@
+"""Convolution of dask arrays: the input in chunks, weight and bias whole in every task.
+
+The cotangents of weight and bias are sums over tasks, added in a tree.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+
+from .. import dispatch
+from .pools import Chunked, Plane, chunked, placed, refuse_out
+from .tiling import Part, localised
+
+
+class Channels:
+    """A convolution over the chunks of its input, whose channels are in one chunk."""
+
+    def __init__(self, op: Any, operands: tuple[Any, ...]) -> None:
+        names = [slot.name for slot in op.slots]
+        x, *rest = [chunked(op.name, n, o) for n, o in zip(names, operands, strict=False)]
+        self.shape = op.output_shape(x.shape, *[w.shape for w in rest])
+        rank = len(op.weight_kernel()[0])
+        self.channel = x.ndim - rank - 1
+        self.positions = tuple(range(self.channel + 1, x.ndim))
+        self.x = x.rechunk({self.channel: -1})
+        axes = [axis for axis, _ in op.sliding(tuple(x.shape[p] for p in self.positions))]
+        self.plane = Plane(op, self.x, self.positions, axes)
+        self.weights, self.op = rest, op
+        self.rest = dask.delayed([dask.delayed(w) for w in rest])
+        first = [parts[0] for parts in self.plane.tiles()]
+        empty = np.zeros((0, x.shape[self.channel], *[p.end - p.begin for p in first]), x.dtype)
+        tried = [np.zeros(w.shape, w.dtype) for w in rest]
+        self.dtype = dispatch.forward(self._own(first), (empty, *tried)).dtype
+
+    def _own(self, parts: Sequence[Part]) -> Any:
+        return localised(self.op, parts) if self.positions else self.op
+
+    def written(self, chunks: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The chunks of a result, of those of an input with the result's spatial lengths."""
+        return (*chunks[: self.channel], (self.shape[self.channel],), *chunks[self.channel + 1 :])
+
+    def per_tile(self, run: Any, arrays: Sequence[Chunked], **given: Any) -> Chunked:
+        def make(parts: tuple[Part, ...]) -> Chunked:
+            pieces = [self.plane.cells(x, parts) for x in arrays]
+            chunks = self.written(self.plane.sized(pieces[0], [p.last - p.first for p in parts]))
+            meta = np.empty((0,) * len(chunks), self.dtype)
+            return da.map_blocks(run, *pieces, op=self._own(parts), dtype=self.dtype, meta=meta, chunks=chunks, **given)
+
+        return self.plane.joined(self.plane.tiles(), make)
+
+    def partial_sums(self, cotangent: Chunked, slots: Sequence[int]) -> list[Chunked]:
+        """Cotangents of weight and bias: those of every task, added in a tree."""
+        run, made = dask.delayed(_weights, nout=len(slots)), []
+        for parts in itertools.product(*self.plane.tiles()):
+            pieces = [self.plane.cells(self.x, parts), self.plane.outputs(cotangent, parts)]
+            blocks = zip(*[piece.to_delayed().ravel() for piece in pieces], strict=True)
+            made += [run(*pair, self.rest, self._own(parts), tuple(slots)) for pair in blocks]
+        return [
+            da.stack([da.from_delayed(part[i], like.shape, like.dtype) for part in made]).sum(0, dtype=like.dtype)
+            for i, like in enumerate(self.weights[slot - 1] for slot in slots)
+        ]
+
+
+def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Chunked:
+    refuse_out(op.name, out)
+    channels = Channels(op, operands)
+    return channels.per_tile(_value, [channels.x], rest=channels.rest)
+
+
+def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunked:
+    channels = Channels(op, operands)
+    dx, *moved = tangents
+    along = None if dx is None else chunked(op.name, "tangent of x", dx).rechunk(channels.x.chunks)
+    rest = dask.delayed([None if t is None else dask.delayed(t) for t in moved])
+    arrays = [channels.x] if along is None else [channels.x, along]
+    return channels.per_tile(_tangent, arrays, rest=channels.rest, moved=rest)
+
+
+def pull(op: Any, operands: tuple[Any, ...], cotangent: Any, wanted: Sequence[bool]) -> tuple[Chunked, ...]:
+    channels = Channels(op, operands)
+    batch = {p: own for p, own in enumerate(channels.x.chunks) if p < channels.channel}
+    g = chunked(op.name, "cotangent", cotangent).rechunk({**batch, channels.channel: -1})
+    slots = [slot for slot in range(1, len(operands)) if wanted[slot]]
+    pulled: list[Any] = [None] * len(operands)
+    if wanted[0]:
+        pulled[0] = channels.plane.per_chunk(_cotangent, g, rest=channels.rest)
+    for slot, total in zip(slots, channels.partial_sums(g, slots) if slots else [], strict=True):
+        pulled[slot] = total
+    return tuple(pulled)
+
+
+def _value(x: Any, op: Any, rest: list[Any]) -> Any:
+    return dispatch.forward(op, (x, *rest))
+
+
+def _tangent(x: Any, dx: Any = None, *, op: Any, rest: list[Any], moved: list[Any]) -> Any:
+    return dispatch.jvp(op, (x, *rest), (dx, *moved))[1]
+
+
+def _pulled(op: Any, operands: tuple[Any, ...], g: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    return dispatch.pull(op, operands, dispatch.recall(op, operands), g, wanted)
+
+
+def _cotangent(x: Any, g: Any, op: Any, parts: tuple[Part, ...], place: Any, rest: list[Any]) -> Any:
+    wanted = (True, *[False] * len(rest))
+    return placed(_pulled(op, (x, *rest), g, wanted)[0], parts, *place)
+
+
+def _weights(x: Any, g: Any, rest: list[Any], op: Any, slots: tuple[int, ...]) -> tuple[Any, ...]:
+    wanted = [slot in slots for slot in range(len(rest) + 1)]
+    pulled = _pulled(op, (x, *rest), g, wanted)
+    return tuple(pulled[slot] for slot in slots)

@@ -1,0 +1,211 @@
+"""Dask arrays: any chunking gives what the array in memory gives, exactly over rationals."""
+
+import os
+import signal
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import specgrad as sg
+from specgrad import dispatch
+from specgrad.dask.tiling import readers, tiles
+from specgrad.geometry import Adaptive, Sliding
+from specgrad.ops.pool import Extremum
+
+da = pytest.importorskip("dask.array")
+
+
+@st.composite
+def chunkings(draw, length):
+    """Chunks of any sizes that make up a length."""
+    cuts = sorted(draw(st.sets(st.integers(1, max(length - 1, 1)), max_size=4))) if length > 1 else []
+    return tuple(np.diff([0, *cuts, length]).tolist())
+
+
+@st.composite
+def slidings(draw):
+    made = Sliding(*[draw(st.integers(1, n)) for n in (9, 4, 5)], *[draw(st.integers(0, 4)) for _ in "ab"],
+                   draw(st.integers(1, 3)), draw(st.booleans()))  # fmt: skip
+    return made if made.length > 0 else Sliding(made.size, 1, made.stride, made.before, made.after, 1, made.ceil_mode)
+
+
+ADAPTIVES = st.builds(Adaptive, st.integers(1, 12), st.integers(1, 14))
+
+
+@settings(max_examples=300)
+@given(st.data(), slidings() | ADAPTIVES)
+def test_parts_have_the_taps_of_the_axis(data, axis):
+    chunks = data.draw(chunkings(axis.size))
+    parts, whole = tiles(axis, chunks), axis.taps()
+    assert [p.first for p in parts] + [axis.length] == [0] + [p.last for p in parts]
+    begin = data.draw(st.integers(0, axis.size - 1))
+    end = data.draw(st.integers(begin + 1, axis.size))
+    reading = readers(axis, chunks, begin, end)
+    for part in parts + reading:
+        own = part.axis.taps()
+        assert part.axis.length == part.last - part.first
+        taps = own.cell.shape[1]
+        for mine, theirs in zip(own, whole, strict=True):
+            shift = part.begin * own.real if mine is own.cell else 0
+            np.testing.assert_array_equal(mine + shift, theirs[part.first : part.last, :taps])
+        assert not whole.exists[part.first : part.last, taps:].any()
+    found = np.concatenate([np.zeros(0, int)] + [np.arange(p.first, p.last) for p in reading]).tolist()
+    reads = (whole.real & (whole.cell >= begin) & (whole.cell < end)).any(axis=1)
+    assert set(np.flatnonzero(reads)) <= set(found)
+    assert len(set(found)) == len(found)
+
+
+@pytest.fixture
+def by_specification(monkeypatch):
+    """Tasks run the specification, in this thread, so that no kernel is compiled."""
+    dask = pytest.importorskip("dask")
+    monkeypatch.setattr(dispatch, "ENGINES", {name: dispatch.ENGINES[name] for name in ("dask", "reference")})
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+POOLS = [
+    sg.MaxPool((3, 2), stride=(2, 1), padding=1),
+    sg.MaxPool((2, 3), stride=3, padding=2, dilation=2, ceil_mode=True, ties="split"),
+    sg.MaxPool((2,), stride=10, padding=15, axes=(1,), ties="all"),
+    sg.MinPool((2, 2), padding="same", axes=(2, 1)),
+    sg.AvgPool((3, 3), stride=2, padding=1, ceil_mode=True),
+    sg.AvgPool((2, 3), stride=1, padding=1, count_include_pad=False),
+    sg.SumPool((1, 2), stride=2, padding=3),
+    sg.AdaptiveMaxPool((4, 5)),
+    sg.AdaptiveAvgPool((6, 9)),
+    sg.AdaptiveMaxPool((0, 3)),
+    sg.AdaptiveAvgPool((None, 3), axes=(0, 2)),
+    sg.GlobalMaxPool(2),
+    sg.GlobalAvgPool(2, keepdims=False),
+]
+
+
+def rationals(random, shape):
+    return np.vectorize(Fraction, otypes=[object])(random.integers(-3, 4, shape), random.integers(1, 4, shape))
+
+
+def same(lazy, want):
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == want.shape
+    got = lazy.compute()
+    assert got.shape == want.shape
+    assert (got == want).all()
+
+
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize("op", POOLS, ids=str)
+def test_any_chunking_gives_the_value_and_both_derivatives(op, data, by_specification):
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    shape = (2, 6, 9)
+    x, dx = rationals(random, shape), rationals(random, shape)
+    chunks = tuple(data.draw(chunkings(n)) for n in shape)
+    lazy = da.from_array(x, chunks=chunks)
+    want, moved = op.jvp((x,), (dx,))
+    g = rationals(random, want.shape)
+    value, tangent = op.jvp((lazy,), (da.from_array(dx, chunks=3),))
+    same(value, want)
+    same(tangent, moved)
+    same(op.vjp((lazy,), g)[0], op.vjp((x,), g)[0])
+    if isinstance(op, Extremum):
+        same(dispatch.with_indices(op, (lazy,))[1], dispatch.with_indices(op, (x,))[1])
+
+
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+@pytest.mark.parametrize(
+    "op", [sg.Conv((2, 3), stride=2, padding=1, groups=2), sg.Conv((2,), dilation=2), sg.Linear()], ids=str
+)
+def test_any_chunking_gives_convolutions_and_their_derivatives(op, data, by_specification):
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    kernel, groups = op.weight_kernel()
+    shapes = [(3, 2, *(5, 7)[: len(kernel)]), (4, 2 // groups, *kernel), (4,)]
+    operands, tangents = ([rationals(random, shape) for shape in shapes] for _ in "xd")
+    chunks = tuple(data.draw(chunkings(n)) for n in shapes[0])
+    weight = operands[1] if data.draw(st.booleans()) else da.from_array(operands[1], chunks=1)
+    lazy = (da.from_array(operands[0], chunks=chunks), weight, operands[2])
+    want, moved = op.jvp(operands, tangents)
+    value, tangent = op.jvp(lazy, tangents)
+    same(value, want)
+    same(tangent, moved)
+    g = rationals(random, want.shape)
+    for mine, theirs in zip(op.vjp(lazy, g), op.vjp(operands, g), strict=True):
+        same(mine, theirs)
+
+
+def test_pointwise_operators_and_transforms_stay_lazy(by_specification):
+    x, y = np.arange(-6.0, 6).reshape(3, 4), np.arange(3.0)[:, None]
+    lazy = da.from_array(x, chunks=(2, 3)), da.from_array(y, chunks=1)
+    same(sg.mul(*lazy), x * y)
+    for mine, theirs in zip(sg.Mul().vjp(lazy, x), sg.Mul().vjp((x, y), x), strict=True):
+        same(mine, theirs)
+    same(sg.Mul().jvp(lazy, (None, y))[1], x * y)
+    value, pullback = sg.vjp(lambda x: sg.max_pool(sg.relu(x), (2, 2), stride=1), lazy[0])
+    same(value, sg.max_pool(sg.relu(x), (2, 2), stride=1))
+    same(
+        pullback(da.ones((2, 3)))[0],
+        sg.vjp(lambda x: sg.max_pool(sg.relu(x), (2, 2), stride=1), x)[1](np.ones((2, 3)))[0],
+    )
+
+
+def test_kernels_run_the_tasks():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(2, 40, 30)).astype(np.float32)
+    x[0, 3:9, 5] = 0.0, -0.0, np.nan, np.inf, -np.inf, 0.0
+    lazy = da.from_array(x, chunks=(1, (17, 3, 20), 16))
+    want, places = sg.max_pool(x, (3, 3), stride=2, padding=1, return_indices=True)
+    got, found = sg.max_pool(lazy, (3, 3), stride=2, padding=1, return_indices=True)
+    np.testing.assert_array_equal(got.compute().view(np.int32), want.view(np.int32))
+    np.testing.assert_array_equal(found.compute(), places)
+    u = 2.0**-24
+    finite = np.nan_to_num(x, posinf=1, neginf=-1)
+    want = sg.avg_pool(finite.astype(np.float64), (3, 3), stride=2, padding=1)
+    got = sg.avg_pool(da.from_array(finite, chunks=(1, 9, 30)), (3, 3), stride=2, padding=1).compute()
+    sizes = sg.avg_pool(np.abs(finite).astype(np.float64), (3, 3), stride=2, padding=1)
+    assert (np.abs(got - want) <= 10 * u / (1 - 10 * u) * sizes).all()
+
+
+REFUSED = {
+    "integers do not divide": lambda x: sg.avg_pool(x.astype(int), (2, 2)),
+    "bool is not a scalar": lambda x: sg.max_pool(x > 0, (2, 2)),
+    "the kernel spans 20 cells": lambda x: sg.max_pool(x, (20, 2)),
+    "a lazy value is not written into an array": lambda x: sg.max_pool(x, (2, 2), out=np.zeros((4, 4))),
+    "has chunks of unknown size": lambda x: sg.max_pool(x[x[:, 0] > 0], (1, 1)),
+    "softmax does not run in chunks": lambda x: sg.softmax(x),
+    "the weight reads 2 channels": lambda x: sg.conv(x[None], np.ones((1, 2, 2, 2))),
+    r"must have shape \(4, 4\)": lambda x: sg.MaxPool((2, 2)).vjp((x,), np.ones((3, 3))),
+}
+
+
+@pytest.mark.parametrize("rule", REFUSED)
+def test_what_tasks_would_refuse_is_refused_at_once(rule):
+    with pytest.raises(sg.SpecgradError, match=rule):
+        REFUSED[rule](da.from_array(np.arange(64.0).reshape(8, 8), chunks=3))
+
+
+def slowly(block, folder):
+    """A block, after some time, which says that it was begun."""
+    (folder / str(time.time_ns())).touch()
+    time.sleep(0.1)
+    return block
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_gives_the_result_though_a_worker_dies(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    x = np.random.default_rng(0).integers(0, 99, (64, 64)).astype(np.float32)
+    lazy = da.from_array(x, chunks=16).map_blocks(slowly, folder=tmp_path, dtype=x.dtype)
+    processes = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    quiet = {"dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(**processes, **quiet) as cluster, distributed.Client(cluster) as client:
+        result = client.compute(sg.max_pool(lazy, (3, 3), stride=2, padding=1))
+        while len(list(tmp_path.iterdir())) < 5:
+            time.sleep(0.02)
+        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        got = result.result(timeout=60)
+    np.testing.assert_array_equal(got, sg.max_pool(x, (3, 3), stride=2, padding=1))
