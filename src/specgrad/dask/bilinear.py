@@ -36,10 +36,7 @@ class Channels:
         first = [parts[0] for parts in self.plane.tiles()]
         empty = np.zeros((0, x.shape[self.channel], *[p.end - p.begin for p in first]), x.dtype)
         tried = [np.zeros(w.shape, w.dtype) for w in rest]
-        self.dtype = dispatch.forward(self._own(first), (empty, *tried)).dtype
-
-    def _own(self, parts: Sequence[Part]) -> Any:
-        return localised(self.op, parts) if self.positions else self.op
+        self.dtype = dispatch.forward(localised(op, first), (empty, *tried)).dtype
 
     def written(self, chunks: tuple[Any, ...]) -> tuple[Any, ...]:
         """The chunks of a result, of those of an input with the result's spatial lengths."""
@@ -50,7 +47,9 @@ class Channels:
             pieces = [self.plane.cells(x, parts) for x in arrays]
             chunks = self.written(self.plane.sized(pieces[0], [p.last - p.first for p in parts]))
             meta = np.empty((0,) * len(chunks), self.dtype)
-            return da.map_blocks(run, *pieces, op=self._own(parts), dtype=self.dtype, meta=meta, chunks=chunks, **given)
+            return da.map_blocks(
+                run, *pieces, op=localised(self.op, parts), dtype=self.dtype, meta=meta, chunks=chunks, **given
+            )
 
         return self.plane.joined(self.plane.tiles(), make)
 
@@ -60,7 +59,7 @@ class Channels:
         for parts in itertools.product(*self.plane.tiles()):
             pieces = [self.plane.cells(self.x, parts), self.plane.outputs(cotangent, parts)]
             blocks = zip(*[piece.to_delayed().ravel() for piece in pieces], strict=True)
-            made += [run(*pair, self.rest, self._own(parts), tuple(slots)) for pair in blocks]
+            made += [run(*pair, self.rest, localised(self.op, parts), tuple(slots)) for pair in blocks]
         return [
             da.stack([da.from_delayed(part[i], like.shape, like.dtype) for part in made]).sum(0, dtype=like.dtype)
             for i, like in enumerate(self.weights[slot - 1] for slot in slots)

@@ -19,7 +19,7 @@ def _alike(op: Any, operands: Sequence[Any], *more: Any) -> tuple[list[Chunked],
     dtype = dispatch.forward(op, tuple(np.ones((1,) * x.ndim, x.dtype) for x in arrays)).dtype
     together = da.broadcast_arrays(*arrays)
     grid = da.core.unify_chunks(*[part for x in together for part in (x, range(x.ndim))])[1]
-    others = [da.asarray(m).rechunk(grid[0].chunks) for m in more]
+    others = [chunked(op.name, "cotangent", m).rechunk(grid[0].chunks) for m in more]
     return grid, others, dtype
 
 
@@ -32,7 +32,9 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Chunked:
 def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunked:
     present = [t is not None for t in tangents]
     moved = [
-        da.broadcast_to(da.asarray(t), op.output_shape(*[o.shape for o in operands])) for t in tangents if t is not None
+        da.broadcast_to(chunked(op.name, "tangent", t), op.output_shape(*[o.shape for o in operands]))
+        for t in tangents
+        if t is not None
     ]
     arrays, others, dtype = _alike(op, operands, *moved)
     return da.map_blocks(_tangent, *arrays, *others, op=op, present=present, dtype=dtype)

@@ -29,7 +29,7 @@ Span = tuple[int, int]
 
 def chunked(name: str, argument: str, given: Any) -> Chunked:
     """An operand as a dask array whose shape is known."""
-    x = given if isinstance(given, da.Array) else da.asarray(given)
+    x = given if isinstance(given, da.Array) else da.from_array(np.asarray(given), chunks=-1)
     if any(math.isnan(n) for n in x.shape):
         shown, rule = Described(f"dask array of shape {x.shape}"), "has chunks of unknown size"
         raise refusal(ShapeError, name, argument, shown, rule, "call x.compute_chunk_sizes() first")

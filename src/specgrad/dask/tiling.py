@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..geometry import Adaptive, Axis, Sliding
-from ..ops.window import AdaptiveWindow, SlidingWindow
+from ..ops.window import AdaptiveWindow, WholeWindow
 
 
 class Part(NamedTuple):
@@ -91,7 +91,7 @@ def localised(op: Any, parts: Sequence[Part]) -> Any:
     """The operator of one part per spatial axis."""
     if isinstance(op, AdaptiveWindow):
         return replace(op, output_size=tuple(p.axis.length for p in parts))
-    if isinstance(op, SlidingWindow) or hasattr(op, "kernel_size"):
+    if hasattr(op, "kernel_size"):
         own = [p.axis for p in parts]
         return replace(op, padding=tuple((a.before, a.after) for a in own if isinstance(a, Sliding)))
-    return replace(op, keepdims=True)
+    return replace(op, keepdims=True) if isinstance(op, WholeWindow) else op
