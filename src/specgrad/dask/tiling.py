@@ -56,7 +56,7 @@ def tiles(axis: Axis, chunks: Sequence[int]) -> list[Part]:
         cells, outputs = _period(axis, chunks)
         cuts = {round(bound / cells) * outputs for bound in bounds} if cells else set(range(axis.length))
     else:  # an output belongs to the chunk in which its window starts
-        cuts = {min(-(-(bound + axis.before) // axis.stride), axis.length) for bound in bounds[:-1]}
+        cuts = {min(-(-(bound + axis.before) // axis.stride), axis.length) for bound in bounds[1:-1]}
     edges = sorted({0, *cuts, axis.length})
     if isinstance(axis, Sliding):  # outputs in padding alone go with those beside them
         while len(edges) > 2 and axis.start(edges[1] - 1) + axis.extent <= 0:
