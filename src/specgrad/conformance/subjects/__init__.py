@@ -33,8 +33,11 @@ class Home(NamedTuple):
         return next((name for name in self.needs if importlib.util.find_spec(name) is None), None)
 
 
+OTHER_ARRAYS = ("torch", "dask")
+"""The engines that take no arrays of NumPy."""
+
 OURS = {
-    "engines": Home(tuple(f"specgrad {engine}" for engine in ENGINES if engine != "torch")),
+    "engines": Home(tuple(f"specgrad {engine}" for engine in ENGINES if engine not in OTHER_ARRAYS)),
     "layers": Home(("specgrad tape", "specgrad graph", "specgrad program")),
     "enclosures": Home(("specgrad bounds",), ("scipy",)),
     "torch_layer": Home(("specgrad torch cpu", "specgrad torch cuda"), ("torch",)),
