@@ -119,8 +119,8 @@ def calls(monkeypatch):
 
     monkeypatch.setattr(calls, "NVIDIA", True)
     monkeypatch.setattr(calls.torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(calls.torch._C, "_cuda_getCurrentRawStream", lambda index: "stream", raising=False)
-    monkeypatch.setattr(calls.torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(calls.torch_private, "raw_stream", lambda index: "stream")
+    monkeypatch.setattr(calls.torch_private, "current_device", lambda: 0)
     for cache in (calls.watches, calls.warn):
         cache.cache_clear()
     yield calls

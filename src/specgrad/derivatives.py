@@ -21,7 +21,7 @@ from .array_functions import reshape, slice, stack
 from .autograd import grad, jvp, vjp
 from .autograd.transforms import chosen_arguments
 from .errors import ArgumentError, GradientError, ScalarError, ShapeError, refusal
-from .graph import trace
+from .graph.trace import trace
 from .operator import shape_of
 from .scalars import as_operand
 from .scalars.dual import Dual

@@ -8,12 +8,12 @@ first used: ``pip install 'specgrad[certify]'``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import arguments
 from ..graph import Graph, trace
 from ..operator import shape_of
+from .results import Bounds, LinearForm
 
 if TYPE_CHECKING:
     from .certificate import Certificate
@@ -22,28 +22,6 @@ __all__ = ["Bounds", "LinearForm", "bounds", "certify", "lipschitz"]
 
 METHODS = ("crown", "alpha", "ibp", "zonotope")
 COVERS = ("real", "float32", "float64")
-
-
-class LinearForm(NamedTuple):
-    """Σ coefficients·inputs + constant: one array (rows, *shape of the input) per input, and one
-    number per row."""
-
-    coefficients: tuple[Any, ...]
-    constant: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """lower ≤ y ≤ upper for all inputs in the box; y is the output, or the rows of `of` times it.
-
-    `below` and `above` are affine forms of the inputs between which y lies on the box, where the
-    method has them.
-    """
-
-    lower: Any
-    upper: Any
-    below: LinearForm | None = field(default=None, repr=False)
-    above: LinearForm | None = field(default=None, repr=False)
 
 
 def bounds(
@@ -125,13 +103,6 @@ def lipschitz(graph: Graph | Callable[..., Any], box: tuple[Any, Any], *, of: An
     from .lipschitz import constant
 
     return constant(graph if isinstance(graph, Graph) else traced(graph, box), box, of)
-
-
-def onnx_of(model: bytes) -> Graph:
-    """The graph of a model."""
-    from .. import onnx
-
-    return onnx.load(model)
 
 
 def traced(function: Callable[..., Any], box: Any) -> Graph:

@@ -19,7 +19,8 @@ from scipy import sparse
 
 from ..arithmetic import is_number
 from ..errors import ArgumentError, refusal
-from ..graph.ir import Graph, Node
+from ..graph import Graph
+from ..graph.ir import Node
 from . import linear
 from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
 from .boxes import outward

@@ -10,12 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import ArgumentError, refusal
-from ..graph.ir import Graph
-from . import Bounds, LinearForm
+from ..graph import Graph
 from .affine import Affine, Box
 from .alpha import optimise
 from .analysis import Analysis, Form
 from .boxes import given_boxes, one_output, rows_of
+from .results import Bounds, LinearForm
 from .rewrite import rewritten
 from .zonotope import Zonotopes
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..arguments import is_sequence
 from ..errors import ArgumentError, ScalarError, ShapeError, refusal
-from ..graph.ir import Graph, Node
+from ..graph import Graph
+from ..graph.ir import Node
 from ..scalars import as_operand
 from .affine import Box, Floats
 

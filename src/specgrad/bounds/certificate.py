@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CertificateError, SpecgradError, refusal
-from ..graph.ir import Graph
-from . import onnx_of
+from ..graph import Graph
 from .exact import Box, Exact, Network, objects
 from .replay import confirmed, replay
 from .rewrite import rewritten
@@ -272,3 +271,10 @@ def _steps(documents: Any) -> Step:
             raise bad("parts", places, "must be two later steps where there is a split")
         step.parts = [steps[place] for place in places]
     return steps[0]
+
+
+def onnx_of(model: bytes) -> Graph:
+    """The graph of a model."""
+    from .. import onnx
+
+    return onnx.load(model)

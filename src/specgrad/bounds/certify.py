@@ -15,11 +15,10 @@ import specgrad as sg
 
 from ..arithmetic import is_number
 from ..errors import ArgumentError, ShapeError, refusal
-from ..graph.ir import Graph
-from . import onnx_of
+from ..graph import Graph
 from .api import UNITS
 from .boxes import given_boxes, one_output, rows_of
-from .certificate import Certificate, Problem
+from .certificate import Certificate, Problem, onnx_of
 from .exact import objects
 from .rewrite import rewritten
 from .search import Claim, Progress, Search

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..arithmetic import is_number
 from ..errors import CertificateError, refusal
-from ..graph.ir import Graph, Node
+from ..graph import Graph
+from ..graph.ir import Node
 from ..operator import Operator, Window
 from ..ops import Abs, AdaptiveMaxPool, Div, GlobalMaxPool, Larger, MaxPool, Relu, Smaller
 from ..scalars import find_family

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, refusal
-from ..graph.ir import Graph, Node
+from ..graph import Graph
+from ..graph.ir import Node
 from ..ops import Abs, Erf, Exp, Larger, Relu, Sigmoid, Smaller, SmoothMaxPool, Softplus, Tanh
 from .affine import ROOM, TINY, UNIT, Box, Floats, above, below, gamma
 from .analysis import Analysis, split

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..arithmetic import is_number
 from ..errors import ArgumentError, refusal
-from ..graph.ir import Graph, GraphVar
+from ..graph import Graph
+from ..graph.ir import GraphVar
 from ..operator import Operator
 from ..ops import (
     Add,

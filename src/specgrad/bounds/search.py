@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..graph.ir import Graph
+from ..graph import Graph
 from ..ops import Larger, Relu, Smaller
 from .affine import Box, Floats
 from .alpha import Found, ascend

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..graph.ir import Graph
+from ..graph import Graph
 from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, above, below, gamma
 from .analysis import constant_box
 from .relax import relax

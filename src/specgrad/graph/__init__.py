@@ -1,6 +1,6 @@
 """Operators as a program that can be read, checked, differentiated and compiled before it runs."""
 
-from .ir import Graph
+from .graph import Graph
 from .program import Program
 from .trace import Shape, trace
 

@@ -16,7 +16,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from ..derive import DERIVED
 from ..errors import ArgumentError, ModelError, SpecgradError, refusal
 from ..operator import Operator
 from ..ops import OPERATORS
-from .ir import Graph, GraphVar, Node
+from .ir import GraphBase, GraphVar, Node
+
+G = TypeVar("G", bound=GraphBase)
 
 VERSION = 1
 DTYPES = (
@@ -38,7 +40,7 @@ def wrong(where: str, value: Any, rule: str, remedy: str = "write it with to_jso
     return refusal(ModelError, "from_json", where, value, rule, remedy)
 
 
-def document(graph: Graph) -> dict[str, Any]:
+def document(graph: GraphBase) -> dict[str, Any]:
     """A graph as lists, dicts, words and numbers."""
     graph.validate()
     nodes = [_node(node) for node in graph.nodes]
@@ -80,12 +82,12 @@ def _encoded(where: str, value: Any) -> Any:
     )
 
 
-def from_document(found: Any, operators: Iterable[type[Operator]] = ()) -> Graph:
+def from_document(kind: type[G], found: Any, operators: Iterable[type[Operator]] = ()) -> G:
     """The graph that a document describes; ModelError names the place that is wrong."""
     taken: list[Any] = [*OPERATORS, *DERIVED, *operators]
-    kinds = {kind.__name__: kind for kind in taken}
+    kinds = {one.__name__: one for one in taken}
     nodes, outputs = fields("document", found, "specgrad.graph", nodes=list, outputs=list)
-    graph, made = Graph(), list[GraphVar]()
+    graph, made = kind(), list[GraphVar]()
     for index, about in enumerate(nodes):
         where = f"node {index}"
         try:
@@ -118,7 +120,7 @@ def _index(where: str, value: Any, count: int) -> int:
     return value
 
 
-def _add(graph: Graph, made: Sequence[GraphVar], where: str, about: Any, kinds: dict[str, Any]) -> GraphVar:
+def _add(graph: GraphBase, made: Sequence[GraphVar], where: str, about: Any, kinds: dict[str, Any]) -> GraphVar:
     if (
         not isinstance(about, dict)
         or not isinstance(about.get("name"), str)
@@ -208,7 +210,7 @@ def read(text: Any) -> Any:
         raise wrong("text", text if isinstance(text, str) else type(text).__name__, f"is not JSON ({error})") from None
 
 
-def _label(graph: Graph, node: Node) -> tuple[str, str]:
+def _label(graph: GraphBase, node: Node) -> tuple[str, str]:
     """The two lines of a node in a drawing."""
     if node.is_input:
         return node.name, f"input {node.shape}"
@@ -218,7 +220,7 @@ def _label(graph: Graph, node: Node) -> tuple[str, str]:
     return words if len(words) <= 44 else words[:43] + "…", str(node.shape)
 
 
-def to_dot(graph: Graph) -> str:
+def to_dot(graph: GraphBase) -> str:
     """A graph in Graphviz's language."""
 
     def quoted(words: str) -> str:
@@ -237,7 +239,7 @@ def to_dot(graph: Graph) -> str:
 WIDE, HIGH, GAP = 330, 40, 24
 
 
-def to_svg(graph: Graph) -> str:
+def to_svg(graph: GraphBase) -> str:
     """A graph drawn from top to bottom: every node one row below the lowest of its operands."""
     depth: list[int] = []
     for node in graph.nodes:

@@ -1,5 +1,5 @@
-"""The graph: inputs, constants, operators and outputs, each value assigned once; shapes are checked
-when a node is added.
+"""The nodes of a graph: inputs, constants, operators and outputs, each value assigned once; shapes
+are checked when a node is added.
 
 A graph has shapes and no scalar: the same graph runs over floats, Fractions, Duals and the Vars of
 a tape. It knows operators only by what all of them offer. A constant takes on the scalar of the
@@ -9,11 +9,9 @@ inputs: a number (the seed of a gradient, a zero), and an array of floats.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +22,6 @@ from ..errors import ArgumentError, ShapeError, SpecgradError, refusal, shape_wo
 from ..levels import Level, Var
 from ..operator import Operator, shape_of
 from ..scalars import as_indices, as_operand
-from ..scalars.foreign import home
-
-if TYPE_CHECKING:
-    from .program import Program
 
 Shape = tuple[int, ...]
 
@@ -37,7 +31,7 @@ class GraphVar(Var):
 
     __slots__ = ("index",)
 
-    def __init__(self, graph: Graph, node: Node) -> None:
+    def __init__(self, graph: GraphBase, node: Node) -> None:
         super().__init__(graph, node.name, node.shape)
         self.index = node.index
 
@@ -69,24 +63,9 @@ class Node:
         return self.op is None and self.constant is None
 
 
-class Graph(Level):
-    """A program in single assignment: make inputs, apply any function of specgrad to them, name the
-    outputs.
-
-    >>> import numpy as np, specgrad as sg
-    >>> graph = Graph()
-    >>> x = graph.input("x", (2, 4))
-    >>> _ = graph.output(sg.sum(sg.relu(x) * 3))
-    >>> print(graph)
-    x = input(differentiable): (2, 4)
-    relu_1 = Relu()(x): (2, 4)
-    constant_2 = 3: ()
-    mul_3 = Mul()(relu_1, constant_2): (2, 4)
-    sum_4 = Sum()(mul_3): ()
-    return sum_4
-    >>> graph.forward(np.ones((2, 4)))
-    array(24.)
-    """
+class GraphBase(Level):
+    """What a graph is made of: its nodes, how they are added, printed, checked and run one by
+    one."""
 
     called = "graph"
 
@@ -137,7 +116,7 @@ class Graph(Level):
             raise refusal(ArgumentError, name, "shape", shape, "has an open length", "write every length")
         return lengths
 
-    def output(self, *values: Any) -> Graph:
+    def output(self, *values: Any) -> GraphBase:
         """Add outputs, in order."""
         indices = [self._index("output", "value", value) for value in values]
         self.outputs.extend(indices)
@@ -235,94 +214,8 @@ class Graph(Level):
                 lines.append(f"{node.name} = {node.op!r}({operands}): {node.shape}")
         return "\n".join([*lines, "return " + ", ".join(self.nodes[index].name for index in self.outputs)])
 
-    def __call__(self, *xs: Any) -> Any:
-        """The outputs for these inputs, as `forward`."""
-        return self.forward(*xs)
 
-    def to_json(self) -> str:
-        """This graph with its constants as a document that `Graph.from_json` reads; numbers are
-        kept exactly."""
-        from .document import document
-
-        return json.dumps(document(self), ensure_ascii=False)
-
-    @classmethod
-    def from_json(cls, text: str, operators: Sequence[type[Operator]] = ()) -> Graph:
-        """The graph of a document: no code is run, and operators that are neither specgrad's nor
-        given are refused."""
-        from .document import from_document, read
-
-        return from_document(read(text), operators)
-
-    def to_dot(self) -> str:
-        """This graph in Graphviz's language."""
-        from .document import to_dot
-
-        return to_dot(self)
-
-    def _repr_svg_(self) -> str:
-        """This graph as notebooks draw it."""
-        from .document import to_svg
-
-        return to_svg(self)
-
-    def forward(self, *xs: Any) -> Any:
-        """The outputs for these inputs (arrays of any scalar, Duals, Vars; nests are taken leaf by
-        leaf): one, or a tuple."""
-        self.validate()
-        given = given_inputs("forward", "input", self.inputs, self.integers, xs)
-        results = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(self, given)))
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def jvp(self, xs: Sequence[Any], dxs: Sequence[Any]) -> tuple[Any, Any]:
-        """(y, dy): the outputs, and their tangents for one tangent per differentiable input."""
-        from .transform import jvp
-
-        self.validate()
-        xs, dxs = (arguments.one_each("jvp", name, given) for name, given in (("inputs", xs), ("tangents", dxs)))
-        given = given_inputs("jvp", "input", self.inputs, self.integers, xs)
-        moved = given_inputs("jvp", "tangent", [node for node in self.inputs if node.differentiable], set(), dxs)
-        both = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(jvp(self), [*given, *moved])))
-        count = len(self.outputs)
-        return (both[0], both[1]) if count == 1 else (tuple(both[:count]), tuple(both[count:]))
-
-    def vjp(self, xs: Sequence[Any], gys: Any) -> tuple[Any, ...]:
-        """One cotangent per differentiable input, for one cotangent per output."""
-        from .transform import vjp
-
-        self.validate()
-        given = given_inputs("vjp", "input", self.inputs, self.integers, arguments.one_each("vjp", "inputs", xs))
-        ends = [self.nodes[index] for index in self.outputs]
-        arriving = given_inputs("vjp", "cotangent", ends, set(), gys if isinstance(gys, list | tuple) else (gys,))
-        return tuple(map(home(leaf for _, leaf in tree.leaves(tuple(xs))), interpret(vjp(self), [*given, *arriving])))
-
-    def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Program:
-        """A Program of this graph for one dtype, whose memory is planned once.
-
-        `engine` is the one to prefer: an operator that it does not take goes to the next in
-        `list_engines()` that does, as in ordinary calls, with a SlowPathWarning where a large array
-        falls to the reference. Within ``with engine(name):`` the forced engine runs everything,
-        whatever is preferred, or what it does not take is refused here. A program keeps its
-        engines.
-        """
-        from .program import Program
-
-        return Program(self, dtype, engine)
-
-    def to_onnx(self, dtype: Any = np.float32) -> Any:
-        """The ModelProto of this graph for one float type, opset 20: ``onnx.save(graph.to_onnx(),
-        "model.onnx")``.
-
-        Constants are rounded to the type. Needs the package `onnx`.
-        """
-        try:
-            exporter = import_module("specgrad.onnx.exporter")  # a graph knows no format, but offers all
-        except ModuleNotFoundError as missing:
-            raise ImportError(f"to_onnx needs {missing.name}: pip install 'specgrad[onnx]'") from missing
-        return exporter.model(self, dtype)
-
-
-def unused(graph: Graph, name: str) -> str:
+def unused(graph: GraphBase, name: str) -> str:
     """This name, or the next that no node of the graph has."""
     while name in graph._names:
         name += "_"
@@ -363,7 +256,7 @@ def _in_order(name: str, what: str, rest: Iterator[Node], given: Any) -> list[An
     return [leaves[path] for path in paths]
 
 
-def interpret(graph: Graph, given: Sequence[Any]) -> list[Any]:
+def interpret(graph: GraphBase, given: Sequence[Any]) -> list[Any]:
     """The outputs, by running one operator after another on whatever the inputs are."""
     values: list[Any] = []
     rest, integers = iter(given), graph.integers

@@ -29,7 +29,8 @@ from ..operator import Operator
 from ..scalars import find_family
 from ..scalars.floats import Numbers
 from ..scalars.foreign import home
-from .ir import Graph, Node, given_inputs
+from .document import DTYPES, VERSION, bfloat16, document, fields, from_document, read, wrong
+from .ir import GraphBase, Node, given_inputs
 from .plan import Plan, planned
 from .steps import DerivedStep, Step, scheduled
 from .transform import lowered, simplified, value_and_grad
@@ -50,8 +51,8 @@ class Program:
     2 values in 1 buffers, 1 written in place: 24 bytes instead of 48
     """
 
-    def __init__(self, graph: Graph, dtype: Any, engine: str, alone: bool | None = None) -> None:
-        if not isinstance(graph, Graph):
+    def __init__(self, graph: GraphBase, dtype: Any, engine: str, alone: bool | None = None) -> None:
+        if not isinstance(graph, GraphBase):
             rule, remedy = f"must be a Graph, got {type(graph).__name__}", "trace the function first"
             raise refusal(ArgumentError, "compile", "graph", graph, rule, remedy)
         graph.validate()
@@ -85,8 +86,6 @@ class Program:
     def save(self, path: str | Path) -> None:
         """Write this program, with its graph and all constants, as JSON that `Program.load`
         reads."""
-        from .document import VERSION, document
-
         about = {"format": "specgrad.program", "version": VERSION, "dtype": self.dtype.name, "engine": self.engine}
         words = json.dumps({**about, "alone": self.alone, "graph": document(self.source)}, ensure_ascii=False)
         Path(path).write_text(words, encoding="utf-8")
@@ -95,8 +94,6 @@ class Program:
     def load(cls, path: str | Path, operators: Sequence[type[Operator]] = ()) -> Program:
         """The program of a file, compiled here: no code is run, and operators that are neither
         specgrad's nor given are refused."""
-        from .document import DTYPES, bfloat16, fields, from_document, read, wrong
-
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -107,7 +104,7 @@ class Program:
             raise wrong("dtype", dtype, "is not a known dtype")
         _candidates(engine)
         found = _native(bfloat16() if dtype == "bfloat16" else dtype)
-        return cls(from_document(graph, operators), found, engine, alone)
+        return cls(from_document(GraphBase, graph, operators), found, engine, alone)
 
     def __repr__(self) -> str:
         return f"Program({self.source!r}, {self.dtype}, {self.engine!r})"

@@ -14,7 +14,7 @@ from typing import Any
 from .. import dispatch
 from ..derive import Derived, ShapeOnly, VJPOf, placeholder
 from ..operator import Operator
-from .ir import Graph, Node
+from .ir import GraphBase, Node
 from .plan import Use
 
 Shape = tuple[int, ...]
@@ -25,7 +25,7 @@ Memories = dict[int, Any]
 class Step:
     """A value computed by its operator."""
 
-    def __init__(self, node: Node, graph: Graph, is_output: bool) -> None:
+    def __init__(self, node: Node, graph: GraphBase, is_output: bool) -> None:
         self.op: Operator = node.op
         self.writes = [node.index]
         self.reads = list(node.operands)
@@ -71,7 +71,7 @@ class DerivedStep(Step):
     """First derivatives of one operator on the same operands: a tangent, or the cotangents of one
     or more operands."""
 
-    def __init__(self, node: Node, graph: Graph, is_output: bool) -> None:
+    def __init__(self, node: Node, graph: GraphBase, is_output: bool) -> None:
         super().__init__(node, graph, is_output)
         self.derivative: Derived = node.op
         own, self.seed, directions = self.derivative.parts(node.operands)
@@ -132,7 +132,7 @@ class DerivedStep(Step):
         return f"{what} through {self.derivative.base!r}" + (", from what was kept" if self.source is not None else "")
 
 
-def scheduled(graph: Graph) -> list[Step]:
+def scheduled(graph: GraphBase) -> list[Step]:
     """The steps of a graph in order, derivatives that are one call of an engine being one step."""
     steps: list[Step] = []
     forwards: dict[Any, list[Step]] = {}

@@ -11,7 +11,7 @@ import numpy as np
 from .. import arguments, tree
 from ..operator import shape_of
 from ..scalars import as_operand
-from .ir import Graph
+from .graph import Graph
 
 
 class Shape(tuple[int, ...]):

@@ -7,17 +7,19 @@ without a rule raises.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import dispatch
 from ..arithmetic import is_number, total
 from ..errors import ShapeError, refusal
-from .ir import Graph, GraphVar, Node, unused
+from .ir import GraphBase, GraphVar, Node, unused
+
+G = TypeVar("G", bound=GraphBase)
 
 
-def jvp(graph: Graph) -> Graph:
+def jvp(graph: G) -> G:
     """(xs, dxs) -> (ys, dys), with one tangent per differentiable input.
 
     >>> import specgrad as sg
@@ -31,7 +33,7 @@ def jvp(graph: Graph) -> Graph:
     return scale_4, scale_5
     """
     graph.validate()
-    made = Graph()
+    made = type(graph)()
     values = _inputs(made, graph)
     tangents: dict[int, Any] = {
         node.index: made.input(unused(made, f"d_{node.name}"), node.shape)
@@ -51,10 +53,10 @@ def jvp(graph: Graph) -> Graph:
     return simplified(made)
 
 
-def vjp(graph: Graph) -> Graph:
+def vjp(graph: G) -> G:
     """(xs, gys) -> gxs, with one cotangent per output and per differentiable input."""
     graph.validate()
-    made = Graph()
+    made = type(graph)()
     values = _inputs(made, graph)
     seeds = [
         made.input(unused(made, f"g_{graph.nodes[index].name}"), graph.nodes[index].shape) for index in graph.outputs
@@ -65,14 +67,14 @@ def vjp(graph: Graph) -> Graph:
     return simplified(made)
 
 
-def value_and_grad(graph: Graph) -> Graph:
+def value_and_grad(graph: G) -> G:
     """xs -> (y, gxs) for a graph with one output of one cell."""
     graph.validate()
     shapes = [graph.nodes[index].shape for index in graph.outputs]
     if len(shapes) != 1 or any(length != 1 for length in shapes[0]):
         rule, remedy = "a gradient needs one output of one cell", "sum or average the outputs, or use vjp"
         raise refusal(ShapeError, "value_and_grad", "outputs", shapes, rule, remedy)
-    made = Graph()
+    made = type(graph)()
     values = _inputs(made, graph)
     for node in graph.nodes:
         _copy(made, node, values)
@@ -81,7 +83,7 @@ def value_and_grad(graph: Graph) -> Graph:
     return simplified(made)
 
 
-def _swept(made: Graph, graph: Graph, values: dict[int, GraphVar], seeds: list[GraphVar]) -> list[Any]:
+def _swept(made: GraphBase, graph: GraphBase, values: dict[int, GraphVar], seeds: list[GraphVar]) -> list[Any]:
     """The cotangents of all differentiable inputs, as Vars of the graph being made."""
     follows: set[int] = set()
     for node in graph.nodes:
@@ -109,14 +111,14 @@ def _swept(made: Graph, graph: Graph, values: dict[int, GraphVar], seeds: list[G
     ]
 
 
-def simplified(graph: Graph) -> Graph:
+def simplified(graph: G) -> G:
     """The same outputs of the same inputs, without nodes that none of them needs and with every
     value computed once."""
     needed = set(graph.outputs) | {node.index for node in graph.inputs}
     for node in reversed(graph.nodes):
         if node.index in needed:
             needed.update(node.operands)
-    made = Graph()
+    made = type(graph)()
     values: dict[int, GraphVar] = {}
     known: dict[Any, GraphVar] = {}
     for node in graph.nodes:
@@ -130,10 +132,10 @@ def simplified(graph: Graph) -> Graph:
     return made
 
 
-def lowered(graph: Graph) -> Graph:
+def lowered(graph: G) -> G:
     """The same graph with formulas in the place of derivatives that have one, for scalars that are
     not rounded in between."""
-    made = Graph()
+    made = type(graph)()
     values = _inputs(made, graph)
     for node in graph.nodes:
         formula = NotImplemented
@@ -160,11 +162,11 @@ def _meaning(node: Node, values: dict[int, GraphVar]) -> Any:
     return "constant", id(node.constant)
 
 
-def _inputs(made: Graph, graph: Graph) -> dict[int, GraphVar]:
+def _inputs(made: GraphBase, graph: GraphBase) -> dict[int, GraphVar]:
     return {node.index: made.input(node.name, node.shape, node.differentiable) for node in graph.inputs}
 
 
-def _copy(made: Graph, node: Node, values: dict[int, GraphVar]) -> GraphVar:
+def _copy(made: GraphBase, node: Node, values: dict[int, GraphVar]) -> GraphVar:
     """A node of another graph in the graph being made, unless it is there."""
     if node.index not in values:
         if node.op is not None:

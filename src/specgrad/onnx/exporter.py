@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import ops
 from ..geometry import Shape, Sliding
-from ..graph.ir import Graph
+from ..graph import Graph
 from ..operator import Operator
 from .writer import KINDS, Export, Value, refused
 

@@ -18,7 +18,8 @@ from .. import dispatch
 from ..arguments import is_sequence
 from ..arithmetic import is_number
 from ..errors import SpecgradError
-from ..graph.ir import Graph, GraphVar
+from ..graph import Graph
+from ..graph.ir import GraphVar
 from ..graph.transform import simplified
 from ..scalars import as_operand
 from . import table

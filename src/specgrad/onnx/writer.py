@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from ..arithmetic import is_number
 from ..errors import ArgumentError, ModelError, SpecgradError, refusal
 from ..geometry import Shape
-from ..graph.ir import Graph, Node
+from ..graph import Graph
+from ..graph.ir import Node
 from ..operator import Operator
 
 OPSET = 20

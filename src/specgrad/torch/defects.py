@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import _C, Tensor
-from torch.autograd import forward_ad
+from torch import Tensor
 
+from ..engines.torch_private import active_transform, is_dual
 from .kernels import as_images, suggests_channels_last
 from .parsing import each, misses
 
@@ -66,7 +66,7 @@ def is_padded(call: Request) -> bool:
 def lies_channels_last(call: Request) -> bool:
     """Whether aten takes its kernel for channels_last; also if that cannot be told, inside a
     transform."""
-    if _C._functorch.peek_interpreter_stack() is not None:
+    if active_transform() is not None:
         return True
     return suggests_channels_last(*as_images(call.x, call.rank))
 
@@ -74,7 +74,7 @@ def lies_channels_last(call: Request) -> bool:
 def is_differentiated(x: Tensor) -> bool:
     """Whether a derivative may be asked for; also inside any transform."""
     wanted = x.requires_grad and torch.is_grad_enabled()
-    return wanted or forward_ad._current_level >= 0 or _C._functorch.peek_interpreter_stack() is not None
+    return wanted or is_dual() or active_transform() is not None
 
 
 def names_winners(call: Request) -> bool:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..engines import reduction
+from ..engines.torch_private import is_profiled
 from ..scalars.torch import refuse_layout
 from . import kernels, saved_tensors
 from .eager import is_plain
@@ -45,10 +46,10 @@ def run(op: Any, x: Tensor, indices: bool = False, last: int | None = None) -> A
 
 def shown(op: Any, rule: str) -> Any:
     """Where profiles show a rule of an operator under its name."""
-    return torch.profiler.record_function(f"specgrad::{op.name}_{rule}") if _profiles() else _NOTHING
+    return torch.profiler.record_function(f"specgrad::{op.name}_{rule}") if is_profiled() else _NOTHING
 
 
-_profiles, _NOTHING = torch._C._autograd._profiler_enabled, contextlib.nullcontext()
+_NOTHING = contextlib.nullcontext()
 
 
 class Pooled(torch.autograd.Function):

@@ -22,6 +22,7 @@ from torch import Tensor
 from .. import threads
 from ..engines import reference
 from ..engines.cpu import pooling, pools
+from ..engines.torch_private import active_transform
 from ..geometry import Adaptive, strides
 
 try:
@@ -39,7 +40,7 @@ def last_axes(x: Tensor) -> int:
     other and inside a transform's vmap."""
     if x.ndim not in (4, 5):
         return 0
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is None:
+    if not torch.compiler.is_compiling() and active_transform() is None:
         return x.ndim if suggests_channels_last(x.shape, x.stride()) else 0
     if x.is_contiguous():
         return 0

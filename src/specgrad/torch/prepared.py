@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from .. import dispatch
 from ..engines import REDUCTIONS, reduction
+from ..engines.torch_private import is_dual, is_profiled
 from . import kernels
 from .eager import CLASSES, is_eager, is_ordinary
 from .operators import FAMILIES, encoded
@@ -50,7 +50,7 @@ class Prepared:
     def run(self, rule: Any, *operands: Tensor) -> list[Tensor]:
         """The results of a rule."""
         program = self.programs.get(rule) or self.program(rule)
-        if _profiles():
+        if is_profiled():
             with torch.profiler.record_function(f"{self.name}_{rule[0]}"):
                 results: list[Tensor] = program(*operands)
             return results
@@ -58,7 +58,7 @@ class Prepared:
 
     def takes(self, gy: Tensor) -> bool:
         """Whether nothing but ordinary autograd sees what is done with a cotangent."""
-        return forward_ad._current_level < 0 and type(gy) is Tensor and is_ordinary(gy)
+        return not is_dual() and type(gy) is Tensor and is_ordinary(gy)
 
     def __call__(self, x: Tensor, indices: bool = False) -> Any:
         """The value; of a maximum, and if asked for, also the places of its winners."""
@@ -74,7 +74,6 @@ class Prepared:
 
 
 FORWARD, KEEP, INDICES, PLACES = (("forward", None), ("keep", None), ("indices", None), ("places", None))
-_profiles = torch._C._autograd._profiler_enabled
 
 
 class Node(torch.autograd.Function):

@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import _C, Tensor
-from torch.autograd import forward_ad
+from torch import Tensor
+
+from ..engines.torch_private import is_dual, redispatch_below_autograd
 
 LIBRARY = torch.library.Library("specgrad", "FRAGMENT")
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
@@ -134,8 +135,7 @@ def define(
             return results, (0,) * len(results) if several else 0
 
     def below(keyset: Any, *arguments: Any) -> Any:
-        with _C._AutoDispatchBelowAutograd():
-            return op.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+        return redispatch_below_autograd(op, keyset, *arguments)
 
     def at_autograd(keyset: Any, *arguments: Any) -> Any:
         if not differentiates(arguments[:tensors]):
@@ -154,6 +154,6 @@ def define(
 
 def differentiates(tensors: Sequence[Tensor | None]) -> bool:
     """Whether a derivative of a call on these tensors may be asked for."""
-    if forward_ad._current_level >= 0:
+    if is_dual():
         return True
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)

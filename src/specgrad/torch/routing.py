@@ -16,11 +16,10 @@ from marshal import dumps
 from typing import Any, NamedTuple
 
 import torch
-from torch import _C, Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
+from torch import Tensor
 
 from ..engines import reduction
+from ..engines.torch_private import TRACED, aten_function, function_modes, is_capturing, raw_stream, tracing_state
 from ..errors import SpecgradError
 from ..ops import AdaptiveAvgPool, AvgPool, MaxPool
 from . import eager, fast_path, prepared
@@ -68,7 +67,7 @@ TAPS, CELLS = 1.2, 8.0
 FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if BFLOAT16 is not None else ()))
 DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
 """Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
-CLASSES = (*eager.CLASSES, FakeTensor, FunctionalTensor)
+CLASSES = (*eager.CLASSES, *TRACED)
 MOST = 4096  # calls that are remembered for each function
 
 
@@ -117,19 +116,16 @@ class Route:
         """Whether a graph is being captured that our kernels can be part of: those of a call that
         was made before, to warm up."""
         if self.seen == 3:
-            return bool(_is_capturing())
+            return bool(is_capturing())
         if self.seen < 2:
             self.seen += 1
-            if self.seen == 2 and not _is_capturing():
+            if self.seen == 2 and not is_capturing():
                 self.ours.prepare()
                 self.seen = 3
         return False
 
 
 TORCHS = Route(None, (True, True))
-_is_capturing: Any = getattr(_C, "_cuda_isCurrentStreamCapturing", bool)
-_stream: Any = getattr(_C, "_cuda_getCurrentRawStream", None)
-_modes = _C._len_torch_function_stack
 is_compiling, is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
 
 
@@ -157,7 +153,7 @@ class Function:
         """What a call comes to."""
         if is_compiling():
             return (self.theirs if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
-        if type(x) not in eager.CLASSES or _C._get_tracing_state() is not None:
+        if type(x) not in eager.CLASSES or tracing_state() is not None:
             return self.general(x, arguments, indices)
         try:
             small = self.small.get((SMALL, arguments))
@@ -166,8 +162,8 @@ class Function:
                 if (
                     x.numel() < small.fewest[2 * cuda + wanted]
                     and is_sound(x, self.rank)
-                    and (not cuda or _stream(x.get_device()) == 0)  # graphs are captured on other ones
-                    and _modes() == 0
+                    and (not cuda or raw_stream(x.get_device()) == 0)  # graphs are captured on other ones
+                    and function_modes() == 0
                 ):
                     return small.call(x, *small.given)
         except (IndexError, TypeError):  # too few axes, or a list
@@ -200,7 +196,7 @@ class Function:
             return self.general(x, arguments, indices)
         route = self.routes.get(key) or self.add(key, x, arguments, indices)
         if route.torchs[x.requires_grad and is_grad_enabled()] and not (route.watches and route.is_captured()):
-            if route.aten is not None and _modes() == 0:
+            if route.aten is not None and function_modes() == 0:
                 call, given = route.aten
                 return call(x, *given)
             return self.theirs(x, arguments, indices)
@@ -296,7 +292,7 @@ def takes(x: Any, rank: int) -> bool:
 
 def is_recorded() -> bool:
     """Whether a call is recorded to be run without us."""
-    return torch.onnx.is_in_onnx_export() if torch.compiler.is_compiling() else _C._get_tracing_state() is not None
+    return torch.onnx.is_in_onnx_export() if torch.compiler.is_compiling() else tracing_state() is not None
 
 
 def is_whole_mean(asked: Asked) -> bool:
@@ -330,7 +326,7 @@ def aten(name: str, asked: Asked, arguments: tuple[Any, ...]) -> tuple[Any, tupl
         given = arguments if asked.rank == 1 else (arguments * asked.rank,)
     else:
         return None
-    return getattr(torch, name, None) or getattr(_C._nn, name), given
+    return aten_function(name), given
 
 
 def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:

@@ -22,6 +22,7 @@ import torch
 import triton
 
 from ...errors import SlowPathWarning
+from .. import torch_private
 
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 
@@ -59,7 +60,7 @@ def watches() -> bool:
     asked for listeners."""
     runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
     hooks = all(hasattr(runtime, hook) for hook in ("launch_enter_hook", "launch_exit_hook"))
-    return NVIDIA and hooks and hasattr(torch._C, "_cuda_getCurrentRawStream")
+    return NVIDIA and hooks
 
 
 @functools.cache
@@ -128,7 +129,7 @@ class Call:
             elif self.launcher is None:
                 self.launcher = getattr(self.ask(tensors), "run", False)
             else:
-                self.watch(tensors, torch._C._cuda_getCurrentRawStream(device.index))
+                self.watch(tensors, torch_private.raw_stream(device.index))
 
     def ask(self, tensors: tuple[Any, ...]) -> Any:
         return self.kernel[(self.programs,)](*tensors, *self.numbers, **self.words)

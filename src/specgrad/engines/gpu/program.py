@@ -14,23 +14,11 @@ from typing import Any
 import torch
 
 from ...geometry import Shape
+from .. import torch_private
 from . import calls
 from .calls import Call
 
 Entry = Callable[[Any], Any]
-
-
-def _current_device() -> int:
-    return torch._C._cuda_getDevice()
-
-
-def _empty(shape: Shape, steps: Shape, dtype: torch.dtype) -> Any:
-    return torch.empty_strided(shape, steps, dtype=dtype, device="cuda")
-
-
-empty: Any = getattr(getattr(getattr(torch._C, "_dynamo", None), "guards", None), "_empty_strided_cuda", _empty)
-"""New memory on the current device; as what torch.compile generates asks for it, in half the
-time."""
 
 
 class Buffer:
@@ -116,7 +104,7 @@ class Program:
     def __call__(self, *operands: Any) -> list[Any]:
         """The results."""
         index = self.device.index
-        if self.cuda and _current_device() != index:
+        if self.cuda and torch_private.current_device() != index:
             with torch.cuda.device(index):
                 return self(*operands)
         if self.entries:
@@ -124,7 +112,7 @@ class Program:
         if not self.cuda:
             tensors = [torch.empty_strided(*room[:2], dtype=room[2], device=self.device) for room in self.memory]
             return self.slowly(operands, tensors, calls.INTERPRETED)
-        tensors = [empty(shape, steps, dtype) for shape, steps, dtype in self.memory]
+        tensors = [torch_private.empty_cuda(shape, steps, dtype) for shape, steps, dtype in self.memory]
         addresses, bits = [tensor.data_ptr() for tensor in operands], 0
         for address in addresses:
             bits |= address
@@ -133,7 +121,7 @@ class Program:
             return self.slowly(operands, tensors, aligned)
         addresses += [tensor.data_ptr() for tensor in tensors]
         addresses += self.addresses
-        stream = torch._C._cuda_getCurrentRawStream(index)
+        stream = torch_private.raw_stream(index)
         for launch, pick in self.launches:
             launch(stream, pick(addresses))
         return tensors if len(tensors) == self.results else tensors[: self.results]
