@@ -96,7 +96,7 @@ def test_a_fault_in_one_of_several_offered_ranks_is_found(quick):
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_a_restated_case_asks_the_same(kind, specification):
     """Its answers are the same cells, as far as there are the same windows."""
-    for title, case in curated(kind):
+    for title, case, _ in curated(kind):
         for form in FORMS:
             other = restated(case, form)
             if other is None:

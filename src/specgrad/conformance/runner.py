@@ -22,13 +22,12 @@ from .. import sizes
 from ..operator import Operator
 from ..ops import MaxPool
 from . import huge_case, refusals
-from .brief import brief
 from .cases import LONG, STRATEGIES, Case, bfloat16
 from .cells import Cell, Difference, difference
 from .claims import CLAIMS, refusal
 from .compare import Outcome
 from .conventions import recognise
-from .curated import NUMERIC, WINDOWED, NamedCase, curated
+from .curated import NUMERIC, WINDOWED, curated
 from .expected import Answers
 from .forms import COMMON, FORMS, Form, restated
 from .golden import Fixed
@@ -60,10 +59,10 @@ class Effort:
     """The same for subjects that say they are `slow`, such as those that compile every shape."""
     peer_shrink_seconds: float | None = None
     """The seconds for peers, where they are others."""
-    brief: bool = False
-    """Only the curated cases of `brief`."""
+    quick: bool = False
+    """Only the curated cases that are marked so."""
     far: bool = False
-    """Also the case of `beyond`."""
+    """Also `huge_case`."""
 
     def for_peers(self) -> Effort:
         """The same effort with the examples and seconds that peers get."""
@@ -71,7 +70,7 @@ class Effort:
         return replace(self, examples=self.peer_examples, shrink_seconds=seconds)
 
 
-QUICK = Effort(0, 0, 0.0, brief=True)
+QUICK = Effort(0, 0, 0.0, quick=True)
 USUAL = Effort(20, 2, 2.0, slow_every=32, peer_shrink_seconds=0.2)
 THOROUGH = Effort(400, 40, 10.0, slow_every=1, peer_shrink_seconds=2.0, far=True)
 
@@ -102,7 +101,7 @@ def floating(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
     among them.
 
     Half types are what fast kernels treat in a way of their own: bfloat16 is drawn, and float16
-    told in `curated`.
+    is in `curated`.
     """
     case = draw(cases)
     dtype = draw(st.sampled_from([np.float32, np.float64, *bfloat16().values()]))
@@ -142,8 +141,7 @@ class Session:
         self._progress = progress or (lambda _: None)
         self._pulse = pulse
         """Called before every case: it may raise, and end the check."""
-        self._told: dict[type[Operator], list[Answered]] = {}
-        self._brief: dict[tuple[type[Operator], bool], list[Answered]] = {}
+        self._curated: dict[type[Operator], list[tuple[bool, Answered]]] = {}
         self._searched: dict[tuple[type[Operator], int], list[Answered]] = {}
         self._restated: dict[tuple[int, Form], Answered | None] = {}
         self._refusals: dict[tuple[str, str, str], Difference] = {}
@@ -151,14 +149,16 @@ class Session:
     def cases(self, kind: type[Operator], examples: int, slow: bool) -> list[Answered]:
         """The cases of an operator with their answers, which are worked out once, however many of
         them are asked for."""
-        if kind not in self._told:
-            self._told[kind] = [(title, case, Answers(case)) for title, case in curated(kind)]
-        told = self._told[kind]
-        if self.effort.brief:
-            if (kind, slow) not in self._brief:
-                chosen = {id(case) for _, case in brief([NamedCase(title, case) for title, case, _ in told], slow)}
-                self._brief[kind, slow] = [one for one in told if id(one[1]) in chosen]
-            return [*self._brief[kind, slow], *self._in_common_forms(self._brief[kind, slow], True)]
+        if kind not in self._curated:
+            self._curated[kind] = [(one.quick, (one.title, one.case, Answers(one.case))) for one in curated(kind)]
+        told = [one for quick, one in self._curated[kind] if quick or not self.effort.quick]
+        if self.effort.quick:
+            if slow:
+                firsts: dict[tuple[str, str], Answered] = {}
+                for one in told:
+                    firsts.setdefault((one[2].aspect, one[1].operands[0].dtype.name), one)
+                told = list(firsts.values())
+            return [*told, *self._in_common_forms(told, True)]
         every = self.effort.slow_every if slow else self.effort.every
         if (kind, examples) not in self._searched:
             searched = random_cases(kind, examples, self.start)

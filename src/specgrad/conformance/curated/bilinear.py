@@ -28,34 +28,40 @@ def among(kind: Callable[..., Operator]) -> Iterator[NamedCase]:
         for place in ("plane", "kernel"):
             x, weight = thirds((1, 1, 5, 5)), thirds((1, 1, 3, 3)) + np.float32(2)
             (x if place == "plane" else weight)[..., 1, 1] = special
-            yield NamedCase(f"{name} in the midst of a {place}", directed(kind((3, 3), stride=2, padding=1), x, weight))
+            yield NamedCase(
+                f"{name} in the midst of a {place}",
+                directed(kind((3, 3), stride=2, padding=1), x, weight),
+                place == "plane",
+            )
 
 
 def convolutions() -> Iterator[NamedCase]:
-    for title, shape, words in WINDOWS:
+    for title, shape, words, quick in WINDOWS:
         if "axes" in words or len(words["kernel_size"]) not in (0, 1, 2, 3):
             continue
         rank = len(words["kernel_size"])
         batch, sizes = shape[: len(shape) - rank], shape[len(shape) - rank :]
         x = (*batch[:1], 2, *sizes)
         words = {**words, "stride": words.get("stride", 1)}
-        yield NamedCase(title, weighted(Conv(**words), x, (3, 2, *words["kernel_size"])))
+        yield NamedCase(title, weighted(Conv(**words), x, (3, 2, *words["kernel_size"])), quick)
     yield NamedCase("without bias", weighted(Conv((3, 3), padding=1), (1, 2, 4, 4), (2, 2, 3, 3), bias=False))
-    yield NamedCase("without batch", weighted(Conv((2,)), (2, 5), (3, 2, 2)))
+    yield NamedCase("without batch", weighted(Conv((2,)), (2, 5), (3, 2, 2)), quick=True)
     yield NamedCase("two leading axes", weighted(Conv((2,)), (2, 1, 2, 5), (3, 2, 2)))
-    yield NamedCase("groups", weighted(Conv((2, 2), groups=2), (1, 4, 3, 3), (6, 2, 2, 2)))
-    yield NamedCase("depthwise", weighted(Conv((3,), groups=3, padding=1), (2, 3, 5), (3, 1, 3)))
+    yield NamedCase("groups", weighted(Conv((2, 2), groups=2), (1, 4, 3, 3), (6, 2, 2, 2)), quick=True)
+    yield NamedCase("depthwise", weighted(Conv((3,), groups=3, padding=1), (2, 3, 5), (3, 1, 3)), quick=True)
     yield NamedCase("depthwise with a multiplier", weighted(Conv((2,), groups=2), (1, 2, 4), (6, 1, 2)))
     yield NamedCase("1×1", weighted(Conv((1, 1)), (1, 3, 2, 2), (2, 3, 1, 1)))
     kernel = np.array([[[1, 2, 4]]], np.float32)
-    yield NamedCase("the kernel is not flipped", directed(Conv((3,)), row(1, 10, 100, 1000), kernel))
+    yield NamedCase("the kernel is not flipped", directed(Conv((3,)), row(1, 10, 100, 1000), kernel), quick=True)
     yield NamedCase(
         "an infinite weight does not meet padding",
         directed(Conv((2,), padding=1), row(1), np.array([[[INF, 2]]], np.float32)),
+        quick=True,
     )
     yield NamedCase(
         "NaN stays in the windows that read it",
         directed(Conv((2,)), row(NAN, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
+        quick=True,
     )
     yield NamedCase(
         "NaN in the weight reaches all windows", directed(Conv((2,)), row(1, 2, 3), np.array([[[1, NAN]]], np.float32))
@@ -63,15 +69,20 @@ def convolutions() -> Iterator[NamedCase]:
     yield NamedCase(
         "infinity stays in the windows that read it",
         directed(Conv((2,)), row(INF, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
+        quick=True,
     )
     yield NamedCase(
-        "cancellation of large terms", directed(Conv((3,)), row(1e8, 1, -1e8, 3), np.ones((1, 1, 3), np.float32))
+        "cancellation of large terms",
+        directed(Conv((3,)), row(1e8, 1, -1e8, 3), np.ones((1, 1, 3), np.float32)),
+        quick=True,
     )
     for title, dtype in FLOATS.items():
-        yield NamedCase(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype))
+        yield NamedCase(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype), quick=True)
     yield from among(Conv)
     yield NamedCase(
-        "int32", directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32))
+        "int32",
+        directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32)),
+        quick=True,
     )
 
 
@@ -80,60 +91,72 @@ def transposed() -> Iterator[NamedCase]:
     yield NamedCase(
         "each value a block", directed(ConvTranspose((2, 2), stride=2), block, np.ones((1, 1, 2, 2), np.float32))
     )
-    for title, words, x, weight in [
+    for title, words, x, weight, *quick in [
         ("overlapping", {"kernel_size": (3,), "stride": 2}, (1, 2, 4), (2, 3, 3)),
-        ("padding crops", {"kernel_size": (3, 3), "stride": 2, "padding": 1}, (1, 2, 3, 3), (2, 2, 3, 3)),
+        ("padding crops", {"kernel_size": (3, 3), "stride": 2, "padding": 1}, (1, 2, 3, 3), (2, 2, 3, 3), True),
         ("padding crops one side more", {"kernel_size": (3,), "stride": 2, "padding": ((0, 1),)}, (1, 1, 3), (1, 1, 3)),
-        ("output_padding", {"kernel_size": (3,), "stride": 2, "padding": 1, "output_padding": 1}, (1, 2, 3), (2, 2, 3)),
+        (
+            "output_padding",
+            {"kernel_size": (3,), "stride": 2, "padding": 1, "output_padding": 1},
+            (1, 2, 3),
+            (2, 2, 3),
+            True,
+        ),
         (
             "output_padding beyond the kernel",
             {"kernel_size": (1,), "stride": 3, "output_padding": 2},
             (1, 1, 2),
             (1, 1, 1),
         ),
-        ("dilation", {"kernel_size": (2, 2), "stride": 1, "dilation": (2, 3)}, (1, 1, 3, 2), (1, 2, 2, 2)),
+        ("dilation", {"kernel_size": (2, 2), "stride": 1, "dilation": (2, 3)}, (1, 1, 3, 2), (1, 2, 2, 2), True),
         (
             "output_padding below the dilation",
             {"kernel_size": (2,), "dilation": 3, "output_padding": 2},
             (1, 1, 2),
             (1, 1, 2),
         ),
-        ("groups", {"kernel_size": (2,), "stride": 2, "groups": 2}, (1, 4, 3), (4, 3, 2)),
+        ("groups", {"kernel_size": (2,), "stride": 2, "groups": 2}, (1, 4, 3), (4, 3, 2), True),
         ("rank 3", {"kernel_size": (2, 2, 2), "stride": 2}, (1, 1, 2, 1, 2), (1, 2, 2, 2, 2)),
         ("rank 0", {"kernel_size": ()}, (2, 3), (3, 2)),
-        ("kernel of 7", {"kernel_size": (7,), "stride": 3, "padding": 2}, (1, 1, 4), (1, 1, 7)),
-        ("empty batch", {"kernel_size": (2,), "stride": 2}, (0, 2, 3), (2, 3, 2)),
-        ("without batch", {"kernel_size": (2,), "stride": 2}, (2, 3), (2, 3, 2)),
+        ("kernel of 7", {"kernel_size": (7,), "stride": 3, "padding": 2}, (1, 1, 4), (1, 1, 7), True),
+        ("empty batch", {"kernel_size": (2,), "stride": 2}, (0, 2, 3), (2, 3, 2), True),
+        ("without batch", {"kernel_size": (2,), "stride": 2}, (2, 3), (2, 3, 2), True),
     ]:
-        yield NamedCase(title, weighted(ConvTranspose(**words), x, weight))  # type: ignore[arg-type]
+        yield NamedCase(title, weighted(ConvTranspose(**words), x, weight), bool(quick))  # type: ignore[arg-type]
     op = ConvTranspose((2,), stride=2)
     yield NamedCase("without bias", weighted(op, (1, 2, 3), (2, 2, 2), bias=False))
     for title, dtype in FLOATS.items():
-        yield NamedCase(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype))
+        yield NamedCase(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype), quick=True)
     yield from among(ConvTranspose)
-    yield NamedCase("NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)))
-    yield NamedCase("infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)))
+    yield NamedCase(
+        "NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)), quick=True
+    )
+    yield NamedCase(
+        "infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)), quick=True
+    )
 
 
 def linear_maps() -> Iterator[NamedCase]:
-    for title, x, weight in (
-        ("a batch", (3, 4), (2, 4)),
-        ("no batch", (4,), (2, 4)),
+    for title, x, weight, *quick in (
+        ("a batch", (3, 4), (2, 4), "bias"),
+        ("no batch", (4,), (2, 4), "no bias"),
         ("two leading axes", (2, 2, 3), (2, 3)),
-        ("empty batch", (0, 3), (2, 3)),
+        ("empty batch", (0, 3), (2, 3), "bias"),
         ("long rows", (1, 40), (2, 40)),
     ):
-        yield NamedCase(title, weighted(Linear(), x, weight))
-        yield NamedCase(title + ", no bias", weighted(Linear(), x, weight, bias=False))
+        yield NamedCase(title, weighted(Linear(), x, weight), quick == ["bias"])
+        yield NamedCase(title + ", no bias", weighted(Linear(), x, weight, bias=False), quick == ["no bias"])
     for title, dtype in FLOATS.items():
-        yield NamedCase(title, weighted(Linear(), (2, 3), (2, 3), dtype=dtype))
+        yield NamedCase(title, weighted(Linear(), (2, 3), (2, 3), dtype=dtype), quick=True)
     yield NamedCase(
         "NaN stays in its row",
         directed(Linear(), np.array([[NAN, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
+        quick=True,
     )
     yield NamedCase(
         "infinity stays in its row",
         directed(Linear(), np.array([[INF, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
+        quick=True,
     )
 
 
