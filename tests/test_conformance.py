@@ -58,7 +58,7 @@ def test_a_narrow_terminal_shows_all_claims_and_who_was_not_checked():
     missing = {"one, two": "x is not installed", "three": "x is not installed", "four": "is slow"}
     report = reports.Report(cells, [], {}, "specgrad check", 0, missing=missing)
     console = Console(file=io.StringIO(), width=80)
-    reports.matrix(report, console)
+    reports.matrix(report, console).close()
     reports.closing(report, console)
     printed = console.file.getvalue()
     heads = printed.splitlines()[0].split()[2:]
@@ -67,6 +67,25 @@ def test_a_narrow_terminal_shows_all_claims_and_who_was_not_checked():
     assert printed.count("✓") == len(cells) + 1
     assert " ".join(reports.LEGEND.split()) in " ".join(printed.split())
     assert "not checked: one, two, three: x is not installed\nnot checked: four: is slow\n" in printed
+
+
+def test_the_rows_of_a_subject_are_printed_before_the_next_one_is_checked(monkeypatch):
+    events = []
+
+    def one(self, subject, kind, examples):
+        events.append(subject.name)
+        return [Cell(subject.name, kind.__name__, claim, asked=1, cases=1) for claim in self.claims]
+
+    def add(self, subject, cells, right=reports.Matrix.add):
+        events.extend([f"rows of {subject}"] if subject not in self.subjects else [])
+        right(self, subject, cells)
+
+    monkeypatch.setattr(runner.Session, "one", one)
+    monkeypatch.setattr(reports.Matrix, "add", add)
+    names = ["specgrad reference", "specgrad cpu"]
+    result = run("check", *names, "--in-process", "--operator", "MaxPool", "--operator", "Conv", "--claim", "value")
+    assert events == [event for name in names for event in (name, name, f"rows of {name}")]
+    assert all(f"\n{name}\nMaxPool " in result.output for name in names)
 
 
 @pytest.mark.parametrize(

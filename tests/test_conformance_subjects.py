@@ -18,7 +18,7 @@ from specgrad.conformance.conventions import NAMES, recognise
 from specgrad.conformance.curated import curated, directed, row
 from specgrad.conformance.subject import BadSubject, load
 from specgrad.conformance.trial import Refused, Trial
-from specgrad.conformance.workers import Beside
+from specgrad.conformance.workers import Background
 
 PLAIN = directed(MaxPool((2,)), row(1, 2, 3, 4))
 
@@ -286,7 +286,7 @@ def peers(tmp_path, monkeypatch):
 
 def beside(*operators):
     plan = runner.Plan(operators, ("value", "shape"), runner.QUICK, 0)
-    made = Beside(plan)
+    made = Background(plan)
     seen = list(made.wait())
     made.stop()
     return made, seen
@@ -322,7 +322,7 @@ def test_processes_beside_do_not_wait_to_be_read(peers, monkeypatch, tmp_path):
     (tmp_path / "wrong.py").write_text(wordy, encoding="utf-8")
     monkeypatch.setattr(subjects, "OURS", {})
     monkeypatch.setattr(subjects, "PEERS", {"wrong": peers["wrong"]})
-    made = Beside(runner.Plan(("MaxPool", "AvgPool"), ("value",), runner.QUICK, 0))
+    made = Background(runner.Plan(("MaxPool", "AvgPool"), ("value",), runner.QUICK, 0))
     (worker,) = made._threads
     worker.join(120)
     assert not worker.is_alive()
@@ -335,7 +335,7 @@ def test_processes_beside_do_not_wait_to_be_read(peers, monkeypatch, tmp_path):
 def test_a_quick_run_does_not_start_what_is_slow(monkeypatch):
     monkeypatch.setattr(subjects, "OURS", {})
     monkeypatch.setattr(subjects, "PEERS", {"slow_one": subjects.Home(("slow one",), slow=True)})
-    made = Beside(runner.Plan(("MaxPool",), ("value",), runner.QUICK, 0))
+    made = Background(runner.Plan(("MaxPool",), ("value",), runner.QUICK, 0))
     assert (made.missing, made._workers) == ({"slow one": "is slow, and left out by --quick"}, [])
 
 

@@ -79,6 +79,18 @@ def test_a_kernel_is_emitted_once(emitted, home):
         assert {stat.S_IMODE(file.stat().st_mode) for file in files(home)} == {0o600}
 
 
+def test_compiling_is_announced_once_and_loading_is_not(emitted, home):
+    said = []
+    with code_cache.announced(lambda: said.append(emitted.count)):
+        emitted(5)
+        emitted(6)
+    assert said == [0]  # before the first was emitted
+    with code_cache.announced(lambda: said.append("loaded")):
+        emitted(5)
+    emitted(7)
+    assert said == [0]
+
+
 def test_another_process_finds_it(emitted, home):
     emitted(7)
     code = (

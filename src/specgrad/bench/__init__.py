@@ -233,11 +233,16 @@ def show(
     """Run a benchmark with a progress bar, and print each cell beside the best peer."""
     from rich.progress import Progress
 
+    from ..engines.cpu.codegen.code_cache import announced
+
     rows = [["workload", "rule", "ms", unit, "best peer", unit, "× faster"]]
     found: list[Any] = []
     console.print(f"{title}: each workload, and below it its rules", style="bold")
     console.print(LINE.format(*rows[0][1:]), style="bold", highlight=False)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with (
+        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
+        announced(lambda: console.print("compiling kernels (once)", style="dim")),
+    ):
         task = progress.add_task("measuring", total=total)
         for cells in parts:
             found += cells

@@ -3,7 +3,6 @@ the judged ones hold."""
 
 from __future__ import annotations
 
-import functools
 import os
 import shlex
 import sys
@@ -27,7 +26,8 @@ from .html import write_html
 from .interrupts import Interrupts
 from .subject import BadSubject, printable
 from .trial import Here
-from .workers import Beside, There, here
+from .user_operators import JUDGES
+from .workers import Background, There, here
 
 INTERRUPTED = 130
 
@@ -87,25 +87,27 @@ def check(
         plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
         found = reports.Report([], [s.name for s in chosen], {}, shlex.join(["specgrad", *sys.argv[1:]]), seed)
         begun = time.monotonic()
-        beside = None if subject else Beside(plan, peers)
+        background = None if subject else Background(plan, peers)
+        exactly = [] if subject else _exact_kinds(operator)
+        matrix = _matrix(console, plan, chosen, exactly)
         with interrupts.raised():
             if not subject:
                 ours, found.missing = subjects.found(home for home, one in subjects.OURS.items() if not one.needs)
                 chosen = [Here(one) for one in ours]
                 found.judged = [exact.NAME, *(s.name for s in chosen)]
             found.versions = reports.versions(chosen)
-            exactly = [] if subject else _exact_kinds(operator)
-            _run(found, console, chosen, plan, beside, exactly, interrupts)
+            _run(found, console, matrix, chosen, plan, background, exactly, interrupts)
             if suites:
                 _outside(found, console)
         for one in chosen:
             one.stop()
             found.printed |= {one.name: one.printed} if one.printed else {}
-        if beside is not None:
-            beside.stop()
-            beside.report(found)
+        if background is not None:
+            background.stop()
+            background.report(found)
         found.seconds, found.interrupted = time.monotonic() - begun, interrupts.noted
-        reports.matrix(found, console)
+        _show(found, matrix)
+        matrix.close()
         reports.told(found, console, verbose)
         reports.closing(found, console)
         try:
@@ -198,30 +200,52 @@ def _refuse_unknown(subject: Here | There, place: str, others: dict[str, Any]) -
         raise Misuse(f"two subjects are called {subject.name!r}")
 
 
+def _matrix(console: Console, plan: runner.Plan, chosen: list[Any], exactly: list[Any]) -> reports.Matrix:
+    """The matrix of a check to come: its columns, and how broad its rows are."""
+    own = [subject for subject in chosen if subject.description is not None]
+    asked = {*JUDGES, "refuses"} if own and len(own) == len(chosen) else set(CLAIMS)
+    columns = [claim for claim in CLAIMS if claim in plan.claims and claim in asked]
+    names = [*plan.operators, *(kind.__name__ for kind in exactly), *(subject.description.operator for subject in own)]
+    return reports.Matrix(console, columns, names)
+
+
+def _show(report: reports.Report, matrix: reports.Matrix) -> None:
+    """Print the rows of all subjects that were not printed before."""
+    for name in report.subjects():
+        matrix.add(name, [cell for cell in report.cells if cell.subject == name])
+
+
 def _run(
     report: reports.Report,
     console: Console,
+    matrix: reports.Matrix,
     chosen: list[Any],
     plan: runner.Plan,
-    beside: Beside | None,
+    background: Background | None,
     exactly: list[Any],
     interrupts: Interrupts,
 ) -> None:
-    """Run with a progress bar, and a process beside; what was found stands when interrupted."""
+    """Run with a progress bar, and a process in the background; the rows of a subject are printed
+    when it is done, and what was found stands when interrupted."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
+    from ..engines.cpu.codegen.code_cache import announced
+
     kinds = plan.kinds()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         own = bar.add_task("checking", total=len(chosen) * len(kinds))
-        others = bar.add_task("beside", total=None, visible=beside is not None)
-        progress = functools.partial(bar.update, own, advance=1)
-        session = runner.Session(
-            plan.effort, plan.seed, plan.claims, lambda words: progress(description=words), interrupts.pulse
-        )
+        others = bar.add_task("peers", total=None, visible=background is not None)
+
+        def progress(words: str) -> None:
+            bar.update(own, advance=1, description=words)
+            for name, cells in background.finished() if background is not None else ():
+                matrix.add(name, cells)
+
+        session = runner.Session(plan.effort, plan.seed, plan.claims, progress, interrupts.pulse)
         session.cells, session.skipped = report.cells, report.missing
         for subject in chosen:
             if subject.description is not None:
@@ -229,14 +253,19 @@ def _run(
                 report.cells += operator_search.cells(
                     subject, examples, seconds, plan.seed, plan.claims, interrupts.pulse
                 )
+                _show(report, matrix)
         chosen = [subject for subject in chosen if subject.description is None]
         for cell in exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly):
             report.cells.append(cell)
             interrupts.pulse()
-        session.run(chosen, kinds)
-        if beside is not None:
+        _show(report, matrix)
+        with announced(lambda: console.print("compiling kernels (once)", style="dim")):
+            session.run(chosen, kinds, lambda name: _show(report, matrix))
+        if background is not None:
             if plan.effort.examples:  # a quick run is over before another process is under way
-                beside.help()
-            for words, total in beside.wait():
+                background.help()
+            for words, total in background.wait():
                 interrupts.pulse()
                 bar.update(others, description=words or None, advance=bool(words), total=total)
+                for name, cells in background.finished():
+                    matrix.add(name, cells)

@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,42 +94,60 @@ WIDE = 80
 """What a terminal shows in a line."""
 
 
-def matrix(report: Report, console: Console) -> None:
-    """Subjects × operators × claims, one symbol each, in 80 columns; what a subject does not offer
-    is gathered in a line."""
-    claims = report.claims()
-    broad = max([15, *(len(cell.operator) for cell in report.cells)]) + 1
-    heads = next(
-        (cut for cut in (claims, [claim[:3] for claim in claims]) if broad + sum(len(c) + 1 for c in cut) <= WIDE + 1),
-        [claim[:2] for claim in claims],
-    )
-    line(console, Text("specgrad check".ljust(broad) + " ".join(heads), style="bold"))
-    gathered = []
-    for subject in report.subjects():
-        mine = [cell for cell in report.cells if cell.subject == subject]
+class Matrix:
+    """Subjects × operators × claims, one symbol each, in 80 columns. The rows of a subject are
+    printed when it is added; what it does not offer is gathered in a line at the end."""
+
+    def __init__(self, console: Console, claims: Sequence[str], operators: Iterable[str]) -> None:
+        self.console, self.claims = console, list(claims)
+        self.broad = max([15, *map(len, operators)]) + 1
+        names = (self.claims, [claim[:3] for claim in claims], [claim[:2] for claim in claims])
+        self.heads = next((n for n in names if self.broad + sum(len(c) + 1 for c in n) <= WIDE + 1), names[-1])
+        self.subjects: set[str] = set()
+        self._gathered: list[str] = []
+
+    def add(self, subject: str, cells: Sequence[Cell]) -> None:
+        """Print the rows of a subject, once."""
+        if subject in self.subjects:
+            return
+        if not self.subjects:
+            line(self.console, Text("specgrad check".ljust(self.broad) + " ".join(self.heads), style="bold"))
+        self.subjects.add(subject)
         absent, shown = [], False
-        for operator in dict.fromkeys(cell.operator for cell in mine):
-            row = {cell.claim: cell.status for cell in mine if cell.operator == operator}
+        for operator in dict.fromkeys(cell.operator for cell in cells):
+            row = {cell.claim: cell.status for cell in cells if cell.operator == operator}
             if all(status in ("", "not offered") for status in row.values()):
                 absent.append(operator)
                 continue
             if not shown:
-                line(console, Text(subject, style="bold"))
+                line(self.console, Text(subject, style="bold"))
                 shown = True
-            marks = [(SYMBOLS[row.get(claim, "")], len(words)) for claim, words in zip(claims, heads, strict=True)]
-            cells = [Text(mark.center(width), style=style) for (mark, style), width in marks]
-            line(console, Text(operator.ljust(broad)) + Text(" ").join(cells))
+            marks = [(SYMBOLS[row.get(c, "")], len(words)) for c, words in zip(self.claims, self.heads, strict=True)]
+            made = [Text(mark.center(width), style=style) for (mark, style), width in marks]
+            line(self.console, Text(operator.ljust(self.broad)) + Text(" ").join(made))
         if absent:
-            gathered.append(f"{subject} does not offer {', '.join(absent)}")
-        untried = [cell for cell in mine if cell.status == "not tried"]
+            self._gathered.append(f"{subject} does not offer {', '.join(absent)}")
+        untried = [cell for cell in cells if cell.status == "not tried"]
         for why in dict.fromkeys(cell.not_offered or "no result could be compared" for cell in untried):
             told = (f"{c.operator} {c.claim}" for c in untried if why in (c.not_offered, "no result could be compared"))
-            gathered.append(f"{subject}: not tried: {', '.join(told)}: {why}")
-    console.print(Text(LEGEND, style="dim"))
-    if heads != claims:
-        console.print(Text("columns: " + "  ".join(claims) + " (--claim takes their beginnings too)", style="dim"))
-    for words in gathered:
-        console.print(Text(words, style="dim"))
+            self._gathered.append(f"{subject}: not tried: {', '.join(told)}: {why}")
+
+    def close(self) -> None:
+        """Print what the symbols and columns mean, and what is not offered or was not tried."""
+        self.console.print(Text(LEGEND, style="dim"))
+        if self.heads != self.claims:
+            words = "columns: " + "  ".join(self.claims) + " (--claim takes their beginnings too)"
+            self.console.print(Text(words, style="dim"))
+        for words in self._gathered:
+            self.console.print(Text(words, style="dim"))
+
+
+def matrix(report: Report, console: Console) -> Matrix:
+    """The matrix of a report, not closed yet."""
+    made = Matrix(console, report.claims(), (cell.operator for cell in report.cells))
+    for subject in report.subjects():
+        made.add(subject, [cell for cell in report.cells if cell.subject == subject])
+    return made
 
 
 def line(console: Console, text: Text) -> None:

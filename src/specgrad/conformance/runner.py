@@ -186,14 +186,20 @@ class Session:
             self._restated[key] = None if other is None else (f"{title} ({form})", other, Answers(other))
         return self._restated[key]
 
-    def run(self, subjects: Sequence[Any], kinds: Sequence[type[Operator]] = WINDOWED) -> None:
-        """Every operator of every subject."""
-        for kind in kinds:
-            for subject in subjects:
+    def run(
+        self,
+        subjects: Sequence[Any],
+        kinds: Sequence[type[Operator]] = WINDOWED,
+        done: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        """Every operator of every subject; `done` is called after each subject."""
+        for subject in subjects:
+            for kind in kinds:
                 self._progress(f"{subject.name}: {kind.__name__}")
                 begun = time.monotonic()
                 self.cells += self.one(subject, kind, self.effort.examples)
                 self.seconds[subject.name] = self.seconds.get(subject.name, 0.0) + time.monotonic() - begun
+            done(subject.name)
 
     def one(self, subject: Any, kind: type[Operator], examples: int) -> list[Cell]:
         """All claims about one operator of one subject, the smallest cases first."""

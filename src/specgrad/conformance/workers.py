@@ -134,7 +134,7 @@ def _checked(home: str, name: str, operator: str, plan: Plan) -> tuple[list[Cell
     return session.one(subject, kind, session.effort.examples), session.skipped
 
 
-class Beside:
+class Background:
     """The processes that check whole files of subjects, and what they have found so far."""
 
     def __init__(self, plan: Plan, peers: bool = True) -> None:
@@ -157,6 +157,7 @@ class Beside:
         self._threads: list[threading.Thread] = []
         self._running = 0
         self._stopped = False
+        self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         """What was checked, one after the other; None where a process has done its last."""
         self.help()
@@ -200,6 +201,7 @@ class Beside:
                 except Lost as error:
                     self._lost(home, f"{name}: {operator}", error)
                 self._news.put(f"{name}: {operator}")
+            self._finished.put(name)
 
     def _lost(self, home: str, trying: str, error: Lost) -> None:
         if not self._stopped:
@@ -213,6 +215,12 @@ class Beside:
             news = self._news.get()
             self._running -= news is None
             yield news or "", self.total
+
+    def finished(self) -> Iterator[tuple[str, list[Cell]]]:
+        """The subjects that were checked to the end since this was last asked, with their cells."""
+        while not self._finished.empty():
+            name = self._finished.get()
+            yield name, [cell for cell in self.cells if cell.subject == name]
 
     def stop(self) -> None:
         """End the processes."""

@@ -17,7 +17,7 @@ import os
 import threading
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,21 @@ DIGEST = hashlib.sha256().digest_size
 
 _writes = itertools.count()
 _folders: list[Path | None] = []
+"""The folder, once it is known."""
 _refused: dict[tuple[Any, ...], CodegenError] = {}
 """Kernels that LLVM did not compile: nobody tries again."""
-"""The folder, once it is known."""
+_announcements: list[Callable[[], object]] = []
+
+
+@contextlib.contextmanager
+def announced(say: Callable[[], object]) -> Iterator[None]:
+    """Call `say` before the first kernel of this block that is compiled, and not loaded."""
+    _announcements.append(say)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            _announcements.remove(say)
 
 
 def cached(key: tuple[Any, ...], emit: Callable[[], Kernel]) -> Compiled:
@@ -63,14 +75,20 @@ def fetch(key: tuple[Any, ...], make: Callable[[], tuple[Any, bytes]]) -> tuple[
     """What `make` returns (what is known of the code, and the code), from disk if it is there."""
     folder = _folder()
     if folder is None:
-        return make()
+        return _made(make)
     words = repr((_sources(), llvmlite.__version__, tuple(host()), spelled(key)))
     path = folder / hashlib.sha256(words.encode()).hexdigest()
     found = _read(path)
     if found is None:
-        found = make()
+        found = _made(make)
         _write(path, found)
     return found
+
+
+def _made(make: Callable[[], tuple[Any, bytes]]) -> tuple[Any, bytes]:
+    while _announcements:
+        _announcements.pop()()
+    return make()
 
 
 def spelled(key: Any) -> Any:
