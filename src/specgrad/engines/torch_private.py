@@ -22,7 +22,7 @@ def private(path: str, fallback: Any) -> Any:
 
 active_transform: Callable[[], Any] = private("_C._functorch.peek_interpreter_stack", lambda: ...)
 """The innermost transform of torch.func that is running, or None; unknown: some."""
-tracing_state: Callable[[], Any] = private("_C._get_tracing_state", lambda: torch.jit.is_tracing() or None)  # type: ignore[no-untyped-call]
+tracing_state: Callable[[], Any] = private("_C._get_tracing_state", lambda: torch.jit.is_tracing() or None)  # type: ignore[attr-defined, no-untyped-call]
 """What torch.jit.trace records into, or None."""
 dispatch_modes: Callable[[], int] = private("_C._len_torch_dispatch_stack", lambda: 1)
 """How many modes see operators; unknown: one."""
