@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ import numpy as np
 from . import dispatch
 from .arithmetic import like, total
 from .geometry import Geometry, Shape
-from .operator import RULES, Entry, Operator, Slot, Window, shape_of
+from .operator import RULES, Entry, Operator, Slot, Window, operator, shape_of
 from .scalars import as_operand, find_family, is_tensor
 from .scalars.base import Cells, Family
 from .scalars.dual import ConstantDual, Dual
@@ -47,7 +47,7 @@ class ShapeOnly(NamedTuple):
     shape: Shape
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Derived(Operator):
     """A derivative of `base`. Operands: those of base whose numbers matter, then the cotangent,
     then the directions.
@@ -173,7 +173,7 @@ class Derived(Operator):
         return array
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class JVPOf(Derived):
     """F_k: the k-th derivative of base along k directions; the JVP for k = 1."""
 
@@ -207,7 +207,7 @@ class JVPOf(Derived):
         return vjp_of(self.base, s, own, cotangent, (*v[:at], *v[at + 1 :]))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class VJPOf(Derived):
     """G_k: the part in operand `slot` of the gradient of the k-th derivative of <g, base>; the VJP
     for k = 0."""

@@ -13,7 +13,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -87,6 +87,12 @@ class Tap:
         """The operand's cells under this tap (any real cell where the tap is padding)."""
         return self.window.scalars.take(self.window.operands[slot], self.place[slot])
 
+    @property
+    def x(self) -> Cells:
+        """The first operand's cells under this tap, 0 where the tap is padding."""
+        S = self.window.scalars
+        return S.where(self.real, self.cells(0), S.constant(0))
+
     def entry(self, slot: int, present: Mask | None, times: Cells | None = None, over: Cells | None = None) -> Entry:
         """An entry of the row at the cell that this tap reads."""
         return Entry(slot, self.place[slot], present, times, over)
@@ -121,7 +127,17 @@ class _Undeclared:
         raise refusal(UndeclaredError, owner.__name__, self.name, None, rule, remedy)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+def operator(declared: type[T]) -> type[T]:
+    """The class of an operator: a frozen dataclass of its parameters; Operator has equality, hash
+    and repr."""
+    return dataclasses.dataclass(frozen=True, eq=False, repr=False)(declared)
+
+
+@operator
 class Operator(ABC):
     """A frozen, hashable operator: call it, or take its `jvp` and `vjp`; its repr can be pasted
     back."""

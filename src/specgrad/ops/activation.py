@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from .. import arguments
+from ..operator import operator
 from ..scalars.base import Cells, Family, Mask
 from .pointwise import Pointwise, Slope
 
 TRANSCENDENTAL = ("real", "division", "exp")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Relu(Pointwise):
     """max(x, 0), with slope 1 where x > 0 and 0 elsewhere, at 0 too.
 
@@ -39,7 +40,7 @@ class Relu(Pointwise):
         return S.either(S.gt(x, S.constant(0)), S.is_nan(x))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Exp(Pointwise):
     """e to the power of x, which is its own slope.
 
@@ -60,7 +61,7 @@ class Exp(Pointwise):
         return (S.exp(x),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Log(Pointwise):
     """The natural logarithm of x, with slope 1/x.
 
@@ -81,7 +82,7 @@ class Log(Pointwise):
         return (Slope(over=x),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Sqrt(Pointwise):
     """The square root of x, with slope 1/(2√x): infinite at 0.
 
@@ -102,7 +103,7 @@ class Sqrt(Pointwise):
         return (Slope(over=2 * S.sqrt(x)),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Tanh(Pointwise):
     """The hyperbolic tangent of x, with slope 1 - tanh² x.
 
@@ -124,7 +125,7 @@ class Tanh(Pointwise):
         return (1 - y * y,)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Erf(Pointwise):
     """The error function 2/√π ∫₀ˣ exp(-t²) dt, with slope 2/√π exp(-x²).
 
@@ -145,7 +146,7 @@ class Erf(Pointwise):
         return (Slope(2 * S.exp(-(x * x)), over=S.sqrt(S.pi())),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Sigmoid(Pointwise):
     """σ(x) = 1 / (1 + exp(-x)), with slope σ(x) σ(-x).
 
@@ -166,7 +167,7 @@ class Sigmoid(Pointwise):
         return (S.logistic(x) * S.logistic(-x),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Softplus(Pointwise):
     """log(1 + exp(x)), with slope 1 / (1 + exp(-x)).
 
@@ -187,7 +188,7 @@ class Softplus(Pointwise):
         return (S.logistic(x),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Silu(Pointwise):
     """x σ(x), where σ(x) = 1 / (1 + exp(-x)), with slope σ(x) + x σ(x) σ(-x); also known as swish.
 
@@ -208,7 +209,7 @@ class Silu(Pointwise):
         return (S.logistic(x) * (1 + x * S.logistic(-x)),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Gelu(Pointwise):
     """x Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the normal distribution, with slope Φ(x) + x
     exp(-x²/2) / √(2π).

@@ -8,7 +8,7 @@ Linear is convolution of rank 0.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, cast
 
 from .. import arguments
@@ -16,13 +16,13 @@ from ..arguments import Ints, Padding, Pairs
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, transposed_size
-from ..operator import Slot, checked_shapes
+from ..operator import Slot, checked_shapes, operator
 from ..sizes import refuse_table
 from .sums import Products
 from .window import sliding_axes, spatial_positions, tables
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Bilinear(Products):
     """bias + Σ x·w over a window's taps, channels outermost, bias last."""
 
@@ -82,7 +82,7 @@ class Bilinear(Products):
         return (*shapes[0][: -1 - len(sizes)], written, *self._lengths(sizes))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Linear(Bilinear):
     """bias[o] + Σ_i x[..., i] * weight[o, i]: convolution of rank 0.
 
@@ -114,7 +114,7 @@ class Linear(Bilinear):
         return channel_geometry(shapes[0], shapes[1], 1, written, (), transposed=False)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class SlidingWeight(Bilinear):
     """A weight that slides: kernel_size, stride, padding, dilation, groups."""
 
@@ -142,7 +142,7 @@ class SlidingWeight(Bilinear):
         return self.kernel_size, self.groups
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Conv(SlidingWeight):
     """bias[oc] + Σ_ic Σ_j x[ic, o*stride - before + j*dilation] * weight[oc, ic, j].
 
@@ -176,7 +176,7 @@ class Conv(SlidingWeight):
         return channel_geometry(shapes[0], shapes[1], self.groups, written, taps, transposed=False)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class ConvTranspose(SlidingWeight):
     """The adjoint of Conv in its input slot, plus bias[oc].
 

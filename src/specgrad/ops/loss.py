@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, each
-from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
 from ..scalars.base import Cells, Family
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Loss(Operator):
     """One output cell that reads all cells of all operands."""
 
@@ -41,7 +40,7 @@ class Loss(Operator):
         return S.divide(total, S.constant(count))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class CrossEntropy(Loss):
     """Mean over the batch of log Σ_c exp(logits_c) - logits_label, for logits (*batch, classes) and
     integer labels (*batch,).
@@ -111,7 +110,7 @@ class CrossEntropy(Loss):
         return [S.take(logits, np.arange(labels.size) * classes + c) for c in range(classes)]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class MseLoss(Loss):
     """Mean over all cells of (prediction - target)²; both operands have slopes, ±2 (prediction -
     target) / count.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,12 +9,12 @@ import numpy as np
 from ..caches import cached
 from ..errors import ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, strides
-from ..operator import checked_shapes
+from ..operator import checked_shapes, operator
 from .pointwise import PAIR
 from .sums import Products
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Matmul(Products):
     """Σ_k x[..., i, k] · y[..., k, j], as NumPy's matmul: leading axes broadcast, and a vector is a
     row or a column that is dropped.

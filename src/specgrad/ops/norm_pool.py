@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -14,13 +14,13 @@ from .. import arguments
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each
-from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
 from ..scalars.base import Cells, Family, Mask
 from .order import Abs
 from .window import SlidingWindow
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class LpPool(SlidingWindow):
     """(Σ |cell|^p)^(1/p) under a sliding kernel, for a finite p > 1. The slope in a cell is
     sign(cell) (|cell| / value)^(p - 1).
@@ -76,7 +76,7 @@ class LpPool(SlidingWindow):
         return S.where(tap.real, Abs().function(S, tap.cells(0)), S.constant(0))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class MaxUnpool(Operator):
     """Each cell of y put where its index says, in a plane of `output_size` zeros: what `max_pool`
     found goes back to its place.

@@ -3,17 +3,17 @@ selection."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 from .. import arguments
 from ..arithmetic import SYMBOLS
-from ..operator import Slot
+from ..operator import Slot, operator
 from ..scalars.base import Cells, Family, Mask
 from .pointwise import PAIR, Pointwise, Slope
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Abs(Pointwise):
     """|x|, with slope -1, 0 or 1, the sign of x.
 
@@ -38,7 +38,7 @@ class Abs(Pointwise):
         return (Slope(sign, present=S.negate(S.eq(x, zero))),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Larger(Pointwise):
     """The larger of x and y, cell by cell, broadcast as NumPy does.
 
@@ -81,7 +81,7 @@ class Larger(Pointwise):
         return S.either(S.gt(y, x), S.is_nan(y))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Smaller(Larger):
     """The smaller of x and y, cell by cell, broadcast as NumPy does.
 
@@ -102,7 +102,7 @@ class Smaller(Larger):
 RELATIONS = (">", ">=", "<", "<=", "==", "!=")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Compare(Pointwise):
     """1 where x stands in the relation to y, else 0, in the scalar of the operands; no derivative
     passes.
@@ -138,7 +138,7 @@ class Compare(Pointwise):
         return None, None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Where(Pointwise):
     """x where the condition is not 0, else y, broadcast as NumPy does; the cell that is not chosen
     is never touched.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
@@ -16,7 +16,7 @@ from ..arguments import Ints, Padding, Pairs
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, Sliding
-from ..operator import Slot, checked_shapes
+from ..operator import Slot, checked_shapes, operator
 from .shape import Move, Slice
 from .sums import Total
 from .window import sliding_axes, spatial_positions, tables
@@ -25,7 +25,7 @@ MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "cir
 """PyTorch's words for padding, and NumPy's."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Pad(Move):
     """x with cells before and after its last axes, one (before, after) pair for each.
 
@@ -100,7 +100,7 @@ class Pad(Move):
         return Slice((..., *kept))(cotangent)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Patches:
     """What `unfold` and `fold` share: kernel_size, stride, padding, dilation."""
 
@@ -127,7 +127,7 @@ class Patches:
         return sliding_axes(self.name, sizes, self.kernel_size, stride, cast(Pairs, self.padding), dilation)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Unfold(Patches, Move):
     """The patches under a sliding kernel as columns: (*batch, channels, *spatial) to (*batch,
     channels * Πkernel, patches).
@@ -184,7 +184,7 @@ class Unfold(Patches, Move):
         return Fold(self.kernel_size, sizes, **words)(cotangent)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Adjoint(Total):
     """The transpose of an operator that moves the cells of one operand: each cell is the sum of
     those that it was moved to."""
@@ -217,7 +217,7 @@ class Adjoint(Total):
         return self.transposes(shapes[0])[0](cotangent)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Fold(Patches, Adjoint):
     """Columns added up to an array again: (*batch, channels * Πkernel, patches) to (*batch,
     channels, *output_size).

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,7 +20,7 @@ from ..arithmetic import SYMBOLS
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, broadcast_geometry
-from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
 from ..scalars.base import Cells, Family, Mask
 
 PAIR = (Slot("x"), Slot("y"))
@@ -40,7 +39,7 @@ class Slope(NamedTuple):
         return Entry(0, None, self.present, self.times, self.over).apply(S, cells)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Pointwise(Operator):
     """One output cell per cell of the operands, broadcast together."""
 
@@ -93,7 +92,7 @@ class Pointwise(Operator):
         return tuple(s if s is None or isinstance(s, Slope) else Slope(s) for s in self.slopes(S, *cells))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Add(Pointwise):
     """x + y, broadcast as NumPy does.
 
@@ -118,7 +117,7 @@ class Add(Pointwise):
         return cotangent if shapes[slot] == cotangent.shape else NotImplemented
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Sub(Pointwise):
     """x - y, broadcast as NumPy does.
 
@@ -145,7 +144,7 @@ class Sub(Pointwise):
         return Scale(-1)(cotangent) if slot else cotangent
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Mul(Pointwise):
     """x * y cell by cell, broadcast as NumPy does.
 
@@ -168,7 +167,7 @@ class Mul(Pointwise):
         return y, x
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Div(Pointwise):
     """x / y cell by cell, broadcast as NumPy does; slopes 1/y and -(x/y)/y.
 
@@ -191,7 +190,7 @@ class Div(Pointwise):
         return Slope(over=y), Slope(-S.divide(x, y), over=y)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Scale(Pointwise):
     """factor * x, for a finite real factor that is part of the operator.
 
@@ -222,7 +221,7 @@ class Scale(Pointwise):
         return self(cotangent)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Power(Pointwise):
     """x to the power of a finite real exponent that is part of the operator; the slope is exponent
     * x^(exponent - 1).
@@ -257,7 +256,7 @@ class Power(Pointwise):
         return (S.number(self.name, "exponent", self.exponent) * S.power(x, self.exponent - 1),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Own(Pointwise):
     """A pointwise operator that `pointwise` made."""
 

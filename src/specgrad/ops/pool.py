@@ -9,7 +9,7 @@ window (window.py). Winners of a maximum are cells, never numbers: padding takes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..errors import ArgumentError, refusal
-from ..operator import Entry, Window
+from ..operator import Entry, Window, operator
 from ..scalars.base import Cells, Family, Mask
 from .pointwise import Mul, Scale, Sub
 from .sums import Total
@@ -60,7 +60,7 @@ def argmax_fold(S: Family, window: Window, counted: str, lowest: bool = False) -
     begun = np.zeros(window.size, np.bool_)
     for tap in window:
         takes_part = getattr(tap, counted)
-        cells = S.where(tap.real, tap.cells(0), S.constant(0))
+        cells = tap.x
         beats = S.either(S.gt(best, cells) if lowest else S.gt(cells, best), S.is_nan(cells))
         took_lead.append(S.both(takes_part, S.either(~begun, beats)))
         best = S.extreme(took_lead[-1], cells, best, lowest)
@@ -68,7 +68,7 @@ def argmax_fold(S: Family, window: Window, counted: str, lowest: bool = False) -
     return best, took_lead
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Extremum(Pool):
     """The greatest, or the lowest, of the window's real cells.
 
@@ -136,12 +136,12 @@ class Extremum(Pool):
         return S.both(real, S.either(S.eq(cells, best), S.both(S.is_nan(cells), S.is_nan(best))))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Maximum(Extremum):
     """max of the window's real cells: see :class:`Extremum`."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Average(Pool):
     """Σ cells / divisor, where the divisor is the number of the window's taps.
 
@@ -160,7 +160,7 @@ class Average(Pool):
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         total = S.zeros(window.size)
         for tap in window:
-            total = total + S.where(tap.real, tap.cells(0), S.constant(0))
+            total = total + tap.x
         return S.divide(total, self.divisor(S, window)), None
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
@@ -169,7 +169,7 @@ class Average(Pool):
             yield tap.entry(0, present=tap.real, over=divisor)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class MaxPool(SlidingWindow, Maximum):
     """max of the real cells under a sliding kernel.
 
@@ -192,7 +192,7 @@ class MaxPool(SlidingWindow, Maximum):
     name: ClassVar = "max_pool"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class MinPool(SlidingWindow, Extremum):
     """min of the real cells under a sliding kernel.
 
@@ -209,7 +209,7 @@ class MinPool(SlidingWindow, Extremum):
     lowest: ClassVar = True
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class SumPool(SlidingWindow, Total):
     """Σ cells under a sliding kernel.
 
@@ -224,7 +224,7 @@ class SumPool(SlidingWindow, Total):
     name: ClassVar = "sum_pool"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class AvgPool(SlidingWindow, Average):
     """Σ cells / divisor: the taps that exist, or only the real ones, or a number of your own.
 
@@ -256,7 +256,7 @@ class AvgPool(SlidingWindow, Average):
         return S.constant(np.maximum(window.block.count("exists" if self.count_include_pad else "real"), 1))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class SmoothMaxPool(SlidingWindow):
     """(1/β) log Σ exp(β cells): a smooth maximum for β > 0 (at least the maximum, and nearing it),
     a smooth minimum for β < 0.
@@ -322,11 +322,11 @@ class SmoothMaxPool(SlidingWindow):
         return "exists" if self.pad == "zero" else "real"
 
     def _exponential(self, S: Family, tap: Any, pivot: Cells) -> Cells:
-        cells = S.where(tap.real, tap.cells(0), S.constant(0))
+        cells = tap.x
         return S.exp(S.constant(self.beta) * (cells - pivot))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class AdaptiveMaxPool(AdaptiveWindow, Maximum):
     """max of each of output_size evenly spread bins, which may overlap.
 
@@ -341,7 +341,7 @@ class AdaptiveMaxPool(AdaptiveWindow, Maximum):
     name: ClassVar = "adaptive_max_pool"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class AdaptiveAvgPool(AdaptiveWindow, Average):
     """Mean of each of output_size evenly spread bins, which may overlap.
 
@@ -355,7 +355,7 @@ class AdaptiveAvgPool(AdaptiveWindow, Average):
     name: ClassVar = "adaptive_avg_pool"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class GlobalMaxPool(WholeWindow, Maximum):
     """max of the whole plane; by default every maximal cell has slope 1.
 
@@ -375,7 +375,7 @@ class GlobalMaxPool(WholeWindow, Maximum):
     ties: str = "all"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class GlobalAvgPool(WholeWindow, Average):
     """Mean of the whole plane.
 

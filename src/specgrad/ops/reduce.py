@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -12,13 +12,13 @@ from .. import arguments
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, reduced_geometry, strides
-from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
 from ..scalars.base import Cells, Family
 from .pool import argmax_fold
 from .sums import Total
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Sum(Total):
     """Σ x over all axes, or over `axis` (an integer or several); keepdims keeps the axes as ones.
 
@@ -70,7 +70,7 @@ class Sum(Total):
         return reduced_geometry(shapes[0], self.positions(shapes[0]))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Mean(Sum):
     """Σ x / count over all axes, or over `axis`; keepdims keeps the axes as ones.
 
@@ -106,7 +106,7 @@ class Mean(Sum):
         return S.constant(window.block.count("real"))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class LogSoftmax(Operator):
     """x_c - log Σ_j exp(x_j) over the last axis.
 
@@ -163,7 +163,7 @@ class LogSoftmax(Operator):
             yield tap, own - S.divide(S.exp(tap.cells(0) - pivot), total)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Softmax(LogSoftmax):
     """exp(x_c) / Σ_j exp(x_j) over the last axis.
 

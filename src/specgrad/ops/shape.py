@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, ClassVar, cast
 
@@ -21,14 +20,14 @@ from .. import arguments
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, broadcast_geometry
-from ..operator import Entry, Operator, Slot, Window, checked_shapes
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
 from ..scalars.base import Cells, Family
 from ..sizes import refuse_result, refuse_table
 from .pointwise import Pointwise, Slope
 from .reduce import Sum
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Same(Pointwise):
     """The operand's cells as they are."""
 
@@ -41,7 +40,7 @@ class Same(Pointwise):
         return (Slope(),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Reshape(Same):
     """The same cells in the same row-major order under another shape; one length may be -1.
 
@@ -83,7 +82,7 @@ class Reshape(Same):
         return Reshape(shapes[0])(cotangent)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Detach(Same):
     """x, declared constant: its slot is not differentiable, so no derivative passes.
 
@@ -106,7 +105,7 @@ class Detach(Same):
         return (None,)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Move(Operator):
     """Each output cell is one cell of one operand, with slope 1, or padding."""
 
@@ -160,7 +159,7 @@ def axis_in(name: str, argument: str, value: Any, axis: int, rank: int) -> int:
     return axis % rank
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Transpose(Move):
     """The axes in another order: all turned round, or as `axes` lists them.
 
@@ -205,7 +204,7 @@ class Transpose(Move):
 Part = int | tuple[int | None, int | None, int | None] | EllipsisType | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Slice(Move):
     """x[index], for an index of integers, slices, None and one ellipsis, as in NumPy; a slice is
     stored as (start, stop, step).
@@ -258,7 +257,7 @@ class Slice(Move):
         return arrays[0][tuple(slice(*part) if isinstance(part, tuple) else part for part in self.index)]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Take(Move):
     """The cells of x at these indices along an axis, which is replaced by the axes of the indices;
     an index may repeat.
@@ -308,7 +307,7 @@ def nested(value: Any) -> Any:
     return tuple(map(nested, value)) if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Concatenate(Move):
     """`count` arrays, one behind the other along an axis; all other lengths must be equal.
 
@@ -353,7 +352,7 @@ class Concatenate(Move):
         return Slice((*[slice(None)] * axis, slice(start, start + shapes[slot][axis])))(cotangent)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class BroadcastTo(Move):
     """x repeated to a shape, as NumPy broadcasts; the cotangents of repeated cells are summed.
 

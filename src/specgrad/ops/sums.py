@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..operator import Entry, Operator, Slot, Window
+from ..operator import Entry, Operator, Slot, Window, operator
 from ..scalars.base import Cells, Family
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Total(Operator):
     """Σ of a window's real cells, each with slope 1.
 
@@ -24,7 +23,7 @@ class Total(Operator):
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         total = S.zeros(window.size)
         for tap in window:
-            total = total + S.where(tap.real, tap.cells(0), S.constant(0))
+            total = total + tap.x
         return total, None
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
@@ -32,7 +31,7 @@ class Total(Operator):
             yield tap.entry(0, tap.real)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Products(Operator):
     """Σ x·y over a window's real taps, plus the third operand where there is one.
 

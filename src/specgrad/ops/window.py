@@ -6,7 +6,7 @@ They are sliding, adaptive or whole. What is made of the cells is decided in poo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import ClassVar, cast
 
 from .. import arguments
@@ -14,7 +14,7 @@ from ..arguments import LARGEST, Ints, Padding, Pairs
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Adaptive, Axis, Geometry, Shape, Sliding, Taps, pool_geometry, same_padding
-from ..operator import Operator, Slot, checked_shapes
+from ..operator import Operator, Slot, checked_shapes, operator
 from ..sizes import refuse_table
 
 LONG = 1 << 16
@@ -82,7 +82,7 @@ def spatial_positions(name: str, shape: Shape, rank: int, axes: tuple[int, ...] 
     return positions
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class Pool(Operator):
     """One operand x; windows over some of its axes, all others being batch."""
 
@@ -127,7 +127,7 @@ class Pool(Operator):
         return pool_geometry(shape, positions, tables(self.name, axes))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class SlidingWindow(Pool):
     """A kernel that slides: kernel_size, stride, padding, dilation, ceil_mode."""
 
@@ -160,7 +160,7 @@ class SlidingWindow(Pool):
         return sliding_axes(self.name, sizes, self.kernel_size, stride, padding, dilation, self.ceil_mode)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class AdaptiveWindow(Pool):
     """Bins that cover the input evenly: output_size, where None keeps an axis as it is."""
 
@@ -177,7 +177,7 @@ class AdaptiveWindow(Pool):
         return tuple(Adaptive(n, n if m is None else m) for n, m in zip(sizes, self.output_size, strict=True))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@operator
 class WholeWindow(Pool):
     """The whole plane of the last `rank` axes (or of `axes`): adaptive to 1, with the ones kept or
     dropped."""
