@@ -15,7 +15,7 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-from ...engines.cpu.codegen import object_code, translate
+from ...engines.cpu.codegen import instructions, object_code, translate
 from ...engines.cpu.codegen.allocations import SIZES
 from ...engines.cpu.codegen.builder import Kernel
 from .compare import Unplanned
@@ -30,39 +30,9 @@ SCALARS: dict[str, Any] = {
 }
 FLAGS = re.compile(r"^(?:(?:nuw|nsw|exact|inbounds|nusw|disjoint|nneg|samesign|tail|nnan|ninf|nsz|contract) +)+")
 ATTRIBUTES = re.compile(r"(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|noalias) +)+")
-BINARY = [
-    "add",
-    "sub",
-    "mul",
-    "udiv",
-    "urem",
-    "sdiv",
-    "srem",
-    "and",
-    "or",
-    "xor",
-    "shl",
-    "lshr",
-    "ashr",
-    "fadd",
-    "fsub",
-    "fmul",
-    "fdiv",
-]
-CASTS = [
-    "trunc",
-    "zext",
-    "sext",
-    "fpext",
-    "fptrunc",
-    "fptosi",
-    "fptoui",
-    "sitofp",
-    "uitofp",
-    "bitcast",
-    "inttoptr",
-    "ptrtoint",
-]
+INTEGERS = ["add", "sub", "mul", "udiv", "urem", "sdiv", "srem", "and", "or", "xor", "shl", "lshr", "ashr"]
+BINARY = [*INTEGERS, "fadd", "fsub", "fmul", "fdiv"]
+CASTS = [*instructions.CASTS, "bitcast"]
 EXTREMES = {"llvm.smax": "sgt", "llvm.smin": "slt", "llvm.umax": "ugt", "llvm.umin": "ult"}
 
 
