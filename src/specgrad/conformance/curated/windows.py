@@ -69,75 +69,71 @@ def row(*cells: float, dtype: Any = np.float32) -> Array:
     return np.array([[cells]], dtype)
 
 
-WINDOWS = [
-    Window(*one)
-    for one in [
-        ("windows side by side", (2, 3, 4, 4), {"kernel_size": (2, 2)}),
-        ("overlapping windows with padding", (2, 5, 5), {"kernel_size": (3, 3), "stride": 2, "padding": 1}, True),
-        ("rank 0", (3,), {"kernel_size": ()}),
-        ("rank 1 without batch", (7,), {"kernel_size": (3,), "stride": 1}),
-        ("rank 3", (1, 2, 3, 4, 3), {"kernel_size": (2, 3, 2), "stride": (1, 2, 1)}),
-        ("rank 4", (1, 3, 2, 3, 2), {"kernel_size": (2, 1, 2, 2), "stride": 1}),
-        ("three leading axes", (2, 1, 2, 4), {"kernel_size": (2,)}),
-        ("a stride larger than the kernel skips cells", (1, 2, 8), {"kernel_size": (2,), "stride": 3}),
-        ("odd strides, unequal per axis", (1, 1, 7, 8), {"kernel_size": (2, 3), "stride": (3, 1)}),
-        ("kernel as large as the input", (1, 2, 3, 4), {"kernel_size": (3, 4)}),
-        ("kernel of 7", (1, 2, 9), {"kernel_size": (7,), "stride": 1}, True),
-        ("kernel of 7 by 7", (1, 1, 8, 7), {"kernel_size": (7, 7), "stride": 1}),
-        ("large kernel with padding", (1, 1, 6), {"kernel_size": (11,), "stride": 2, "padding": 5}),
-        ("a line that takes several vectors", (2, 37), {"kernel_size": (9,), "stride": 1, "padding": 4}, True),
-        ("a window over a long line and its padding", (2, 20), {"kernel_size": (22,), "padding": 1}),
-        ("padding on one side only", (1, 2, 5), {"kernel_size": (2,), "stride": 1, "padding": ((0, 1),)}),
-        (
-            "padding before and after differ",
-            (1, 1, 4, 4),
-            {"kernel_size": (3, 2), "stride": 2, "padding": ((2, 1), (0, 1))},
-        ),
-        ("same padding", (1, 1, 5, 6), {"kernel_size": (2, 4), "stride": 1, "padding": "same"}),
-        ("same padding with a stride", (1, 1, 6), {"kernel_size": (4,), "stride": 2, "padding": "same"}),
-        ("dilation", (1, 2, 7), {"kernel_size": (3,), "stride": 1, "dilation": 2}, True),
-        (
-            "dilation, stride and padding",
-            (1, 1, 6, 7),
-            {"kernel_size": (2, 3), "stride": 2, "padding": 1, "dilation": (3, 2)},
-        ),
-        ("a window wholly in padding", (1, 2, 1), {"kernel_size": (1,), "stride": 1, "padding": 1}, True),
-        ("padding larger than the kernel", (1, 1, 3), {"kernel_size": (2,), "stride": 2, "padding": 3}),
-        (
-            "a dilated window without a real cell",
-            (1, 2, 1),
-            {"kernel_size": (2,), "stride": 1, "padding": 1, "dilation": 2},
-            True,
-        ),
-        ("empty batch", (0, 2, 4, 4), {"kernel_size": (2, 2), "stride": 1, "padding": 1}, True),
-        ("channels last", (1, 4, 5, 2), {"kernel_size": (2, 2), "stride": 1, "axes": (1, 2)}, True),
-        ("transposed axes", (3, 4), {"kernel_size": (2, 3), "stride": 1, "axes": (1, 0)}),
-    ]
+_WINDOWS: list[tuple[Any, ...]] = [
+    ("windows side by side", (2, 3, 4, 4), {"kernel_size": (2, 2)}),
+    ("overlapping windows with padding", (2, 5, 5), {"kernel_size": (3, 3), "stride": 2, "padding": 1}, True),
+    ("rank 0", (3,), {"kernel_size": ()}),
+    ("rank 1 without batch", (7,), {"kernel_size": (3,), "stride": 1}),
+    ("rank 3", (1, 2, 3, 4, 3), {"kernel_size": (2, 3, 2), "stride": (1, 2, 1)}),
+    ("rank 4", (1, 3, 2, 3, 2), {"kernel_size": (2, 1, 2, 2), "stride": 1}),
+    ("three leading axes", (2, 1, 2, 4), {"kernel_size": (2,)}),
+    ("a stride larger than the kernel skips cells", (1, 2, 8), {"kernel_size": (2,), "stride": 3}),
+    ("odd strides, unequal per axis", (1, 1, 7, 8), {"kernel_size": (2, 3), "stride": (3, 1)}),
+    ("kernel as large as the input", (1, 2, 3, 4), {"kernel_size": (3, 4)}),
+    ("kernel of 7", (1, 2, 9), {"kernel_size": (7,), "stride": 1}, True),
+    ("kernel of 7 by 7", (1, 1, 8, 7), {"kernel_size": (7, 7), "stride": 1}),
+    ("large kernel with padding", (1, 1, 6), {"kernel_size": (11,), "stride": 2, "padding": 5}),
+    ("a line that takes several vectors", (2, 37), {"kernel_size": (9,), "stride": 1, "padding": 4}, True),
+    ("a window over a long line and its padding", (2, 20), {"kernel_size": (22,), "padding": 1}),
+    ("padding on one side only", (1, 2, 5), {"kernel_size": (2,), "stride": 1, "padding": ((0, 1),)}),
+    (
+        "padding before and after differ",
+        (1, 1, 4, 4),
+        {"kernel_size": (3, 2), "stride": 2, "padding": ((2, 1), (0, 1))},
+    ),
+    ("same padding", (1, 1, 5, 6), {"kernel_size": (2, 4), "stride": 1, "padding": "same"}),
+    ("same padding with a stride", (1, 1, 6), {"kernel_size": (4,), "stride": 2, "padding": "same"}),
+    ("dilation", (1, 2, 7), {"kernel_size": (3,), "stride": 1, "dilation": 2}, True),
+    (
+        "dilation, stride and padding",
+        (1, 1, 6, 7),
+        {"kernel_size": (2, 3), "stride": 2, "padding": 1, "dilation": (3, 2)},
+    ),
+    ("a window wholly in padding", (1, 2, 1), {"kernel_size": (1,), "stride": 1, "padding": 1}, True),
+    ("padding larger than the kernel", (1, 1, 3), {"kernel_size": (2,), "stride": 2, "padding": 3}),
+    (
+        "a dilated window without a real cell",
+        (1, 2, 1),
+        {"kernel_size": (2,), "stride": 1, "padding": 1, "dilation": 2},
+        True,
+    ),
+    ("empty batch", (0, 2, 4, 4), {"kernel_size": (2, 2), "stride": 1, "padding": 1}, True),
+    ("channels last", (1, 4, 5, 2), {"kernel_size": (2, 2), "stride": 1, "axes": (1, 2)}, True),
+    ("transposed axes", (3, 4), {"kernel_size": (2, 3), "stride": 1, "axes": (1, 0)}),
 ]
-"""Titles, input shapes and parameters of sliding windows."""
 
-CEILED = [
-    Window(*one)
-    for one in [
-        ("ceil_mode: a last window that hangs over", (1, 1, 5), {"kernel_size": (2,)}),
-        (
-            "ceil_mode with padding: a tap beyond the padding is not counted",
-            (1, 1, 6),
-            {"kernel_size": (3,), "stride": 2, "padding": 1},
-        ),
-        (
-            "ceil_mode in two axes with padding",
-            (1, 2, 6, 5),
-            {"kernel_size": (3, 2), "stride": (2, 3), "padding": 1},
-            True,
-        ),
-        (
-            "ceil_mode: a window that would start in the right padding is dropped",
-            (1, 1, 3),
-            {"kernel_size": (2,), "stride": 4, "padding": 1},
-            True,
-        ),
-        ("ceil_mode: a kernel larger than the input", (1, 1, 2), {"kernel_size": (3,), "stride": 2}),
-        ("ceil_mode, dilation and padding", (1, 1, 7), {"kernel_size": (3,), "stride": 3, "padding": 1, "dilation": 2}),
-    ]
+_CEILED: list[tuple[Any, ...]] = [
+    ("ceil_mode: a last window that hangs over", (1, 1, 5), {"kernel_size": (2,)}),
+    (
+        "ceil_mode with padding: a tap beyond the padding is not counted",
+        (1, 1, 6),
+        {"kernel_size": (3,), "stride": 2, "padding": 1},
+    ),
+    (
+        "ceil_mode in two axes with padding",
+        (1, 2, 6, 5),
+        {"kernel_size": (3, 2), "stride": (2, 3), "padding": 1},
+        True,
+    ),
+    (
+        "ceil_mode: a window that would start in the right padding is dropped",
+        (1, 1, 3),
+        {"kernel_size": (2,), "stride": 4, "padding": 1},
+        True,
+    ),
+    ("ceil_mode: a kernel larger than the input", (1, 1, 2), {"kernel_size": (3,), "stride": 2}),
+    ("ceil_mode, dilation and padding", (1, 1, 7), {"kernel_size": (3,), "stride": 3, "padding": 1, "dilation": 2}),
 ]
+
+WINDOWS, CEILED = ([Window(*one) for one in table] for table in (_WINDOWS, _CEILED))
+"""Sliding windows; those of CEILED are tried with ceil_mode."""
