@@ -86,19 +86,75 @@ def train(rank, port, results):
     os._exit(0)
 
 
-def test_two_trainers_have_the_gradients_of_one(any_size):
-    if not dist.is_available() or not dist.is_gloo_available():
-        pytest.skip("this torch has no gloo")
-    net = network()
-    net(data()).square().mean().backward()  # first, so that kernels are compiled once
+def trained(run, *arguments):
+    """What each of two processes puts into the results."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with mp.Manager() as manager:
         results = manager.dict()
-        mp.start_processes(train, args=(port, results), nprocs=2, start_method="fork")
-        both = dict(results)
+        mp.start_processes(run, args=(port, results, *arguments), nprocs=2, start_method="fork")
+        return dict(results)
+
+
+def test_two_trainers_have_the_gradients_of_one(any_size):
+    if not dist.is_available() or not dist.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+    net = network()
+    net(data()).square().mean().backward()  # first, so that kernels are compiled once
+    both = trained(train)
     assert both[0] == both[1]
     for got, parameter in zip(both[0], net.parameters(), strict=True):
         # means of means: each sum over 8·4·16·16 terms of magnitude 1 is rounded in another order
         torch.testing.assert_close(torch.tensor(got, dtype=torch.float64), parameter.grad, rtol=0, atol=8192 * 2.0**-53)
+
+
+def losses(net, wrapped, batches):
+    """The loss of each step of a training."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    made = []
+    for x in batches:
+        optimizer.zero_grad()
+        loss = wrapped(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        made.append(loss.item())
+    return made
+
+
+def train_both(rank, port, results, wrap):
+    """The loss curves of a plain model and of an accelerated one, each trained by two processes."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    curves = []
+    for accelerated in (False, True):
+        torch.manual_seed(0)
+        layers = nn.Conv2d(2, 4, 3, padding=1), nn.MaxPool2d(3, 2, 1), nn.Conv2d(4, 3, 3), nn.AdaptiveMaxPool2d(2)
+        net = nn.Sequential(*layers)
+        if accelerated:
+            assert "runs 1, 3" in repr(st.accelerate(net, verbose=False))
+        if wrap == "FSDP2":
+            wrapped = fully_shard(net, mesh=init_device_mesh("cpu", (2,)))
+        else:
+            wrapped = nn.parallel.DistributedDataParallel(net)
+        x = data().float()
+        curves.append(losses(net, wrapped, [x[rank::2] * (step + 1) for step in range(4)]))
+    results[rank] = curves
+    while len(results) < 2:
+        time.sleep(0.01)
+    os._exit(0)
+
+
+@pytest.mark.parametrize("wrap", ["DDP", "FSDP2"])
+def test_an_accelerated_model_has_the_loss_curve_of_the_plain_one(wrap, any_size):
+    """Maxima move bits, so that the curves are equal, not merely close."""
+    if not dist.is_available() or not dist.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+    both = trained(train_both, wrap)
+    for plain, accelerated in both.values():
+        assert plain == accelerated
+        assert len(set(plain)) == 4
+    assert both[0] != both[1]
