@@ -1,8 +1,8 @@
 """Convolution, transposed convolution and linear maps of NumPy floats: operands as `products` takes
 them, and back.
 
-Half floats are computed in float32 and rounded once. Peak extra memory of a call, beyond a band per thread and the packed weight: for half
-floats a copy of each operand and result in float32.
+Half floats are computed in float32 and rounded once. Peak extra memory of a call, beyond a band per
+thread and the packed weight: for half floats a copy of each operand and result in float32.
 """
 
 from __future__ import annotations

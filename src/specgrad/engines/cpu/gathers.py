@@ -34,7 +34,8 @@ class Gather(NamedTuple):
 
 
 def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divided = NOT_DIVIDED) -> Step:
-    """The kernel by which each cell gathers, over the last two axes of windows, or one, or three of which the first share no plane."""
+    """The kernel by which each cell gathers, over the last two axes of windows, or one, or three of
+    which the first share no plane."""
     columns, kind, beta = own[-1], divides[0], what.beta
     rows, depth = own[-2] if len(own) > 1 else Sliding(planes, 1), own[0].kernel if len(own) == 3 else 1
     planes = 1 if len(own) == 1 else planes * own[0].length if len(own) == 3 else planes
@@ -120,7 +121,8 @@ def channels_step(
 
 
 def _phase_lanes(columns: Sliding, reach: tuple[int, int], what: Gather, divides: str) -> tuple[int, bool]:
-    """The lanes that fill a row of cells, and whether rows of windows are copied: where they are short, or not taken as they are."""
+    """The lanes that fill a row of cells, and whether rows of windows are copied: where they are
+    short, or not taken as they are."""
     low, high = reach
     whole = columns.size // columns.stride
     behind = whole + high - columns.length
@@ -147,7 +149,8 @@ def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
 
 
 def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, beta: Array | None = None) -> Step:
-    """The kernel that adds up what the cells of a window bring, times their weights; windows lie inside of the array."""
+    """The kernel that adds up what the cells of a window bring, times their weights; windows lie
+    inside of the array."""
     columns = own[-1]
     rows = own[0] if len(own) == 2 else Sliding(planes, 1)
     planes = planes if len(own) == 2 else 1
@@ -169,8 +172,9 @@ def winners_step(
 ) -> Step:
     """The kernel that scatters, gathers or numbers the winners of windows by their codes.
 
-    `by` are the steps along the axes of a plane, `around` how many planes there are and cells behind each place, `cells` those of the
-    operand and of codes, `blank` whether a window may have no winner.
+    `by` are the steps along the axes of a plane, `around` how many planes there are and cells
+    behind each place, `cells` those of the operand and of codes, `blank` whether a window may have
+    no winner.
     """
     own, (planes, inner), (cell, codes) = tuple(map(even, axes)), around, cells
     ranges, size = [axis.ranges() for axis in own], math.prod(axis.size for axis in own)

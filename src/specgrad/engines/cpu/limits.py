@@ -1,6 +1,8 @@
-"""The numbers by which the schedule chooses and cuts: sizes of vectors, tiles and tasks, and the largest windows of each walk.
+"""The numbers by which the schedule chooses and cuts: sizes of vectors, tiles and tasks, and the
+largest windows of each walk.
 
-They are read as `limits.TILE`, so that tests may set others, under which small arrays have several tiles and tasks.
+They are read as `limits.TILE`, so that tests may set others, under which small arrays have several
+tiles and tasks.
 """
 
 VECTOR = 64  # bytes of a vector, whatever registers the machine has

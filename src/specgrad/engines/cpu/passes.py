@@ -1,4 +1,5 @@
-"""The passes of a fold, each with the numbers of its kernel: how planes are cut into tiles and tasks."""
+"""The passes of a fold, each with the numbers of its kernel: how planes are cut into tiles and
+tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ Array = npt.NDArray[Any]
 
 
 class Fold(NamedTuple):
-    """What is folded: a reduction over the windows of some axes of an array (planes, *axes, inner)."""
+    """What is folded: a reduction over the windows of some axes of an array (planes, *axes,
+    inner)."""
 
     what: str
     """"sum", "max", "min", "argmax", or log-sum-exp for positive and negative β: "lse+", "lse-"."""
@@ -45,7 +47,8 @@ class Fold(NamedTuple):
     inner: int
     cell: Cell
     ends: str = "pairs"
-    """In what log-sum-exp ends: "pairs" of an extreme and a sum, the smooth maximum "alone", or all that is to be "kept"."""
+    """In what log-sum-exp ends: "pairs" of an extreme and a sum, the smooth maximum "alone", or all
+    that is to be "kept"."""
 
     @property
     def codes(self) -> int:
@@ -54,7 +57,8 @@ class Fold(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether cells are folded in their own type, and nothing is looked out for that has to be told by codes."""
+        """Whether cells are folded in their own type, and nothing is looked out for that has to be
+        told by codes."""
         is_looking = self.what == "argmax" and self.exact
         return self.what in ("sum", "max", "min", "argmax") and not is_looking and working(self.cell) is self.cell
 
@@ -94,7 +98,8 @@ class Planner:
         return Chain(tuple(self.steps), tuple(self.between))
 
     def _arrays(self, turn: int, done: int) -> tuple[str, ...]:
-        """The names of the arrays of a pass after which all axes but the first `done` are folded; those between passes are entered."""
+        """The names of the arrays of a pass after which all axes but the first `done` are folded;
+        those between passes are entered."""
         combine = self._combine(self.fold.cell)
         kinds = [np.dtype(cell.name) for cell in combine.cells()]
         held = ("cells", "codes")[: len(kinds)]
@@ -213,7 +218,10 @@ class Planner:
             "tile_rows": tile_rows,
             "tile_columns": tile_columns,
         }
-        reason = f"windows of one size: rows first, tiles of {tile_rows}×{tile_columns}, {stack} rows of windows share what they can"
+        reason = (
+            f"windows of one size: rows first, tiles of {tile_rows}×{tile_columns}, "
+            f"{stack} rows of windows share what they can"
+        )
         items = planes * bands * parts
         self._add(
             tiles.emit, how, sizes, items, tile_rows * tile_columns * down.stride * across.stride, names, (), reason

@@ -2,8 +2,9 @@
 
 `passes` gives each walk its numbers, `limits` has the thresholds.
 
-Windows are products of axes, and sum, maximum and argmax are associative, so an N-D window is a chain of passes: the last two axes together,
-then each axis before them. Each pass reads an array that lies whole and writes one.
+Windows are products of axes, and sum, maximum and argmax are associative, so an N-D window is a
+chain of passes: the last two axes together, then each axis before them. Each pass reads an array
+that lies whole and writes one.
 
 | windows | walk |
 |---|---|
@@ -11,9 +12,9 @@ then each axis before them. Each pass reads an array that lies whole and writes 
 | of one size, over such planes | `tiles`: rows first, so that order is kept |
 | of all sizes (adaptive, whole), over such planes | `bins`: columns first, so that lanes are full |
 | the way back through windows of one size that move by few cells | `phases`: each cell gathers |
-| the way back through bins and windows far apart | `runs`: cells that the same windows read are written together |
-| small, over axes behind which other cells lie (channels-last), and their way back | `channels`: lanes along these cells |
-| over an axis behind which other cells lie, outer axes | `along`, axis by axis, lanes along these cells |
+| the way back through bins and windows far apart | `runs`: cells read alike are written together |
+| small, over axes that lie before channels, and their way back | `channels`: lanes along channels |
+| over an axis that lies before channels, outer axes | `along`, axis by axis, lanes along channels |
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = Non
 
 
 def over_planes(fold: Fold, axes: Sequence[Axis], is_uneven: bool) -> list[Pass]:
-    """The first pass over planes whose columns lie side by side; none where it goes axis by axis."""
+    """The first pass over planes whose columns lie side by side; none where it goes axis by
+    axis."""
     count = min(len(axes), 2)
     last = axes[-count:]
     if any(isinstance(axis, Reversed) for axis in last):
@@ -77,7 +79,8 @@ def behind(fold: Fold, axes: Sequence[Axis]) -> list[Pass]:
 
 
 def is_small(fold: Fold, axes: Sequence[Axis], most: int) -> bool:
-    """Whether windows have few taps, and are folded in their own type with nothing to look out for."""
+    """Whether windows have few taps, and are folded in their own type with nothing to look out
+    for."""
     windows = [window_of(axis) for axis in axes]
     if not all(windows) or not fold.is_plain:
         return False

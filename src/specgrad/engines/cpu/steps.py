@@ -57,7 +57,8 @@ class Chain(NamedTuple):
 
 
 class Divisors(NamedTuple):
-    """What sums are divided by: one number per window along the first axis times one per window of all others; or one for all."""
+    """What sums are divided by: one number per window along the first axis times one per window of
+    all others; or one for all."""
 
     rows: Array
     columns: Array | None
@@ -76,7 +77,8 @@ def compiled(emit: Any, how: Any) -> Compiled:
 
 
 def grain(items: int, cells: int) -> int:
-    """How many items of so many cells a task takes: some 64 tasks, none so small or large that its own cost shows."""
+    """How many items of so many cells a task takes: some 64 tasks, none so small or large that its
+    own cost shows."""
     return max(1, min(max(items * cells // 64, limits.LEAST), limits.MOST) // max(cells, 1))
 
 
@@ -96,7 +98,8 @@ def step(
     names: tuple[str, ...] = (),
     scratch: int = 0,
 ) -> Step:
-    """A kernel on so many items, of which a task takes some; `scratch` are bytes that a thread needs besides the kernel's own."""
+    """A kernel on so many items, of which a task takes some; `scratch` are bytes that a thread
+    needs besides the kernel's own."""
     kernel = compiled(emit, how)
     call = Call(kernel, sizes, items, some, kernel.scratch + scratch)
     return Step(call, names, reason, tuple(tables), emit.__module__.rpartition(".")[2])

@@ -156,7 +156,8 @@ class Weighted:
         return self._laid(array.reshape([lengths.get(p, n) for p, n in enumerate(self.given)]), self.lengths)
 
     def _laid(self, array: Array, lengths: Shape) -> Array:
-        """An array as (planes, *lengths), of the type that is computed in; itself where it lies so."""
+        """An array as (planes, *lengths), of the type that is computed in; itself where it lies
+        so."""
         turned = array if self.back is None else array.transpose(self.order)
         if not _fits(turned, self.computed):
             cells = room(turned.shape, self.computed)

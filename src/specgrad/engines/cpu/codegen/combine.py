@@ -46,7 +46,8 @@ class Sum:
     counts = False
     """Whether these are numbers of taps."""
     multiplies = False
-    """Whether lanes without a window should hold ordinary numbers: products with subnormal ones are slow."""
+    """Whether lanes without a window should hold ordinary numbers: products with subnormal ones are
+    slow."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
@@ -278,9 +279,11 @@ class LogSumExp(Sum):
 
 
 class SmoothMax(LogSumExp):
-    """What log-sum-exp ends in: m + log(s)/β, and if it is kept, the pair beside it as derivatives need it.
+    """What log-sum-exp ends in: m + log(s)/β, and if it is kept, the pair beside it as derivatives
+    need it.
 
-    Derivatives shift exponents by m, so 0 stands for an infinite one; then the sum of exponentials is infinite too, or 0.
+    Derivatives shift exponents by m, so 0 stands for an infinite one; then the sum of exponentials
+    is infinite too, or 0.
     """
 
     def __init__(self, cell: Cell, negative: bool, keeps: bool) -> None:

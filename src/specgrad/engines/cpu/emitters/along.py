@@ -1,7 +1,9 @@
-"""Windows along one axis of (outer, axis, inner), whose inner cells lie side by side: channels-last, columns, and the outer axes of volumes.
+"""Windows along one axis of (outer, axis, inner), whose inner cells lie side by side:
+channels-last, columns, and the outer axes of volumes.
 
-Lanes run along the inner cells, so a window is a few loads, whatever the stride or the layout. Windows of one size that read real cells only are joined
-several at a time, which share what they have in common; windows at the edges, and bins of all sizes, tap by tap, from tables.
+Lanes run along the inner cells, so a window is a few loads, whatever the stride or the layout.
+Windows of one size that read real cells only are joined several at a time, which share what they
+have in common; windows at the edges, and bins of all sizes, tap by tap, from tables.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ class Along:
 
 
 def emit(how: Along, vector: int) -> Kernel:
-    """args: x, [x_codes], y, [codes], [divisors], first, count, skipped, sizes; an item is one block of inner cells of one outer
-    index, and a range of windows."""
+    """args: x, [x_codes], y, [codes], [divisors], first, count, skipped, sizes; an item is one
+    block of inner cells of one outer index, and a range of windows."""
     return _Along(how, vector).kernel
 
 
@@ -105,7 +107,8 @@ class _Along:
         return offsets if not shared else offsets[: some * window.stride] + offsets[-window.stride :]
 
     def _one_by_one(self, begin: Value, end: Value, flags: Value) -> Value:
-        """Each window tap by tap, from tables: where it begins, how many cells it has, and how many taps were skipped before the first of them."""
+        """Each window tap by tap, from tables: where it begins, how many cells it has, and how many
+        taps were skipped before the first of them."""
         k = self.kernel
         with k.loop(begin, end, carried=[flags]) as each:
             first, count = k.load(self.first, each.index), k.load(self.count, each.index)
@@ -155,7 +158,8 @@ class _Along:
         return self.combine.first(k, cells, 0)
 
     def _vectors(self, body: Any, flags: Value, by_lanes: bool = False) -> Value:
-        """body for vectors of the inner cells of a block: the last begins where it still is full."""
+        """body for vectors of the inner cells of a block: the last begins where it still is
+        full."""
         lanes = self.how.lanes
         run = (lambda index, carried: body(index, carried, lanes)) if by_lanes else body
         result: Value = self.kernel.vectors(self.cells, lanes, run, [flags])[0]

@@ -1,7 +1,8 @@
-"""Windows of all sizes over the last two axes of planes that lie whole: adaptive bins, and whole planes as one row.
+"""Windows of all sizes over the last two axes of planes that lie whole: adaptive bins, and whole
+planes as one row.
 
-The rows of a bin are folded down into a line of scratch, lanes along the row, then the cells of the line into the bin, so that most cells are
-read by vectors. Parts are joined in any order.
+The rows of a bin are folded down into a line of scratch, lanes along the row, then the cells of the
+line into the bin, so that most cells are read by vectors. Parts are joined in any order.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Bins:
 
 
 def emit(how: Bins, vector: int) -> Kernel:
-    """args: x, y, [codes], [divisors], tables of rows and of columns (the first cell, how many, and with codes the taps before the
-    first), sizes; an item is a row of bins of a plane."""
+    """args: x, y, [codes], [divisors], tables of rows and of columns (the first cell, how many, and
+    with codes the taps before the first), sizes; an item is a row of bins of a plane."""
     return _Bins(how, vector).kernel
 
 

@@ -1,7 +1,9 @@
-"""Small windows over two axes behind which other cells lie (channels-last), and the way back: lanes along these cells, all taps at once.
+"""Small windows over two axes behind which other cells lie (channels-last), and the way back: lanes
+along these cells, all taps at once.
 
-Windows whose taps are all cells are folded, or gathered, some neighbours at a time, which share what they load. At the edges each tap is looked
-after by itself: a tap that is no cell is loaded from the nearest one and counts for nothing.
+Windows whose taps are all cells are folded, or gathered, some neighbours at a time, which share
+what they load. At the edges each tap is looked after by itself: a tap that is no cell is loaded
+from the nearest one and counts for nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from .windows import Divisors, Window, fold_parts, guard_identity, guard_nan, st
 
 @dataclass(frozen=True)
 class Channels:
-    """A kernel of windows: a combine; or of the way back: what each cell gathers ("all", or by "code")."""
+    """A kernel of windows: a combine; or of the way back: what each cell gathers ("all", or by
+    "code")."""
 
     combine: Any
     result: Cell
@@ -55,7 +58,8 @@ class _Walk:
         return found[0] if carried else None
 
     def _at(self, array: Pointer, place: tuple[Any, Any], sizes: tuple[Value, Value], edge: bool) -> tuple[Any, Any]:
-        """Where the cells behind a place (row, column) of a plane lie, and at the edge whether there is such a place."""
+        """Where the cells behind a place (row, column) of a plane lie, and at the edge whether
+        there is such a place."""
         k, (row, column), (height, width) = self.kernel, place, sizes
         if not edge:
             return array + (row * width + column) * self.n.inner, None
@@ -153,7 +157,8 @@ class _Forward(_Walk):
 
 
 def emit_back(how: Channels, vector: int) -> Kernel:
-    """args: g, [codes], gx, [divisors], sizes; an item is a group of rows of cells: as many as windows are apart."""
+    """args: g, [codes], gx, [divisors], sizes; an item is a group of rows of cells: as many as
+    windows are apart."""
     return _Back(how, vector).kernel
 
 

@@ -1,8 +1,10 @@
-"""Small sliding windows over planes that lie whole: a vector of windows of several neighbouring rows at a time, all in registers.
+"""Small sliding windows over planes that lie whole: a vector of windows of several neighbouring
+rows at a time, all in registers.
 
-Each row of cells is folded across where it lies, and the rows that neighbouring windows share are folded down without a detour through memory.
-Windows may reach over some planes as well, if they have no plane in common. Beside a row there is padding only at its ends, where it is put into
-the vectors that are loaded; rows of padding are read from a row of it in scratch.
+Each row of cells is folded across where it lies, and the rows that neighbouring windows share are
+folded down without a detour through memory. Windows may reach over some planes as well, if they
+have no plane in common. Beside a row there is padding only at its ends, where it is put into the
+vectors that are loaded; rows of padding are read from a row of it in scratch.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Direct:
 
 
 def emit(how: Direct, vector: int) -> Kernel:
-    """args: x, y, [codes], [divisors], sizes; one item is a band of rows of windows, or a part of their columns."""
+    """args: x, y, [codes], [divisors], sizes; one item is a band of rows of windows, or a part of
+    their columns."""
     return _Direct(how, vector).kernel
 
 

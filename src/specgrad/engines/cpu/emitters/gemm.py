@@ -1,9 +1,11 @@
-"""Convolution as a product of matrices that are never built: each row of the second one is a shifted copy of the first operand.
+"""Convolution as a product of matrices that are never built: each row of the second one is a
+shifted copy of the first operand.
 
-An item's cells are laid out once, with their padding, as one flat line per channel (`lay_out`), so that term k of a product, a
-channel and a tap, lies at one distance, offsets[k], from the cells of every result: the rank of a convolution, its dilation and
-its stride change tables alone. Results are made in tiles that stay in registers: `rows` target channels by `vectors` vectors of
-results that lie side by side, of which those that stand beside the image are dropped.
+An item's cells are laid out once, with their padding, as one flat line per channel (`lay_out`), so
+that term k of a product, a channel and a tap, lies at one distance, offsets[k], from the cells of
+every result: the rank of a convolution, its dilation and its stride change tables alone. Results
+are made in tiles that stay in registers: `rows` target channels by `vectors` vectors of results
+that lie side by side, of which those that stand beside the image are dropped.
 """
 
 from __future__ import annotations
@@ -38,14 +40,16 @@ class Gemm:
 
 @dataclass(frozen=True)
 class Packing:
-    """A kernel that packs weights: for each block of target channels, term by term, the weights of all its channels."""
+    """A kernel that packs weights: for each block of target channels, term by term, the weights of
+    all its channels."""
 
     cell: Cell
     rows: int
 
 
 def emit_packing(how: Packing, vector: int) -> Kernel:
-    """args: weight, packed, terms (where the weight of each term lies), sizes; an item is a block. Channels that a last block lacks are 0."""
+    """args: weight, packed, terms (where the weight of each term lies), sizes; an item is a block.
+    Channels that a last block lacks are 0."""
     k = Kernel("packing", vector)
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
     n = k.sizes("blocks", "channels", "channel", "group", "count", "begin")
@@ -69,8 +73,8 @@ def record(k: Kernel, table: Pointer, index: Number, words: int) -> list[Value]:
 
 
 def lay_out(k: Kernel, how: Any, stride: int, source: Pointer | None, target: Pointer, runs: Any) -> None:
-    """Runs (to, from, count) of one channel: cells of the source, or zeros where `from` is negative.
-    No source: ones for its cells."""
+    """Runs (to, from, count) of one channel: cells of the source, or zeros where `from` is
+    negative. No source: ones for its cells."""
     table, first, last = runs
     with k.loop(first, last) as run:
         to, begin, count = record(k, table, run.index, RUN)
@@ -89,8 +93,8 @@ def fill(k: Kernel, target: Pointer, count: Value, lanes: int, one: Value) -> No
 
 
 def copy(k: Kernel, source: Pointer, stride: int, target: Pointer, count: Value, lanes: int) -> None:
-    """Copy so many cells, `stride` apart in the source, side by side. Other cells that a vector reads
-    lie behind its own, or before them at the end."""
+    """Copy so many cells, `stride` apart in the source, side by side. Other cells that a vector
+    reads lie behind its own, or before them at the end."""
 
     def made(at: Number, some: int, is_end: bool) -> Value:
         if not some:
@@ -121,10 +125,11 @@ def each_cell(k: Kernel, target: Pointer, count: Value, lanes: int, made: Callab
 def emit(how: Gemm, vector: int) -> Kernel:
     """args: source, weight (packed), bias, target, tables, sizes.
 
-    An item is (image, group, band, part of the blocks of target channels). A band says where its cells begin in source and target, its
-    runs and its first job; a job, of one residue of target cells, its terms, where its offsets and weights begin, and its tiles; a tile,
-    where it begins in the layout, its vectors, its segments and, if it is one segment that fills it, where that is written (else -1); a
-    segment, its place in the tile, where it is written, and its length.
+    An item is (image, group, band, part of the blocks of target channels). A band says where its
+    cells begin in source and target, its runs and its first job; a job, of one residue of target
+    cells, its terms, where its offsets and weights begin, and its tiles; a tile, where it begins in
+    the layout, its vectors, its segments and, if it is one segment that fills it, where that is
+    written (else -1); a segment, its place in the tile, where it is written, and its length.
     """
     return _Gemm(how, vector).kernel
 

@@ -1,9 +1,10 @@
 """The way back through windows of one size: each cell gathers what the windows that read it bring.
 
-Cells of one phase (their place modulo the stride) are read by the same taps of neighbouring windows, so lanes run along windows, and
-the phases of a row are interleaved when it is written. Windows are added in row-major order. Several rows of cells are filled at a time, so that
-what a row of windows brings is loaded once. Rows of windows are read where they lie, with nothing put in beside their ends; or, where
-they are short, divided or converted, as lines of scratch.
+Cells of one phase (their place modulo the stride) are read by the same taps of neighbouring
+windows, so lanes run along windows, and the phases of a row are interleaved when it is written.
+Windows are added in row-major order. Several rows of cells are filled at a time, so that what a row
+of windows brings is loaded once. Rows of windows are read where they lie, with nothing put in
+beside their ends; or, where they are short, divided or converted, as lines of scratch.
 
 What a window brings to a cell is said by `term`:
 
@@ -40,7 +41,8 @@ class Phases:
     columns: Window
     before: tuple[int, int]
     tile: tuple[int, int]
-    """Most groups of rows and of columns in a tile; a group is as many cells as windows are apart."""
+    """Most groups of rows and of columns in a tile; a group is as many cells as windows are
+    apart."""
     rest: tuple[int, int]
     """Rows and columns of cells that are no whole group."""
     stack: int
@@ -49,7 +51,8 @@ class Phases:
     lines: bool
     """Whether rows of windows are copied to scratch."""
     behind: int = 0
-    """How far the windows that read the last whole group of a row reach beyond the last window; read where rows are not copied."""
+    """How far the windows that read the last whole group of a row reach beyond the last window;
+    read where rows are not copied."""
     narrow: bool = False
     """Whether a row has fewer cells than a vector of groups; then rows are copied."""
     copy_lanes: int = 1
@@ -60,11 +63,13 @@ class Phases:
     negative: bool = False
     """Whether β is."""
     marks: bool = False
-    """Whether -0.0 is written where no window reads a cell: the next stage then brings nothing to what was folded into it."""
+    """Whether -0.0 is written where no window reads a cell: the next stage then brings nothing to
+    what was folded into it."""
 
 
 class Reader(NamedTuple):
-    """A window that reads a cell: where it is, counted from the cell's group, and by which tap it reads."""
+    """A window that reads a cell: where it is, counted from the cell's group, and by which tap it
+    reads."""
 
     window: int
     tap: int
@@ -218,7 +223,8 @@ class _Phases:
                 fill(whole, "rest")
 
     def _row(self, row: Value) -> list[Pointer]:
-        """What a row of windows brings, from the first of the tile's on, counted in groups from its top."""
+        """What a row of windows brings, from the first of the tile's on, counted in groups from its
+        top."""
         k, n = self.kernel, self.n
         if self.how.lines:
             return [room + ((row - self.low_row) * self.pitch - self.low) for room in self.lines]
@@ -231,7 +237,8 @@ class _Phases:
         ]
 
     def _load(self, source: list[Pointer], column: Number, shift: int, edge: str) -> list[Value] | None:
-        """What a vector of windows brings, `shift` from the groups of cells from `column` on; None where there are none."""
+        """What a vector of windows brings, `shift` from the groups of cells from `column` on; None
+        where there are none."""
         k, how = self.kernel, self.how
         lanes = 1 if edge == "rest" else how.lanes
         if how.lines:

@@ -1,6 +1,8 @@
-"""The way back through bins: cells that the same windows read are a run, which is written with one number.
+"""The way back through bins: cells that the same windows read are a run, which is written with one
+number.
 
-A row of runs is summed from its rows of windows, spread along its columns once, and written to all its rows of cells.
+A row of runs is summed from its rows of windows, spread along its columns once, and written to all
+its rows of cells.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class Runs:
 
 
 def emit(how: Runs, vector: int) -> Kernel:
-    """args: g, gx, [divisors], tables of runs of rows and of columns (first cell, end, first window, windows), sizes; an item is
-    a run of rows of a plane."""
+    """args: g, gx, [divisors], tables of runs of rows and of columns (first cell, end, first
+    window, windows), sizes; an item is a run of rows of a plane."""
     k = Kernel("runs", vector)
     g, gx = k.array("g", how.cell), k.array("gx", how.result)
     divisors = Divisors(k, how.divides, how.cell)
@@ -67,7 +69,8 @@ def emit(how: Runs, vector: int) -> Kernel:
 
 
 def _spread(k: Kernel, how: Runs, sums: Pointer, line: Pointer, across: Pointer, runs: Value) -> None:
-    """Write each run of a row of cells; a vector may go beyond its run, since the next one is written later."""
+    """Write each run of a row of cells; a vector may go beyond its run, since the next one is
+    written later."""
     with k.loop(0, runs) as each:
         start, stop, first, count = (k.load(across, each.index * 4 + place) for place in range(4))
         with k.loop(first, first + count, carried=[k.number(how.cell, 0)]) as windows:

@@ -1,8 +1,8 @@
 """Short rows in one register: the taps of their windows are its lanes, shifted.
 
-A run of taps is made of two of half its length, so that a window of k taps takes some 2·log k shifts and joins. Taps before a
-window's own place are runs that end there, taps from it on are runs that begin there: no shift loses a cell, and lanes without one hold
-padding.
+A run of taps is made of two of half its length, so that a window of k taps takes some 2·log k
+shifts and joins. Taps before a window's own place are runs that end there, taps from it on are runs
+that begin there: no shift loses a cell, and lanes without one hold padding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from .windows import Window, fold_parts
 
 
 def load_row(k: Kernel, combine: Sum, row: Pointer, size: int, lanes: int) -> Part:
-    """The `size` cells of a row, and padding in the lanes behind them; nothing beyond the row is read."""
+    """The `size` cells of a row, and padding in the lanes behind them; nothing beyond the row is
+    read."""
     half = 1 << (size.bit_length() - 1)
     begin, end = k.load(row, 0, half), k.load(row, size - half, half)
     places = [i if i < half else min(half + i - (size - half), 2 * half - 1) for i in range(lanes)]
@@ -24,8 +25,8 @@ def load_row(k: Kernel, combine: Sum, row: Pointer, size: int, lanes: int) -> Pa
 
 
 def fold_row(k: Kernel, combine: Sum, taps: Part, window: Window, before: int) -> Part:
-    """The windows of a row, whose cells are the first taps: in lane o the window that begins `before` cells before cell
-    o · stride."""
+    """The windows of a row, whose cells are the first taps: in lane o the window that begins
+    `before` cells before cell o · stride."""
     lanes, nothing = taps[0].lanes, combine.nothing(k, taps[0].lanes)
 
     def shifted(part: Part, by: int) -> Part:
@@ -49,7 +50,8 @@ def fold_row(k: Kernel, combine: Sum, taps: Part, window: Window, before: int) -
 def _run(
     k: Kernel, combine: Sum, one: Part, taps: int, moved: Callable[[Part, int], Part], begins: bool = False
 ) -> Part:
-    """So many taps that begin, or end, with this one; `moved` takes a part from so many taps further on."""
+    """So many taps that begin, or end, with this one; `moved` takes a part from so many taps
+    further on."""
     runs, length = {1: one}, 1
     while 2 * length <= taps:
         further = moved(runs[length], length)

@@ -1,8 +1,11 @@
-"""Sliding windows over the last two axes of planes that lie whole: tiles of some rows and columns of windows.
+"""Sliding windows over the last two axes of planes that lie whole: tiles of some rows and columns
+of windows.
 
-Each row of a tile is folded across once, into a line of scratch; then lines are folded down, several rows of windows at a time, which
-share what their windows have in common. Rows go first, so that parts are joined in row-major order. Rows with padding beside them, short ones and those of
-half floats are copied to scratch; short ones are held in a register, if they fit; others are read where they lie.
+Each row of a tile is folded across once, into a line of scratch; then lines are folded down,
+several rows of windows at a time, which share what their windows have in common. Rows go first, so
+that parts are joined in row-major order. Rows with padding beside them, short ones and those of
+half floats are copied to scratch; short ones are held in a register, if they fit; others are read
+where they lie.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ class Tiles:
     row_lanes: int = 16
     """Lanes of the loads that copy a row, at most its cells."""
     register: tuple[int, int] | None = None
-    """The cells of a row and where its first window begins, before them, if whole rows are held in a register."""
+    """The cells of a row and where its first window begins, before them, if whole rows are held in
+    a register."""
 
 
 def emit(how: Tiles, vector: int) -> Kernel:
@@ -88,7 +92,8 @@ class _Tiles:
         k.finish(self.flag)
 
     def _rooms(self) -> None:
-        """Scratch: rows that are copied, lines that are folded across, their blocks, and results of narrow rows."""
+        """Scratch: rows that are copied, lines that are folded across, their blocks, and results of
+        narrow rows."""
         how, k, lanes = self.how, self.kernel, self.how.lanes
         rows, columns = how.tile
         span = (columns - 1) * how.columns.stride + how.columns.extent
@@ -169,7 +174,8 @@ class _Tiles:
         return self._columns(down, [flags])[0], k.integer(needed)
 
     def _columns(self, body: Any, carried: list[Any]) -> list[Any]:
-        """body for vectors of the windows of a row: the last begins where it still is full, unless rows are staged."""
+        """body for vectors of the windows of a row: the last begins where it still is full, unless
+        rows are staged."""
         k, lanes = self.kernel, self.how.lanes
         if not self.how.narrow:
             return list(k.vectors(self.columns_here, lanes, body, carried))
@@ -184,7 +190,8 @@ class _Tiles:
         return None if not self.how.copies else self.copy + number * self.room_of_row
 
     def _copy_rows(self, begin: Value, end: Value, flags: Value) -> Value:
-        """Copy fresh rows, all before any is read: a vector that was just written in parts is slow to read."""
+        """Copy fresh rows, all before any is read: a vector that was just written in parts is slow
+        to read."""
         k = self.kernel
         if not self.how.copies:
             return flags
@@ -221,7 +228,8 @@ class _Tiles:
         return self._covered(self.columns_here, across, flags)
 
     def _covered(self, count: Number, body: Any, flags: Value) -> Value:
-        """body for vectors that cover `count` places: the last may go beyond where all that is read and written lies in scratch."""
+        """body for vectors that cover `count` places: the last may go beyond where all that is read
+        and written lies in scratch."""
         k, lanes = self.kernel, self.how.lanes
         if self.how.register is not None:
             return body(0, [flags])[0]
@@ -247,7 +255,8 @@ class _Tiles:
         return self._columns(across, [flags])[0]
 
     def _source(self, row: Value, copy: Pointer | None, flags: Value) -> tuple[Any, Value]:
-        """Where the cells of a row lie from the first window's first tap on, and flags: also as blocks, if windows have many taps."""
+        """Where the cells of a row lie from the first window's first tap on, and flags: also as
+        blocks, if windows have many taps."""
         first = self.first_column if self.how.register is None else 0
         source = self.plane + (row * self.n.width + first) if copy is None else copy
         if self.block > 1:
@@ -255,13 +264,15 @@ class _Tiles:
         return source, flags
 
     def _real_cells(self) -> tuple[Value, Value, Value]:
-        """Of the cells that the tile reads of a row: where the real ones begin and end, and where all do."""
+        """Of the cells that the tile reads of a row: where the real ones begin and end, and where
+        all do."""
         k, columns = self.kernel, self.how.columns
         span = (self.columns_here - 1) * columns.stride + columns.extent
         return k.most(0, 0 - self.first_column), k.least(span, self.n.width - self.first_column), span
 
     def _copy_row(self, row: Value, copy: Pointer, flags: Value) -> Value:
-        """Copy the cells of a row that the tile reads, or those at its ends, and padding beside them."""
+        """Copy the cells of a row that the tile reads, or those at its ends, and padding beside
+        them."""
         k, how, lanes = self.kernel, self.how, self.how.row_lanes
         begin, end, span = self._real_cells()
         cells, real = self.plane + (row * self.n.width + self.first_column), end - begin
@@ -319,7 +330,8 @@ class _Tiles:
             self.kernel.prefetch(source, index + (AHEAD + line) // size)
 
     def _strided(self, source: Pointer, column: Number, offset: int) -> Value:
-        """Cells of a vector of windows at a tap; of those between, none that lies behind the last window's last tap."""
+        """Cells of a vector of windows at a tap; of those between, none that lies behind the last
+        window's last tap."""
         columns = self.how.columns
         lead = min(offset, columns.stride - 1) if not self.how.copies else 0
         return self.kernel.strided(source, column * columns.stride + offset, columns.stride, self.how.lanes, lead)

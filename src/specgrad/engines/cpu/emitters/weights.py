@@ -1,6 +1,8 @@
-"""The way forward through windows whose taps have weights: each window adds up what its cells bring, times their weights.
+"""The way forward through windows whose taps have weights: each window adds up what its cells
+bring, times their weights.
 
-All windows lie inside of the array. A cell's weight is 1 where it equals the window's value (term "equal"), or exp(β (cell - value)) (term "softmax").
+All windows lie inside of the array. A cell's weight is 1 where it equals the window's value (term
+"equal"), or exp(β (cell - value)) (term "softmax").
 """
 
 from __future__ import annotations

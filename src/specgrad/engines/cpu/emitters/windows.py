@@ -14,7 +14,8 @@ DIRECT = 8  # taps of a row that are joined one by one; more go by blocks
 
 @dataclass(frozen=True)
 class Window:
-    """One axis of a window: taps, and how far apart windows and taps are; whether any window reaches beyond the cells."""
+    """One axis of a window: taps, and how far apart windows and taps are; whether any window
+    reaches beyond the cells."""
 
     taps: int
     stride: int = 1
@@ -33,8 +34,8 @@ class Window:
 
 
 class Divisors:
-    """What sums are divided by: kind "no", "all" by one number, "scale" by a power of two, which is one multiplication, or "each" by a number
-    per row times one per column."""
+    """What sums are divided by: kind "no", "all" by one number, "scale" by a power of two, which is
+    one multiplication, or "each" by a number per row times one per column."""
 
     def __init__(self, k: Kernel, kind: str, cell: Cell) -> None:
         self.kernel, self.kind = k, kind
@@ -67,9 +68,10 @@ def copy_exactly(k: Kernel, source: Pointer, target: Pointer, count: Value, lane
 def load_padded(
     k: Kernel, row: Pointer, first: Number, which: tuple[int, int, int], edge: tuple[str, Any, Value], padding: Any
 ) -> Value:
-    """Cells of a row, as `strided` takes them from `first` on, with padding where the row has none. `which` is the stride, the lanes and
-    the lead; `edge` says whether the vector lies at the "left" or the "right" end of the row or between them (""), where its
-    first cell lies, counted from that end, and how many cells the row has, which are a vector's at least."""
+    """Cells of a row, as `strided` takes them from `first` on, with padding where the row has none.
+    `which` is the stride, the lanes and the lead; `edge` says whether the vector lies at the "left"
+    or the "right" end of the row or between them (""), where its first cell lies, counted from that
+    end, and how many cells the row has, which are a vector's at least."""
     stride, lanes, lead = which
     side, place, width = edge
     cells = lanes * stride
@@ -89,7 +91,8 @@ def any_lane(k: Kernel, mask: Value) -> Value:
 
 
 def guard_nan(k: Kernel, combine: Sum, flags: Value, cells: list[Value]) -> Value:
-    """Flags, with a bit more if there is a number among cells that a fold is right without: a NaN, or a -0.0."""
+    """Flags, with a bit more if there is a number among cells that a fold is right without: a NaN,
+    or a -0.0."""
     if not combine.guards:
         return flags
     pairs = [(cells[i], cells[min(i + 1, len(cells) - 1)]) for i in range(0, len(cells), 2)]
@@ -132,14 +135,16 @@ def fold_parts(k: Kernel, combine: Sum, parts: list[tuple[Part, int]], step: int
 
 
 def block_of(window: Window, combine: Sum) -> int:
-    """How many taps make a block, so that few blocks and few taps are joined; 1 where taps are joined one by one."""
+    """How many taps make a block, so that few blocks and few taps are joined; 1 where taps are
+    joined one by one."""
     if window.taps <= DIRECT:
         return 1
     return min(range(2, window.taps), key=lambda b: b + len(split(window.taps, b, combine.overlaps)))
 
 
 def split(taps: int, block: int, overlaps: bool) -> list[tuple[int, int]]:
-    """Parts that make up a window: where each begins and how many taps it has, which is `block` or, where no tap may be joined twice, 1."""
+    """Parts that make up a window: where each begins and how many taps it has, which is `block` or,
+    where no tap may be joined twice, 1."""
     parts = [(start, block) for start in range(0, taps - block + 1, block)]
     rest = taps - len(parts) * block
     if rest and overlaps:
@@ -148,8 +153,9 @@ def split(taps: int, block: int, overlaps: bool) -> list[tuple[int, int]]:
 
 
 def stacked(k: Kernel, combine: Sum, lines: dict[int, Part], rows: Window, some: int, width: int) -> list[Part]:
-    """Of lines, by their row, the windows of `some` neighbouring rows of windows, each of `rows.taps` lines. What is common to all is
-    joined once, what stands before and behind it step by step."""
+    """Of lines, by their row, the windows of `some` neighbouring rows of windows, each of
+    `rows.taps` lines. What is common to all is joined once, what stands before and behind it step
+    by step."""
     if some == 1 or rows.dilation > 1 or (some - 1) * rows.stride >= rows.taps:
         return [
             fold_parts(k, combine, [(lines[i * rows.stride + t * rows.dilation], t) for t in range(rows.taps)], width)[

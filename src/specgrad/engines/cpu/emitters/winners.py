@@ -1,8 +1,11 @@
-"""What is done with the codes of winners: cotangents are added to the cells that won, tangents of these are taken, or their indices are written.
+"""What is done with the codes of winners: cotangents are added to the cells that won, tangents of
+these are taken, or their indices are written.
 
-A code is the number of a tap, whose digits are the taps of the axes; so the winner of window o lies at base[o] + Σ digit · step, which is
-computed by vectors, some windows at a time. Cotangents are then added one by one, in row-major order of windows, as the specification adds them.
-Neighbouring windows often share their winner, and a sum would wait for the one before it to reach memory: so two planes are filled side by side.
+A code is the number of a tap, whose digits are the taps of the axes; so the winner of window o lies
+at base[o] + Σ digit · step, which is computed by vectors, some windows at a time. Cotangents are
+then added one by one, in row-major order of windows, as the specification adds them. Neighbouring
+windows often share their winner, and a sum would wait for the one before it to reach memory: so two
+planes are filled side by side.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ class Winners:
 
     @property
     def widens(self) -> bool:
-        """Whether cotangents are added up in scratch and rounded at the end: those of half floats."""
+        """Whether cotangents are added up in scratch and rounded at the end: those of half
+        floats."""
         return self.what == "scatter" and working(self.cell) is not self.cell
 
     @property
@@ -48,8 +52,9 @@ class Winners:
 
 
 def emit(how: Winners, vector: int) -> Kernel:
-    """args: codes, source, target, base, sizes (windows and cells of a plane without inner cells, inner cells), steps; an item is a
-    plane. `source` are the cotangents or tangents, `target` what is written; an index has no source."""
+    """args: codes, source, target, base, sizes (windows and cells of a plane without inner cells,
+    inner cells), steps; an item is a plane. `source` are the cotangents or tangents, `target` what
+    is written; an index has no source."""
     return _Winners(how, vector).kernel
 
 
@@ -93,7 +98,8 @@ class _Winners:
                 k.store(k.load(self.sums, along.index), self.target, starts[0] + along.index)
 
     def _some(self, window: Value | None, firsts: list[Value], cells: list[Pointer], count: Value) -> None:
-        """All windows of some planes, or the cells behind one window, from `firsts` on: a part of them at a time."""
+        """All windows of some planes, or the cells behind one window, from `firsts` on: a part of
+        them at a time."""
         k = self.kernel
         with k.loop(0, count, SOME) as part:
             here = k.least(count - part.index, SOME)
@@ -110,7 +116,8 @@ class _Winners:
                 self._move(starts, cells, rest.index)
 
     def _locate(self, window: Value | None, behind: Value, start: Value, located: Pointer) -> Any:
-        """Where the winners of a vector of windows lie; the last vector of a part may begin before it."""
+        """Where the winners of a vector of windows lie; the last vector of a part may begin before
+        it."""
         k, how, lanes = self.kernel, self.how, self.how.lanes
         kind = how.places.computed
 
@@ -139,8 +146,9 @@ class _Winners:
         return locate
 
     def _move(self, starts: list[Value], cells: list[Pointer], index: Value) -> None:
-        """Add the cotangents of a window to the cells that won it in some planes, or take the tangents of these. Cells of all planes are read
-        before one is written, which for all that is known here could be any."""
+        """Add the cotangents of a window to the cells that won it in some planes, or take the
+        tangents of these. Cells of all planes are read before one is written, which for all that is
+        known here could be any."""
         k, how = self.kernel, self.how
         places = [k.cast(k.load(located, index), WORD.stored) for located in self.located[: len(starts)]]
         known = k.load(self.codes, starts[0] + index).differs(none(how)) if how.empty else None
