@@ -21,7 +21,7 @@ import warnings
 
 import numpy as np
 import torch
-from interpreting import quicken
+from quick_interpreter import quicken
 
 import specgrad as sg
 from specgrad import dispatch

@@ -18,7 +18,7 @@ import warnings
 import numpy as np
 import torch
 import torch.nn.functional as F
-from interpreting import quicken
+from quick_interpreter import quicken
 
 import specgrad as sg
 from specgrad import dispatch

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from beside import drawn
+from engine_comparison import drawn
 
 import specgrad as sg
 from specgrad.dispatch import load

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from beside import bits
+from engine_comparison import bits
 
 import specgrad as sg
 from specgrad.engines.cpu import pooling, pools

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from beside import bits, compare, on, unit
+from engine_comparison import bits, compare, on, unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinds import effort, examples

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from beside import agree, allowed, bits, compare
+from engine_comparison import agree, allowed, bits, compare
 
 import specgrad as sg
 

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from beside import bits, compare, on
+from engine_comparison import bits, compare, on
 
 import specgrad as sg
 from specgrad import dispatch
