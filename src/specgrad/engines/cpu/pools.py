@@ -270,7 +270,8 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
     pool, cells = seen(op, x)
     memory, y = _result(pool, out)
     if not pool.is_empty:
-        if pool.fold("max")(x=cells, y=memory):
+        flags = pool.fold("max")(x=cells, y=memory)
+        if flags & 1 or (flags and not memory.all()):  # a -0.0 matters where it could be the result
             if pool.is_half:
                 _exactly(pool, cells, memory, room(pool.lengths, np.dtype(pool.codes.name)))
             else:

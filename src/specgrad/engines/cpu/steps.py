@@ -38,22 +38,23 @@ class Chain(NamedTuple):
     between: tuple[tuple[str, int, np.dtype[Any]], ...]
 
     def __call__(self, **arrays: Array) -> int:
-        """Run all; the flags of all, or those of the first that has any."""
+        """Run all, or as far as a step meets a NaN; the flags of all."""
         if not self.between:  # one step, as a rule
             flags = 0
             for step in self.steps:
-                flags = flags or step.call.on(*[arrays[name] for name in step.arrays])
+                flags |= step.call.on(*[arrays[name] for name in step.arrays])
             return flags
         addresses = {name: address(array) for name, array in arrays.items()}
         held = []
         for name, cells, dtype in self.between:
             held.append(room((cells,), dtype))
             addresses[name] = address(held[-1])
+        flags = 0
         for step in self.steps:
-            flags = step.call(*[addresses[name] for name in step.arrays])
-            if flags:
-                return flags
-        return 0
+            flags |= step.call(*[addresses[name] for name in step.arrays])
+            if flags & 1:
+                break
+        return flags
 
 
 class Divisors(NamedTuple):

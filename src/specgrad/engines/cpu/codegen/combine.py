@@ -40,7 +40,7 @@ class Sum:
     guards = False
     """Whether the result is right only where no NaN was met."""
     guards_zero = False
-    """And only where no -0.0 was met."""
+    """And only where no -0.0 was met, or no result is 0."""
     codes: Cell | None = None
     """The cells of what goes beside the value: codes of winners."""
     counts = False

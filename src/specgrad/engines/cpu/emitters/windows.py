@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,19 +93,22 @@ def any_lane(k: Kernel, mask: Value) -> Value:
 
 
 def guard_nan(k: Kernel, combine: Sum, flags: Value, cells: list[Value]) -> Value:
-    """Flags, with a bit more if there is a number among cells that a fold is right without: a NaN,
-    or a -0.0."""
+    """Flags, with a bit more if there is a number among cells that a fold is right without: the
+    first for a NaN, the second for a -0.0."""
     if not combine.guards:
         return flags
     pairs = [(cells[i], cells[min(i + 1, len(cells) - 1)]) for i in range(0, len(cells), 2)]
-    seen = [Value(k, k.builder.fcmp_unordered("uno", a.value, b.value)) for a, b in pairs]
+    flags = flags | _any_of(k, [Value(k, k.builder.fcmp_unordered("uno", a.value, b.value)) for a, b in pairs], flags)
     if combine.guards_zero:
         word = I32 if cells[0].element == F32 else I64
-        seen += [k.bits(one, word).equals(-1 << (word.width - 1)) for one in cells]
-    met = seen[0]
-    for one in seen[1:]:
-        met = met | one
-    return flags | k.cast(any_lane(k, met) if met.lanes else met, flags.type, False)
+        negative = [k.bits(one, word).equals(-1 << (word.width - 1)) for one in cells]
+        flags = flags | _any_of(k, negative, flags) * 2
+    return flags
+
+
+def _any_of(k: Kernel, seen: list[Value], flags: Value) -> Value:
+    met = functools.reduce(operator.or_, seen)
+    return k.cast(any_lane(k, met) if met.lanes else met, flags.type, False)
 
 
 def guard_identity(k: Kernel, combine: Sum, flags: Value, part: Part) -> Value:
