@@ -166,7 +166,7 @@ class Jax(Peer):
                 return jax.lax.reduce_window(t, -float("inf"), jax.lax.max, window, strides, pads)
             return jax.lax.reduce_window(t, 0.0, jax.lax.add, window, strides, pads) / count
 
-        given, forward = jax.numpy.asarray(x), jax.jit(pool)
+        given, forward = jax.device_put(x, jax.devices("cpu")[0]), jax.jit(pool)
         arriving = forward(given)
         backward = jax.jit(lambda t, g: jax.vjp(pool, t)[1](g)[0])
         calls: Calls = {"forward": lambda: forward(given).block_until_ready()}

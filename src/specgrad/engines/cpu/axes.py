@@ -1,4 +1,4 @@
-"""The axes of windows as kernels see them: windows of one size, bins, and axes that are read backwards."""
+"""The axes of windows as kernels see them: windows of one size, bins, and axes read backwards."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def known_window(axis: Axis) -> Window:
 
 @dataclass(frozen=True)
 class Reversed:
-    """An axis read backwards: its windows are the cells of `axis`, and each reads the windows that read it."""
+    """An axis read backwards: its windows are the cells of `axis`, and each reads the windows that
+    read it."""
 
     axis: Axis
 
@@ -102,7 +103,8 @@ def is_apart(axis: Axis) -> bool:
 
 
 def runs_of(axis: Any) -> Array:
-    """Runs of cells that the same windows read: the first cell, the end, the first window and how many there are."""
+    """Runs of cells that the same windows read: the first cell, the end, the first window and how
+    many there are."""
     ranges = axis.ranges()
     first, count = ranges.first, np.maximum(ranges.count, 0)
     changes = np.flatnonzero((np.diff(first, prepend=first[:1] - 1) != 0) | (np.diff(count, prepend=-1) != 0))
@@ -111,7 +113,7 @@ def runs_of(axis: Any) -> Array:
 
 
 def tiles_planes(axes: Sequence[Axis]) -> bool:
-    """Whether each plane of the first of three axes is read by exactly one window, of few planes."""
+    """Whether each plane of the first of three axes is read by one window exactly, of few planes."""
     first = axes[0]
     if len(axes) != 3 or not isinstance(first, Sliding) or first.before or first.dilation > 1:
         return False
@@ -130,7 +132,8 @@ def least_cells(columns: Sliding, tile_columns: int, parts: int) -> int:
 
 
 def direct_lanes(size: int, columns: Axis) -> int:
-    """The lanes of vectors of windows, of cells of so many bytes, that rows are long enough for; 0 if they are not, or windows lie far apart."""
+    """The lanes of vectors of windows, of cells of so many bytes, that rows are long enough for; 0
+    if they are not, or windows lie far apart."""
     assert isinstance(columns, Sliding)
     window, lanes = known_window(columns), limits.VECTOR // size
     if window.stride > min(limits.NEAR, window.extent):
@@ -143,7 +146,7 @@ def direct_lanes(size: int, columns: Axis) -> int:
 
 
 def _fits(columns: Sliding, window: Window, behind: int, lanes: int) -> bool:
-    """Whether rows of windows hold vectors of so many: each vector has padding at one end at most."""
+    """Whether rows of windows hold vectors of so many: each has padding at one end at most."""
     cells, apart = lanes * window.stride, (columns.length - lanes) * window.stride
     if columns.length < lanes:
         return False
@@ -156,8 +159,8 @@ def _fits(columns: Sliding, window: Window, behind: int, lanes: int) -> bool:
 
 
 def row_lanes(columns: Sliding, lanes: int) -> int:
-    """The lanes of one or two registers of so many that hold a row, and where its windows begin; 0 if a
-    row is too long, or so short that it is not worth it."""
+    """The lanes of one or two registers of so many that hold a row, and where its windows begin; 0
+    if a row is too long, or so short that it is not worth it."""
     most = max(columns.size, (columns.length - 1) * columns.stride + 1)
     held = 1 << (most - 1).bit_length()
     fits = columns.size >= 4 and held <= 2 * lanes <= 32 and columns.kernel > 1 and columns.before >= 0
