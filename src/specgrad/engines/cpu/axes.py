@@ -113,7 +113,7 @@ def runs_of(axis: Any) -> Array:
 
 
 def tiles_planes(axes: Sequence[Axis]) -> bool:
-    """Whether each plane of the first of three axes is read by one window exactly, of few planes."""
+    """Whether each plane of the first of three axes is read by one window, of few planes."""
     first = axes[0]
     if len(axes) != 3 or not isinstance(first, Sliding) or first.before or first.dilation > 1:
         return False
