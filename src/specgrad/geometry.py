@@ -159,8 +159,9 @@ class Adaptive:
 
     @property
     def most_taps(self) -> int:
-        """How many taps the longest bin has at most."""
-        return -(-self.size // max(self.length, 1)) + 1
+        """How many taps the longest bin has: bins begin at multiples of gcd/length of a cell."""
+        bins = max(self.length, 1)
+        return -(-(self.size + bins - math.gcd(self.size, bins)) // bins)
 
     def start(self, output: Index) -> Index:
         """floor(output*size/length): besides the result, no product exceeds output*length."""

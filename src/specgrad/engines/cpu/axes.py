@@ -25,7 +25,7 @@ def even(axis: Axis) -> Axis:
 
 def nominal(axis: Axis) -> int:
     """How many taps the codes of an axis tell apart."""
-    return axis.kernel if isinstance(axis, Sliding) else int(axis.ranges().count.max(initial=1))
+    return axis.most_taps if isinstance(axis, Sliding | Adaptive) else int(axis.ranges().count.max(initial=1))
 
 
 def window_of(axis: Axis) -> Window | None:

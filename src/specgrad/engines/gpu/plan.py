@@ -195,7 +195,7 @@ def _product(one: Any, other: Any, combine: Any) -> Any:
 
 def taps_of(axis: Axis) -> int:
     """How many taps the longest window of an axis has."""
-    return axis.kernel if isinstance(axis, Sliding) else int(axis.ranges().count.max(initial=1))
+    return axis.most_taps
 
 
 def windows_table(axis: Axis) -> Any:
