@@ -5,6 +5,7 @@ They are sliding, adaptive or whole. What is made of the cells is decided in poo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import ClassVar, cast
@@ -20,6 +21,8 @@ from ..sizes import refuse_table
 LONG = 1 << 16
 """Taps along an axis from which windows that are nearly all padding are refused: they take too
 long."""
+MANY = 1 << 22
+"""Bins of an axis from which those that are nearly all alike are refused, for the same reason."""
 
 
 def sliding_axes(
@@ -174,7 +177,12 @@ class AdaptiveWindow(Pool):
         return len(self.output_size)
 
     def spatial(self, sizes: Shape) -> tuple[Axis, ...]:
-        return tuple(Adaptive(n, n if m is None else m) for n, m in zip(sizes, self.output_size, strict=True))
+        lengths = tuple(n if m is None else m for n, m in zip(sizes, self.output_size, strict=True))
+        for axis, (n, m) in enumerate(zip(sizes, lengths, strict=True)):
+            if m > max(MANY, 4 * n) and math.prod(lengths) < 1 << 40:  # beyond, no result fits
+                rule = f"{m} bins of {n} cells would be alike, nearly all of them"
+                raise refusal(ArgumentError, self.name, "output_size", self.output_size, rule, "use fewer bins", axis)
+        return tuple(map(Adaptive, sizes, lengths))
 
 
 @operator
