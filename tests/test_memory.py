@@ -1,7 +1,13 @@
-"""Memory of results: used again when nobody holds it, and never before."""
+"""Memory of results: used again when nobody holds it, never before; how much a call needs."""
 
+import ctypes
 import gc
+import os
+import pickle
+import re
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,3 +139,135 @@ def test_tables_of_one_long_line_are_kept_between_calls(monkeypatch):
     before = pool_of.cache_info().misses
     sg.max_pool(x, (3,))
     assert pool_of.cache_info().misses == before
+
+
+# exports
+
+
+def interface(y):
+    """Another object that has the memory of an array, and says where it lies."""
+    return np.asarray(type("Holder", (), {"__array_interface__": y.__array_interface__, "array": y})())
+
+
+EXPORTS = {
+    "a view": lambda y: y[1:, ::2].T,
+    "an iterator": lambda y: y.flat,
+    "__array_interface__": interface,
+    "memoryview": memoryview,
+    "a slice of a memoryview": lambda y: memoryview(y)[1:],
+    "bytes of a memoryview": lambda y: memoryview(y).cast("B"),
+    "DLPack": np.from_dlpack,
+    "ctypes": lambda y: np.ctypeslib.as_ctypes(y),
+    "ctypes.from_buffer": lambda y: (ctypes.c_char * y.nbytes).from_buffer(y),
+    "a pointer of ctypes": lambda y: y.ctypes.data_as(ctypes.POINTER(ctypes.c_float * y.size)),
+    "pickle.PickleBuffer": pickle.PickleBuffer,
+    "buffers of pickle": lambda y: buffers(y)[0],
+    "what pickle loads": lambda y: pickle.loads(buffers(y)[1], buffers=buffers(y)[2]),
+    "torch.from_numpy": lambda y: pytest.importorskip("torch").from_numpy(y),
+    "torch.from_dlpack": lambda y: pytest.importorskip("torch").from_dlpack(y)[1:],
+    "a storage of torch": lambda y: pytest.importorskip("torch").from_numpy(y).untyped_storage(),
+}
+"""Ways to refer to the memory of a result."""
+
+
+def buffers(y):
+    kept = []
+    text = pickle.dumps(y, protocol=5, buffer_callback=kept.append)
+    return kept[0], text, kept
+
+
+def read(export):
+    """The bytes that an export refers to now."""
+    if isinstance(export, pickle.PickleBuffer):
+        return bytes(export.raw())
+    if hasattr(export, "contents"):
+        return bytes(export.contents)
+    if hasattr(export, "untyped_storage"):
+        return export.numpy().tobytes()
+    if type(export).__name__ == "UntypedStorage":
+        return bytes(export)
+    return np.array(export).tobytes() if isinstance(export, np.flatiter) else bytes(memoryview(export).tobytes())
+
+
+def hold(export):
+    """Whether an export of a result is what it was while later calls use memory again."""
+    op = sg.MaxPool((3, 3), stride=1, padding=1)
+    x = np.random.default_rng(0).normal(size=(4, 64, 80)).astype(np.float32)
+    held = EXPORTS[export](op(x))
+    before = read(held)
+    for turn in range(8):
+        op(x + np.float32(turn + 1))
+        if read(held) != before:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_exports_of_results_stay_what_they_were(export, monkeypatch):
+    assert hold(export)
+    sg.clear_memory_cache()
+    kept = memory.Block.__init__
+
+    def too_early(self, piece, size):
+        """A block that gives its memory to the next one at once."""
+        kept(self, piece, size)
+        memory._spare.append(piece)
+
+    monkeypatch.setattr(memory.Block, "__init__", too_early)
+    assert not hold(export)
+
+
+# how much
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+CALLS = 10**5
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say")
+def test_many_calls_need_no_more_memory():
+    """Half of what is lost if each call were to leave the smallest piece that the system gives."""
+    x, large = np.ones((1, 2, 6, 6), np.float32), np.ones((4, 64, 80), np.float32)
+    op, gy = sg.MaxPool((2, 2)), np.ones((1, 2, 3, 3), np.float32)
+
+    def calls(count):
+        for turn in range(count // 2):
+            op(x)
+            op.vjp((x,), gy)
+            if turn % 100 == 0:
+                op(large)
+        gc.collect()
+        return resident()
+
+    before = calls(CALLS // 20)
+    assert calls(CALLS) - before < CALLS * 32 // 2
+
+
+TABLE = re.findall(
+    r"^\| `(.*)` \| (.*) \| (.*) \| (.*) \|$",
+    (Path(__file__).parents[1] / "docs" / "performance.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("operator", "forward", "jvp", "vjp"), TABLE)
+def test_peaks_are_as_documented(operator, forward, jvp, vjp):
+    """Results and arrays between, and the scratch of one thread."""
+    op = eval(f"sg.{operator}")
+    x = np.random.default_rng(0).normal(size=(64, 112, 112)).astype(np.float32)
+    y = op(x)
+    sizes = {"x": x.nbytes, "y": y.nbytes, "c": y.size}
+    with sg.num_threads(1):
+        calls = {forward: lambda: op(x), jvp: lambda: op.jvp((x,), (x,)), vjp: lambda: op.vjp((x,), y)}
+        for words, call in calls.items():
+            call()
+            gc.collect()
+            sg.clear_memory_cache()
+            tracemalloc.start()
+            call()
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak <= eval(words, sizes) + (1 << 19), (words, peak / x.nbytes)
