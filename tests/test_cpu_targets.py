@@ -4,17 +4,18 @@ falls to the specification."""
 import importlib
 import pkgutil
 
+import ml_dtypes
 import numpy as np
 import pytest
 from kinds import effort
 
 import specgrad as sg
-from specgrad.engines.cpu import emitters, pooling, pools, steps, tied, weighted
+from specgrad.engines.cpu import emitters, gemm, pooling, pools, steps, tied, weight_gradient, weighted
 from specgrad.engines.cpu.codegen import CodegenError, code_cache, object_code
 
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu", "arm64": "arm64-apple-macosx"}
 TARGETS = {cpu: TRIPLES[machine] for machine, known in object_code.TARGETS.items() for cpu in known if cpu != "generic"}
-DTYPES = ("float64", "float32", "float16")
+DTYPES = ("float64", "float32", "float16", ml_dtypes.bfloat16)
 CALLS = [
     (sg.MaxPool((3, 3), stride=2, padding=1), (1, 4, 9, 9)),
     (sg.MaxPool((2,), stride=2), (3, 64)),
@@ -53,7 +54,7 @@ def kernels():
         ]:
             x = np.zeros(shape, dtype)
             op(x)
-            if x.dtype.kind == "f":
+            if x.dtype.kind not in "iu":
                 op.jvp((x,), (x,))
                 op.vjp((x,), np.zeros(op.output_shape(shape), dtype))
         for op, *shapes in CONVOLUTIONS:
@@ -68,7 +69,8 @@ def test_all_emitters_are_among_them(kernels):
         importlib.import_module(f"{emitters.__name__}.{m.name}") for m in pkgutil.iter_modules(emitters.__path__)
     ]
     assert {key[0].__module__ for key in kernels} == {m.__name__ for m in modules if hasattr(m, "emit")}
-    assert {repr(cell) for key in kernels for cell in vars(key[1]).values() if hasattr(cell, "stored")}
+    cells = {cell.name for key in kernels for cell in vars(key[1]).values() if hasattr(cell, "stored")}
+    assert cells >= {"float64", "float32", "float16", "bfloat16"}
 
 
 @pytest.mark.parametrize("cpu", TARGETS)
@@ -87,14 +89,15 @@ def refused(key, emit):
 
 CACHES = [
     found
-    for module in (steps, pools, pooling, tied, weighted)
+    for module in (gemm, steps, pools, pooling, tied, weight_gradient, weighted)
     for found in vars(module).values()
     if hasattr(found, "cache_clear")
 ]
 
 
-def answers(op, x):
-    return op(x), *op.jvp((x,), (x,)), *op.vjp((x,), np.ones(op.output_shape(x.shape)))
+def answers(op, *operands):
+    gy = np.ones(op.output_shape(*(x.shape for x in operands)))
+    return op(*operands), *op.jvp(operands, operands), *op.vjp(operands, gy)
 
 
 @pytest.mark.parametrize(
@@ -104,18 +107,20 @@ def answers(op, x):
         sg.AvgPool((2,)),
         sg.MaxPool((3,), ties="all"),
         sg.SmoothMaxPool((2,), beta=1),
+        sg.Conv((3,), padding=1),
+        sg.ConvTranspose((3,), stride=2),
     ],
 )
 def test_what_does_not_compile_falls_to_the_specification_with_a_warning(op, monkeypatch):
-    x = np.arange(11.0)[None]
+    operands = (np.arange(11.0)[None], *[np.arange(3.0).reshape(1, 1, 3)] * (len(op.slots) > 1))
     with sg.engine("reference"):
-        expected = answers(op, x)
+        expected = answers(op, *operands)
     monkeypatch.setattr(steps, "cached", refused)
     for cache in CACHES:
         cache.cache_clear()
     try:
         with pytest.warns(sg.SlowPathWarning, match="LLVM cannot compile a kernel"):
-            got = answers(op, x)
+            got = answers(op, *operands)
     finally:
         for cache in CACHES:
             cache.cache_clear()
