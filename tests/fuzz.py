@@ -160,7 +160,7 @@ def follow_up(draw, made):
             return sg.relu(np.ones(2))
     return (
         made(*(draw.array() for _ in range(draw.random.randint(1, 2))))
-        if callable(made) and not isinstance(made, sg.Tape)
+        if callable(made) and not isinstance(made, sg.Tape | type)
         else made
     )
 
@@ -230,7 +230,35 @@ def model_of(draw):
     return graph.forward(np.ones((1, 2, 4, 4), np.float32))
 
 
-EXTRA = {"a graph": graph_of, "a tape": tape_of, "pointwise": own_of, "onnx.load": model_of}
+TENSORS = [
+    name
+    for name in sg.__all__
+    if name.endswith(("_pool", "_pool1d", "_pool2d", "_pool3d", "conv", "norm", "loss", "softmax"))
+] + ["conv_transpose", "conv2d", "power", "scale", "pad", "unfold", "sum", "mean", "relu", "add", "matmul", "linear"]
+
+
+def tensors_of(draw):
+    """A function on tensors: what arrays of the same numbers give, or a refusal."""
+    import torch
+
+    function = getattr(sg, draw.random.choice(TENSORS))
+    given, words = draw.arguments(function)
+    if given and (not isinstance(given[0], np.ndarray) or given[0].dtype not in (np.float32, np.float64)):
+        given[0] = ARRAYS[1]
+
+    def tensor(x):
+        is_floats = isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64) and x.dtype.isnative
+        return torch.from_numpy(x.copy()) if is_floats else x
+
+    made = function(*map(tensor, given), **{name: tensor(one) for name, one in words.items()})
+    expected = function(*given, **words)
+    for got, wanted in zip(*(one if isinstance(one, tuple) else (one,) for one in (made, expected)), strict=True):
+        if not np.array_equal(np.isnan(got.numpy()), np.isnan(wanted)) or tuple(got.shape) != np.shape(wanted):
+            raise ArithmeticError(f"{got} for tensors, {wanted} for arrays")
+    return True
+
+
+EXTRA = {"a graph": graph_of, "a tape": tape_of, "pointwise": own_of, "onnx.load": model_of, "tensors": tensors_of}
 NAMES += EXTRA
 
 
@@ -297,6 +325,8 @@ def run(count, seed, tell=None):
 
     Memory is taken to be small, so that large results are refused however much there is.
     """
+    import specgrad.torch  # noqa: F401 - before a call is timed
+
     found, answered, refused = [], 0, 0
     sizes.SMALL, sizes.available = 2**24, lambda: 2**24
     signal.signal(signal.SIGALRM, _stop)

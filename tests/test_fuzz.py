@@ -20,6 +20,7 @@ def test_malformed_calls_are_answered_or_refused_within_a_second(monkeypatch):
     monkeypatch.setattr(sizes, "SMALL", sizes.SMALL)  # the fuzzer sets both; they are as before afterwards
     monkeypatch.setattr(sizes, "available", sizes.available)
     pytest.importorskip("onnx")
+    pytest.importorskip("torch")
     found, answered, refused = fuzz.run(20 * len(fuzz.NAMES), 0)
     assert [(name, seed, str(error)) for name, seed, error in found] == []
     assert answered > len(fuzz.NAMES) * 2
@@ -31,7 +32,7 @@ def test_malformed_calls_are_answered_or_refused_within_a_second(monkeypatch):
     [
         (lambda x: 1 / 0, "ZeroDivisionError"),
         (lambda x: np.zeros(sg.get_num_threads() if dispatch.forced() else 7), "but the specification's is"),
-        (lambda x: sum(range(10**6)), "took"),
+        (lambda x: sum(range(10**6)), "took|TimeoutError"),  # the latter where others keep the machine busy
     ],
 )
 def test_the_fuzzer_finds_what_is_wrong(monkeypatch, wrong, says):
@@ -40,7 +41,7 @@ def test_the_fuzzer_finds_what_is_wrong(monkeypatch, wrong, says):
     monkeypatch.setattr(fuzz, "NAMES", ["relu"])
     monkeypatch.setattr(fuzz, "SECONDS", 0.01)
     monkeypatch.setattr(sg, "relu", wrong)
-    assert says in str(fuzz.run(1, 0)[0][0][2])
+    assert re.search(says, str(fuzz.run(1, 0)[0][0][2]))
 
 
 HUGE = {

@@ -184,6 +184,13 @@ def real(value: Any) -> int | float | Fraction | None:
     return float(value) if math.isfinite(value) else None
 
 
+def exponent(name: str, argument: str, value: Any, exact: int | float | Fraction) -> int | float | Fraction:
+    """An exponent that floats and tensors can have: within ±(2^63 - 1)."""
+    if not -LONGEST <= exact <= LONGEST:
+        raise refusal(ArgumentError, name, argument, value, "must be at most 2^63 - 1 in size", "use a smaller one")
+    return exact
+
+
 def temperature(name: str, value: Any) -> int | float | Fraction:
     """`beta`: any finite real number but 0, kept exactly."""
     exact = real(value)

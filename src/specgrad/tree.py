@@ -37,6 +37,9 @@ def register_tree(
     if not isinstance(kind, type):
         rule, remedy = "is not a class", "give the class of the nests"
         raise refusal(ArgumentError, "register_tree", "kind", kind, rule, remedy)
+    for argument, function in (("flatten", flatten), ("unflatten", unflatten)):
+        if function is not None and not callable(function):
+            raise refusal(ArgumentError, "register_tree", argument, function, "is not a function", "give a function")
     if flatten is not None and unflatten is not None:
         _registered[kind] = flatten, lambda _, branches: unflatten(branches)
     elif dataclasses.is_dataclass(kind) and flatten is unflatten is None:

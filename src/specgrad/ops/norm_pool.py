@@ -46,7 +46,7 @@ class LpPool(SlidingWindow):
         if p is None or p <= 1:
             rule = "must be a finite number greater than 1"
             raise refusal(ArgumentError, self.name, "p", self.p, rule, "use lp_pool for 1 and for infinity")
-        self._set(p=p)
+        self._set(p=arguments.exponent(self.name, "p", self.p, p))
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         zero, one = S.constant(0), S.constant(1)

@@ -34,7 +34,7 @@ class Abs(Pointwise):
 
     def slopes(self, S: Family, x: Cells) -> Any:
         zero = S.constant(0)
-        sign = S.where(S.gt(x, zero), S.constant(1), S.where(S.gt(zero, x), S.constant(-1), x))  # NaN stays NaN
+        sign = S.where(S.gt(x, zero), S.constant(1), S.where(S.gt(zero, x), -S.constant(1), x))  # NaN stays NaN
         return (Slope(sign, present=S.negate(S.eq(x, zero))),)
 
 

@@ -241,6 +241,7 @@ class Power(Pointwise):
 
     def __post_init__(self) -> None:
         exponent = arguments.factor(self.name, self.exponent, "exponent", "write a number; of arrays, exp(y * log(x))")
+        exponent = arguments.exponent(self.name, "exponent", self.exponent, exponent)
         if exponent == int(exponent):
             exponent = int(exponent)
             self._set(exponent=exponent, needs=("division",) if exponent < 0 else ())

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ..errors import ScalarError, refusal
-from .base import Cells, Family, Mask, Number, refuse_nested, unheld, unlike
+from .base import Cells, Family, Mask, Number, TooLong, refuse_nested, unheld, unlike
 from .floats import LACKS
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -134,7 +134,10 @@ class Tensors(Family):
         return torch.logaddexp(a, b)
 
     def power(self, a: Cells, exponent: Number) -> Cells:
-        return torch.pow(a, self.constant(exponent))
+        try:
+            return torch.pow(a, self.constant(exponent))
+        except OverflowError:
+            raise TooLong from None
 
     def still(self, a: Cells) -> Cells:
         return a.detach()
