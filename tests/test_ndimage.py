@@ -290,3 +290,10 @@ def test_the_tests_of_scipy_pass(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-2000:]
     assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["maximum_filter", "uniform_filter", "grey_closing"])
+def test_along_an_axis_of_size_one_an_origin_means_nothing_as_in_scipy(name):
+    x = np.arange(12.0).reshape(3, 4) ** 2
+    options = {"size": (3, 1), "origin": (1, 2)}
+    np.testing.assert_allclose(getattr(ours, name)(x, **options), getattr(scipy_ndimage, name)(x, **options))

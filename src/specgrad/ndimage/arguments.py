@@ -123,13 +123,15 @@ def mode_of(name: str, value: Any) -> str:
     return MODES[value]
 
 
-def lines(name: str, places: Sequence[int], sizes: Any, modes: Any, origins: Any) -> list[Line]:
-    """The windows along several axes; an axis of size 0 is left as it is, as in SciPy."""
+def lines(name: str, places: Sequence[int], sizes: Any, modes: Any, origins: Any, separable: bool = True) -> list[Line]:
+    """The windows along several axes. Where axes are filtered one by one, one of size 0 or 1 is
+    left as it is, whatever its origin, as in SciPy."""
     each = [one_each(name, word, v, len(places)) for word, v in (("size", sizes), ("mode", modes), ("origin", origins))]
-    return [
-        line(name, axis, 1 if not isinstance(size, bool) and size == 0 else size, mode, origin if size else 0)
-        for axis, size, mode, origin in zip(places, *each, strict=True)
-    ]
+    found = []
+    for axis, size, mode, origin in zip(places, *each, strict=True):
+        is_left = separable and isinstance(size, int | np.integer) and not isinstance(size, bool) and size in (0, 1)
+        found.append(line(name, axis, 1 if is_left else size, mode, 0 if is_left else origin))
+    return found
 
 
 def line(name: str, axis: int, size: Any, mode: Any, origin: Any, argument: str = "size") -> Line:

@@ -120,7 +120,7 @@ def extremum(
         raise refusal(FilterError, name, "mode", mode, rule, "write one mode")
     if not is_box:
         places, origins = arguments.in_array_order(places, origins, x.ndim)
-    windows = arguments.lines(name, places, sizes, mode, origins)
+    windows = arguments.lines(name, places, sizes, mode, origins, is_box)
     fill = arguments.real_number(name, "cval", cval)
     if is_box:
         return delivered(box(x, windows, fill, dtype, lowest), output)
