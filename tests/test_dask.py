@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -12,11 +13,18 @@ from hypothesis import strategies as st
 
 import specgrad as sg
 from specgrad import dispatch
+from specgrad.conformance import runner as check_runner
+from specgrad.conformance import subjects
+from specgrad.conformance.cluster import connect
+from specgrad.conformance.report import Report
+from specgrad.conformance.workers import Background
 from specgrad.dask.tiling import readers, tiles
 from specgrad.geometry import Adaptive, Sliding
 from specgrad.ops.pool import Extremum
+from specgrad.prove import runner as prove_runner
 
 da = pytest.importorskip("dask.array")
+Client = pytest.importorskip("distributed").Client
 
 
 @st.composite
@@ -195,17 +203,54 @@ def slowly(block, folder):
     return block
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_cluster_gives_the_result_though_a_worker_dies(tmp_path):
+@pytest.fixture(scope="module")
+def client():
+    """A client of two workers, each in a process of its own."""
     distributed = pytest.importorskip("distributed")
+    processes = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # distributed's, of its own code
+        with distributed.LocalCluster(**processes, dashboard_address=None, silence_logs=50) as cluster:
+            yield distributed.Client(cluster, set_as_default=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_gives_the_result_though_a_worker_dies(client, tmp_path):
     x = np.random.default_rng(0).integers(0, 99, (64, 64)).astype(np.float32)
     lazy = da.from_array(x, chunks=16).map_blocks(slowly, folder=tmp_path, dtype=x.dtype)
-    processes = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
-    quiet = {"dashboard_address": None, "silence_logs": 50}
-    with distributed.LocalCluster(**processes, **quiet) as cluster, distributed.Client(cluster) as client:
-        result = client.compute(sg.max_pool(lazy, (3, 3), stride=2, padding=1))
-        while len(list(tmp_path.iterdir())) < 5:
-            time.sleep(0.02)
-        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-        got = result.result(timeout=60)
+    result = client.compute(sg.max_pool(lazy, (3, 3), stride=2, padding=1))
+    while len(list(tmp_path.iterdir())) < 5:
+        time.sleep(0.02)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    got = result.result(timeout=100)
     np.testing.assert_array_equal(got, sg.max_pool(x, (3, 3), stride=2, padding=1))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_finds_what_local_processes_find(client, monkeypatch):
+    monkeypatch.setattr(subjects, "OURS", {"layers": subjects.OURS["layers"]._replace(needs=("sys",))})
+    plan = check_runner.Plan(("AvgPool", "MaxPool"), ("shape", "value"), check_runner.QUICK, 0)
+    found = []
+    for cluster in (None, client):
+        background = Background(plan, False, cluster)
+        list(background.wait())
+        background.stop()
+        report = Report([], [], {}, "", 0)
+        background.report(report)
+        found.append(report.cells)
+    assert found[0] == found[1]
+    assert len(found[0]) == 12
+    todo = prove_runner.tasks("geometry")[:3]
+    proved = [
+        sorted((f.words, f.case, f.verdict.status) for task in prove_runner.run(todo, client=one) for f in task[1])
+        for one in (None, Client(client.scheduler.address, set_as_default=False))
+    ]
+    assert proved[0] == proved[1]
+    assert proved[0]
+
+
+def test_a_scheduler_that_does_not_answer_is_misuse(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("specgrad.conformance.cluster.WAITING", 0.2)
+    with pytest.raises(sg.SpecgradError, match=r"check: scheduler='tcp://127.0.0.1:1': no scheduler answers there"):
+        connect("check", "tcp://127.0.0.1:1")

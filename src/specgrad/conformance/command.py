@@ -21,6 +21,7 @@ from . import conventions, exact, operator_search, runner, subjects
 from . import report as reports
 from . import suites as outside
 from .claims import CLAIMS, claim_called
+from .cluster import connect
 from .curated import WINDOWED, operator_called
 from .html import write_html
 from .interrupts import Interrupts
@@ -60,6 +61,9 @@ def check(
     suites: Annotated[
         bool, typer.Option("--suites", help="Also run ONNX's, PyTorch's and JAX's own cases, where installed.")
     ] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Check on the workers of the dask scheduler at this address.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one self-contained HTML file.")] = None,
 ) -> None:
@@ -78,6 +82,9 @@ def check(
             claims = _distinct(_claim(name) for name in claim or []) or list(CLAIMS)
             for path in (json, html):
                 writable(path)
+            if scheduler is not None and subject:
+                raise Misuse("--scheduler checks our own subjects and the peers: name no subject")
+            client = None if scheduler is None else connect("check", scheduler)
             chosen: list[Any] = []
             with interrupts.raised():
                 chosen = _named(subject or [], in_process, time_limit)
@@ -87,12 +94,13 @@ def check(
         plan = runner.Plan(tuple(kind.__name__ for kind in kinds), tuple(claims), effort, seed)
         found = reports.Report([], [s.name for s in chosen], {}, shlex.join(["specgrad", *sys.argv[1:]]), seed)
         begun = time.monotonic()
-        background = None if subject else Background(plan, peers)
+        background = None if subject else Background(plan, peers, client)
         exactly = [] if subject else _exact_kinds(operator)
         matrix = _matrix(console, plan, chosen, exactly)
         with interrupts.raised():
             if not subject:
-                ours, found.missing = subjects.found(home for home, one in subjects.OURS.items() if not one.needs)
+                own = [] if client else [home for home, one in subjects.OURS.items() if not one.needs]
+                ours, found.missing = subjects.found(own)
                 chosen = [Here(one) for one in ours]
                 found.judged = [exact.NAME, *(s.name for s in chosen)]
             found.versions = reports.versions(chosen)
@@ -105,6 +113,8 @@ def check(
         if background is not None:
             background.stop()
             background.report(found)
+        if client is not None:
+            client.close()
         found.seconds, found.interrupted = time.monotonic() - begun, interrupts.noted
         _show(found, matrix)
         matrix.close()

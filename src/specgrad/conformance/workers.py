@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from . import subjects
 from .cells import Cell
+from .cluster import RemoteWorker, workers_of
 from .processes import Lost, Worker
 from .report import Report, versions
 from .runner import Plan, Session
@@ -135,11 +136,14 @@ def _checked(home: str, name: str, operator: str, plan: Plan) -> tuple[list[Cell
 
 
 class Background:
-    """The processes that check whole files of subjects, and what they have found so far."""
+    """The processes that check whole files of subjects, and what they have found so far.
 
-    def __init__(self, plan: Plan, peers: bool = True) -> None:
-        self.plan = plan
-        ours = {home: one for home, one in subjects.OURS.items() if one.needs}
+    With a client of a cluster these are its workers, and all of our own files are theirs.
+    """
+
+    def __init__(self, plan: Plan, peers: bool = True, client: Any = None) -> None:
+        self.plan, self._client = plan, client
+        ours = {home: one for home, one in subjects.OURS.items() if one.needs or client is not None}
         others = subjects.PEERS if peers else {}
         self._homes, self.missing = subjects.installed({**ours, **others})
         if plan.effort.examples == 0:
@@ -153,24 +157,25 @@ class Background:
         self.broken: list[str] = []
         """What of our own was being checked when a process was lost."""
         self.total = sum(len(subjects.HOMES[home].names) for home in self._homes) * len(plan.operators)
-        self._workers: list[Worker] = []
+        self._workers: list[Worker | RemoteWorker] = []
         self._threads: list[threading.Thread] = []
         self._running = 0
         self._stopped = False
         self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         """What was checked, one after the other; None where a process has done its last."""
-        self.help()
+        for _ in range(1 if client is None else workers_of(client)):
+            self.help()
 
     def help(self) -> None:
         """Start a process, if there is work left for it."""
         if self._homes:
             self._running += 1
-            self._workers.append(Worker())
+            self._workers.append(Worker() if self._client is None else RemoteWorker(self._client))
             self._threads.append(threading.Thread(target=self._work, args=(self._workers[-1],), daemon=True))
             self._threads[-1].start()
 
-    def _work(self, worker: Worker) -> None:
+    def _work(self, worker: Worker | RemoteWorker) -> None:
         """Check one file after the other."""
         try:
             while self._homes and not self._stopped:
@@ -180,7 +185,7 @@ class Background:
             worker.stop()
             self._news.put(None)
 
-    def _home(self, worker: Worker, home: str) -> None:
+    def _home(self, worker: Worker | RemoteWorker, home: str) -> None:
         try:
             found, missing = worker.call(_told, home)
         except Lost as error:
@@ -229,9 +234,13 @@ class Background:
             worker.stop()
 
     def report(self, report: Report) -> None:
-        """Enter what was found."""
-        report.cells += self.cells
-        report.judged += self.judged
+        """Enter what was found, in an order that does not depend on who was quicker."""
+        names = [name for home in subjects.HOMES.values() for name in home.names]
+        operators, claims = self.plan.operators, self.plan.claims
+        report.cells += sorted(
+            self.cells, key=lambda c: (names.index(c.subject), operators.index(c.operator), claims.index(c.claim))
+        )
+        report.judged += sorted(self.judged, key=names.index)
         report.broken += self.broken
         report.versions |= self.versions
         report.missing |= self.missing

@@ -17,7 +17,9 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from ..conformance.cluster import connect
 from ..conformance.command import INTERRUPTED, Misuse, writable
+from ..errors import SpecgradError
 from ..ops import OPERATORS
 from . import FAMILIES
 
@@ -35,6 +37,9 @@ def prove(
     ] = None,
     budget: Annotated[
         float | None, typer.Option(min=0.0, help="Stop after so many seconds, with a sample of the statements.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Prove on the workers of the dask scheduler at this address.")
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one self-contained HTML file.")] = None,
@@ -61,7 +66,8 @@ def prove(
             writable(path)
         if find_spec("z3") is None:
             raise Misuse("z3 is not installed; the proofs need: pip install 'specgrad[prove]'")
-    except Misuse as error:
+        client = None if scheduler is None else connect("prove", scheduler)
+    except (Misuse, SpecgradError) as error:
         raise _misused(str(error)) from None
     from . import report as reports
     from . import runner
@@ -81,7 +87,7 @@ def prove(
     found.tasks, begun = len(todo), time.monotonic()
     try:
         with Live(console=console, transient=True, auto_refresh=False) as live:
-            for name, results in runner.run(todo, budget):
+            for name, results in runner.run(todo, budget, client):
                 found.done += 1
                 for one in results:
                     found.enter(name, one)

@@ -47,11 +47,12 @@ class Line:
         """Count one more case."""
         self.seconds += found.verdict.seconds
         shown = [code for code in (self.counterexample, found.verdict.counterexample) if code]
-        self.counterexample = min(shown, key=len, default="")
+        self.counterexample = min(shown, key=lambda code: (len(code), code), default="")
         if found.as_stated:
             self.as_stated += 1
         else:
             self.failures.append(found)
+            self.failures.sort(key=lambda failure: failure.case)  # whoever was quicker
 
     @property
     def cases(self) -> int:

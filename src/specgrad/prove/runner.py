@@ -51,11 +51,17 @@ def decide(task: Task, deadline: float = math.inf) -> list[Found]:
         return [Found(str(what), "can be stated", True, str(what), verdict)]
 
 
-def run(todo: Sequence[Task], budget: float | None = None) -> Iterator[tuple[str, list[Found]]]:
-    """Decide tasks in several processes; what is not decided after `budget` seconds stays out."""
+def run(todo: Sequence[Task], budget: float | None = None, client: Any = None) -> Iterator[tuple[str, list[Found]]]:
+    """Decide tasks in several processes; what is not decided after `budget` seconds stays out.
+
+    With a client of a cluster, its workers decide.
+    """
     deadline = math.inf if budget is None else time.time() + budget
     done: queue.SimpleQueue[Future[list[Found]]] = queue.SimpleQueue()
-    pool = ProcessPoolExecutor(get_num_threads(), multiprocessing.get_context("spawn"), _begin)
+    if client is None:
+        pool: Any = ProcessPoolExecutor(get_num_threads(), multiprocessing.get_context("spawn"), _begin)
+    else:
+        pool = client.get_executor(pure=False)
     try:
         families = {pool.submit(decide, task, deadline): task[0] for task in todo}
         for future in families:
@@ -66,7 +72,10 @@ def run(todo: Sequence[Task], budget: float | None = None) -> Iterator[tuple[str
     except queue.Empty:
         return
     finally:
-        pool.shutdown(cancel_futures=True)
+        if client is None:
+            pool.shutdown(cancel_futures=True)
+        else:
+            client.close()  # which cancels what is under way
 
 
 def _begin() -> None:
