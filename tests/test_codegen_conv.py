@@ -21,7 +21,7 @@ from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
 from specgrad.errors import SpecgradError
 
 FLOAT = CELLS["float32"]
-SEEDS, CASES = range(5), 20
+SEEDS, CASES = range(5), 40
 
 
 @contextlib.contextmanager

@@ -212,12 +212,17 @@ def run_convolution(quick: bool, json_file: Path | None, markdown: Path | None, 
 
     kept = "and freed memory is kept" if convolution.keep_freed_memory() else "by the C library's own rules"
     console.print(f"All results are allocated, {kept}.", highlight=False)
-    cells = convolution.measure(quick, functools.partial(clock, budget=0.05 if quick else 0.3))
+    cells = convolution.measure(quick, functools.partial(clock, budget=0.02 if quick else 0.1))
     total = len(convolution.layers(quick))
     speed = "GFLOP/s"
     found, table = show(
         cells, total, "specgrad bench conv", speed, lambda c: f"{2e-9 * c.products / c.seconds:.1f}", console
     )
+    for rule in dict.fromkeys(cell.rule for cell in found):
+        ratios = [float(row[-1]) for row in table[1:] if row[1] == rule and row[-1] != "-"]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            console.print(f"{rule}: {mean:.2f} in the geometric mean, {min(ratios):.2f} at least", highlight=False)
     write(json_file, {}, [asdict(c) for c in found])
     write_markdown(markdown, table)
 

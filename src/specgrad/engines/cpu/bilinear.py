@@ -14,7 +14,6 @@ from ...geometry import Shape, Sliding
 from ...ops.conv import Bilinear
 
 SMALL = 1 << 21  # multiplications below which a call stays on its thread
-DEEP = 512  # channels from which on 1×1 kernels are BLAS's
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +40,6 @@ class Plan:
         """Whether images have one cell (linear maps), so that all images together make one
         product."""
         return self.pointwise and self.narrow_cells == 1
-
-    @property
-    def is_by_blas(self) -> bool:
-        """Whether products of matrices are BLAS's: linear maps, and 1×1 kernels of so many channels that few cells stay in cache."""
-        return self.single or (self.pointwise and self.wide_channels >= DEEP and self.narrow_channels > 1)
 
     @property
     def columns(self) -> int:

@@ -97,13 +97,13 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool) -> Produc
     blocks = -(-outs // tile.rows)
     few = 0 if p.is_small else -(-ITEMS // (p.images * p.groups * blocks))  # bands of an image, at least
     sizes = strides("source", p.groups, channels, cells) | strides("target", *target)
-    images, layout = arranged(
-        p, grid, sizes, lambda laid: laid.pitch * channels * item <= LAID and laid.is_cut(few), FEW
-    )
-    tables, begins = tabled(layout, channels, tile, p.groups * blocks)
-    packings = []
+    fits = lambda laid: laid.pitch * channels * item <= LAID and laid.is_cut(few)  # noqa: E731
+    images, layout = arranged(p, grid, sizes, fits, FEW)
+    width = tile.vectors * tile.lanes if layout.is_dense and not skips else 0
+    pitch, cells = width or layout.pitch, -(-layout.block // width) * width if width else layout.pitch
+    tables, begins = tabled(layout, channels, tile, p.groups * blocks, width)
     row, column = (p.columns, p.taps)[:: 1 if forward else -1]
-    every = p.groups * blocks
+    packings, every = [], p.groups * blocks
     for job, begin in zip(layout.jobs, begins, strict=False):
         terms = np.add.outer(np.arange(channels) * column, job.taps).reshape(-1)
         of = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
@@ -118,8 +118,8 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool) -> Produc
         del tables["places"]
     sizes |= {"band_count": len(tables["bands"]), "groups": p.groups, "part": part, "part_count": parts}
     sizes |= {"blocks": blocks, "job_count": len(layout.jobs), "channels": channels, "out_channels": outs}
-    sizes |= {"pitch": layout.pitch, "step": step} | {name: address(table) for name, table in tables.items()}
-    scratch = (layout.pitch * (channels + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + 64
+    sizes |= {"pitch": pitch, "step": step} | {name: address(table) for name, table in tables.items()}
+    scratch = (cells * (channels + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + 64
     kernel = compiled(emit, Gemm(cell, *tile, last.stride, step != 1, skips))
     call = Call(kernel, sizes, items * parts, grain(p, items * parts, 64), scratch)
     reason = f"{tile.rows} rows of {tile.vectors} vectors, {len(tables['bands'])} bands"
@@ -153,20 +153,25 @@ def arranged(
     image = [sizes[name] for name in sizes if name.endswith("_image")]
     whole = grid.beside(p.images, *image)
     if fits(one := Layout(whole, 1)):
-        return 1, halved(whole, max(1, min(p.images, -(-few // one.units[0]))), fits)
-    return p.images, halved(grid, grid.axes[0].count, fits)
+        return 1, largest(whole, max(1, min(p.images, -(-few // one.units[0]))), fits)
+    return p.images, largest(grid, grid.axes[0].count, fits)
 
 
-def halved(grid: Grid, count: int, fits: Callable[[Layout], bool]) -> Layout:
-    """The layout of so many targets along the first axis, or of half as many until it fits."""
-    while count > 1 and not fits(Layout(grid, count)):
-        count = -(-count // 2)
-    return Layout(grid, count)
+def largest(grid: Grid, most: int, fits: Callable[[Layout], bool]) -> Layout:
+    """The layout that fits of most targets along the first axis, in bands that are alike."""
+    least = 1
+    while least < most:
+        some = (least + most + 1) // 2
+        least, most = (some, most) if fits(Layout(grid, some)) else (least, some - 1)
+    count = grid.axes[0].count
+    return Layout(grid, cut(count, -(-count // least))[0])
 
 
-def tabled(layout: Layout, channels: int, tile: Blocking, blocks: int) -> tuple[dict[str, Array], list[int]]:
+def tabled(
+    layout: Layout, channels: int, tile: Blocking, blocks: int, width: int
+) -> tuple[dict[str, Array], list[int]]:
     """All tables of a layout, of which bands that are alike share theirs; and where the packed
-    weights of each job begin, and all end."""
+    weights of each job begin, and all end. `width`: of panels, or 0."""
     made: dict[str, list[Any]] = {name: [] for name in ("bands", "jobs", "runs", "tiles", "segments")}
     known, terms, weights = dict[Any, tuple[int, ...]](), [0], [0]
     for job in layout.jobs:
@@ -174,20 +179,25 @@ def tabled(layout: Layout, channels: int, tile: Blocking, blocks: int) -> tuple[
         weights.append(blocks * tile.rows * terms[-1])
     for start, count, key, source, target in layout.bands():
         if key not in known:
-            at, runs = len(made["runs"]), layout.runs(start, count)
+            at, runs = len(made["runs"]), layout.runs(start, count, width)
+            if width:
+                runs[:, 0] += runs[:, 0] // width * width * (channels - 1)
             known[key] = at, at + len(runs), len(made["jobs"])
             made["runs"] += runs.tolist()
             for number, job in enumerate(layout.jobs):
                 step = job.residues[-1].step * layout.grid.target[-1]
-                tiles, segments = tiles_of(*layout.targets(job, start, count), step, tile.lanes, tile.vectors)
+                targets = layout.targets(job, start, count)
+                tiles, segments = tiles_of(*targets, step, tile.lanes, tile.vectors, not width)
                 begin, far = len(made["tiles"]), len(made["segments"])
-                made["tiles"] += [(q, some, a + far, b + far, whole) for q, some, a, b, whole in tiles]
+                made["tiles"] += [
+                    (q * channels if width else q, some, a + far, b + far, whole) for q, some, a, b, whole in tiles
+                ]
                 made["segments"] += segments
                 of = channels * len(job.taps), terms[number], weights[number], begin, begin + len(tiles)
                 made["jobs"].append(of)
         made["bands"].append((source, target, *known[key]))
     tables = {name: np.array(table, np.int64) for name, table in made.items()}
-    apart = np.arange(channels) * layout.pitch
+    apart = np.arange(channels) * (width or layout.pitch)
     tables["offsets"] = np.concatenate([np.add.outer(apart, job.places).reshape(-1) for job in layout.jobs])
     tables["places"] = np.concatenate([np.tile(job.places, channels) for job in layout.jobs])
     return tables, weights

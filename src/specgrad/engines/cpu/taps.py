@@ -194,9 +194,16 @@ class Layout:
         """Whether there are so many bands, or as many as can be."""
         return self.count == 1 or -(-self.grid.axes[0].count // self.count) >= bands
 
-    def runs(self, start: int, count: int) -> Integers:
-        """(to, from, cells) of a band of `count` targets from `start` on: cells that lie in one line, or zeros (from: -1); from the source cell on
-        that `start` alone would read."""
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether targets have one tap, and lie end to end."""
+        cells = self.count * math.prod(axis.count for axis in self.grid.axes[1:])
+        return len(self.jobs) == 1 and len(self.jobs[0].taps) == 1 and self.block == cells
+
+    def runs(self, start: int, count: int, width: int = 0) -> Integers:
+        """(to, from, cells) of a band of `count` targets from `start` on: cells that lie in one line,
+        or zeros (from: -1); from the source cell on that `start` alone would read. `width`: runs end
+        where so many cells do, and zeros fill the last."""
         cells = np.full((math.prod(len(axis.lanes) for axis in self.grid.axes), self.block), -1, np.int64)
         first = self.grid.axes[0]
         for at, lanes in enumerate(itertools.product(*(axis.lanes for axis in self.grid.axes))):
@@ -210,7 +217,8 @@ class Layout:
                 froms = np.add.outer(froms, source * self.grid.source[a]).reshape(-1)
                 tos = np.add.outer(tos, beyond * self.units[a]).reshape(-1)
             cells[at, tos] = froms + self.zero
-        return runs_of(cells.reshape(-1), self.grid.axes[-1].stride * self.grid.source[-1])
+        filled = np.append(cells, np.full(-cells.size % width if width else 0, -1))
+        return runs_of(filled, self.grid.axes[-1].stride * self.grid.source[-1], width)
 
     def bands(self) -> Iterator[tuple[int, int, Any, int, int]]:
         """(start, targets, what bands that are alike have in common, where it begins in source and target) of each band."""
@@ -238,16 +246,21 @@ class Layout:
         return places, cells
 
 
-def runs_of(cells: Integers, step: int) -> Integers:
+def runs_of(cells: Integers, step: int, width: int = 0) -> Integers:
     """(to, from, count) of cells, of which neighbours are `step` apart, and of runs of -1."""
     are, were = cells[1:] >= 0, cells[:-1] >= 0
-    ends = np.flatnonzero((are | were) & ~(are & were & (np.diff(cells) == step))) + 1
+    is_end = (are | were) & ~(are & were & (np.diff(cells) == step))
+    is_end[width - 1 :: width or len(cells)] |= width > 0
+    ends = np.flatnonzero(is_end) + 1
     begins = np.concatenate([[0], ends])
     return np.stack([begins, cells[begins], np.diff(np.append(begins, len(cells)))], axis=1)
 
 
-def tiles_of(places: Integers, cells: Integers, step: int, lanes: int, vectors: int) -> tuple[list[Any], list[Any]]:
-    """Tiles (begin, vectors, first segment, last, cell if it is one full segment) and segments (place, cell, count) of targets."""
+def tiles_of(
+    places: Integers, cells: Integers, step: int, lanes: int, vectors: int, is_even: bool
+) -> tuple[list[Any], list[Any]]:
+    """Tiles (begin, vectors, first segment, last, cell if it is one full segment) and segments
+    (place, cell, count) of targets. Even: the last two are alike, rather than one narrow."""
     breaks = np.flatnonzero((np.diff(places) != 1) | (np.diff(cells) != step)) + 1
     tiles: list[Any] = []
     segments: list[Any] = []
@@ -255,9 +268,7 @@ def tiles_of(places: Integers, cells: Integers, step: int, lanes: int, vectors: 
     while at < len(places):
         begin = int(places[at])
         left = -(-(int(places[-1]) + 1 - begin) // lanes)
-        wide = (
-            vectors if not vectors < left < 2 * vectors else -(-left // 2)
-        )  # two alike, rather than one that is narrow
+        wide = -(-left // 2) if is_even and vectors < left < 2 * vectors else vectors
         end = int(np.searchsorted(places, begin + lanes * wide))
         some = -(-(int(places[end - 1]) + 1 - begin) // lanes)
         cuts = [at, *map(int, breaks[np.searchsorted(breaks, at, "right") : np.searchsorted(breaks, end)]), end]

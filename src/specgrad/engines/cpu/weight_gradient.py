@@ -20,8 +20,8 @@ from .taps import Layout, grid_of, runs_of
 Array = npt.NDArray[Any]
 
 LONG = 1024  # cells of a sum: lanes are summed once for each, and lines of several channels stay in cache
-WORTH = 128  # terms, at least, for which narrow cells are laid out once more,
-WORTHY = 64  # and narrow channels for which wide ones are
+WORTH = 256  # multiplications of a cell, at least, for which it is laid out once more,
+WORTHY = 64  # and narrow channels for which wide cells are
 TERMS = 12  # of a block, at most
 
 
@@ -34,7 +34,7 @@ def blocking(channels: int, terms: int, itemsize: int) -> tuple[int, int, int]:
 
 
 class Gradient(NamedTuple):
-    """What makes a weight's cotangent of wide and narrow cells; `step` is None where no tap meets a cell."""
+    """What makes a weight's cotangent; `step` is None where no tap meets a cell."""
 
     shares: int
     taps: Array
@@ -45,19 +45,13 @@ class Gradient(NamedTuple):
 
     def __call__(self, wide: Array, narrow: Array, out: Array) -> None:
         matrix = out.reshape(-1, self.every)
-        is_whole = len(self.taps) == self.every
-        if not is_whole:
-            matrix[...] = 0
-        if self.step is None:
-            return
-        if is_whole and self.shares == 1:
+        if self.step is not None and self.shares == 1 and len(self.taps) == self.every:
             self.step.call.on(wide, narrow, out)
             return
-        made = room((self.shares, len(matrix), len(self.taps)), out.dtype)
-        self.step.call.on(wide, narrow, made)
-        if is_whole:
-            np.sum(made, axis=0, out=matrix)
-        else:
+        matrix[...] = 0
+        if self.step is not None:
+            made = room((self.shares, len(matrix), len(self.taps)), out.dtype)
+            self.step.call.on(wide, narrow, made)
             matrix[:, self.taps] = made.sum(axis=0)
 
 
@@ -70,17 +64,12 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool) -> Gradient:
         return Gradient(0, taps, p.taps, None)
     terms = p.wide_channels * len(taps)
     items = 1 if p.is_small else -(-ITEMS // p.groups)
-    out_part, out_parts = cut(p.narrow_channels, min(items, p.narrow_channels // WORTHY))
+    out_part, out_parts = cut(p.narrow_channels, min(items, p.narrow_channels // max(WORTHY, WORTH // len(taps))))
     part, parts = cut(p.wide_channels, min(-(-items // out_parts), terms // WORTH))
     sizes = strides("wide", p.groups, p.wide_channels, p.wide_cells)
     sizes |= strides("narrow", p.groups, p.narrow_channels, p.narrow_cells)
-    images, layout = arranged(
-        p,
-        grid,
-        sizes,
-        lambda laid: laid.pitch * part * item <= LAID and laid.count * laid.units[0] <= LONG,
-        LONG,
-    )
+    fits = lambda laid: laid.pitch * part * item <= LAID and laid.count * laid.units[0] <= LONG  # noqa: E731
+    images, layout = arranged(p, grid, sizes, fits, LONG)
     lanes, rows, some = blocking(out_part, part * len(taps), item)
     tables, length = tabled(layout, part, lanes)
     bands = images * len(tables["bands"])

@@ -21,7 +21,7 @@ class Planned:
         x, weight = case.shape
         self.case, self.plan = case, bilinear.plan(case.op, x, weight)
         self.cell, self.dtype = CELLS[case.dtype], np.dtype(case.dtype)
-        if self.plan.is_by_blas:
+        if self.plan.single:
             raise Unplanned
         self.x, self.weight, self.bias = cells("x", x), cells("w", weight), cells("b", weight[:1])
         self.g = cells("g", case.op.output_shape(x, weight))

@@ -114,11 +114,18 @@ class _WeightGradient:
                     new = [k.select(real, one, at.values[j * how.rows + i]) for i, one in enumerate(new)]
                 made += new
             at.next = made
-        for place, sums in enumerate(totals(k, at.result)):
-            k.store(sums, self.sums, place * how.lanes)
-        with k.loop(0, k.least(how.rows, self.rows - row)) as down, k.loop(0, k.least(how.terms, last - term)) as along:
+        sums = [at.result[j * how.rows + i] for i in range(how.rows) for j in range(how.terms)]
+        for place, some in enumerate(totals(k, sums)):
+            k.store(some, self.sums, place * how.lanes)
+        is_whole = (row + how.rows <= self.rows) & (term + how.terms <= last)
+        with k.when(is_whole):
+            for i in range(how.rows):
+                target = self.target + ((row + i) * self.row + term)
+                k.store(k.load(target, 0, how.terms) + k.load(self.sums, i * how.terms, how.terms), target)
+        rows_left, terms_left = k.least(how.rows, self.rows - row), k.least(how.terms, last - term)
+        with k.when(~is_whole), k.loop(0, rows_left) as down, k.loop(0, terms_left) as along:
             target = self.target + ((row + down.index) * self.row + term + along.index)
-            k.store(k.load(target) + k.load(self.sums, along.index * how.rows + down.index), target)
+            k.store(k.load(target) + k.load(self.sums, down.index * how.terms + along.index), target)
 
 
 def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
@@ -128,9 +135,7 @@ def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
     while half > 1:
         half //= 2
         low = [place for place in range(2 * lanes) if place // half % 2 == 0]
-        pairs = [
-            (one, vectors[at + 1] if at + 1 < len(vectors) else one) for at, one in enumerate(vectors) if at % 2 == 0
-        ]
         high = [place + half for place in low]
+        pairs = zip(vectors[::2], [*vectors[1::2], *vectors[-1:]], strict=False)
         vectors = [k.shuffle(one, other, low) + k.shuffle(one, other, high) for one, other in pairs]
     return vectors
