@@ -220,6 +220,7 @@ def test_float32_costs_little_and_covers_every_order():
         (([0.0], [1.0, 2.0]), {}, ShapeError, "must have shape"),
         (([0.0], [1.0]), {"of": [[1.0, 2.0]]}, ShapeError, "with 1 columns"),
         (([0.0], [1.0]), {"of": [[np.nan]]}, ArgumentError, "must be finite"),
+        (([0.0], [1.0]), {"of": []}, ShapeError, "with 1 columns"),
         ((([0.0], [0.0]), ([1.0], [1.0])), {}, ShapeError, "has 1 inputs"),
     ],
 )

@@ -69,6 +69,7 @@ HUGE = {
     "window": (lambda: sg.max_pool2d(X, range(10**12)), None),
     "indices": (lambda: sg.take(X, range(10**12)), None),
     "argnums": (lambda: sg.grad(sg.sum, range(10**12)), None),
+    "directions": (lambda: sg.check_grad(sg.relu, X, directions=10**9), None),
     "count": (lambda: sg.Concatenate(2**31 - 1), None),
     "rank": (lambda: sg.layer_norm(X, 10**9), None),
 }

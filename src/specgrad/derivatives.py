@@ -192,7 +192,7 @@ def check_grad(f: Callable[..., Any], *xs: Any, directions: int = 2) -> bool:
                 if scalar is Decimal:
                     raise
                 continue
-            for number in range(arguments.integer("check_grad", "directions", directions, 1)):
+            for number in range(arguments.integer("check_grad", "directions", directions, 1, most=1000)):
                 _check(graph, exact, moving, scalar, number)
             break
     return True

@@ -68,7 +68,7 @@ def outward(name: str, argument: str, value: Any, side: float) -> Floats:
 def rows_of(name: str, of: Any, cells: int) -> Floats:
     """A matrix with one row of numbers per wanted combination of the output's cells."""
     matrix = np.asarray(as_operand(name, "of", of))
-    if matrix.dtype.kind not in "fiu" or matrix.ndim < 1 or math.prod(matrix.shape[1:]) != cells:
+    if matrix.dtype.kind not in "fiu" or matrix.ndim < 1 or not matrix.size or math.prod(matrix.shape[1:]) != cells:
         rule = f"must be a matrix of numbers with {cells} columns, one per output cell"
         raise refusal(ShapeError, name, "of", matrix, rule, "write np.eye(n) for all outputs")
     matrix = matrix.reshape(len(matrix), cells).astype(np.float64)
