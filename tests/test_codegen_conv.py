@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from codegen_pools import Call, Emitted, Planted, Run
+from kinds import effort
 
 import specgrad as sg
 from specgrad.engines.cpu import bilinear, gemm, steps, weight_gradient
@@ -21,7 +22,7 @@ from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
 from specgrad.errors import SpecgradError
 
 FLOAT = CELLS["float32"]
-SEEDS, CASES = range(5), 40
+SEEDS, CASES = range(5), effort(20, 80)
 
 
 @contextlib.contextmanager
