@@ -1,6 +1,8 @@
-"""A convolution, a transposed one or a linear map as the CPU engine counts it: images, groups, channels, cells and taps.
+"""A convolution, a transposed one or a linear map as the CPU engine counts it: images, groups,
+channels, cells and taps.
 
-The wide side is what a convolution reads, the narrow side what it writes; a transposed convolution goes the other way.
+The wide side is what a convolution reads, the narrow side what it writes; a transposed convolution
+goes the other way.
 """
 
 from __future__ import annotations

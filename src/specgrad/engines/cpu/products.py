@@ -29,8 +29,8 @@ Array = npt.NDArray[Any]
 
 @np.errstate(all="ignore")
 def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array | None, out: Array) -> Array:
-    """out[image, group] = W · columns(source[image, group]) + bias (forward); else Wᵀ · source, every
-    column cell added to the cell that it was read from, + bias."""
+    """out[image, group] = W · columns(source[image, group]) + bias (forward); else Wᵀ · source,
+    every column cell added to the cell that it was read from, + bias."""
     if not out.size:
         return out
     if not p.single:

@@ -1,10 +1,13 @@
-"""Which source cells the targets of a convolution read, axis by axis, and how these are laid out so that a tap is a distance.
+"""Which source cells the targets of a convolution read, axis by axis, and how these are laid out so
+that a tap is a distance.
 
-Read forward, narrow cell j of an axis reads wide cells j·stride + offset. Read backward, wide cells of one residue, first + j·stride, read
-narrow cells j + offset of those taps that meet them. Either way: targets first + j·step read sources j·stride + offset.
+Read forward, narrow cell j of an axis reads wide cells j·stride + offset. Read backward, wide cells
+of one residue, first + j·stride, read narrow cells j + offset of those taps that meet them. Either
+way: targets first + j·step read sources j·stride + offset.
 
-Source cells of one residue modulo the stride lie side by side, lines of the last axis one behind the other. The padding behind a
-line is that before the next one. So target j lies at Σ j·unit, and a tap is one distance from it.
+Source cells of one residue modulo the stride lie side by side, lines of the last axis one behind
+the other. The padding behind a line is that before the next one. So target j lies at Σ j·unit, and
+a tap is one distance from it.
 """
 
 from __future__ import annotations
@@ -65,7 +68,8 @@ class TapAxis:
         return count + reach
 
     def pitch(self) -> int:
-        """How far apart lines lie: no real cell lies in the padding of another line, and no two targets at one place."""
+        """How far apart lines lie: no real cell lies in the padding of another line, and no two
+        targets at one place."""
         extent, lead, behind = self.extent(self.count), [], []
         for lane in self.lanes:
             lead.append(min(extent, max(0, -((self.base + lane) // self.stride))))
@@ -117,7 +121,8 @@ class Grid(NamedTuple):
 
 
 def grid_of(axes: tuple[tuple[Sliding, int], ...], forward: bool) -> Grid:
-    """The axes of a convolution; those along which each target reads its own source alone, one after another, are one."""
+    """The axes of a convolution; those along which each target reads its own source alone, one
+    after another, are one."""
     made: list[tuple[TapAxis, int, int, int]] = []
     for axis, length in axes or ((Sliding(1, 1), 1),):
         one = forward_axis(axis, length) if forward else backward_axis(axis, length)
@@ -137,7 +142,8 @@ def row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Job(NamedTuple):
-    """A residue of target cells on every axis: taps of the weight, their lanes' numbers and distances, and targets."""
+    """A residue of target cells on every axis: taps of the weight, their lanes' numbers and
+    distances, and targets."""
 
     residues: tuple[Residue, ...]
     taps: Integers
@@ -172,7 +178,8 @@ class Layout:
 
     @cached_property
     def pitch(self) -> int:
-        """Cells of a channel: no multiple of a page, whose cells would share few places of a cache."""
+        """Cells of a channel: no multiple of a page, whose cells would share few places of a
+        cache."""
         cells = math.prod(len(axis.lanes) for axis in self.grid.axes) * self.block
         return cells + 16 * (cells % 512 == 0)
 
@@ -201,9 +208,9 @@ class Layout:
         return len(self.jobs) == 1 and len(self.jobs[0].taps) == 1 and self.block == cells
 
     def runs(self, start: int, count: int, width: int = 0) -> Integers:
-        """(to, from, cells) of a band of `count` targets from `start` on: cells that lie in one line,
-        or zeros (from: -1); from the source cell on that `start` alone would read. `width`: runs end
-        where so many cells do, and zeros fill the last."""
+        """(to, from, cells) of a band of `count` targets from `start` on: cells that lie in one
+        line, or zeros (from: -1); from the source cell on that `start` alone would read. `width`:
+        runs end where so many cells do, and zeros fill the last."""
         cells = np.full((math.prod(len(axis.lanes) for axis in self.grid.axes), self.block), -1, np.int64)
         first = self.grid.axes[0]
         for at, lanes in enumerate(itertools.product(*(axis.lanes for axis in self.grid.axes))):
@@ -221,7 +228,8 @@ class Layout:
         return runs_of(filled, self.grid.axes[-1].stride * self.grid.source[-1], width)
 
     def bands(self) -> Iterator[tuple[int, int, Any, int, int]]:
-        """(start, targets, what bands that are alike have in common, where it begins in source and target) of each band."""
+        """(start, targets, what bands that are alike have in common, where it begins in source and
+        target) of each band."""
         first, grid = self.grid.axes[0], self.grid
         for start in range(0, first.count, self.count):
             count = min(self.count, first.count - start)
@@ -233,11 +241,13 @@ class Layout:
 
     @property
     def zero(self) -> int:
-        """Added to sources that may lie before those of a band's first target, so that none is negative."""
+        """Added to sources that may lie before those of a band's first target, so that none is
+        negative."""
         return max(0, -self.grid.axes[0].base) * self.grid.source[0]
 
     def targets(self, job: Job, start: int, count: int) -> tuple[Integers, Integers]:
-        """Where the targets of a job lie in the layout of a band, and in the target, from that of `start` on; in the layout's order."""
+        """Where the targets of a job lie in the layout of a band, and in the target, from that of
+        `start` on; in the layout's order."""
         places = cells = np.zeros(1, np.int64)
         for a, residue in enumerate(job.residues):
             j = np.arange(min(count, residue.length - start) if a == 0 else residue.length)

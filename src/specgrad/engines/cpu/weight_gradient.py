@@ -1,4 +1,5 @@
-"""Plans of `emitters.weight_gradient`. Where wide channels are few, images are shared out too, and the weights of all shares are summed."""
+"""Plans of `emitters.weight_gradient`. Where wide channels are few, images are shared out too, and
+the weights of all shares are summed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ TERMS = 12  # of a block, at most
 
 
 def blocking(channels: int, terms: int, itemsize: int) -> tuple[int, int, int]:
-    """Lanes, rows and terms: all registers but those of the rows' cells and one of a line hold sums."""
+    """Lanes, rows and terms: all registers but those of the rows' cells and one of a line hold
+    sums."""
     lanes, registers = vectors(itemsize)
     rows = min(channels, 4 if registers >= 32 else 3)
     most = min(TERMS, (registers - 1 - rows) // rows)

@@ -1,7 +1,9 @@
-"""The weight's cotangent of a convolution: for each narrow channel, wide channel and tap, a sum over cells.
+"""The weight's cotangent of a convolution: for each narrow channel, wide channel and tap, a sum
+over cells.
 
-Wide and narrow cells are laid out as in `gemm`, zeros beside the narrow ones, so that a sum is one over two flat lines, of which one is
-shifted. Lanes run along cells; sums of `rows` narrow channels and `terms` shifted lines stay in registers.
+Wide and narrow cells are laid out as in `gemm`, zeros beside the narrow ones, so that a sum is one
+over two flat lines, of which one is shifted. Lanes run along cells; sums of `rows` narrow channels
+and `terms` shifted lines stay in registers.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ class WeightGradient:
 def emit(how: WeightGradient, vector: int) -> Kernel:
     """args: wide, narrow, weight, tables, sizes.
 
-    An item is (share of images and bands, group, part of the narrow channels, part of the wide ones); each share has a weight of its own. A band says where its cells
-    begin in wide and narrow, and its runs, those of wide cells first."""
+    An item is (share of images and bands, group, part of the narrow channels, part of the wide
+    ones); each share has a weight of its own. A band says where its cells begin in wide and narrow,
+    and its runs, those of wide cells first."""
     return _WeightGradient(how, vector).kernel
 
 
@@ -44,7 +47,10 @@ class _WeightGradient:
         self.wide, self.narrow, self.weight = (k.array(name, how.cell) for name in ("wide", "narrow", "weight"))
         self.runs, self.bands, self.offsets = (k.array(t, WORD) for t in ("runs", "bands", "offsets"))
         self.places = k.array("places", WORD) if how.skips else None
-        sizes = "band_count image_bands share groups part_count part channels taps out_parts out_part out_channels pitch length"
+        sizes = (
+            "band_count image_bands share groups part_count part channels taps out_parts out_part out_channels "
+            "pitch length"
+        )
         places = "wide_image wide_group wide_channel narrow_image narrow_group narrow_channel"
         self.n = n = k.sizes(*sizes.split(), *places.split())
         self.sums = k.room(-(-how.rows * how.terms // how.lanes) * how.lanes, how.cell)
@@ -96,7 +102,8 @@ class _WeightGradient:
             self._sums(term.index, row.index)
 
     def _sums(self, term: Value, row: Value) -> None:
-        """Add the sums of a block of rows and terms to the weight; those beyond the last are made of the last, and dropped."""
+        """Add the sums of a block of rows and terms to the weight; those beyond the last are made
+        of the last, and dropped."""
         k, how, n = self.kernel, self.how, self.n
         last = self.count * n.taps
         terms = [k.least(term + j, last - 1) for j in range(how.terms)]
@@ -129,8 +136,9 @@ class _WeightGradient:
 
 
 def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
-    """The sum of all lanes of each vector, side by side. Each turn joins two vectors: halves of their segments, which stand for one sum each, are
-    added; a last one without another is joined with itself."""
+    """The sum of all lanes of each vector, side by side. Each turn joins two vectors: halves of
+    their segments, which stand for one sum each, are added; a last one without another is joined
+    with itself."""
     lanes = half = vectors[0].lanes
     while half > 1:
         half //= 2
