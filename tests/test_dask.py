@@ -80,6 +80,7 @@ POOLS = [
     sg.MaxPool((3, 2), stride=(2, 1), padding=1),
     sg.MaxPool((2, 3), stride=3, padding=2, dilation=2, ceil_mode=True, ties="split"),
     sg.MaxPool((2,), stride=10, padding=15, axes=(1,), ties="all"),
+    sg.MaxPool((1, 1), stride=(9, 3), padding=((1, 1), (0, 1)), ceil_mode=True),  # all in padding along an axis
     sg.MinPool((2, 2), padding="same", axes=(2, 1)),
     sg.AvgPool((3, 3), stride=2, padding=1, ceil_mode=True),
     sg.AvgPool((2, 3), stride=1, padding=1, count_include_pad=False),

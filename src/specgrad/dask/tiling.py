@@ -32,13 +32,15 @@ class Part(NamedTuple):
 def part(axis: Axis, first: int, last: int) -> Part:
     """These outputs of an axis as a problem of their own.
 
-    Sliding outputs must read a real cell's place at least once. Adaptive ones must be whole
-    periods, or a single one: the bins of a slice are then those of the axis.
+    Sliding outputs must read a real cell's place at least once, or be all of the axis. Adaptive
+    ones must be whole periods, or a single one: the bins of a slice are then those of the axis.
     """
     if isinstance(axis, Adaptive):
         begin, end = axis.start(first), -axis.start(-last)
         return Part(first, last, begin, end, Adaptive(end - begin, last - first))
     start, stop = axis.start(first), axis.start(last - 1) + axis.extent
+    if stop <= 0:  # all outputs there are, in padding alone
+        return Part(first, last, 0, axis.size, axis)
     begin, end = max(start, 0), min(stop, axis.size)
     # the last part ends as the axis does, since ceil_mode asks where the padding ends
     is_last = last == axis.length and end == axis.size
