@@ -185,6 +185,13 @@ def test_output_may_be_the_input_and_other_layouts():
     np.testing.assert_array_equal(y, want)
 
 
+@pytest.mark.parametrize("cval", [np.inf, -np.inf, np.nan, 1e300, -7.0])
+def test_any_cval_is_taken_and_stays_at_the_edge(cval):
+    for x in (np.array([3, 9, 6], np.uint8), np.array([3.0, 9.0, 6.0])):
+        for name, inside in (("maximum_filter", 9), ("minimum_filter", 3), ("uniform_filter", 6)):
+            assert getattr(ours, name)(x, size=3, mode="constant", cval=cval)[1] == inside
+
+
 def test_large_footprints_are_evaluated_in_slabs(monkeypatch):
     monkeypatch.setattr("specgrad.ndimage.extremum.SLAB", 8)
     x = np.random.default_rng(0).integers(0, 99, (23, 9)).astype(np.uint8)

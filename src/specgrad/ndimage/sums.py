@@ -84,11 +84,14 @@ def _mean(x: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) ->
         kernel, axes = (tuple(each.size for each in lines), tuple(each.axis for each in lines))
         return np.asarray(avg_pool(wide, kernel, stride=1, padding=padding, axes=axes))
     first, *rest = lines
-    exact = x.dtype.kind in "bu" and x.dtype.itemsize < 4 and dtype.kind in "bui" and cval == int(cval)
-    bound = max(np.iinfo(x.dtype).max if x.dtype.kind == "u" else 1, abs(cval)) * first.size
-    work = np.float32 if exact and bound < EXACT else np.float64
+    narrow = x.dtype.kind in "bu" and x.dtype.itemsize < 4 and dtype.kind in "bui"
+    largest = np.iinfo(x.dtype).max if x.dtype.kind == "u" else 1
+    exact = narrow and cval.is_integer() and max(largest, abs(cval)) * first.size < EXACT
+    work = np.float32 if exact else np.float64
     total = sum_pool(extended(x.astype(work), [first], cval), (first.size,), stride=1, axes=(first.axis,))
-    return _mean(converted(np.divide(total, work(first.size), out=total), dtype), rest, cval, dtype)
+    np.divide(total, work(first.size), out=total)
+    in_range = exact and dtype == x.dtype and dtype.kind == "u" and 0 <= cval <= largest  # a mean of such cells
+    return _mean(total.astype(dtype) if in_range else converted(total, dtype), rest, cval, dtype)
 
 
 def correlate(
