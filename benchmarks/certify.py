@@ -1,8 +1,8 @@
 """Certified margins of digits networks over boxes around images, beside auto_LiRPA where it is
 installed; and instances of a competition.
 
-    python benchmarks/certify.py [--images 40] [--peer-images 4] [--epsilon 0.02] [--networks "max
-        k2" "stem k3 s2 p1"]
+    python benchmarks/certify.py [--images 40] [--peer-images 4] [--epsilon 0.02]
+        [--networks "max k2" "stem k3 s2 p1"] [--seed 0] [--default-training]
     python benchmarks/certify.py --instances folder/instances.csv [--timeout 60] [--check]
 
 The networks are trained by torch with fixed seeds and read from its exporter. A figure is the mean
@@ -95,9 +95,9 @@ NETWORKS = {
 }
 
 
-def trained(name, x, y, epochs=30, rate=3e-3, decay=0.3):
+def trained(name, x, y, seed=0, epochs=30, rate=3e-3, decay=0.3):
     """A network after some epochs of Adam with decaying weights, the same each time."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     network = nn.Sequential(*NETWORKS[name]())
     optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=decay)
     for _ in range(epochs):
@@ -185,7 +185,8 @@ def digits(arguments, console):
         ):
             table.add_column(head)
     for name in track(arguments.networks, console=console):
-        network = trained(name, torch.from_numpy(x[200:]), torch.from_numpy(y[200:]))
+        chosen = {"rate": 1e-3, "decay": 1e-2} if arguments.default_training else {}  # those of torch
+        network = trained(name, torch.from_numpy(x[200:]), torch.from_numpy(y[200:]), arguments.seed, **chosen)
         graph = graph_of(network)
         right = network(torch.from_numpy(x[:200])).argmax(1).numpy() == y[:200]
         wanted, known = (a[:200][right][: arguments.images] for a in (x, y))
@@ -231,6 +232,8 @@ def main():
     parser.add_argument("--peer-images", type=int, default=4)
     parser.add_argument("--epsilon", type=float, default=0.02)
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--default-training", action="store_true", help="torch's own rate and decay of AdamW")
     parser.add_argument("--instances", type=Path)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--check", action="store_true")

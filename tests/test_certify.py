@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import specgrad as sg
 from specgrad import ArgumentError, CertificateError, ShapeError, cli
-from specgrad.bounds import search
+from specgrad.bounds import rewrite, search
 from specgrad.bounds.certificate import Certificate
 
 SEEDS = [seed for seed in range(effort(22, 44)) if Network(seed).exact]
@@ -112,6 +112,17 @@ def test_what_unsound_relaxations_find_is_refused(fault, monkeypatch):
     certificate = sg.certify(function, box, cells, timeout=600, progress=few_parts)
     assert certificate.holds
     with pytest.raises(CertificateError):
+        certificate.check()
+
+
+def test_a_wrong_rule_of_rewriting_is_refused(monkeypatch):
+    """The replay uses the simpler operators of `rewrite` too, so it asks whether they are the same
+    function."""
+    monkeypatch.setattr(search, "ATTACK", 0)
+    monkeypatch.setitem(rewrite.RULES, sg.Larger, lambda graph, op, x, y: sg.Relu()(x))
+    certificate = sg.certify(lambda x: sg.maximum(x, 0.5 * x) + 0.2, (-np.ones(1), np.full(1, -0.5)), np.eye(1))
+    assert certificate.holds
+    with pytest.raises(CertificateError, match="is not the function that the steps are about"):
         certificate.check()
 
 

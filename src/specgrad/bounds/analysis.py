@@ -249,7 +249,7 @@ class Analysis:
             parts = list(zip(split(A), (relaxation.below, relaxation.above), strict=True))
         for rows, form in parts:
             for slot, matrix in form.rows.items():
-                place, part = node.operands[slot], packed(rows @ matrix)
+                place, part = node.operands[slot], packed(product(rows, matrix))
                 pulled[place] = pulled[place] + part if place in pulled else part
             if form.constant.any():
                 constant = constant + rows @ form.constant
@@ -320,6 +320,15 @@ def split(A: Any) -> tuple[Any, Any]:
     if sparse.issparse(A):
         return A.maximum(0).tocsr(), A.minimum(0).tocsr()
     return np.maximum(A, 0), np.minimum(A, 0)
+
+
+def product(rows: Any, matrix: Any) -> Any:
+    """rows @ matrix; dense rows are scaled where the matrix is diagonal, as that of a relu is."""
+    n = matrix.shape[0]
+    if sparse.issparse(rows) or matrix.shape != (n, n) or matrix.nnz != n or matrix.format != "csr":
+        return rows @ matrix
+    is_diagonal = np.array_equal(matrix.indices, np.arange(n)) and np.array_equal(matrix.indptr, np.arange(n + 1))
+    return rows * matrix.data if is_diagonal else rows @ matrix
 
 
 def packed(A: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CertificateError, SpecgradError, refusal
+from ..errors import CertificateError, ScalarError, SpecgradError, refusal
 from ..graph import Graph
 from .exact import Box, Exact, Network, objects
 from .replay import confirmed, replay
@@ -102,7 +102,8 @@ class Certificate:
 
     def _check(self) -> None:
         graph = self.graph()
-        network = None if self.status == "violated" else Network(rewritten(graph), self.covers)
+        simpler = rewritten(graph)
+        network = None if self.status == "violated" else Network(simpler, self.covers)
         for problem in self.problems:
             for ends in (problem.lower, problem.upper):
                 if [np.shape(end) for end in ends] != [node.shape for node in graph.inputs]:
@@ -110,6 +111,7 @@ class Certificate:
             if problem.counterexample is not None:
                 _check_counterexample(graph, problem)
             elif network is not None and problem.proof is not None:
+                _check_rewriting(graph, simpler, problem)
                 pairs = zip(problem.lower, problem.upper, strict=True)
                 inputs = [Box(*(Exact.of(np.ravel(end)) for end in pair)) for pair in pairs]
                 replay(network, inputs, problem.claims, problem.proof)
@@ -158,6 +160,24 @@ class Certificate:
     def load(cls, path: str | Path) -> Certificate:
         """Read the text from a file."""
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+
+def _check_rewriting(graph: Graph, simpler: Graph, problem: Problem) -> None:
+    """Refuse a rewritten network that is another function: where a rule was applied, both are run
+    in rationals.
+
+    Three points of the box are no proof; a network to which no rule applies needs none.
+    """
+    if [(node.op, node.operands) for node in graph.nodes] == [(node.op, node.operands) for node in simpler.nodes]:
+        return
+    for share in (Fraction(0), Fraction(1, 3), Fraction(1)):
+        point = [low + share * (high - low) for low, high in zip(problem.lower, problem.upper, strict=True)]
+        try:
+            ends = [np.ravel(one.forward(*point)) for one in (graph, simpler)]
+        except ScalarError:  # exponentials are not rational
+            return
+        if any(a != b for a, b in zip(*ends, strict=True)):
+            raise bad("model", graph.nodes[graph.outputs[0]].name, "is not the function that the steps are about")
 
 
 def _check_counterexample(graph: Graph, problem: Problem) -> None:

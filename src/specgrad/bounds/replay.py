@@ -1,4 +1,5 @@
-"""A certificate replayed in exact rationals: nothing here is shared with what found it.
+"""A certificate replayed in exact rationals: nothing here is shared with what found it, but the
+simpler operators of `rewrite`.
 
 Every value of a network lies in a box. The box of an operator's value follows from those of its
 operands; a closer one that the certificate claims must follow from affine forms carried backwards,
