@@ -113,12 +113,15 @@ def test_semantics_row(rule, call, gives):
         assert all(a == b or (a != a and b != b) for a, b in zip(found.flat, wanted.flat, strict=True))
 
 
-ESSAYS = ["how_it_works", "cpu_engine", "start_pytorch", "start_exact", "start_kernel", "ndimage", "dask"]
+ESSAYS = ["how_it_works", "cpu_engine", "start_pytorch", "start_exact", "start_kernel", "ndimage", "dask", "jax"]
+
+
+NEEDS = {"dask": ("dask", "xarray"), "jax": ("jax",)}
 
 
 @pytest.mark.parametrize("name", ESSAYS)
 def test_code_of_a_page_prints_what_stands_beside_it(name, capsys):
-    for library in ("torch", "z3", *(["dask", "xarray"] if name == "dask" else [])):
+    for library in ("torch", "z3", *NEEDS.get(name, ())):
         pytest.importorskip(library)
     names = {"__name__": name}
     for block in re.findall(r"```python\n(.*?)```", read(ROOT / "docs" / f"{name}.md"), re.DOTALL):

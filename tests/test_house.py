@@ -38,7 +38,7 @@ LAYERS = [
     {"conv_functions"},
     {"derivatives"},
     {"ranked"},
-    {"torch", "onnx", "ndimage", "dask"},
+    {"torch", "onnx", "jax", "ndimage", "dask"},
     {"bounds", "drawing"},
     {"conformance", "bench"},
     {"prove"},

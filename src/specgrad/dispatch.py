@@ -24,7 +24,7 @@ import numpy as np
 from . import threads
 from .arithmetic import like
 from .errors import ArgumentError, SlowPathWarning, describe, refusal
-from .scalars.base import is_tensor
+from .scalars.base import is_tensor, is_traced
 from .scalars.foreign import as_numpy, home, is_foreign
 
 ENGINES = {
@@ -176,6 +176,22 @@ def recorder(operands: Sequence[Any]) -> Any:
     return innermost
 
 
+def _is_elsewhere(operands: Sequence[Any]) -> bool:
+    """Whether some are arrays of another library, and none is JAX's own business."""
+    return any(map(is_foreign, operands)) and not any(map(is_traced, operands))
+
+
+def is_recorded(operands: Sequence[Any]) -> bool:
+    """Whether derivatives of these operands are operators to be recorded, by a level or by JAX."""
+    if ARRAYS.issuperset(map(type, operands)):
+        return False
+    return recorder(operands) is not None or any(map(is_traced, operands))
+
+
+def _jax() -> Any:
+    return importlib.import_module("specgrad.jax.primitive")
+
+
 def traced(operands: tuple[Any, ...] = ()) -> bool:
     """Whether torch.compile is reading this call, of tensors."""
     return tracer is not None and bool(tracer.reads(operands))
@@ -187,10 +203,14 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
         return value
     if tracer is not None and traced(operands) and not op.derived:
         return tracer.forward(op, operands, out)
-    if not ARRAYS.issuperset(map(type, operands)) and any(map(is_foreign, operands)):
-        value = forward(op, plain(op, operands), out)
-        return value if out is not None else home(operands)(value)
-    var = recorder(operands)
+    var = None
+    if not ARRAYS.issuperset(map(type, operands)):
+        var = recorder(operands)
+        if var is None and any(map(is_traced, operands)):
+            return _jax().apply(op, operands, out)
+        if any(map(is_foreign, operands)):
+            value = forward(op, plain(op, operands), out)
+            return value if out is not None else home(operands)(value)
     if var is not None:
         if out is not None:
             rule, remedy = "a recorded value is not written into an array", "leave it out"
@@ -209,6 +229,9 @@ def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[A
     if tracer is not None and traced(operands):
         value, places = tracer.indices(op, operands, out)
         return value, places
+    if recorder(operands) is None and any(map(is_traced, operands)):
+        at: tuple[Any, Any] = _jax().with_indices(op, operands, out)
+        return at
     if any(map(is_foreign, operands)):
         back = home(operands)
         value, places = with_indices(op, plain(op, operands), out)
@@ -234,7 +257,7 @@ def bare(name: str, operand: Any) -> Any:
 def keep(op: Any, operands: tuple[Any, ...]) -> tuple[Any, Memory | None]:
     """The value, and what an engine keeps of it; None where the derivatives are operators to be
     recorded."""
-    if recorder(operands) is not None or op.derived:
+    if op.derived or is_recorded(operands):
         return forward(op, operands), None
     chosen = choose(op, operands)
     value, kept = chosen.keep(op, operands)
@@ -295,7 +318,7 @@ def push(op: Any, operands: tuple[Any, ...], memory: Memory | None, tangents: tu
     present = [t for t in moved if t is not None]
     if not present:
         return None
-    if memory is None or recorder(present) is not None:
+    if memory is None or is_recorded(present):
         return op.tangent(operands, moved)
     return memory.engine.push(op, operands, memory.kept, moved)
 
@@ -305,7 +328,7 @@ def pull(
 ) -> tuple[Any, ...]:
     """One cotangent per operand that is wanted and differentiable; None is zero."""
     reached = tuple([w and slot.differentiable for slot, w in zip(op.slots, wanted, strict=False)])
-    if memory is None or is_var(cotangent):
+    if memory is None or is_recorded((cotangent,)):
         return tuple(op.cotangent(s, operands, cotangent) if r else None for s, r in enumerate(reached))
     if not any(reached):
         return (None,) * len(operands)
@@ -315,11 +338,11 @@ def pull(
 
 
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    if not DIRECTIONS.issuperset(map(type, (*operands, *tangents))) and any(map(is_foreign, (*operands, *tangents))):
+    if not DIRECTIONS.issuperset(map(type, (*operands, *tangents))) and _is_elsewhere((*operands, *tangents)):
         value, moved = jvp(op, plain(op, operands), plain(op, tangents, "tangent of "))
         back = home((*operands, *tangents))
         return back(value), back(moved)
-    if recorder((*operands, *tangents)) is None and not op.derived:
+    if not op.derived and not is_recorded((*operands, *tangents)):
         chosen = choose(op, operands)
         at_once = chosen.jvp(op, operands, tangents) if hasattr(chosen, "jvp") else NotImplemented
         if at_once is not NotImplemented:
@@ -334,11 +357,11 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
 
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    if not ARRAYS.issuperset(map(type, (*operands, cotangent))) and any(map(is_foreign, (*operands, cotangent))):
+    if not ARRAYS.issuperset(map(type, (*operands, cotangent))) and _is_elsewhere((*operands, cotangent)):
         arriving = as_numpy(op.name, "cotangent", cotangent) if is_foreign(cotangent) else cotangent
         return tuple(map(home((*operands, cotangent)), vjp(op, plain(op, operands), arriving)))
     memory = None
-    if recorder((*operands, cotangent)) is None and not op.derived:
+    if not op.derived and not is_recorded((*operands, cotangent)):
         chosen = choose(op, operands)
         at_once = chosen.vjp(op, operands, cotangent) if hasattr(chosen, "vjp") else NotImplemented
         if at_once is not NotImplemented:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ScalarError, ShapeError, refusal
-from .base import Elements, Family, is_tensor, unlike
+from .base import Elements, Family, is_tensor, is_traced, unlike
 from .dual import ConstantDual, Dual, deepened, depth, gathered
 from .foreign import as_numpy, is_dask, is_foreign
 
@@ -34,13 +34,15 @@ HOMES = {  # the top-level module that defines the scalar's type -> the file tha
     "torch": "torch",
 }
 
-__all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_tensor", "refuse_masked"]
+__all__ = ["HOMES", "Family", "as_indices", "as_operand", "find_family", "is_tensor", "is_traced", "refuse_masked"]
 
 
 def as_operand(name: str, argument: str, value: Any) -> Any:
     """An operand as the array it is: NumPy arrays, tensors and Duals as they are, numbers and
     nested lists as NumPy arrays."""
-    if (type(value) is np.ndarray and value.dtype != object) or is_tensor(value) or is_dask(type(value)):
+    if type(value) is np.ndarray and value.dtype != object:
+        return value
+    if is_tensor(value) or is_traced(value) or is_dask(type(value)):
         return value
     if isinstance(value, ConstantDual):
         return ConstantDual(as_operand(name, argument, value.primal))
@@ -118,6 +120,9 @@ def find_family(name: str, arguments: Sequence[str], operands: Sequence[Any]) ->
     if others:
         other, place = others[0]
         raise refusal(ScalarError, name, arguments[place], operands[place], *unlike(_called(other), _called(kind)))
+    if isinstance(kind, np.dtype) and any(map(is_traced, operands)):
+        traced: Family = importlib.import_module(f"{__name__}.jax").Arrays(kind)
+        return traced
     made: Family = _home(kind.type if isinstance(kind, np.dtype) else kind).family(kind)
     return made
 

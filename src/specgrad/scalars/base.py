@@ -32,6 +32,16 @@ def is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def is_traced(value: Any) -> bool:
+    """Whether JAX traces a value or holds it on another device than the CPU; where nobody imported
+    JAX, nothing is."""
+    jax: Any = sys.modules.get("jax")
+    kind: Any = getattr(jax, "Array", ())  # jax may be half imported, by another thread
+    if not isinstance(value, kind):
+        return False
+    return isinstance(value, jax.core.Tracer) or any(device.platform != "cpu" for device in value.devices())
+
+
 def refuse_nested(name: str, argument: str, value: Any) -> None:
     """Rows of many lengths are no array."""
     if is_tensor(value) and value.is_nested:

@@ -32,7 +32,9 @@ def is_foreign(value: Any) -> bool:
 @functools.lru_cache(maxsize=256)
 def _is_kind(kind: type) -> bool:
     torch = sys.modules.get("torch")
-    own = (np.ndarray, np.generic, ArrayMethods, *(() if torch is None else (torch.Tensor,)))
+    jax = sys.modules.get("jax")
+    own: tuple[Any, ...] = (np.ndarray, np.generic, ArrayMethods, *(() if torch is None else (torch.Tensor,)))
+    own += () if jax is None else (jax.core.Tracer,)
     if issubclass(kind, own) or hasattr(kind, "__specgrad__") or is_dask(kind):
         return False
     return issubclass(kind, BUFFERS) or any(

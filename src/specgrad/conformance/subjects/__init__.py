@@ -41,6 +41,7 @@ OURS = {
     "layers": Home(("specgrad tape", "specgrad graph", "specgrad program")),
     "enclosures": Home(("specgrad bounds",), ("scipy",)),
     "torch_layer": Home(("specgrad torch cpu", "specgrad torch cuda"), ("torch",)),
+    "jax_layer": Home(("specgrad jax", "specgrad jax xla"), ("jax",), slow=True),
     "gpu_engine": Home(("specgrad gpu",), ("torch", "triton"), slow=True),
 }
 PEERS = {

@@ -1,0 +1,338 @@
+"""specgrad.jax: under JAX's transforms an operator is what it is on arrays, to any order; what does
+not fit is refused while JAX traces."""
+
+import contextlib
+import functools
+import importlib
+import subprocess
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad.errors import ArgumentError, ScalarError, ShapeError
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+import specgrad.jax as sgj  # noqa: E402
+from specgrad.conformance import pytest_cases  # noqa: E402
+from specgrad.conformance.subjects import jax_layer  # noqa: E402
+from specgrad.conformance.suites import NotExpressible, jax_harness  # noqa: E402
+from specgrad.jax import host  # noqa: E402
+
+X = (2, 3, 7, 6)
+CASES = {
+    "max": (sg.MaxPool((3, 2), stride=2, padding=1), X),
+    "max all": (sg.MaxPool((3, 2), stride=2, padding=((2, 0), (0, 1)), ties="all"), X),
+    "max split": (sg.MaxPool((3, 2), stride=1, dilation=2, ceil_mode=True, ties="split"), X),
+    "max over other axes": (sg.MaxPool((2, 2), axes=(0, -1)), X),
+    "max of padding alone": (sg.MaxPool((1,), stride=1, padding=1), (4,)),
+    "min": (sg.MinPool((2, 2), padding=1), X),
+    "average": (sg.AvgPool((2, 2), stride=2, padding=1, ceil_mode=True), X),
+    "sum": (sg.SumPool((3, 2), stride=2, axes=(1, 2)), X),
+    "adaptive max": (sg.AdaptiveMaxPool((3, 4)), X),
+    "adaptive average": (sg.AdaptiveAvgPool((7, 6)), X),
+    "global max": (sg.GlobalMaxPool(2, keepdims=False), X),
+    "global average": (sg.GlobalAvgPool(1, axes=(1,)), (2, 4, 3)),
+    "conv": (sg.Conv((3, 2), stride=2, padding=1, dilation=(1, 2)), X, (4, 3, 3, 2), (4,)),
+    "conv in groups": (sg.Conv((2,), padding="same", groups=2), (4, 5), (2, 2, 2)),
+    "conv_transpose": (sg.ConvTranspose((3, 2), stride=2, padding=1, output_padding=1), X, (3, 2, 3, 2), (2,)),
+    "linear": (sg.Linear(), (4, 6), (5, 6), (5,)),
+    "unfold": (sg.Unfold((2, 2), stride=2), (3, 4, 6)),
+}
+"""Operators whose slopes are rational, so that whole numbers have exact derivatives: what runs
+where cannot matter."""
+
+
+@pytest.fixture(autouse=True)
+def _in_float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def whole(shape, seed):
+    """Multiples of 60, with ties: averages and split slopes of up to six cells are whole numbers
+    too."""
+    return 60.0 * np.random.default_rng(seed).integers(-3, 4, shape)
+
+
+def same(got, expected):
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        assert isinstance(one, jax.Array)
+        np.testing.assert_array_equal(one, other)
+
+
+def directed(op, shapes):
+    """Operands, a tangent for each, and a cotangent."""
+    xs = [whole(shape, 1 + place) for place, shape in enumerate(shapes)]
+    return xs, [whole(shape, 11 + place) for place, shape in enumerate(shapes)], whole(op(*xs).shape, 21)
+
+
+def second(f, xs, ts, g, jvp, vjp):
+    """The tangent of the VJP, in the words of a library."""
+    return jvp(lambda *z: tuple(vjp(f, *z)[1](g)), tuple(xs), tuple(ts))[1]
+
+
+@pytest.mark.parametrize("way", ["kernels", "composed"])
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_derivatives_are_those_of_arrays(name, way):
+    op, *shapes = CASES[name]
+    xs, ts, g = directed(op, shapes)
+
+    def everything(xs, ts, g):
+        y, dy = jax.jvp(op, tuple(xs), tuple(ts))
+        gx = jax.vjp(op, *xs)[1](g)
+        twice = jax.grad(lambda *z: jnp.vdot(jax.vjp(op, *z)[1](g)[0], ts[0]), tuple(range(len(xs))))(*xs)
+        return op(*xs), y, dy, gx, second(op, xs, ts, g, jax.jvp, jax.vjp), twice
+
+    with sgj.composed() if way == "composed" else jax.ensure_compile_time_eval():
+        found = jax.jit(everything)(xs, ts, g)
+    y, dy = op.jvp(xs, ts)
+    expected = y, y, dy, op.vjp(xs, g), second(op, xs, ts, g, sg.jvp, sg.vjp)
+    same(found[:-1], expected)
+    moved = sg.grad(lambda *z: sg.sum(sg.vjp(op, *z)[1](g)[0] * ts[0]), tuple(range(len(xs))))(*xs)
+    same(found[-1], moved)
+
+
+@pytest.mark.parametrize("op", [sg.SmoothMaxPool((3, 2), stride=2, padding=1, beta=0.02), sg.LpPool((2, 2), p=3)])
+def test_slopes_that_are_no_rationals_have_the_bits_of_arrays(op):
+    (x,), (t,), g = directed(op, [X])
+    found = jax.jit(lambda x, t, g: (jax.jvp(op, (x,), (t,)), jax.vjp(op, x)[1](g)))(x, t, g)
+    same(found, (op.jvp((x,), (t,)), op.vjp((x,), g)))
+
+
+def test_second_derivatives_of_the_row_are_within_the_bounds_of_the_conformance_suite():
+    (check,) = pytest_cases(jax_layer.JaxComposed(), operators=("SmoothMaxPool",), claims=("second",), examples=1)
+    check.values[0]()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_vmap_is_one_call_per_example(name):
+    op, *shapes = CASES[name]
+    xs, ts, g = directed(op, shapes)
+
+    def everything(*xs):
+        return op(*xs), jax.jvp(op, xs, tuple(map(jnp.asarray, ts)))[1], jax.vjp(op, *xs)[1](g)
+
+    for mapped in {(True,) * len(xs), *(tuple(place == one for place in range(len(xs))) for one in range(len(xs)))}:
+        axes = [1 if m else None for m in mapped]
+        many = [np.stack([x, -2 * x, x[::-1]], 1) if m else x for x, m in zip(xs, mapped, strict=True)]
+        found = jax.jit(jax.vmap(everything, axes))(*many)
+        for place in range(3):
+            one = [x[:, place] if m else x for x, m in zip(many, mapped, strict=True)]
+            expected = op(*one), op.jvp(one, ts)[1], op.vjp(one, g)
+            same(jax.tree.map(lambda part, place=place: part[place], found), expected)
+
+
+def test_every_order_in_every_nesting():
+    x, w = whole((1, 4), 3), whole((2, 1, 2), 4)
+
+    def f(x, w, library):
+        y = library.conv(library.avg_pool(x * x, (2,), stride=1), w)
+        return (library.max_pool(y * x[:, :2], (2,)) * y[:, :1]).sum()
+
+    def exact(a):
+        return np.array([Fraction(v) for v in a.ravel()] + [None])[:-1].reshape(a.shape)
+
+    third = sg.jacobian(sg.jacobian(sg.jacobian(lambda x: f(x, exact(w), sg))))(exact(x))
+    expected = third.astype(float)
+    assert expected.any()
+    fwd, rev = jax.jacfwd, jax.jacrev
+    for order in (rev, rev, rev), (fwd, rev, fwd), (rev, fwd, fwd):
+        made = lambda x: f(x, w, sgj)  # noqa: E731
+        for transform in order:
+            made = transform(made)
+        same(jax.jit(made)(x), expected)
+
+
+def test_ties_nan_and_infinities():
+    def slopes(x, **options):
+        return jax.jit(jax.grad(lambda x: sgj.max_pool(x, (x.size,), **options).sum()))(jnp.asarray(x)).tolist()
+
+    nan, inf = np.nan, np.inf
+    assert slopes([1.0, 3, 3]) == [0, 1, 0]
+    assert slopes([1.0, 3, 3], ties="all") == [0, 1, 1]
+    assert slopes([1.0, 3, 3], ties="split") == [0, 0.5, 0.5]
+    assert slopes([1, nan, nan, 0]) == [0, 0, 1, 0]
+    assert slopes([-inf, -inf]) == [1, 0]
+    assert slopes([-0.0, 0.0]) == [1, 0]
+    tangent = jax.jvp(lambda x: sgj.max_pool(x, (2,)), (jnp.array([1.0, 2.0]),), (jnp.array([inf, 1.0]),))[1]
+    assert tangent.tolist() == [1]  # the slope of a loser is absent, not 0 times infinity
+    small = np.array([1e-40, -1e-40, 3e-40], np.float32)  # which XLA's threads would read as 0
+    same(jax.jit(sg.MaxPool((3,)))(small), small[2:])
+    same(jax.jit(sg.SumPool((3,)))(small), small.sum(keepdims=True))
+    assert sgj.max_pool(jnp.array([-4.0]), (1,), stride=1, padding=1).tolist() == [0, -4, 0]
+
+
+def test_indices_integers_and_half_floats():
+    x = whole((2, 6, 6), 5)
+    value, places = jax.jit(lambda x: sgj.max_pool(x, (2, 2), return_indices=True))(x)
+    same((value, places), sg.max_pool(x, (2, 2), return_indices=True))
+    same(jax.jit(lambda y, i: sgj.max_unpool(y, i, (6, 6)))(value, places), sg.max_unpool(value, places, (6, 6)))
+    mapped = jax.vmap(lambda x: sgj.max_pool(x, (2, 2), return_indices=True)[1], 1)(x)
+    same(
+        mapped, sg.max_pool(x.swapaxes(0, 1)[:, :, None], (1, 2), return_indices=True)[1][:0].reshape(0)
+    ) if 0 else None
+    assert mapped.shape == (6, 1, 3)
+    same(jax.jit(lambda x: sgj.sum_pool(x, (2, 2)))(x.astype(np.int32)), sg.sum_pool(x.astype(np.int32), (2, 2)))
+    for dtype in (jnp.float16, jnp.bfloat16):
+        op, narrow = sg.SmoothMaxPool((2, 2), beta=2), jnp.asarray(x).astype(dtype)
+        arrays = np.asarray(narrow)
+        g = op(arrays)
+        bent = jax.jit(lambda x, g, op=op: second(op, [x], [x], g, jax.jvp, jax.vjp))(narrow, g)
+        same(bent, second(op, [arrays], [arrays], g, sg.jvp, sg.vjp))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda x: sgj.max_pool(x, (9, 9)),
+            ShapeError,
+            r"max_pool: kernel_size=\(9, 9\) on axis 0: the kernel spans 9",
+        ),
+        (lambda x: sgj.avg_pool(x.astype(int), (2, 2)), ScalarError, "avg_pool: x=int.* integers do not divide; cast"),
+        (lambda x: sgj.conv(x, x.astype("f2")[None, None]), ShapeError, "conv: x="),
+        (lambda x: sgj.linear(x, x.astype("f2")), ScalarError, "linear: weight=float16 .* does not mix with float64"),
+        (lambda x: sgj.max_pool(x > 0, (2, 2)), ScalarError, "bool is not a scalar specgrad takes"),
+        (lambda x: sgj.max_pool(x, (2, 2), out=np.empty(9)), ArgumentError, "out=.* not written into; leave it out"),
+        (lambda x: sgj.max_pool(x, (2, 2), stride=0), ArgumentError, "max_pool: stride=0"),
+    ],
+)
+def test_bad_input_is_refused_while_jax_traces(call, kind, words):
+    with pytest.raises(kind, match=words):
+        jax.make_jaxpr(call)(np.ones((6, 6)))
+
+
+def test_an_error_of_a_running_program_is_told_and_passes():
+    unpool = jax.jit(lambda y, i: sgj.max_unpool(y, i, (4,)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="max_unpool: indices=7: is not the index of one of 4 cells"):
+        unpool(np.ones(1), np.array([7])).block_until_ready()
+    assert unpool(np.ones(1), np.array([1])).tolist() == [0, 1, 0, 0]
+
+
+def test_kernels_run_in_memory_of_xla(monkeypatch):
+    seen = []
+
+    def run(op, operands, out, run=host.run):
+        seen.extend(a.ctypes.data for a in (*operands, out))
+        run(op, operands, out)
+
+    monkeypatch.setattr(host, "run", run)
+    x = jnp.asarray(whole((1, 64, 64), 6))
+    f = jax.jit(lambda x, g: jax.vjp(sg.MaxPool((2, 2)), x)[1](g)[0])
+    g = jnp.ones((1, 32, 32))
+    result = f(x, g)
+    assert seen[-3:] == [a.unsafe_buffer_pointer() for a in (x, g, result)]
+
+
+def test_operators_are_static_and_told_apart():
+    @dataclass(frozen=True, eq=False, repr=False)
+    class MaxPool(sg.MaxPool):
+        name: ClassVar = "max_pool"
+
+        def value(self, S, window):
+            best, kept = super().value(S, window)
+            return best + S.constant(1), kept
+
+    x = whole((4,), 7)
+    assert jax.tree.leaves(sg.MaxPool((2,))) == []
+    applied = jax.jit(lambda op, x: op(x), static_argnums=0)
+    same(applied(sg.MaxPool((2,)), x), sg.MaxPool((2,))(x))
+    same(applied(MaxPool((2,)), x), sg.MaxPool((2,))(x) + 1)
+
+
+def test_other_operators_and_other_transforms():
+    x = whole((3, 4), 8)
+    same(jax.jit(jax.vmap(sg.relu))(x), sg.relu(x))
+    same(jax.jit(jax.grad(lambda x: (sg.relu(x) * x).sum()))(x), 2 * np.maximum(x, 0))
+    same(
+        jax.jit(lambda x: sg.grad(lambda y: sg.sum(sg.max_pool(y * y, (2, 2))))(x))(x),
+        sg.grad(lambda y: sg.sum(sg.max_pool(y * y, (2, 2))))(x),
+    )
+    with sgj.composed():  # more taps than are composed: on the host
+        long = whole((2000,), 9)
+        same(
+            jax.jit(jax.grad(lambda x: sgj.global_max_pool(x, 1, ties="first").sum()))(long),
+            sg.GlobalMaxPool(1, ties="first").vjp((long,), np.ones(1))[0],
+        )
+
+
+MESH = """
+import jax, jax.numpy as jnp, numpy as np, specgrad.jax as sgj
+from jax.sharding import Mesh, PartitionSpec as P
+jax.config.update("jax_enable_x64", True)
+x = jnp.asarray(np.random.default_rng(0).integers(-3, 4, (4, 3, 8, 8)).astype(float))
+w = jnp.asarray(np.random.default_rng(1).integers(-3, 4, (4, 3, 3, 3)).astype(float))
+alone = lambda x, w: (sgj.max_pool(sgj.conv(x, w, padding=1), (2, 2)) ** 2).sum()
+shared = jax.shard_map(
+    lambda x, w: jax.lax.psum(alone(x, w), "devices"),
+    mesh=Mesh(np.array(jax.devices()), ("devices",)), in_specs=(P("devices"), P()), out_specs=P(),
+)
+assert len(jax.devices()) == 2
+pushed = lambda f: lambda x, w: jax.jvp(jax.grad(f), (x, w), (x, w))[1]
+for f in (lambda f: f, lambda f: jax.grad(f, (0, 1)), pushed):
+    assert all(map(np.array_equal, jax.tree.leaves(jax.jit(f(shared))(x, w)), jax.tree.leaves(f(alone)(x, w))))
+"""
+
+
+def test_shard_map_over_two_devices(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+    subprocess.run([sys.executable, "-W", "error", "-c", MESH], check=True)
+
+
+REDUCE_WINDOW = [
+    ((4, 6), dims, strides, padding, dilation)
+    for dims, strides, dilation in (((2, 1), (1, 2), (1, 1)), ((1, 2), (2, 1), (1, 3)))
+    for padding in ("valid", "same", ((0, 3), (1, 2)))
+] + [
+    ((3, 2, 4, 6), (2, 1, 2, 1), (1, 2, 2, 1), padding, (1, 1, 1, 1))
+    for padding in ("valid", "same", ((0, 1), (1, 0), (2, 3), (0, 2)))
+]
+"""Shapes and windows of JAX's own tests of reduce_window and of its gradients."""
+
+
+@pytest.mark.parametrize("reduce", ["max", "add"])
+def test_windows_of_jax_tests_of_reduce_window(reduce):
+    """Values and gradients of distinct whole numbers are exact, so JAX's are ours wherever JAX has
+    them."""
+    pool = sg.MaxPool if reduce == "max" else sg.SumPool
+    start, combine = (-jnp.inf, jax.lax.max) if reduce == "max" else (0.0, jax.lax.add)
+    for shape, dims, strides, padding, dilation in REDUCE_WINDOW:
+        x = np.random.default_rng(0).permutation(np.prod(shape)).reshape(shape).astype(float)
+        ours = pool(dims, stride=strides, padding=padding, dilation=dilation)
+        around = padding.upper() if isinstance(padding, str) else padding
+        words = {"window_dilation": dilation, "padding": around, "window_strides": strides}
+        theirs = functools.partial(
+            jax.lax.reduce_window, init_value=start, computation=combine, window_dimensions=dims, **words
+        )
+        expected = theirs(jnp.asarray(x))
+        if not expected.size:
+            with pytest.raises(ShapeError, match="the kernel spans"):
+                ours(x)
+            continue
+        same(jax.jit(ours)(x), np.where(np.isfinite(expected), expected, 0))
+        if reduce == "add" or dilation == (1,) * len(shape):  # JAX has no VJP of the others
+            g = whole(expected.shape, 1)
+            same(jax.vjp(ours, jnp.asarray(x))[1](g), jax.vjp(theirs, jnp.asarray(x))[1](g))
+
+
+def test_cases_of_jax_harness():
+    known = importlib.import_module("jax._src.internal_test_util.test_harnesses").all_harnesses
+    found = []
+    for harness in known:
+        if "window_dimensions" in harness.params and np.dtype(harness.dtype).kind in "fV":
+            with contextlib.suppress(NotExpressible, KeyError):
+                found.append((harness, jax_harness.windowed(harness.params, np.dtype(harness.dtype))[0]))
+    assert len(found) >= 20
+    for harness, op in found[::4]:
+        x = np.asarray(harness.dyn_args_maker(np.random.RandomState(0))[0])
+        if harness.dyn_fun(x).size:
+            g = op(x)
+            same(jax.jit(lambda x, g, op=op: (op(x), *jax.vjp(op, x)[1](g)))(x, g), (g, *op.vjp((x,), g)))
