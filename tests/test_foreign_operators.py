@@ -182,6 +182,7 @@ def test_tensors(name, dtype):
 
 @pytest.mark.parametrize("name", ["sum", "min, all", "2 conv", "cube"])
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch asks it of itself
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # of the engines, once
 def test_compiled_tensors(name):
     op, xs, _, gy, _ = drawn(name)
     expected = Expected(op, xs, xs, gy)
