@@ -11,8 +11,11 @@ from scipy._lib._array_api import xp_capabilities_table
 
 from specgrad import ndimage
 
-for _name in ndimage.__all__:
-    if hasattr(scipy.ndimage, _name):
-        theirs, ours = getattr(scipy.ndimage, _name), getattr(ndimage, _name)
-        xp_capabilities_table[ours] = xp_capabilities_table[theirs]
-        setattr(scipy.ndimage, _name, ours)
+
+def pytest_configure(config):
+    """Where this is a plugin, and not where it is only imported."""
+    for name in ndimage.__all__:
+        if hasattr(scipy.ndimage, name):
+            theirs, ours = getattr(scipy.ndimage, name), getattr(ndimage, name)
+            xp_capabilities_table[ours] = xp_capabilities_table[theirs]
+            setattr(scipy.ndimage, name, ours)

@@ -244,13 +244,13 @@ MESSAGES = [
      "max_pool: out=float64 array of shape (2, 3, 2): takes the values of plain arrays only; "
      "allocate it with np.empty(shape, dtype)"),
     (lambda: sg.engine(["a"]).__enter__(), ArgumentError,
-     "engine: name=['a']: is not an engine; choose from cpu, torch, reference"),
+     "engine: name=['a']: is not an engine; choose from cpu, torch, dask, reference"),
     # out, engines
     (lambda: sg.max_pool(X, (2,), out=np.zeros(3)), ArgumentError,
      "max_pool: out=float64 array of shape (3,): must be a writable float64 array of shape (2, 3, 2); "
      "allocate it with np.empty(shape, dtype)"),
     (lambda: sg.engine("warp").__enter__(), ArgumentError,
-     "engine: name='warp': is not an engine; choose from cpu, torch, reference"),
+     "engine: name='warp': is not an engine; choose from cpu, torch, dask, reference"),
 ]  # fmt: skip
 
 

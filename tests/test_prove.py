@@ -270,7 +270,7 @@ def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
     found = Found(
         "max_pool", "a <statement>", status != "proved", "a case", Verdict(status, 0.0, "print(1 < 2)", "why")
     )
-    monkeypatch.setattr(runner, "run", lambda todo, budget: iter([("operators", [found])]))
+    monkeypatch.setattr(runner, "run", lambda todo, budget, scheduler: iter([("operators", [found])]))
     result = invoke("operators", "--operator", "Linear", "--html", page)
     assert result.exit_code == 1
     assert "print(1 < 2)" in result.output

@@ -103,7 +103,7 @@ def test_the_command_fails_when_a_fault_is_in_a_kernel(monkeypatch):
     """The tasks with which a sample of everything begins find it; in this process, which has the
     fault."""
 
-    def sample(todo, budget):
+    def sample(todo, budget, scheduler):
         return ((family, runner.decide((family, task))) for family, task in todo[:66] if family == "kernels")
 
     monkeypatch.setattr(runner, "run", sample)

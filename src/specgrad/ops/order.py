@@ -33,8 +33,9 @@ class Abs(Pointwise):
         return S.where(S.gt(x, zero), x, S.where(S.eq(x, zero), zero, -x))
 
     def slopes(self, S: Family, x: Cells) -> Any:
-        zero = S.constant(0)
-        sign = S.where(S.gt(x, zero), S.constant(1), S.where(S.gt(zero, x), -S.constant(1), x))  # NaN stays NaN
+        zero, one = S.constant(0), S.constant(1)
+        sign = S.where(S.gt(x, zero), one, zero) - S.where(S.gt(zero, x), one, zero)  # unsigned numbers have no -1
+        sign = S.where(S.is_nan(x), x, sign)
         return (Slope(sign, present=S.negate(S.eq(x, zero))),)
 
 

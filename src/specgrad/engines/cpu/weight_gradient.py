@@ -46,15 +46,19 @@ class Gradient(NamedTuple):
     step: Step | None
 
     def __call__(self, wide: Array, narrow: Array, out: Array) -> None:
-        matrix = out.reshape(-1, self.every)
-        if self.step is not None and self.shares == 1 and len(self.taps) == self.every:
+        matrix, is_whole = out.reshape(-1, self.every), len(self.taps) == self.every
+        if self.step is not None and self.shares == 1 and is_whole:
             self.step.call.on(wide, narrow, out)
             return
-        matrix[...] = 0
+        if not is_whole:
+            matrix[...] = 0
         if self.step is not None:
             made = room((self.shares, len(matrix), len(self.taps)), out.dtype)
             self.step.call.on(wide, narrow, made)
-            matrix[:, self.taps] = made.sum(axis=0)
+            total = matrix if is_whole else room(made.shape[1:], out.dtype)
+            made.sum(axis=0, out=total)
+            if not is_whole:
+                matrix[:, self.taps] = total
 
 
 @functools.lru_cache(maxsize=256)
