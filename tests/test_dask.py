@@ -128,12 +128,21 @@ def test_any_chunking_gives_the_value_and_both_derivatives(op, data, by_specific
 @settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize(
-    "op", [sg.Conv((2, 3), stride=2, padding=1, groups=2), sg.Conv((2,), dilation=2), sg.Linear()], ids=str
+    "op",
+    [
+        sg.Conv((2, 3), stride=2, padding=1, groups=2),
+        sg.Conv((2,), dilation=2),
+        sg.ConvTranspose((2, 3), stride=(2, 3), padding=((1, 0), (1, 2)), groups=2, output_padding=(1, 2)),
+        sg.ConvTranspose((3,), dilation=2),
+        sg.Linear(),
+    ],
+    ids=str,
 )
 def test_any_chunking_gives_convolutions_and_their_derivatives(op, data, by_specification):
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     kernel, groups = op.weight_kernel()
-    shapes = [(3, 2, *(5, 7)[: len(kernel)]), (4, 2 // groups, *kernel), (4,)]
+    weight = (2, 4 // groups) if isinstance(op, sg.ConvTranspose) else (4, 2 // groups)
+    shapes = [(3, 2, *(5, 7)[: len(kernel)]), (*weight, *kernel), (4,)]
     operands, tangents = ([rationals(random, shape) for shape in shapes] for _ in "xd")
     chunks = tuple(data.draw(chunkings(n)) for n in shapes[0])
     weight = operands[1] if data.draw(st.booleans()) else da.from_array(operands[1], chunks=1)

@@ -2,7 +2,8 @@
 
 This file is the engine that `dispatch` finds, and imports no dask until a dask array arrives. An
 array in chunks is cut into problems of their own (tiling.py), which are run as tasks: pooling in
-pools.py, convolution in bilinear.py. What works cell by cell needs no cutting (cellwise.py).
+pools.py, convolution in bilinear.py and transposed.py. What works cell by cell needs no cutting
+(cellwise.py).
 
 >>> import dask.array as da, specgrad as sg
 >>> x = da.ones((1000, 1000), chunks=(300, 400))
@@ -19,7 +20,7 @@ import importlib
 from typing import Any
 
 from ..errors import ScalarError, refusal
-from ..ops.conv import Conv, Linear
+from ..ops.conv import Conv, ConvTranspose, Linear
 from ..ops.window import Pool
 from ..scalars.foreign import is_dask
 
@@ -36,9 +37,11 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 
 def _home(op: Any) -> Any:
-    """The file that runs an operator, or None."""
+    """The file that runs an operator, or None. Tasks run the operator itself, also one of a user's;
+    but a transposed convolution is run as another operator, and so must be just that."""
     kinds = {"pools": Pool, "bilinear": Conv | Linear}
     found = [word for word, kind in kinds.items() if isinstance(op, kind)] or ["cellwise"] * op.pointwise
+    found += ["transposed"] * (type(op) is ConvTranspose)
     return importlib.import_module(f"{__name__}.{found[0]}") if found else None
 
 
