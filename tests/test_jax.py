@@ -295,11 +295,11 @@ REDUCE_WINDOW = [
     ((3, 2, 4, 6), (2, 1, 2, 1), (1, 2, 2, 1), padding, (1, 1, 1, 1))
     for padding in ("valid", "same", ((0, 1), (1, 0), (2, 3), (0, 2)))
 ]
-"""Shapes and windows of JAX's own tests of reduce_window and of its gradients."""
+"""Shapes and windows such as JAX's own tests of reduce_window and its gradients try."""
 
 
 @pytest.mark.parametrize("reduce", ["max", "add"])
-def test_windows_of_jax_tests_of_reduce_window(reduce):
+def test_windows_such_as_jax_tries_with_reduce_window(reduce):
     """Values and gradients of distinct whole numbers are exact, so JAX's are ours wherever JAX has
     them."""
     pool = sg.MaxPool if reduce == "max" else sg.SumPool
