@@ -10,7 +10,7 @@ import numpy as np
 from ...operator import Operator
 from ...ops import Conv, ConvTranspose, Linear
 from ..cases import Case
-from .windows import FLOATS, INF, NAN, WINDOWS, NamedCase, directed, row, thirds
+from .windows import FLOATS, INF, NAN, WINDOWS, NamedCase, directed, named, row, thirds
 
 
 def weighted(
@@ -28,10 +28,12 @@ def among(kind: Callable[..., Operator]) -> Iterator[NamedCase]:
         for place in ("plane", "kernel"):
             x, weight = thirds((1, 1, 5, 5)), thirds((1, 1, 3, 3)) + np.float32(2)
             (x if place == "plane" else weight)[..., 1, 1] = special
-            yield NamedCase(
+            yield named(
                 f"{name} in the midst of a {place}",
-                directed(kind((3, 3), stride=2, padding=1), x, weight),
-                place == "plane",
+                kind((3, 3), stride=2, padding=1),
+                x,
+                weight,
+                quick=place == "plane",
             )
 
 
@@ -51,46 +53,24 @@ def convolutions() -> Iterator[NamedCase]:
     yield NamedCase("depthwise", weighted(Conv((3,), groups=3, padding=1), (2, 3, 5), (3, 1, 3)), quick=True)
     yield NamedCase("depthwise with a multiplier", weighted(Conv((2,), groups=2), (1, 2, 4), (6, 1, 2)))
     yield NamedCase("1×1", weighted(Conv((1, 1)), (1, 3, 2, 2), (2, 3, 1, 1)))
-    kernel = np.array([[[1, 2, 4]]], np.float32)
-    yield NamedCase("the kernel is not flipped", directed(Conv((3,)), row(1, 10, 100, 1000), kernel), quick=True)
-    yield NamedCase(
-        "an infinite weight does not meet padding",
-        directed(Conv((2,), padding=1), row(1), np.array([[[INF, 2]]], np.float32)),
-        quick=True,
-    )
-    yield NamedCase(
-        "NaN stays in the windows that read it",
-        directed(Conv((2,)), row(NAN, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
-        quick=True,
-    )
-    yield NamedCase(
-        "NaN in the weight reaches all windows", directed(Conv((2,)), row(1, 2, 3), np.array([[[1, NAN]]], np.float32))
-    )
-    yield NamedCase(
-        "infinity stays in the windows that read it",
-        directed(Conv((2,)), row(INF, 1, 2, 3), np.array([[[1, -1]]], np.float32)),
-        quick=True,
-    )
-    yield NamedCase(
-        "cancellation of large terms",
-        directed(Conv((3,)), row(1e8, 1, -1e8, 3), np.ones((1, 1, 3), np.float32)),
-        quick=True,
+    kernel = row(1, 2, 4)
+    yield named("the kernel is not flipped", Conv((3,)), row(1, 10, 100, 1000), kernel, quick=True)
+    yield named("an infinite weight does not meet padding", Conv((2,), padding=1), row(1), row(INF, 2), quick=True)
+    yield named("NaN stays in the windows that read it", Conv((2,)), row(NAN, 1, 2, 3), row(1, -1), quick=True)
+    yield named("NaN in the weight reaches all windows", Conv((2,)), row(1, 2, 3), row(1, NAN))
+    yield named("infinity stays in the windows that read it", Conv((2,)), row(INF, 1, 2, 3), row(1, -1), quick=True)
+    yield named(
+        "cancellation of large terms", Conv((3,)), row(1e8, 1, -1e8, 3), np.ones((1, 1, 3), np.float32), quick=True
     )
     for title, dtype in FLOATS.items():
         yield NamedCase(title, weighted(Conv((2, 2)), (1, 2, 3, 3), (2, 2, 2, 2), dtype=dtype), quick=True)
     yield from among(Conv)
-    yield NamedCase(
-        "int32",
-        directed(Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32)),
-        quick=True,
-    )
+    yield named("int32", Conv((2,)), np.array([[[3, -1, 4, 1]]], np.int32), np.array([[[2, -3]]], np.int32), quick=True)
 
 
 def transposed() -> Iterator[NamedCase]:
     block = np.array([[[[1, 2], [3, 4]]]], np.float32)
-    yield NamedCase(
-        "each value a block", directed(ConvTranspose((2, 2), stride=2), block, np.ones((1, 1, 2, 2), np.float32))
-    )
+    yield named("each value a block", ConvTranspose((2, 2), stride=2), block, np.ones((1, 1, 2, 2), np.float32))
     for title, words, x, weight, *quick in [
         ("overlapping", {"kernel_size": (3,), "stride": 2}, (1, 2, 4), (2, 3, 3)),
         ("padding crops", {"kernel_size": (3, 3), "stride": 2, "padding": 1}, (1, 2, 3, 3), (2, 2, 3, 3), True),
@@ -128,12 +108,8 @@ def transposed() -> Iterator[NamedCase]:
     for title, dtype in FLOATS.items():
         yield NamedCase(title, weighted(op, (1, 2, 3), (2, 2, 2), dtype=dtype), quick=True)
     yield from among(ConvTranspose)
-    yield NamedCase(
-        "NaN stays in what it writes", directed(op, row(NAN, 1), np.array([[[1, 2]]], np.float32)), quick=True
-    )
-    yield NamedCase(
-        "infinity stays in what it writes", directed(op, row(1, INF), np.array([[[1, 2]]], np.float32)), quick=True
-    )
+    yield named("NaN stays in what it writes", op, row(NAN, 1), row(1, 2), quick=True)
+    yield named("infinity stays in what it writes", op, row(1, INF), row(1, 2), quick=True)
 
 
 def linear_maps() -> Iterator[NamedCase]:
@@ -148,14 +124,18 @@ def linear_maps() -> Iterator[NamedCase]:
         yield NamedCase(title + ", no bias", weighted(Linear(), x, weight, bias=False), quick == ["no bias"])
     for title, dtype in FLOATS.items():
         yield NamedCase(title, weighted(Linear(), (2, 3), (2, 3), dtype=dtype), quick=True)
-    yield NamedCase(
+    yield named(
         "NaN stays in its row",
-        directed(Linear(), np.array([[NAN, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
+        Linear(),
+        np.array([[NAN, 1], [2, 3]], np.float32),
+        np.array([[1, -1]], np.float32),
         quick=True,
     )
-    yield NamedCase(
+    yield named(
         "infinity stays in its row",
-        directed(Linear(), np.array([[INF, 1], [2, 3]], np.float32), np.array([[1, -1]], np.float32)),
+        Linear(),
+        np.array([[INF, 1], [2, 3]], np.float32),
+        np.array([[1, -1]], np.float32),
         quick=True,
     )
 

@@ -55,6 +55,11 @@ def directed(op: Operator, *operands: Array) -> Case:
     return Case(op, operands, tangents, cotangents(op, operands))
 
 
+def named(title: str, op: Operator, *operands: Array, quick: bool = False) -> NamedCase:
+    """Such a case, and what it is about."""
+    return NamedCase(title, directed(op, *operands), quick)
+
+
 def everywhere(special: float, rank: int, side: int = 2) -> Array:
     """As many planes as a plane has cells, of thirds; in each plane another cell is the special
     number."""

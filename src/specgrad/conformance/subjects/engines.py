@@ -3,6 +3,7 @@ Tensors are in `torch_layer`, dask arrays in tests."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,34 +24,26 @@ class Engine:
         self.name = f"specgrad {engine}"
         self.module = dispatch.load(engine)
 
-    def _offered(self, op: Any, inputs: tuple[Any, ...]) -> None:
+    def _run(self, op: Any, inputs: tuple[Any, ...], call: Callable[[], Any]) -> Any:
         op.output_shape(*(x.shape for x in inputs))
         reason = self.module.refuses(op, inputs)
         if reason is not None:
             raise NotOffered(reason)
-
-    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        self._offered(op, inputs)
         with dispatch.engine(self.engine):
-            return np.asarray(op(*inputs))
+            return call()
 
-    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
-        self._offered(op, inputs)
-        with dispatch.engine(self.engine):
-            return np.asarray(op.jvp(inputs, tangents)[1])
+    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Any:
+        return self._run(op, inputs, lambda: op(*inputs))
 
-    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
-        self._offered(op, inputs)
-        with dispatch.engine(self.engine):
-            return tuple(op.vjp(inputs, cotangent))
+    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Any:
+        return self._run(op, inputs, lambda: op.jvp(inputs, tangents)[1])
 
-    def second(
-        self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
-    ) -> tuple[Array, ...]:
+    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> Any:
+        return self._run(op, inputs, lambda: op.vjp(inputs, cotangent))
+
+    def second(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array) -> Any:
         duals = tuple(Dual(x, t) for x, t in zip(inputs, tangents, strict=True))
-        self._offered(op, duals)
-        with dispatch.engine(self.engine):
-            return tuple(pulled.tangent for pulled in op.vjp(duals, cotangent))
+        return self._run(op, duals, lambda: tuple(pulled.tangent for pulled in op.vjp(duals, cotangent)))
 
 
 def subjects() -> list[Any]:

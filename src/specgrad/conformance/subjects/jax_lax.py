@@ -21,10 +21,6 @@ from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
 Array = np.ndarray[Any, Any]
 
 
-def transpose(x: Any, order: tuple[int, ...]) -> Any:
-    return jnp.transpose(x, order)
-
-
 def windowed(op: Any, x: Any, start: Any, reduce: Any) -> Any:
     """reduce_window with the operator's kernel, stride, padding and dilation on (batch, channels,
     *spatial)."""
@@ -59,54 +55,36 @@ def pooled(op: Any, x: Any) -> Any:
     raise NotOffered(op.name)
 
 
+def convolved(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+    rank = rank_of(op)
+    letters = "abcdefgh"[:rank]
+    words: Any = {
+        "rhs_dilation": op.dilation,
+        "dimension_numbers": (f"NC{letters}", f"OI{letters}", f"NC{letters}"),
+    }
+    if is_a(op, Conv):
+        around = pairs(op, sizes_of(op, x))
+        y = lax.conv_general_dilated(x, weight, op.stride, around, feature_group_count=op.groups, **words)
+    else:
+        only(op.groups == 1, "groups")
+        # the padding of the dilated input that makes lax.conv_transpose the adjoint of a padded
+        # convolution
+        around = tuple(
+            (d * (k - 1) - a, d * (k - 1) - b + extra)
+            for k, d, (a, b), extra in zip(op.kernel_size, op.dilation, op.padding, op.output_padding, strict=True)
+        )
+        y = lax.conv_transpose(x, weight, op.stride, around, transpose_kernel=True, **words)
+    return y if bias is None else y + bias[(slice(None), *(None,) * rank)]
+
+
 def applied(op: Any, *operands: Any) -> Any:
     """An operator on JAX arrays."""
     x, *rest = operands
     if is_a(op, Linear):
         y = x @ rest[0].T
         return y + rest[1] if len(rest) > 1 else y
-    if is_a(op, Conv | ConvTranspose):
-        rank = rank_of(op)
-        weight, *bias = rest
-        letters = "abcdefgh"[:rank]
-        numbers = (f"NC{letters}", f"OI{letters}", f"NC{letters}")
-        if is_a(op, Conv):
-            padding = pairs(op, sizes_of(op, x))
-
-            def run(t: Any) -> Any:
-                return lax.conv_general_dilated(
-                    t,
-                    weight,
-                    op.stride,
-                    padding,
-                    rhs_dilation=op.dilation,
-                    dimension_numbers=numbers,
-                    feature_group_count=op.groups,
-                )
-
-        else:
-            only(op.groups == 1, "groups")
-            # the padding of the dilated input that makes lax.conv_transpose the adjoint of a padded
-            # convolution
-            around = [
-                (d * (k - 1) - a, d * (k - 1) - b + extra)
-                for k, d, (a, b), extra in zip(op.kernel_size, op.dilation, op.padding, op.output_padding, strict=True)
-            ]
-
-            def run(t: Any) -> Any:
-                return lax.conv_transpose(
-                    t,
-                    weight,
-                    op.stride,
-                    around,
-                    rhs_dilation=op.dilation,
-                    dimension_numbers=numbers,
-                    transpose_kernel=True,
-                )
-
-        across = (slice(None), *(None,) * rank)
-        return fed(op, x, transpose, lambda t: run(t) + bias[0][across] if bias else run(t))
-    return fed(op, x, transpose, lambda t: pooled(op, t))
+    run = convolved if is_a(op, Conv | ConvTranspose) else pooled
+    return fed(op, x, lambda t: run(op, t, *rest))
 
 
 @functools.cache
@@ -137,23 +115,22 @@ class JaxLax:
     version = f"jax {jax.__version__}"
     applied = staticmethod(applied)
 
-    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
+    def _run(self, method: str, op: Any, *given: Any) -> Any:
         with jax.enable_x64(True):
-            return np.asarray(compiled(self.applied, op, "forward")(inputs))
+            found = compiled(self.applied, op, method)(*given)
+            return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)
 
-    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
-        with jax.enable_x64(True):
-            return np.asarray(compiled(self.applied, op, "jvp")(inputs, tangents))
+    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Any:
+        return self._run("forward", op, inputs)
 
-    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
-        with jax.enable_x64(True):
-            return tuple(np.asarray(p) for p in compiled(self.applied, op, "vjp")(inputs, cotangent))
+    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Any:
+        return self._run("jvp", op, inputs, tangents)
 
-    def second(
-        self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
-    ) -> tuple[Array, ...]:
-        with jax.enable_x64(True):
-            return tuple(np.asarray(m) for m in compiled(self.applied, op, "second")(inputs, tangents, cotangent))
+    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> Any:
+        return self._run("vjp", op, inputs, cotangent)
+
+    def second(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array) -> Any:
+        return self._run("second", op, inputs, tangents, cotangent)
 
 
 def subjects() -> list[Any]:

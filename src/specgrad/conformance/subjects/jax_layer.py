@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import jax as front
 from .jax_lax import JaxLax
-
-Array = np.ndarray[Any, Any]
 
 
 def _by_kernels(op: Any, *operands: Any) -> Any:
@@ -37,23 +33,9 @@ class JaxComposed(JaxLayer):
     conventions = ("padding is multiplied", "subnormals flushed")  # by XLA, whose operations they are
     applied = staticmethod(_by_xla)
 
-    def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
+    def _run(self, method: str, op: Any, *given: Any) -> Any:
         with front.composed():
-            return super().forward(op, inputs)
-
-    def jvp(self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...]) -> Array:
-        with front.composed():
-            return super().jvp(op, inputs, tangents)
-
-    def vjp(self, op: Any, inputs: tuple[Array, ...], cotangent: Array) -> tuple[Array, ...]:
-        with front.composed():
-            return super().vjp(op, inputs, cotangent)
-
-    def second(
-        self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
-    ) -> tuple[Array, ...]:
-        with front.composed():
-            return super().second(op, inputs, tangents, cotangent)
+            return super()._run(method, op, *given)
 
 
 def subjects() -> list[Any]:

@@ -14,7 +14,7 @@ from ...ops import AvgPool, Conv, MaxPool
 from ..subject import NotOffered
 from .shapes import fed, is_a, only, rank_of
 from .tensors import array_of, tensor_of
-from .torch_functional import TorchFunctional, applied, pooled, transpose
+from .torch_functional import TorchFunctional, applied, pooled
 
 Array = np.ndarray[Any, Any]
 
@@ -54,7 +54,7 @@ class AutoLirpa(TorchFunctional):
         if constants:
             ends = self._bounded(op, x, constants, float(radius.flat[0]))
         else:
-            ends = [fed(op, x, transpose, partial(self._end, op, float(radius.flat[0]), end)) for end in (0, 1)]
+            ends = [fed(op, x, partial(self._end, op, float(radius.flat[0]), end)) for end in (0, 1)]
         return np.stack([array_of(end, inputs[0]) for end in ends])
 
     def _end(self, op: Any, radius: float, end: int, x: Any) -> Any:

@@ -78,7 +78,7 @@ class OnnxSubject:
         x, *rest = (np.ascontiguousarray(a) for a in inputs)
         if is_a(op, Linear):
             return self._model(op, (x, *rest))
-        return np.asarray(fed(op, x, np.transpose, lambda t: self._model(op, (np.ascontiguousarray(t), *rest))))
+        return np.asarray(fed(op, x, lambda t: self._model(op, (np.ascontiguousarray(t), *rest))))
 
     def _model(self, op: Any, inputs: tuple[Array, ...]) -> Array:
         kind, attributes = node_of(op, inputs)

@@ -28,7 +28,7 @@ class ScipyNdimage:
         only(all(a.dtype in (np.float32, np.float64) for a in inputs), f"{inputs[0].dtype}")
         only(rank_of(op) >= 1, "rank 0")
         x, *rest = inputs
-        return np.asarray(fed(op, x, np.transpose, lambda t: self._planes(op, t, rest)))
+        return np.asarray(fed(op, x, lambda t: self._planes(op, t, rest)))
 
     def _planes(self, op: Any, x: Array, rest: list[Array]) -> Array:
         spatial = tuple(range(2, x.ndim))

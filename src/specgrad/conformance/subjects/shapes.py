@@ -24,13 +24,9 @@ def is_a(op: Any, kinds: Any) -> bool:
 
 def rank_of(op: Any) -> int:
     """How many spatial axes an operator has."""
-    return (
-        len(op.kernel_size)
-        if hasattr(op, "kernel_size")
-        else int(op.spatial_rank())
-        if hasattr(op, "spatial_rank")
-        else 0
-    )
+    if hasattr(op, "kernel_size"):
+        return len(op.kernel_size)
+    return int(op.spatial_rank()) if hasattr(op, "spatial_rank") else 0
 
 
 def batched_shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -50,14 +46,17 @@ def to_last(op: Any, ndim: int) -> tuple[int, ...]:
     return (*(p for p in range(ndim) if p not in spatial), *spatial)
 
 
-def fed(op: Any, x: Any, transpose: Callable[[Any, tuple[int, ...]], Any], run: Callable[[Any], Any]) -> Any:
-    """run(x) on (batch, channels, *spatial), and the result in the axes that the operator promises.
+def _transposed(x: Any, order: tuple[int, ...]) -> Any:
+    """The axes in this order, by the array's own method, so that derivatives pass through."""
+    return x if order == tuple(range(len(order))) else getattr(x, "permute", x.transpose)(order)
 
-    `transpose(array, order)` is the peer's own, so that its derivatives pass through.
-    """
+
+def fed(op: Any, x: Any, run: Callable[[Any], Any]) -> Any:
+    """run(x) on (batch, channels, *spatial), and the result in the axes that the operator
+    promises."""
     shape = tuple(x.shape)
     order = to_last(op, len(shape))
-    moved = transpose(x, order) if order != tuple(range(len(shape))) else x
+    moved = _transposed(x, order)
     y = run(moved.reshape(batched_shape(op, tuple(moved.shape))))
     lead = tuple(moved.shape)[: len(shape) - rank_of(op)]
     if isinstance(op, Bilinear):
@@ -65,9 +64,7 @@ def fed(op: Any, x: Any, transpose: Callable[[Any, tuple[int, ...]], Any], run: 
     y = y.reshape((*lead, *tuple(y.shape)[2:]))
     if not getattr(op, "keepdims", True):
         return y.reshape(lead)
-    if order != tuple(range(len(shape))):
-        y = transpose(y, tuple(int(i) for i in np.argsort(order)))
-    return y
+    return _transposed(y, tuple(int(i) for i in np.argsort(order)))
 
 
 def pairs(op: Any, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -83,6 +80,11 @@ def symmetric(op: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
     if any(before != after for before, after in pairs(op, sizes)):
         raise NotOffered("padding that differs before and after")
     return tuple(before for before, _ in pairs(op, sizes))
+
+
+def lengths_of(op: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths of an adaptive output; None keeps that of the input."""
+    return tuple(n if m is None else m for m, n in zip(op.output_size, sizes, strict=True))
 
 
 def only(condition: bool, words: str) -> None:

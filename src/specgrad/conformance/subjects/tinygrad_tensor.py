@@ -17,10 +17,6 @@ from .shapes import fed, is_a, only, pairs, rank_of, sizes_of, symmetric
 Array = np.ndarray[Any, Any]
 
 
-def transpose(x: Any, order: tuple[int, ...]) -> Any:
-    return x.permute(order)
-
-
 def _flat(op: Any, x: Any) -> list[int]:
     """The padding as tinygrad writes it: last axis first, before and after."""
     return [p for pair in reversed(pairs(op, sizes_of(op, x))) for p in pair]
@@ -43,35 +39,21 @@ def pooled(op: Any, x: Any) -> Any:
     raise NotOffered(op.name)
 
 
+def convolved(op: Any, x: Any, *weights: Any) -> Any:
+    only(rank_of(op) >= 1, "rank 0")
+    words = {"groups": op.groups, "stride": op.stride, "dilation": op.dilation}
+    if is_a(op, Conv):
+        return x.conv2d(*weights, **words, padding=_flat(op, x))
+    padding = list(symmetric(op, sizes_of(op, x)))
+    return x.conv_transpose2d(*weights, **words, padding=padding, output_padding=op.output_padding)
+
+
 def applied(op: Any, *operands: Any) -> Any:
     x, *rest = operands
     if is_a(op, Linear):
         return x.linear(rest[0].transpose(), *rest[1:])
-    if is_a(op, Conv | ConvTranspose):
-        only(rank_of(op) >= 1, "rank 0")
-        if is_a(op, Conv):
-            padding = _flat(op, x)
-            return fed(
-                op,
-                x,
-                transpose,
-                lambda t: t.conv2d(*rest, groups=op.groups, stride=op.stride, dilation=op.dilation, padding=padding),
-            )
-        padding = list(symmetric(op, sizes_of(op, x)))
-        return fed(
-            op,
-            x,
-            transpose,
-            lambda t: t.conv_transpose2d(
-                *rest,
-                groups=op.groups,
-                stride=op.stride,
-                dilation=op.dilation,
-                padding=padding,
-                output_padding=op.output_padding,
-            ),
-        )
-    return fed(op, x, transpose, lambda t: pooled(op, t))
+    run = convolved if is_a(op, Conv | ConvTranspose) else pooled
+    return fed(op, x, lambda t: run(op, t, *rest))
 
 
 class TinygradTensor:

@@ -24,14 +24,10 @@ from ...ops import (
     MaxPool,
 )
 from ..subject import NotOffered
-from .shapes import fed, is_a, only, rank_of, sizes_of, symmetric
+from .shapes import fed, is_a, lengths_of, only, rank_of, sizes_of, symmetric
 from .tensors import array_of, tensor_of
 
 Array = np.ndarray[Any, Any]
-
-
-def transpose(x: Any, order: tuple[int, ...]) -> Any:
-    return x.permute(order)
 
 
 def pooled(op: Any, x: Any) -> Any:
@@ -41,24 +37,18 @@ def pooled(op: Any, x: Any) -> Any:
     sizes = sizes_of(op, x)
     if is_a(op, MaxPool):
         only(op.ties == "first", f"ties={op.ties!r}")
-        pool = getattr(F, f"max_pool{rank}d")
-        padding = symmetric(op, sizes)
-        only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
-        return pool(x, op.kernel_size, op.stride, padding, op.dilation, op.ceil_mode)
+        return getattr(F, f"max_pool{rank}d")(x, *_window(op, sizes), op.dilation, op.ceil_mode)
     if is_a(op, AvgPool):
         only(all(d == 1 for d in op.dilation), "dilation of an average")
-        padding = symmetric(op, sizes)
-        only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
+        window = _window(op, sizes)
         words = {} if op.divisor_override is None else {"divisor_override": op.divisor_override}
         only(rank > 1 or not words, "divisor_override in one axis")
-        return getattr(F, f"avg_pool{rank}d")(
-            x, op.kernel_size, op.stride, padding, op.ceil_mode, op.count_include_pad, **words
-        )
+        return getattr(F, f"avg_pool{rank}d")(x, *window, op.ceil_mode, op.count_include_pad, **words)
     if is_a(op, AdaptiveMaxPool):
         only(op.ties == "first", f"ties={op.ties!r}")
-        return getattr(F, f"adaptive_max_pool{rank}d")(x, _kept(op.output_size, sizes))
+        return getattr(F, f"adaptive_max_pool{rank}d")(x, lengths_of(op, sizes))
     if is_a(op, AdaptiveAvgPool):
-        return getattr(F, f"adaptive_avg_pool{rank}d")(x, _kept(op.output_size, sizes))
+        return getattr(F, f"adaptive_avg_pool{rank}d")(x, lengths_of(op, sizes))
     if is_a(op, GlobalMaxPool):
         only(op.ties != "all", "ties='all'")
         if op.ties == "split":
@@ -69,33 +59,33 @@ def pooled(op: Any, x: Any) -> Any:
     raise NotOffered(op.name)
 
 
-def _kept(lengths: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n if m is None else m for m, n in zip(lengths, sizes, strict=True))
+def _window(op: Any, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """Kernel, stride and padding, as far as PyTorch pads."""
+    padding = symmetric(op, sizes)
+    only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
+    return op.kernel_size, op.stride, padding
+
+
+def convolved(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+    """A convolution on (batch, channels, *spatial)."""
+    rank = rank_of(op)
+    only(rank in (1, 2, 3), f"rank {rank}")
+    if is_a(op, Conv):
+        padding: Any = symmetric(op, sizes_of(op, x)) if op.padding != "same" else "same"
+        only(padding != "same" or all(s == 1 for s in op.stride), "same padding with a stride")
+        return getattr(F, f"conv{rank}d")(x, weight, bias, op.stride, padding, op.dilation, op.groups)
+    padding = symmetric(op, sizes_of(op, x))
+    words = (op.stride, padding, op.output_padding, op.groups, op.dilation)
+    return getattr(F, f"conv_transpose{rank}d")(x, weight, bias, *words)
 
 
 def applied(op: Any, *operands: Any) -> Any:
     """An operator on tensors."""
     if is_a(op, Linear):
         return F.linear(*operands)
-    if is_a(op, Conv | ConvTranspose):
-        rank = rank_of(op)
-        only(rank in (1, 2, 3), f"rank {rank}")
-        x, weight, *bias = operands
-        given = (weight, bias[0] if bias else None)
-        if is_a(op, Conv):
-            padding: Any = symmetric(op, sizes_of(op, x)) if op.padding != "same" else "same"
-            only(padding != "same" or all(s == 1 for s in op.stride), "same padding with a stride")
-            function = getattr(F, f"conv{rank}d")
-            return fed(op, x, transpose, lambda t: function(t, *given, op.stride, padding, op.dilation, op.groups))
-        function = getattr(F, f"conv_transpose{rank}d")
-        padding = symmetric(op, sizes_of(op, x))
-        return fed(
-            op,
-            x,
-            transpose,
-            lambda t: function(t, *given, op.stride, padding, op.output_padding, op.groups, op.dilation),
-        )
-    return fed(op, operands[0], transpose, lambda t: pooled(op, t))
+    x, *weights = operands
+    run = convolved if is_a(op, Conv | ConvTranspose) else pooled
+    return fed(op, x, lambda t: run(op, t, *weights))
 
 
 class TorchFunctional:

@@ -11,18 +11,27 @@ from typing import Any
 import numpy as np
 import torch
 
+from ... import conv_functions, ranked
 from ...errors import SpecgradError
-from ...ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Linear, MaxPool
+from ...graph import Graph
 from . import NotExpressible, Told, agreement
 
 Array = np.ndarray[Any, Any]
 
 VERSION = f"torch {torch.__version__}"
 
-NAMES = ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
-AVERAGES = ("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
-CONVOLUTIONS = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
-TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+WINDOW = ("input", "kernel_size", "stride", "padding")
+WEIGHTED = ("input", "weight", "bias")
+PARAMETERS = {
+    "max_pool": (*WINDOW, "dilation", "ceil_mode"),
+    "avg_pool": (*WINDOW, "ceil_mode", "count_include_pad", "divisor_override"),
+    "adaptive_max_pool": ("input", "output_size"),
+    "adaptive_avg_pool": ("input", "output_size"),
+    "conv": (*WEIGHTED, "stride", "padding", "dilation", "groups"),
+    "conv_transpose": (*WEIGHTED, "stride", "padding", "output_padding", "groups", "dilation"),
+    "linear": WEIGHTED,
+}
+"""What torch.nn.functional calls its arguments, in its order."""
 
 
 def cases() -> Iterator[Told]:
@@ -57,62 +66,25 @@ def _told(name: str, short: str, function: Any, sample: Any) -> Told:
 
 
 def stated(short: str, positional: tuple[Any, ...], words: dict[str, Any]) -> tuple[Any, tuple[Array, ...]]:
-    """The operator of a call of torch.nn.functional, and its operands as arrays."""
-    rank = int(short[-2]) if short.endswith("d") and short[-2].isdigit() else 0
-    kind = short[:-2] if rank else short
-    if kind not in (
-        "max_pool",
-        "avg_pool",
-        "adaptive_max_pool",
-        "adaptive_avg_pool",
-        "conv",
-        "conv_transpose",
-        "linear",
-    ):
+    """The operator that specgrad's function of the same name makes of the arguments of
+    torch.nn.functional's, and its operands as arrays."""
+    kind = short[:-2] if short[-2:] in ("1d", "2d", "3d") else short
+    if kind not in PARAMETERS:
         raise NotExpressible(kind)
-    names = {
-        "max_pool": NAMES,
-        "avg_pool": AVERAGES,
-        "conv": CONVOLUTIONS,
-        "conv_transpose": TRANSPOSED,
-        "linear": ("input", "weight", "bias"),
-    }.get(kind, ("input", "output_size", "return_indices"))
-    given = {**dict(zip(names, positional, strict=False)), **words}
-    given.pop("return_indices", None)
-    operands = tuple(
-        given.pop(n).numpy() for n in ("input", "weight", "bias") if isinstance(given.get(n), torch.Tensor)
-    )
-    given = {name: value for name, value in given.items() if value is not None and name not in ("weight", "bias")}
-    if given.get("stride") == ():
-        given.pop("stride")
-    if kind == "linear":
-        return Linear(), operands
-    if kind in ("conv", "conv_transpose"):
-        made = (Conv if kind == "conv" else ConvTranspose)(
-            operands[1].shape[2:], **{k: _plain(v) for k, v in given.items()}
-        )
-        return made, operands
-    if kind.startswith("adaptive"):
-        adaptive = AdaptiveMaxPool if "max" in kind else AdaptiveAvgPool
-        return adaptive(_each(given["output_size"], rank)), operands
-    kernel = _each(given.pop("kernel_size"), rank)
-    pool: Any = MaxPool if kind == "max_pool" else AvgPool
-    return pool(kernel, **{k: _plain(v) for k, v in given.items()}), operands
-
-
-def _each(value: Any, rank: int) -> tuple[Any, ...]:
-    return (
-        tuple(value)
-        if isinstance(value, tuple | list) and len(value) > 1
-        else ((value[0] if isinstance(value, tuple | list) else value),) * rank
-    )
+    given = {**dict(zip(PARAMETERS[kind], positional, strict=False)), **words}
+    operands = tuple(given.pop(n).numpy() for n in WEIGHTED if isinstance(given.get(n), torch.Tensor))
+    first = [given.pop(name) for name in ("kernel_size", "output_size") if name in given]
+    options = {name: _plain(value) for name, value in given.items() if value is not None and value != ()}
+    options.pop("return_indices", None)
+    graph = Graph()
+    made = [graph.input(f"x{i}", x.shape) for i, x in enumerate(operands)]
+    function: Any = conv_functions.linear if kind == "linear" else getattr(ranked, short)
+    function(*made, *map(_plain, first), **options)
+    return graph.nodes[-1].op, operands
 
 
 def _plain(value: Any) -> Any:
-    return (
-        value[0]
-        if isinstance(value, tuple | list) and len(value) == 1
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-    )
+    """A sequence of one is that one, as torch takes it."""
+    if not isinstance(value, tuple | list):
+        return value
+    return value[0] if len(value) == 1 else tuple(value)
