@@ -258,7 +258,52 @@ def tensors_of(draw):
     return True
 
 
-EXTRA = {"a graph": graph_of, "a tape": tape_of, "pointwise": own_of, "onnx.load": model_of, "tensors": tensors_of}
+def functional_of(draw):
+    """A function under torch's own name: what torch answers, wherever torch answers."""
+    import torch.nn.functional as F
+
+    import specgrad.torch.functional as SF
+    from specgrad.torch import routing
+
+    names = [name for name in SF.__all__ if name[-1] == "d" and "unpool" not in name and hasattr(F, name)]
+    name = draw.random.choice(names)
+    (_, *given), words = draw.arguments(getattr(SF, name))
+    x = torch_input(draw, int(name[-2]))
+    if name.startswith("adaptive") and any(given[0] is one for one in HUGE):  # which torch computes, for minutes
+        return None
+    try:
+        expected = getattr(F, name)(x, *given, **words)
+    except Exception:  # torch's refusals are of many kinds
+        expected = None
+    small, routing.SMALL = routing.SMALL, 1
+    try:
+        made = getattr(SF, name)(x, *given, **words)
+    except Exception as error:
+        if expected is not None and "can be had" not in str(error):
+            raise ArithmeticError(f"{name}: torch answers, ours raises {error!r}") from error
+        return None
+    finally:
+        routing.SMALL = small
+    if expected is None:  # torch has no kernel for halves of three axes, for one
+        return True
+    for got, wanted in zip(*(one if isinstance(one, tuple) else (one,) for one in (made, expected)), strict=True):
+        if (got.shape, got.dtype) != (wanted.shape, wanted.dtype) or not got.isnan().equal(wanted.isnan()):
+            raise ArithmeticError(f"{name}: {got}, torch's {wanted}")
+    return True
+
+
+def torch_input(draw, rank):
+    """Cells of torch, of a rank that fits more often than not."""
+    import torch
+
+    shape = [draw.random.choice([0, 1, 2, 3, 3, 4, 5, 6]) for _ in range(rank + draw.random.choice([0, 1, 1, 2, 2, 3]))]
+    dtypes = [torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool]
+    x = torch.arange(math.prod(shape)).reshape(shape).to(draw.random.choice(dtypes))
+    return x.mT.contiguous().mT if len(shape) > 1 and draw.random.random() < 0.2 else x
+
+
+EXTRA = {"a graph": graph_of, "a tape": tape_of, "pointwise": own_of, "onnx.load": model_of, "tensors": tensors_of,
+         "torch's names": functional_of}  # fmt: skip
 NAMES += EXTRA
 
 

@@ -192,6 +192,7 @@ def test_check_grad_takes_labels_nests_and_fractions():
     labels = np.array([1, 0])
     assert sg.check_grad(lambda p, t: sg.cross_entropy(p["x"], t), {"x": np.eye(2)}, labels)
     assert sg.check_grad(pooled, X)
+    assert sg.check_grad(lambda p, q: sg.sum(sg.add(p[0][0], q)), [[1], [1, 2]], np.array([0.5]))  # numbers, not shapes
 
 
 WRONG = {

@@ -176,6 +176,7 @@ def check_grad(f: Callable[..., Any], *xs: Any, directions: int = 2) -> bool:
     True
     """
     arguments.function("check_grad", f)
+    xs = tree.map_leaves(lambda x: as_operand("check_grad", "xs", x), xs)  # a list of integers is no shape here
     graph = trace(f, *xs)
     given = [leaf for _, leaf in tree.leaves(tuple(xs))]
     moving = [node.differentiable for node in graph.inputs]

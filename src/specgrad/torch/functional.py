@@ -39,7 +39,9 @@ def _maximum(rank: int) -> Any:
 
     def words(lengths: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: Any) -> Any:
         found = sliding(lengths, kernel, stride, padding, dilation)
-        return None if found is None else {**found, "ceil_mode": bool(ceil_mode), "ties": "first"}
+        if found is None or not isinstance(ceil_mode, bool):
+            return None
+        return {**found, "ceil_mode": ceil_mode, "ties": "first"}
 
     def theirs(input: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
         kernel, stride, padding, dilation, ceil_mode = arguments
@@ -56,7 +58,7 @@ def _maximum(rank: int) -> Any:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        return answer(input, (kernel_size, stride, padding, dilation, ceil_mode), return_indices)
+        return answer(input, (kernel_size, stride, padding, dilation, ceil_mode), bool(return_indices))
 
     return _named(function, name, answer)
 
@@ -67,11 +69,13 @@ def _average(rank: int) -> Any:
 
     def words(lengths: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: Any, counted: Any, divisor: Any) -> Any:
         found = sliding(lengths, kernel, stride, padding, 1)
-        if found is None or (divisor is not None and (not isinstance(divisor, int) or divisor == 0)):
+        if found is None or not isinstance(ceil_mode, bool) or not isinstance(counted, bool):
+            return None
+        if divisor is not None and (not isinstance(divisor, int) or divisor == 0):
             return None
         if rank == 3 and any(n < k for n, k in zip(lengths, found["kernel_size"], strict=True)):
             return None  # torch refuses it, of this rank only
-        options = {"ceil_mode": bool(ceil_mode), "count_include_pad": bool(counted), "divisor_override": divisor}
+        options = {"ceil_mode": ceil_mode, "count_include_pad": counted, "divisor_override": divisor}
         return {**found, **options}
 
     def theirs(input: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
@@ -115,7 +119,7 @@ def _adaptive(rank: int, maximum: bool) -> Any:
     answer = Function(name, AdaptiveMaxPool if maximum else AdaptiveAvgPool, bins, theirs)
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        return answer(input, (output_size,), return_indices)
+        return answer(input, (output_size,), bool(return_indices))
 
     def mean(input: Tensor, output_size: Any) -> Any:
         return answer(input, (output_size,), False)

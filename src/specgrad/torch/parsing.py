@@ -109,8 +109,8 @@ def sliding(lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any,
 def bins(sizes: Sequence[int], output_size: Any) -> Words | None:
     """The lengths of an adaptive output, if torch would take them."""
     rank = len(sizes)
-    lengths = output_size if isinstance(output_size, tuple | list) else [output_size] * rank
-    if len(lengths) != rank or (rank == 1 and lengths[0] is None):
+    lengths = output_size if isinstance(output_size, tuple | list) else each(output_size, rank)
+    if lengths is None or len(lengths) != rank or (rank == 1 and lengths[0] is None):
         return None
     wanted = [n if m is None else m for n, m in zip(sizes, lengths, strict=True)]
     if not all(isinstance(m, int | torch.SymInt) and m > 0 for m in wanted):
