@@ -321,6 +321,7 @@ def test_ranked_names_refuse_or_answer_as_the_general_ones(name, rank):
     lambda: sg.adaptive_avg_pool(np.zeros((2, 2)), (10**30,)),
     lambda: sg.max_pool(np.zeros((2, 2)), (1, 1), padding=2**31 - 1),
     lambda: sg.smooth_max_pool(np.zeros((2, 2)), (1, 1), beta=10**400),
+    lambda: sg.sum([range(10**12)]),
 ])  # fmt: skip
 def test_huge_parameters_are_refused_at_once(call):
     with pytest.raises(sg.SpecgradError):

@@ -59,6 +59,7 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
         for holds, what, how in (
             (is_tensor, "tensors", "make one of them first: torch.stack(x)"),
             (_is_recorded, "recorded values", "make one of them: stack(x), or give an array where the list was"),
+            (_is_endless, "ranges without end", "give an array: np.arange(n)"),
         ):
             if _holds(value, holds):
                 raise refusal(ScalarError, name, argument, type(value).__name__, f"is a list of {what}, not one", how)
@@ -66,6 +67,11 @@ def as_operand(name: str, argument: str, value: Any) -> Any:
         return gathered(np.asarray(value))
     except ValueError:
         raise refusal(ShapeError, name, argument, value, "is ragged", "give rows of equal length") from None
+
+
+def _is_endless(leaf: Any) -> bool:
+    """Whether NumPy would walk a range for minutes, and gigabytes."""
+    return isinstance(leaf, range) and bool(leaf[2**20 :])
 
 
 def _holds(nest: Any, holds: Callable[[Any], bool]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..errors import SpecgradError
+from ..errors import ArgumentError, SpecgradError, refusal
 from .operators import FIELDS, decoded
 
 Ints = int | Sequence[int]
@@ -94,6 +94,9 @@ def sliding(lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any,
     if kernel is None or steps is None or pads is None or holes is None:
         return None
     for k, s, p, d in zip(kernel, steps, pads, holes, strict=True):
+        if isinstance(k, int) and k >= 2**31:  # torch's kernel of one axis truncates it, and never ends
+            rule, remedy = "is not below 2**31", "give a kernel no longer than the padded input"
+            raise refusal(ArgumentError, f"max_pool{rank}d", "kernel_size", kernel_size, rule, remedy)
         if k < 1 or s < 1 or d < 1 or p < 0 or 2 * p > k:
             return None
     return {
