@@ -240,6 +240,8 @@ def check_network(name, operands, words, y):
     lambda: sg.scale(np.zeros(2, np.float32), 1e300),
     lambda: sg.mul(np.zeros(2, np.float32), 1e300),
     lambda: sg.mul(np.zeros(2, np.float16), 1e6),
+    lambda: sg.pad(np.zeros(2, np.float32), ((1, 0),), "constant", 1e300),
+    lambda: sg.pad(np.zeros(2, np.float16), ((1, 0),), "constant", 10**400),
 ])  # fmt: skip
 def test_a_number_that_an_array_does_not_hold_is_refused_and_never_rounded(call):
     with pytest.raises(sg.SpecgradError, match="does not hold this number; cast the array first"):

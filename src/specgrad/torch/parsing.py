@@ -96,7 +96,7 @@ def sliding(lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any,
     for k, s, p, d in zip(kernel, steps, pads, holes, strict=True):
         if isinstance(k, int) and k >= 2**31:  # torch's kernel of one axis truncates it, and never ends
             rule, remedy = "is not below 2**31", "give a kernel no longer than the padded input"
-            raise refusal(ArgumentError, f"max_pool{rank}d", "kernel_size", kernel_size, rule, remedy)
+            raise refusal(ArgumentError, f"pooling of {rank} axes", "kernel_size", kernel_size, rule, remedy)
         if k < 1 or s < 1 or d < 1 or p < 0 or 2 * p > k:
             return None
     return {

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...ops import MOVES, Fold, Matmul, MaxUnpool, Softmax
+from ...scalars.floats import Numbers
 from .network import RULES, Array, Rule, made, shifted, summed_last
 
 
 class _Move(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        out[...] = op.move(*xs, fill=op.padding_value())
+        fill = op.padding_value()
+        out[...] = op.move(*xs, fill=Numbers(xs[0].dtype).number(op.name, "value", fill) if fill else 0)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         return op.move(*(dx if s == slot else np.broadcast_to(dx.dtype.type(0), x.shape) for s, x in enumerate(xs)))
