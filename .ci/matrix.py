@@ -47,6 +47,11 @@ TRIALS = {
     "jax": "import jax; y = jax.numpy.ones((4, 4)); sg.jvp(lambda x: sg.avg_pool(x, (2, 2)), (y,), (y,))",
     "torch": "import torch, specgrad.torch; t = torch.tensor(x, requires_grad=True); sg.max_pool(t, (2, "
     "2)).sum().backward()",
+    "gpu": "import triton, specgrad.torch",
+    "docs": "import mkdocs, material",
+    "examples": "import sklearn, rich, matplotlib",
+    "peers": "import jax, onnxruntime, scipy, tinygrad, torch",
+    "suites": "import absl, expecttest",
 }
 """What is run where only one extra is installed."""
 
