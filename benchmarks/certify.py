@@ -1,20 +1,31 @@
 """Certified margins of digits networks over boxes around images, beside auto_LiRPA where it is
 installed; and instances of a competition.
 
-    python benchmarks/certify.py [--images 40] [--peer-images 4] [--epsilon 0.02]
-        [--networks "max k2" "stem k3 s2 p1"] [--seed 0] [--default-training]
+    python benchmarks/certify.py [--images 40] [--seeds 0 1 2] [--epsilon 0.02]
+        [--methods crown alpha] [--networks "max k2" "stem k3 s2 p1"] [--certify 10]
+        [--peer-images 4]
     python benchmarks/certify.py --instances folder/instances.csv [--timeout 60] [--check]
 
-The networks are trained by torch with fixed seeds and read from its exporter. A figure is the mean
-of the least margin of an image (the label's logit less each other) over images that the network did
-not see and has right, the share of them whose margins are all positive, and milliseconds per image.
-`--peer-images`: how many of them auto_LiRPA gets; the margins that stand beside its own are those
-of the same images. Instances are those of VNN-COMP: model, property, seconds.
+Every network is trained by AdamW with torch's own rate and decay, which nobody chose for a figure,
+once per seed, and read from torch's exporter. A figure is the mean over seeds, ± its deviation
+where there are several, of: the mean least margin of an image (the label's logit less each other)
+over images that the network did not see and has right; the share of them whose margins are all
+positive; milliseconds of processor time per image, after the first. `attack` is what a search for
+the least margins finds: no bound can show more. `--certify`: the share of images that `certify`
+proves or breaks within so many seconds each. `--peer-images`: how many images auto_LiRPA gets; the
+margins that stand beside its own are those of the same images. Instances are those of VNN-COMP:
+model, property, seconds.
+
+auto_LiRPA 0.7.1 asks for an older torch, and PyPI has only 0.3, which NumPy 2 cannot import: a
+checkout of its repository on PYTHONPATH runs, with appdirs, tqdm and graphviz installed.
 """
 
 import argparse
+import contextlib
+import copy
 import csv
 import io
+import math
 import statistics
 import time
 import warnings
@@ -31,12 +42,14 @@ from torch import nn
 import specgrad as sg
 import specgrad.onnx
 from specgrad.bounds import vnnlib
-from specgrad.bounds.certify import of_property
+from specgrad.bounds.certify import of_property, read_model
 
 try:
     from auto_LiRPA import BoundedModule, BoundedTensor, PerturbationLpNorm
 except ImportError:
     BoundedModule = None
+
+PEERS = ("CROWN", "CROWN-Optimized")
 
 
 def two(first, second, cells):
@@ -95,11 +108,11 @@ NETWORKS = {
 }
 
 
-def trained(name, x, y, seed=0, epochs=30, rate=3e-3, decay=0.3):
-    """A network after some epochs of Adam with decaying weights, the same each time."""
+def trained(name, x, y, seed=0, epochs=30):
+    """A network after some epochs of AdamW, the same each time."""
     torch.manual_seed(seed)
     network = nn.Sequential(*NETWORKS[name]())
-    optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=decay)
+    optimiser = torch.optim.AdamW(network.parameters())
     for _ in range(epochs):
         for part in torch.randperm(len(x)).split(64):
             optimiser.zero_grad()
@@ -125,20 +138,53 @@ def margins(label):
 def ours(graph, x, labels, epsilon, method, covers="real"):
     """The least margin of each image, and seconds per image."""
     sg.bounds(graph, (x[:1], x[:1]))  # the network's matrices are made once
-    start, least = time.perf_counter(), []
+    start, least = time.process_time(), []
     for image, label in zip(x, labels, strict=True):
         box = image[None] - epsilon, image[None] + epsilon
         least.append(sg.bounds(graph, box, method=method, of=margins(label), covers=covers).lower.min())
-    return np.array(least), (time.perf_counter() - start) / len(x)
+    return np.array(least), (time.process_time() - start) / len(x)
+
+
+def decided(graph, x, labels, least, epsilon, seconds):
+    """The shares of images that are proved and that are broken, and seconds per image that bounds
+    leave open."""
+    proved, broken, start = int((least > 0).sum()), 0, time.process_time()
+    for image, label in zip(x[least <= 0].astype(np.float64), labels[least <= 0], strict=True):
+        box = image[None] - epsilon, image[None] + epsilon
+        status = sg.certify(graph, box, margins(label), timeout=seconds).status
+        proved, broken = proved + (status == "holds"), broken + (status == "violated")
+    return proved / len(x), broken / len(x), (time.process_time() - start) / max((least <= 0).sum(), 1)
+
+
+def attacked(network, x, labels, epsilon, steps=60, starts=6):
+    """The least margin that steps down the gradient find, from the image and from points beside
+    it."""
+    network, x, labels = (
+        copy.deepcopy(network).double(),
+        torch.from_numpy(x).double(),
+        torch.from_numpy(labels)[:, None],
+    )
+    random, least = torch.Generator().manual_seed(0), torch.full((len(x),), math.inf, dtype=torch.double)
+    for start in range(starts):
+        moved = (2 * torch.rand(x.shape, generator=random, dtype=torch.double) - 1) * epsilon * (start > 0)
+        for step in range(steps):
+            moved.requires_grad_()
+            logits = network(x + moved)
+            margin = (logits.gather(1, labels) - logits.scatter(1, labels, -math.inf).max(1, keepdim=True).values)[:, 0]
+            least = torch.minimum(least, margin.detach())
+            (slope,) = torch.autograd.grad(margin.sum(), moved)
+            moved = (moved.detach() - epsilon * slope.sign() * 0.5 * 0.93**step).clamp(-epsilon, epsilon)
+    return least.numpy()
 
 
 def theirs(network, x, labels, epsilon, method):
     """The same by auto_LiRPA; None where it refuses the network."""
-    start, least = time.perf_counter(), []
+    least = []
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             bounded = BoundedModule(network, torch.zeros(1, 1, 8, 8), bound_opts={"conv_mode": "matrix"}, verbose=0)
+            start = time.process_time()
             for image, label in zip(x, labels, strict=True):
                 ball = BoundedTensor(
                     torch.from_numpy(image[None]).float(), PerturbationLpNorm(norm=np.inf, eps=epsilon)
@@ -153,56 +199,82 @@ def theirs(network, x, labels, epsilon, method):
         ValueError,
         TypeError,
         AttributeError,
-        IndexError,
+        LookupError,
     ) as error:
         return None, f"{type(error).__name__}: {str(error).splitlines()[0][:60] if str(error) else ''}"
-    return np.array(least), (time.perf_counter() - start) / len(x)
+    return np.array(least), (time.process_time() - start) / len(x)
 
 
-def words(least, seconds):
-    if least is None:
-        return f"refused ({seconds})"
-    return f"{least.mean():+.3f}, {(least > 0).mean():.0%}, {seconds * 1e3:,.0f} ms"
+def spread(values, form):
+    """The mean of seeds, and their deviation where there are several."""
+    mean = format(np.mean(values), form)
+    return f"{mean} ± {format(np.std(values), form.lstrip('+'))}" if len(values) > 1 else mean
+
+
+def words(found):
+    """What the seeds give of (least margins, seconds)."""
+    refused = next((why for least, why in found if least is None), None)
+    if refused is not None:
+        return f"refused ({refused})"
+    margin, verified = ([f(least) for least, _ in found] for f in (np.mean, lambda least: np.mean(least > 0)))
+    return f"{spread(margin, '+.3f')}, {spread(verified, '.0%')}, {np.mean([t for _, t in found]) * 1e3:,.0f} ms"
+
+
+def measured(name, seed, x, y, arguments):
+    """All figures of one network, trained by one seed."""
+    network = trained(name, torch.from_numpy(x[200:]), torch.from_numpy(y[200:]), seed)
+    graph = graph_of(network)
+    right = network(torch.from_numpy(x[:200])).argmax(1).numpy() == y[:200]
+    wanted, known = (a[:200][right][: arguments.images] for a in (x, y))
+    found = {method: ours(graph, wanted, known, arguments.epsilon, method) for method in arguments.methods}
+    best = np.maximum.reduce([least for least, _ in found.values()])
+    crown = found.get("crown", next(iter(found.values())))[0]
+    covered, _ = ours(graph, wanted, known, arguments.epsilon, "crown", "float32")
+    found["float32"] = np.max(crown - covered) / np.median(crown)
+    found["attack"] = attacked(network, wanted, known, arguments.epsilon), 0.0
+    if arguments.certify:
+        found["certify"] = decided(graph, wanted, known, best, arguments.epsilon, arguments.certify)
+    if BoundedModule is not None:
+        few = slice(arguments.peer_images)
+        for method in PEERS:
+            found[method] = theirs(network, wanted[few], known[few], arguments.epsilon, method)
+        found["same"] = {method: found[method][0][few].mean() for method in arguments.methods}
+    return found
+
+
+def row_of(name, seeds, arguments):
+    """One line of the table, from what the seeds gave."""
+    attack = words([found["attack"] for found in seeds]).rpartition(",")[0]
+    row = [name, *(words([found[method] for found in seeds]) for method in arguments.methods), attack]
+    if arguments.certify:
+        proved, broken, seconds = zip(*(found["certify"] for found in seeds), strict=True)
+        row.append(f"{spread(proved, '.0%')} proved, {spread(broken, '.0%')} broken, {np.mean(seconds):.1f} s")
+    row.append(f"{max(found['float32'] for found in seeds):.2%}")
+    if BoundedModule is not None:
+        row += [words([found[method] for found in seeds]) for method in PEERS]
+        row.append(", ".join(f"{np.mean([found['same'][m] for found in seeds]):+.3f}" for m in arguments.methods))
+        first, times = arguments.methods[0], [found[PEERS[-1]] for found in seeds]
+        known = all(least is not None for least, _ in times)
+        row.append(f"{np.mean([f[first][1] for f in seeds]) / np.mean([t for _, t in times]):.1%}" if known else "")
+    return row
 
 
 def digits(arguments, console):
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
     x, y = (images[order] / 16).reshape(-1, 1, 8, 8).astype(np.float32), labels[order]
-    table = Table(
-        "network",
-        "crown",
-        "alpha",
-        "float32's part of the median margin",
-        title=f"mean least margin, verified, time per image at ε = {arguments.epsilon}",
-    )
+    heads = ["network", *arguments.methods, "attack: at most"]
+    heads += [f"certify, {arguments.certify:g} s"] * bool(arguments.certify) + ["float32's part of the median margin"]
     if BoundedModule is not None:
-        for head in (
-            "auto_LiRPA CROWN",
-            "auto_LiRPA α-CROWN",
-            "crown, alpha on the same images",
-            "crown's time / α-CROWN's",
-        ):
-            table.add_column(head)
+        heads += [
+            *(f"auto_LiRPA {method}" for method in PEERS),
+            "same images",
+            f"{arguments.methods[0]}'s part of its time",
+        ]
+    title = f"mean least margin, verified, time per image at ε = {arguments.epsilon}; seeds {arguments.seeds}"
+    table = Table(*heads, title=title)
     for name in track(arguments.networks, console=console):
-        chosen = {"rate": 1e-3, "decay": 1e-2} if arguments.default_training else {}  # those of torch
-        network = trained(name, torch.from_numpy(x[200:]), torch.from_numpy(y[200:]), arguments.seed, **chosen)
-        graph = graph_of(network)
-        right = network(torch.from_numpy(x[:200])).argmax(1).numpy() == y[:200]
-        wanted, known = (a[:200][right][: arguments.images] for a in (x, y))
-        found = {method: ours(graph, wanted, known, arguments.epsilon, method) for method in ("crown", "alpha")}
-        covered, _ = ours(graph, wanted, known, arguments.epsilon, "crown", "float32")
-        slack = np.max(found["crown"][0] - covered) / np.median(found["crown"][0])
-        row = [name, *(words(*found[method]) for method in found), f"{slack:.4%}"]
-        if BoundedModule is not None:
-            few = arguments.peer_images
-            peers = [
-                theirs(network, wanted[:few], known[:few], arguments.epsilon, m) for m in ("CROWN", "CROWN-Optimized")
-            ]
-            same = ", ".join(f"{found[method][0][:few].mean():+.3f}" for method in found)
-            share = "" if peers[1][0] is None else f"{found['crown'][1] / peers[1][1]:.1%}"
-            row += [*(words(*peer) for peer in peers), same, share]
-        table.add_row(*row)
+        table.add_row(*row_of(name, [measured(name, seed, x, y, arguments) for seed in arguments.seeds], arguments))
     console.print(table)
 
 
@@ -212,10 +284,8 @@ def instances(arguments, console):
     rows = [row for row in csv.reader(arguments.instances.open()) if row]
     for model, wanted, *_ in rows:
         start = time.perf_counter()
-        data = (folder / model).read_bytes()
-        found = of_property(
-            data, specgrad.onnx.load(data), vnnlib.read(folder / wanted), "real", arguments.timeout, None
-        )
+        read = vnnlib.read(folder / wanted)
+        found = of_property(*read_model(folder / model, read.inputs), read, "real", arguments.timeout, None)
         times.append(time.perf_counter() - start)
         answers[found.status] = answers.get(found.status, 0) + 1
         start = time.perf_counter()
@@ -232,8 +302,9 @@ def main():
     parser.add_argument("--peer-images", type=int, default=4)
     parser.add_argument("--epsilon", type=float, default=0.02)
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--default-training", action="store_true", help="torch's own rate and decay of AdamW")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--methods", nargs="+", default=["crown", "alpha"], choices=["crown", "alpha", "ibp"])
+    parser.add_argument("--certify", type=float, default=0.0, help="seconds per image that bounds leave open")
     parser.add_argument("--instances", type=Path)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--check", action="store_true")

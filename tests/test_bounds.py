@@ -207,6 +207,25 @@ def test_float32_costs_little_and_covers_every_order():
     assert Fraction(real.lower.item()) <= exact <= Fraction(real.upper.item())
 
 
+def test_float32_covers_the_worst_order():
+    """One, and then numbers that are each just too small to be added to it: all of them are lost,
+    which is as much as n additions can lose. The bound is not far above that."""
+    for count in (9, 72, 1000):
+        x = np.array([1.0, *[2.0**-24 * 0.999] * count], np.float32)
+        weight = np.ones((1, x.size), np.float32)
+        found = sg.bounds(lambda x, weight=weight: sg.linear(x, weight), (x, x), covers="float32")
+        total = np.float32(0)
+        for term in x:
+            total = np.float32(total + term)
+        assert total == 1
+        exact = np.float64(x).sum()
+        assert found.lower <= 1
+        assert exact - found.lower < 1.02 * (exact - 1)
+    # a weight that no float32 holds, times a large cell
+    found = sg.bounds(lambda x: sg.scale(x, 1e-46), (np.full(1, 1e20), np.full(1, 1e20)), covers="float32")
+    assert found.lower <= 0 <= 1e-26 <= found.upper
+
+
 @pytest.mark.parametrize(
     ("box", "options", "kind", "text"),
     [

@@ -2,7 +2,9 @@
 by unsound bounds, is caught."""
 
 import functools
+import gzip
 import json
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +21,8 @@ from typer.testing import CliRunner
 import specgrad as sg
 from specgrad import ArgumentError, CertificateError, ShapeError, cli
 from specgrad.bounds import rewrite, search
+from specgrad.bounds.affine import Box
+from specgrad.bounds.analysis import Analysis, Late, Split
 from specgrad.bounds.certificate import Certificate
 
 SEEDS = [seed for seed in range(effort(22, 44)) if Network(seed).exact]
@@ -101,10 +105,15 @@ FOOLED = {
 }
 
 
+def no_attack(patch):
+    patch.setattr(search, "ATTACK", 0)
+    patch.setattr(search, "FEW_STEPS", 0)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_unsound_relaxations_find_is_refused(fault, monkeypatch):
     function, box = FOOLED[fault.__name__]
-    monkeypatch.setattr(search, "ATTACK", 0)
+    no_attack(monkeypatch)
     cells = np.eye(function(box[0]).size)
     with pytest.raises(Enough):
         sg.certify(function, box, cells, timeout=600, progress=few_parts)
@@ -118,7 +127,7 @@ def test_what_unsound_relaxations_find_is_refused(fault, monkeypatch):
 def test_a_wrong_rule_of_rewriting_is_refused(monkeypatch):
     """The replay uses the simpler operators of `rewrite` too, so it asks whether they are the same
     function."""
-    monkeypatch.setattr(search, "ATTACK", 0)
+    no_attack(monkeypatch)
     monkeypatch.setitem(rewrite.RULES, sg.Larger, lambda graph, op, x, y: sg.Relu()(x))
     certificate = sg.certify(lambda x: sg.maximum(x, 0.5 * x) + 0.2, (-np.ones(1), np.full(1, -0.5)), np.eye(1))
     assert certificate.holds
@@ -342,6 +351,63 @@ def test_the_command_answers_as_the_competition_asks(tmp_path, wanted, answer):
     if answer == "sat":
         assert "(X_3 " in result.output
         assert "(Y_1 " in result.output
+
+
+def test_a_strict_property_is_not_met_by_equality(tmp_path):
+    """relu(x) < 0 is never so, though it comes as near as 0; and neither the input nor its copy in
+    front of the output is printed as an output."""
+    relu = lambda x: sg.relu(x)[:2]  # noqa: E731
+    for wanted, answer in (("(< Y_0 0)", "unknown"), ("(<= Y_0 0)", "sat"), ("(< Y_0 0.01)", "sat")):
+        arguments = written(tmp_path, -1, 1, f"(assert {wanted})", relu)
+        result = CliRunner().invoke(cli.app, [*arguments, "--timeout", "0.5", "--check"])
+        assert result.output.split("\n")[0] == answer, wanted
+    arguments = written(tmp_path, -1, 1, "(assert (< X_0 -0.5))(assert (<= Y_0 X_1))", relu)
+    result = CliRunner().invoke(cli.app, [*arguments, "--out", str(tmp_path / "strict.json"), "--check"])
+    assert result.output.startswith("sat")
+    assert "(Y_0 0.0)" in result.output
+    assert "Y_2" not in result.output
+    Certificate.load(tmp_path / "strict.json").check()
+    lowered = (tmp_path / "strict.json").read_text().replace('"at_least"', '"above"')
+    assert '"above"' in lowered
+    Certificate.from_json(lowered).check()  # what is below a bound is also not above it
+
+
+def test_the_command_reads_what_the_competition_packs(tmp_path):
+    """Models with an open length, and files by gzip."""
+    _, model, _, text = written(tmp_path, -1, 1, "(assert (<= Y_0 -9.0))")
+    proto = onnx.load(model)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "open"
+    packed = [Path(f"{name}.gz") for name in (model, text)]
+    for name, data in zip(packed, (proto.SerializeToString(), Path(text).read_bytes()), strict=True):
+        name.write_bytes(gzip.compress(data))
+    out = tmp_path / "packed.json"
+    result = CliRunner().invoke(
+        cli.app, ["certify", str(packed[0]), "--vnnlib", str(packed[1]), "--out", str(out), "--check"]
+    )
+    assert result.output.startswith("unsat"), result.output
+    Certificate.load(out).check()
+    packed[1].write_bytes(b"no gzip")
+    result = CliRunner().invoke(cli.app, ["certify", str(packed[0]), "--vnnlib", str(packed[1])])
+    assert "cannot be read" in result.output.replace("\n", " ")
+
+
+def test_a_part_takes_over_what_comes_before_its_split():
+    """The boxes are those of an analysis from the start, and a deadline ends it anywhere."""
+    for seed in SEEDS[:6]:
+        network = Network(seed)
+        graph = rewrite.rewritten(sg.trace(network, network.shape))
+        boxes = [Box(network.lower, network.upper)]
+        whole = Analysis(graph, boxes)
+        for place in sorted(whole.read):
+            cell = int((whole.boxes[place].upper - whole.boxes[place].lower).argmax())
+            middle = sum(float(end.reshape(-1)[cell]) for end in whole.boxes[place]) / 2
+            for side in (-1, 1):
+                splits = (Split(place, cell, -1, middle, side),)
+                part, again = Analysis(graph, boxes, splits=splits, whole=whole), Analysis(graph, boxes, splits=splits)
+                assert all(np.array_equal(a, b) for a, b in zip(part.boxes, again.boxes, strict=True))
+        whole.deadline = 0.0
+        with pytest.raises(Late):
+            whole.lower(graph.outputs[0], np.eye(math.prod(graph.nodes[graph.outputs[0]].shape)))
 
 
 def test_the_command_refuses_in_words(tmp_path):

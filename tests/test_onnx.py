@@ -173,6 +173,16 @@ MALFORMED = {
 }
 
 
+def test_an_opset_may_be_named_twice():
+    """As exporters that merge models leave it; two different ones are refused."""
+    proto = only("Relu")
+    proto.opset_import.append(helper.make_opsetid("ai.onnx", 18))
+    assert specgrad.onnx.load(proto).nodes[-1].op.name == "relu"
+    proto.opset_import[1].version = 17
+    with pytest.raises(ModelError, match=r"opset=\[17, 18\]"):
+        specgrad.onnx.load(proto)
+
+
 @pytest.mark.parametrize("case", MALFORMED)
 def test_malformed_models_are_refused_in_words(case):
     made, text = MALFORMED[case]

@@ -90,9 +90,9 @@ class Affine:
     constant: Floats
 
     @cached_property
-    def roundings(self) -> npt.NDArray[np.int64]:
-        """How many roundings a sum of each row takes, in any order: none where one cell is passed
-        on as it is."""
+    def terms(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """How many terms each row adds up, the constant among them, and whether any has a weight
+        other than 1 and -1."""
         terms = np.zeros(self.constant.size, np.int64)
         scaled = np.zeros(self.constant.size, np.bool_)
         for matrix in self.rows.values():
@@ -102,8 +102,20 @@ class Affine:
             if foreign.any():
                 scaled[np.repeat(np.arange(counts.size), counts)[foreign]] = True
         terms += self.constant != 0
+        return terms, scaled
+
+    @cached_property
+    def roundings(self) -> npt.NDArray[np.int64]:
+        """How many roundings a sum of each row takes, in any order: none where one cell is passed
+        on as it is."""
+        terms, scaled = self.terms
         steps = np.maximum(terms - 1, 0) + scaled
         return np.where(steps > 0, steps + 1, 0)
+
+    @cached_property
+    def parts(self) -> dict[int, tuple[Any, Any]]:
+        """The positive and the negative weights of every operand."""
+        return {slot: (matrix.maximum(0), matrix.minimum(0)) for slot, matrix in self.rows.items()}
 
     @cached_property
     def readers(self) -> int:
@@ -115,20 +127,24 @@ class Affine:
             most = max(most, 0 if exact else int(counts) + 2)
         return most
 
+    @cached_property
+    def sizes(self) -> dict[int, Any]:
+        """The absolute weights of every operand."""
+        return {slot: abs(matrix) for slot, matrix in self.rows.items()}
+
     def spread(self, magnitudes: Sequence[Floats]) -> Floats:
         """Σ|terms| of every row, for operands of these magnitudes, from above; without the
         constant."""
         total = np.zeros(self.constant.size)
-        for slot, matrix in self.rows.items():
-            total += abs(matrix) @ magnitudes[slot].reshape(-1)
+        for slot, matrix in self.sizes.items():
+            total += matrix @ magnitudes[slot].reshape(-1)
         return total * ROOM
 
     def image(self, boxes: Sequence[Box]) -> Box:
         """What the form may be on these boxes, rounded outward."""
         lower, upper = self.constant.copy(), self.constant.copy()
-        for slot, matrix in self.rows.items():
+        for slot, (positive, negative) in self.parts.items():
             low, high = boxes[slot].lower.reshape(-1), boxes[slot].upper.reshape(-1)
-            positive, negative = matrix.maximum(0), matrix.minimum(0)
             lower += positive @ low + negative @ high
             upper += positive @ high + negative @ low
         size = self.spread([box.magnitude for box in boxes]) + np.abs(self.constant)

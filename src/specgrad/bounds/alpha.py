@@ -51,12 +51,14 @@ def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough:
     return ascend(analysis, start, rows, steps, enough).form
 
 
-def ascend(analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, grid: int = 0) -> Found:
+def ascend(
+    analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, grid: int = 0, joint: bool = True
+) -> Found:
     """`optimise`, with the slopes that make the best forms; single ones are multiples of 1/grid, if
-    there is a grid."""
+    there is a grid. `joint`: whether relus may have forms together."""
     dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     best = analysis.lower(start, dense)
-    slopes = _first(analysis, start, dense)
+    slopes = _first(analysis, start, dense, joint)
     kept = Slopes(dict(slopes.single), dict(slopes.joint), slopes.cuts)
     chosen = np.zeros(len(dense), np.bool_)
     ascent, before = Ascent(), best.lower
@@ -76,11 +78,11 @@ def ascend(analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, g
         better = form.lower > best.lower
         best, chosen = _better(best, form), chosen | better
         kept = _keep(kept, tried, better)
-        single, joint, cuts = _gradient(analysis, start, tried, seen)
+        single, together, cuts = _gradient(analysis, start, tried, seen)
         for place, slope in single.items():
             moved = slopes.single[place] + ascent.move(("single", place), slope, step)
             slopes.single[place] = np.clip(moved, 0.0, 1.0)
-        for place, slope in joint.items():
+        for place, slope in together.items():
             group, a = slopes.joint[place]
             scale = np.abs(a).max(axis=(1, 2), keepdims=True)
             slopes.joint[place] = group, a + ascent.move(("joint", place), slope, step, scale)
@@ -119,7 +121,7 @@ def _better(one: Form, other: Form) -> Form:
     return Form(rows, np.where(better, other.constant, one.constant), np.where(better, other.lower, one.lower))
 
 
-def _first(analysis: Analysis, start: int, rows: Floats) -> Slopes:
+def _first(analysis: Analysis, start: int, rows: Floats, joint: bool) -> Slopes:
     """The slopes that the relaxations have, for every relu that is not decided."""
     made = Slopes({}, {}, np.zeros((len(rows), len(analysis.splits))))
     seen: dict[int, Any] = {}
@@ -132,7 +134,7 @@ def _first(analysis: Analysis, start: int, rows: Floats) -> Slopes:
             continue
         relaxation = analysis.relaxations[node.index]
         made.single[node.index] = np.repeat(relaxation.below.rows[0].diagonal()[None], len(rows), axis=0)
-        if Joint.offered(analysis, node):
+        if joint and Joint.offered(analysis, node):
             group = analysis.joint(node)
             negative = np.minimum(_dense(seen[node.index]), 0)
             made.joint[node.index] = group, group.first(negative, relaxation.above.rows[0].diagonal())

@@ -10,6 +10,7 @@ from below on the whole box. Values that a nonlinear operator reads are bounded 
 from __future__ import annotations
 
 import math
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from ..arithmetic import is_number
 from ..errors import ArgumentError, refusal
 from ..graph import Graph
 from ..graph.ir import Node
+from ..ops import Relu
 from . import linear
 from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
 from .boxes import outward
@@ -30,6 +32,10 @@ from .relax import POOLS, relax, relax_chosen
 DENSE = 0.2  # of its cells: from there on a sparse row costs more than a dense one
 CHUNK = 2**23  # cells of a dense matrix at a time
 UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
+
+
+class Late(Exception):
+    """A deadline is over."""
 
 
 class Split(NamedTuple):
@@ -74,7 +80,9 @@ class Analysis:
     With a `unit`, every value may also be off by what computing it in floats of that unit may cost.
     `splits` keep some cells of a value above or below a number or another cell; where they leave
     nothing, `is_empty` says so and the rest is not computed. `room` leaves some of a box's width
-    beside every bound that is found backwards, for whoever follows it in other arithmetic.
+    beside every bound that is found backwards, for whoever follows it in other arithmetic. `whole`
+    is the analysis without the last split: what comes before that split is the same. After the
+    `deadline`, by time.monotonic, everything raises `Late`.
     """
 
     def __init__(
@@ -86,8 +94,10 @@ class Analysis:
         unit: float = 0.0,
         splits: Sequence[Split] = (),
         room: float = 0.0,
+        whole: Analysis | None = None,
+        deadline: float = math.inf,
     ) -> None:
-        self.graph, self.unit, self.room, self.splits = graph, unit, room, splits
+        self.graph, self.unit, self.room, self.splits, self.deadline = graph, unit, room, splits, deadline
         self.boxes: list[Box] = []
         self.relaxations: dict[int, Relaxation] = {}
         self.varying: list[bool] = []
@@ -96,16 +106,31 @@ class Analysis:
         self._joint: dict[int, Joint] = {}
         self.read = read = self._read_by_curves() if refine else set()
         self.is_empty = False
-        given = iter(boxes)
-        for node in graph.nodes:
+        given = {node.index: box for node, box in zip(graph.inputs, boxes, strict=True)}
+        start = 0 if whole is None else self._take_over(whole, splits[-1].place)
+        for node in graph.nodes[start:]:
+            if self.is_empty:
+                return
+            self.in_time()
             self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
-            self.boxes.append(next(given) if node.is_input else self._forward(node))
+            self.boxes.append(given[node.index] if node.is_input else self._forward(node))
             if node.index in read and node.op is not None:
                 self._refine(node)
             if splits:
                 self._split(node, splits)
-            if self.is_empty:
-                return
+
+    def in_time(self) -> None:
+        """Raise `Late` after the deadline."""
+        if time.monotonic() > self.deadline:
+            raise Late
+
+    def _take_over(self, whole: Analysis, last: int) -> int:
+        """What another analysis found up to a value, whose box is cut; the number of values."""
+        self.varying, self.boxes = whole.varying[: last + 1], whole.boxes[: last + 1]
+        self.relaxations = {place: found for place, found in whole.relaxations.items() if place <= last}
+        self._sizes = {place: found for place, found in whole._sizes.items() if place <= last}
+        self._split(self.graph.nodes[last], self.splits)
+        return last + 1
 
     def _split(self, node: Node, splits: Sequence[Split]) -> None:
         """Cut the box of a value."""
@@ -138,9 +163,10 @@ class Analysis:
         if chosen and type(node.op) in POOLS:
             relaxation, reached, roundings = relax_chosen(node.op, boxes, chosen)
         else:
-            relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.index))
+            relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.index), bool(self.unit))
         if self.unit and np.any(roundings):
-            lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes))
+            reach = 1 + max(box.magnitude.max(initial=0.0) for box in boxes)  # of what a lost weight is multiplied by
+            lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes)) * reach
             slack = np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
             low, high = relaxation.below, relaxation.above
             relaxation = Relaxation(
@@ -172,18 +198,22 @@ class Analysis:
         return max(math.prod(n.shape) for n in self.graph.nodes[: place + 1] if self.varying[n.index])
 
     def _is_exact(self, node: Node) -> bool:
-        """Whether the box is already that of one affine form of the inputs."""
-        relaxation = self.relaxations[node.index]
-        return relaxation.is_linear and all(self.graph.nodes[p].op is None for p in node.operands)
+        """Whether nothing is won backwards: the box is already that of one affine form of the
+        inputs, or of a relu or a maximum, whose forms read one cell each, of a box that was
+        refined."""
+        if type(node.op) in (Relu, *POOLS):
+            return True
+        return self.relaxations[node.index].is_linear and all(self.graph.nodes[p].op is None for p in node.operands)
 
     def _matters(self, node: Node) -> Any:
-        """The cells whose bounds could change a relaxation: all, but for those that only relu reads
-        and that have a sign."""
+        """The cells whose bounds could change a relaxation: all, but for those that only relus
+        read, and that these make 0, or pass on to where no curve reads them."""
         readers = [n for n in self.graph.nodes if node.index in n.operands]
-        if all(n.op is not None and n.op.name == "relu" for n in readers):
-            box = self.boxes[node.index]
-            return ((box.lower < 0) & (box.upper > 0)).reshape(-1)
-        return True
+        if not all(type(n.op) is Relu for n in readers):
+            return True
+        box = self.boxes[node.index]
+        passed = any(n.index in self.read for n in readers)
+        return ((box.upper > 0) & (passed | (box.lower < 0))).reshape(-1)
 
     def lower(self, start: int, rows: Any, slopes: Slopes | None = None, seen: dict[int, Any] | None = None) -> Form:
         """Affine forms of the inputs below rows·value, for the rows of a matrix (rows, cells of the
@@ -198,6 +228,7 @@ class Analysis:
         reached: dict[int, Any] = {}
         for node in reversed(self.graph.nodes[: start + 1]):
             A = waiting.pop(node.index, None)
+            self.in_time()
             if slopes is not None and slopes.cuts.any():
                 A, constant, error = self._cut(node, A, constant, error, slopes.cuts)
             if A is None:
@@ -253,11 +284,11 @@ class Analysis:
                 pulled[place] = pulled[place] + part if place in pulled else part
             if form.constant.any():
                 constant = constant + rows @ form.constant
-        magnitude = abs(A)
-        if readers:
-            error = error + gamma(readers + 2) * (magnitude @ spread)
+        cost = gamma(readers + 2) * spread if readers else np.zeros(size.size)
         if size.any():
-            error = error + self._summed(A.shape[1]) * (magnitude @ size)
+            cost = cost + self._summed(A.shape[1]) * size
+        if cost.any():
+            error = error + (abs(A) @ cost) * ROOM
         return pulled, constant, error + TINY
 
     def _with_slopes(

@@ -22,7 +22,7 @@ from ..graph import Graph
 from .exact import Box, Exact, Network, objects
 from .replay import confirmed, replay
 from .rewrite import rewritten
-from .search import Bound, Claim, Step
+from .search import Bound, Claim, Row, Step
 
 FORMAT = "specgrad certificate"
 VERSION = 1
@@ -40,8 +40,8 @@ class Problem:
     """Claims for all inputs between `lower` and `upper`, one array of Fractions per input: their
     proof, or what breaks one.
 
-    A claim is a list of (row, bound): for every input at least one row·output is greater than its
-    bound.
+    A claim is a list of rows with bounds: for every input at least one row·output is greater than
+    its bound, or at least that where it says so.
     """
 
     lower: tuple[Any, ...]
@@ -223,7 +223,10 @@ def _problem_document(problem: Problem) -> dict[str, Any]:
         "lower": [_numbers(end) for end in problem.lower],
         "upper": [_numbers(end) for end in problem.upper],
         "claims": [
-            [{"row": [str(Fraction(n)) for n in row], "above": str(Fraction(bound))} for row, bound in claim]
+            [
+                {"row": [str(Fraction(n)) for n in row], ("at_least" if equal else "above"): str(Fraction(bound))}
+                for row, bound, equal in claim
+            ]
             for claim in problem.claims
         ],
     }
@@ -264,14 +267,17 @@ def _steps_document(root: Step) -> list[dict[str, Any]]:
 
 def _problem(document: Any) -> Problem:
     lower, upper = (tuple(_array(end) for end in document[side]) for side in ("lower", "upper"))
-    claims = tuple(
-        [([Fraction(str(n)) for n in part["row"]], Fraction(str(part["above"]))) for part in claim]
-        for claim in document["claims"]
-    )
+    claims = tuple([_row(part) for part in claim] for claim in document["claims"])
     proof = _steps(document["proof"]) if "proof" in document else None
     broken = int(document.get("broken", -1))
     x = tuple(_array(part) for part in document["counterexample"]) if "counterexample" in document else None
     return Problem(lower, upper, claims, proof, x, broken)
+
+
+def _row(document: Any) -> Row:
+    equal = "at_least" in document
+    bound = Fraction(str(document["at_least" if equal else "above"]))
+    return Row([Fraction(str(n)) for n in document["row"]], bound, equal)
 
 
 def _steps(documents: Any) -> Step:

@@ -5,24 +5,27 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import specgrad as sg
 
+from .. import onnx
 from ..arithmetic import is_number
-from ..errors import ArgumentError, ShapeError, refusal
+from ..errors import ArgumentError, ModelError, ShapeError, SpecgradError, refusal
 from ..graph import Graph
 from .api import UNITS
 from .boxes import given_boxes, one_output, rows_of
 from .certificate import Certificate, Problem, onnx_of
 from .exact import objects
 from .rewrite import rewritten
-from .search import Claim, Progress, Search
-from .vnnlib import Alternative, Property
+from .search import Claim, Progress, Row, Search
+from .vnnlib import Alternative, Property, bytes_of
 
 
 def margins(graph: Graph, box: Any, of: Any, covers: str, timeout: float, progress: Progress | None) -> Certificate:
@@ -31,7 +34,7 @@ def margins(graph: Graph, box: Any, of: Any, covers: str, timeout: float, progre
     rows = rows_of("certify", of, math.prod(graph.nodes[place].shape))
     given_boxes("certify", graph, box)  # which refuses what is no box
     ends = [tuple(exactly(end) for end in (side if isinstance(side, tuple) else (side,))) for side in box]
-    claims = [[([Fraction(n) for n in row], Fraction(0))] for row in rows.tolist()]
+    claims = [[Row([Fraction(n) for n in row], Fraction(0))] for row in rows.tolist()]
     return solve(model_of(graph), covers, [(*ends, claims)], timeout, progress)
 
 
@@ -61,6 +64,42 @@ def of_property(
     return solve(model, covers, boxes, timeout, progress)
 
 
+def read_model(path: Path, inputs: int) -> tuple[bytes | None, Graph]:
+    """The graph of a model that a property with so many inputs is about, and its bytes, if they are
+    the whole of it.
+
+    A length that the model leaves open is the one that makes so many inputs.
+    """
+    try:
+        data = bytes_of(path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise refusal(ModelError, "onnx.load", "file", str(path), f"cannot be read: {error}", "give a model") from None
+    shapes = open_shapes(data, inputs)
+    # a path also reads weights in other files
+    graph = onnx.load(data if path.suffix == ".gz" else path, shapes=shapes)
+    try:
+        onnx.load(data)
+    except SpecgradError:
+        return None, graph
+    return data, graph
+
+
+def open_shapes(model: bytes, inputs: int) -> dict[str, tuple[int, ...]]:
+    """The shape of a model's only input, if it has one open length."""
+    from ..onnx.reader import read
+
+    proto = read(model)[0].graph
+    stored = {tensor.name for tensor in proto.initializer}
+    given = [value for value in proto.input if value.name not in stored]
+    if len(given) != 1:
+        return {}
+    lengths = [dim.dim_value if dim.HasField("dim_value") else None for dim in given[0].type.tensor_type.shape.dim]
+    rest = math.prod(n for n in lengths if n is not None)
+    if lengths.count(None) != 1 or rest < 1 or inputs % rest:
+        return {}
+    return {given[0].name: tuple(inputs // rest if n is None else n for n in lengths)}
+
+
 def reads_inputs(alternative: Alternative) -> bool:
     return any(kind == "X" for constraint in alternative.constraints for kind, _ in constraint.coefficients)
 
@@ -75,17 +114,17 @@ def with_inputs(graph: Graph) -> Graph:
 
 
 def claim_of(alternative: Alternative, before: int, outputs: int) -> Claim:
-    """A counterexample meets all constraints Σ c·v ≤ b; so at least one of them must be
-    exceeded."""
+    """A counterexample meets all constraints Σ c·v ≤ b; so at least one of them must be exceeded,
+    or reached where it is strict."""
     claim = []
     for constraint in alternative.constraints:
         row = [Fraction(0)] * (before + outputs)
         for (kind, place), c in constraint.coefficients.items():
             row[place + (before if kind == "Y" else 0)] += c
         scale = math.lcm(*(c.denominator for c in row))
-        claim.append(([c * scale for c in row], constraint.bound * scale))
+        claim.append(Row([c * scale for c in row], constraint.bound * scale, constraint.strict))
     return claim or [
-        ([Fraction(0)] * (before + outputs), Fraction(0))
+        Row([Fraction(0)] * (before + outputs), Fraction(0))
     ]  # no constraint: every input is a counterexample
 
 

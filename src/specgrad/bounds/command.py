@@ -46,14 +46,14 @@ def certify(
         raise typer.BadParameter(f"certify needs {missing}: pip install 'specgrad[certify]'")
     console = Console()
     try:
-        found = _decide(console, model, vnnlib, covers.value, timeout)
+        found, outputs = _decide(console, model, vnnlib, covers.value, timeout)
         if check and found.status != "unknown":
             found.check()
     except SpecgradError as error:
         raise typer.BadParameter(str(error)) from None
     print(WORDS[found.status])
     if found.status == "violated":
-        print(_counterexample(found))
+        print(_counterexample(found, outputs))
     if out is not None:
         try:
             found.save(out)
@@ -62,22 +62,13 @@ def certify(
     raise typer.Exit({"holds": 0, "violated": 1}.get(found.status, 2))
 
 
-def _decide(console: Console, model: Path, vnnlib: Path, covers: str, timeout: float) -> Any:
-    from .. import onnx
-    from ..onnx.reader import bad
-    from .certify import of_property
+def _decide(console: Console, model: Path, vnnlib: Path, covers: str, timeout: float) -> tuple[Any, int]:
+    """The certificate, and the number of the model's outputs."""
+    from .certify import of_property, read_model
     from .vnnlib import read
 
     wanted = read(vnnlib)
-    data: bytes | None
-    graph = onnx.load(model)  # which also reads weights in other files
-    try:
-        data = model.read_bytes()
-        onnx.load(data)
-    except SpecgradError:
-        data = None
-    except OSError as error:
-        raise bad("file", str(model), f"cannot be read: {error}", "give a model") from None
+    data, graph = read_model(model, wanted.inputs)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -86,17 +77,18 @@ def _decide(console: Console, model: Path, vnnlib: Path, covers: str, timeout: f
     )
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task("certifying", total=1.0, parts=0)
-        return of_property(
+        found = of_property(
             data, graph, wanted, covers, timeout, lambda done, parts: bar.update(task, completed=done, parts=parts)
         )
+        return found, wanted.outputs
 
 
-def _counterexample(found: Any) -> str:
+def _counterexample(found: Any, outputs: int) -> str:
     """The exact input and the nearest floats of the output, as the competition writes them."""
     x = found.counterexample
-    y = found.graph().forward(x)
+    y = found.graph().forward(x).reshape(-1)[-outputs:]  # behind the inputs, where a property reads these
     lines = [f"(X_{place} {_decimal(number)})" for place, number in enumerate(x.reshape(-1).tolist())]
-    lines += [f"(Y_{place} {float(number)!r})" for place, number in enumerate(y.reshape(-1).tolist())]
+    lines += [f"(Y_{place} {float(number)!r})" for place, number in enumerate(y.tolist())]
     return "(" + "\n ".join(lines) + ")"
 
 

@@ -220,25 +220,31 @@ class Network:
         made = self.linear[node.index]
         if not self.unit:
             return made
-        count = made.constant.numbers.size
+        count, unit = made.constant.numbers.size, self.unit
         terms, scaled = np.zeros(count, int), np.zeros(count, bool)
-        size = [abs(c) for c in made.constant.fractions()]
-        cells = 0
+        signed = [[max(s * c, Fraction(0)) for c in made.constant.fractions()] for s in (1, -1)]
+        size, cells, reach = [Fraction(0)] * count, 0, Fraction(0)
         for slot, (out, place, weights) in made.entries.items():
             box = boxes[slot]
             assert box is not None
             np.add.at(terms, out, 1)
             scaled[out[abs(weights) != made.over]] = True
-            far = objects([max(abs(a), abs(b)) for a, b in zip(*(e.fractions() for e in box), strict=True)])
-            cells += far.size
+            low, high = (end.fractions() for end in box)
+            cells, reach = cells + len(low), max(reach, *map(abs, low), *map(abs, high))
             for o, p, w in zip(out, place, weights, strict=True):
-                size[o] += abs(w) * far[p] / made.over
+                ends = w * low[p] / made.over, w * high[p] / made.over
+                signed[0][o] += max(*ends, 0)
+                signed[1][o] -= min(*ends, 0)
+                size[o] += max(map(abs, ends))
         terms += made.constant.numbers != 0
-        steps = np.maximum(terms - 1, 0) + scaled
-        slack = [
-            (k + 2) * self.unit / (1 - (k + 2) * self.unit) * s + self.least * (2 + cells) if k else Fraction(0)
-            for k, s in zip(steps.tolist(), size, strict=True)
-        ]
+        if terms.max(initial=0) >= MOST:
+            raise failed(node.name, f"sums {terms.max()} terms, whose rounding is not bounded")
+        lost = self.least * (2 + cells) * (1 + reach)
+        slack = [Fraction(0)] * count
+        for o, (n, c, shift) in enumerate(zip(terms.tolist(), scaled, made.constant.fractions(), strict=True)):
+            if n > 1 or c:  # products, weights that are rounded, and additions of at most all terms of one sign
+                units = (2 * size[o] if c else 0) + abs(shift) + max(n - 1, 0) * max(signed[0][o], signed[1][o])
+                slack[o] = unit / (1 - (n + 3) * unit) * units + lost
         return made._replace(slack=Exact.of(objects(slack)))
 
 

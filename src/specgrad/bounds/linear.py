@@ -15,7 +15,9 @@ import numpy as np
 from ..errors import ArgumentError, refusal
 from ..operator import Operator
 from ..ops import Div
-from .affine import TINY, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
+from .affine import ROOM, TINY, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
+
+MOST_TERMS = 2**22  # of a sum in float32 whose error is known
 
 
 def is_linear(op: Operator, varying: Sequence[bool]) -> bool:
@@ -70,12 +72,21 @@ def with_slack(form: Affine, slack: Any) -> Relaxation:
     return Relaxation(Affine(form.rows, lower), Affine(form.rows, upper))
 
 
-def roundings(form: Affine, magnitudes: Sequence[Floats]) -> Floats:
+def roundings(form: Affine, boxes: Sequence[Box]) -> Floats:
     """How many units a float computation of the form may be off, in any order of summation, per
     output; see `Relaxed`.
 
-    γ(n) = n u / (1 - n u) is at most 1.07 n u where n u ≤ 2**-4; a constant may be rounded to that
-    float first.
+    Every addition is off by at most a unit of its result, and that is a sum of some of the terms:
+    of no greater size than all that are positive, or all that are negative. A product costs a unit
+    of its term, and so does a weight or a constant that is rounded to that float first. What
+    earlier roundings have added is at most (1 + u)ⁿ ≤ 1 + 2 n u, for n u ≤ 1.
     """
-    size = form.spread(magnitudes) + np.abs(form.constant)
-    return np.where(form.roundings > 0, 1.07 * (form.roundings + 1) * size, 0.0)
+    terms, scaled = form.terms
+    positive, negative = np.maximum(form.constant, 0), np.maximum(-form.constant, 0)
+    for slot, (more, less) in form.parts.items():
+        low, high = np.minimum(boxes[slot].lower, 0).reshape(-1), np.maximum(boxes[slot].upper, 0).reshape(-1)
+        positive, negative = positive + more @ high + less @ low, negative - more @ low - less @ high
+    products = np.where(scaled, 2 * form.spread([box.magnitude for box in boxes]), 0.0)
+    sums = np.maximum(terms - 1, 0) * np.maximum(positive, negative)
+    growth = np.where(terms < MOST_TERMS, ROOM * (1 + (terms + 3) * 2.0**-23), np.inf)
+    return np.where(form.roundings > 0, growth * (products + sums + np.abs(form.constant)), 0.0)

@@ -49,16 +49,19 @@ from .affine import TINY, UNIT, Affine, Box, Floats, Relaxation, Relaxed, above,
 Rule = Callable[[Operator, Sequence[Box]], Relaxed]
 
 
-def relax(op: Operator, boxes: Sequence[Box], varying: Sequence[bool], form: Affine | None = None) -> Relaxed:
+def relax(
+    op: Operator, boxes: Sequence[Box], varying: Sequence[bool], form: Affine | None = None, floats: bool = True
+) -> Relaxed:
     """Two affine forms between which the operator lies on these boxes, and its image there;
     operands that do not vary are constants.
 
-    `form`: of a linear operator, if it is known from another box.
+    `form`: of a linear operator, if it is known from another box; `floats`: whether roundings are
+    wanted.
     """
     if linear.is_linear(op, varying):
         form = linear.linear(op, boxes, varying) if form is None else form
         found = linear.with_slack(form, linear.constant_slack(op, boxes, varying))
-        return Relaxed(found, image(found, boxes), linear.roundings(form, [box.magnitude for box in boxes]))
+        return Relaxed(found, image(found, boxes), linear.roundings(form, boxes) if floats else 0.0)
     own = getattr(op, "relax", None)
     if own is not None:
         return own(boxes)  # type: ignore[no-any-return]

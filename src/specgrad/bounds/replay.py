@@ -241,12 +241,12 @@ class Part:
 def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree: Any) -> None:
     """Raise where a claim does not follow.
 
-    A claim is a list of (row, bound): for every input at least one row·output is greater than its
-    bound. `tree`: see `certificate`.
+    A claim is a list of (row, bound, equal): for every input at least one row·output is greater
+    than its bound, or equal to it where that is enough. `tree`: see `certificate`.
     """
     (output,) = network.graph.outputs
     cells = math.prod(network.graph.nodes[output].shape)
-    if not all(claim and all(len(row) == cells for row, _ in claim) for claim in claims):
+    if not all(claim and all(len(part.row) == cells for part in claim) for claim in claims):
         raise failed("claims", f"must be rows of {cells} numbers")
     waiting: list[Any] = [(tree, [], list(range(len(claims))))]
     while waiting:
@@ -274,20 +274,25 @@ def _shown(part: Part, output: int, claims: Sequence[Any], proved: Sequence[Any]
     for bound in proved:
         if not 0 <= bound.claim < len(claims) or not 0 <= bound.row < len(claims[bound.claim]):
             raise failed("bound", f"is of row {bound.row} of claim {bound.claim}, which is not there")
-        row, least = claims[bound.claim][bound.row]
+        row, least, equal = claims[bound.claim][bound.row]
         rows = Exact.of(objects([Fraction(c) for c in row], (1, -1)))
         single = {place: np.asarray(s)[None] for place, s in bound.single.items()}
         joint = {place: np.asarray(a)[None] for place, a in bound.joint.items()}
         (found,) = part.lower(output, rows, single, joint, bound.cuts.tolist())
-        if not found > least:
+        if not (found > least or (equal and found == least)):
             rule = f"at least {float(found):.6g} follows, which is not above {float(least):.6g}"
             raise failed(f"claim {bound.claim}", rule)
     return {bound.claim for bound in proved}
 
 
 def confirmed(network_graph: Any, x: Sequence[Any], claim: Sequence[Any]) -> bool:
-    """Whether exact inputs break a claim: no row·output is greater than its bound."""
+    """Whether exact inputs break a claim: no row·output is greater than its bound, or equal where
+    that would be enough."""
     y = np.ravel(network_graph.forward(*x))
     if len(y) == 0:
         raise refusal(ArgumentError, "certify", "output", 0, "has no cell", "certify a network with outputs")
-    return all(sum(Fraction(c) * v for c, v in zip(row, y, strict=True)) <= bound for row, bound in claim)
+    for row, bound, equal in claim:
+        value = sum(Fraction(c) * v for c, v in zip(row, y, strict=True))
+        if value > bound or (equal and value == bound):
+            return False
+    return True

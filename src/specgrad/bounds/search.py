@@ -1,14 +1,14 @@
 """Proofs and counterexamples by branching: boxes are cut at relus, maxima and inputs until every
 claim is bounded, or an input breaks one.
 
-A claim is a list of (row, bound): for every input at least one row·output is greater than its
-bound.
+A claim is a list of rows with bounds: for every input at least one row·output is greater than its
+bound, or equal to it where that is enough.
 """
 
 from __future__ import annotations
 
 import math
-import time
+import weakref
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..graph import Graph
+from ..graph import Graph, transform
 from ..ops import Larger, Relu, Smaller
 from .affine import Box, Floats
 from .alpha import Found, ascend
-from .analysis import Analysis, Form, Split
+from .analysis import Analysis, Form, Late, Split
 from .exact import STEPS
 from .relax import POOLS, open_taps
 from .replay import confirmed
@@ -28,10 +28,20 @@ from .replay import confirmed
 ROOM = 2.0**-16  # of a box's width, left for the rounding of whoever replays a certificate
 ASCENT = 40  # steps
 FEW = 16  # varying inputs: below that they are split, above it relus and maxima
-ATTACK = 30  # steps
+ATTACK, FEW_STEPS = 30, 3  # steps, on the whole box and on parts of it
+GAIN = 0.01  # of what is missing: forms that gain less are not tried again
 MAXIMA = (*POOLS, Larger, Smaller)
 
-Claim = Sequence[tuple[Sequence[Fraction], Fraction]]
+
+class Row(NamedTuple):
+    """row·output > bound, or ≥ where `equal` is enough."""
+
+    row: Sequence[Fraction]
+    bound: Fraction
+    equal: bool = False
+
+
+Claim = Sequence[Row]
 
 
 class Bound(NamedTuple):
@@ -75,25 +85,28 @@ class Search:
         self, source: Graph, graph: Graph, ends: Sequence[tuple[Any, Any]], claims: Sequence[Claim], unit: float
     ) -> None:
         self.source, self.graph, self.ends, self.claims, self.unit = source, graph, ends, claims, unit
-        self.boxes: list[Box] = []
+        self.joint = True  # until forms of relus together turn out to gain nothing
         (self.output,) = graph.outputs
         pairs = [(c, r) for c, claim in enumerate(claims) for r in range(len(claim))]
         self.owner = np.array([c for c, _ in pairs])
         self.number = np.array([r for _, r in pairs])
-        self.rows = np.array([[float(n) for n in claims[c][r][0]] for c, r in pairs])
-        self.enough = np.array([np.nextafter(float(claims[c][r][1]), np.inf) for c, r in pairs])
+        self.rows = np.array([[float(n) for n in claims[c][r].row] for c, r in pairs])
+        self.off = np.array([[above_size(n - Fraction(float(n))) for n in claims[c][r].row] for c, r in pairs])
+        self.enough = np.array([np.nextafter(float(claims[c][r].bound), np.inf) for c, r in pairs])
 
     def run(self, boxes: list[Box], deadline: float, progress: Progress | None = None) -> Answer:
         """Branch, depth first, until all is shown."""
-        self.boxes = boxes
         root, done, count = Step(), 0.0, 0
-        waiting: list[tuple[Step, tuple[Split, ...], list[int]]] = [(root, (), list(range(len(self.claims))))]
+        waiting: list[Any] = [(root, (), list(range(len(self.claims))), None)]
         while waiting:
-            if time.monotonic() > deadline:
-                return Answer()
-            step, splits, wanted = waiting.pop()
+            step, splits, wanted, whole = waiting.pop()
             count += 1
-            rest, found = self._bound(step, splits, wanted)
+            options: Any = {"unit": self.unit, "splits": splits, "room": ROOM, "whole": whole, "deadline": deadline}
+            try:
+                analysis = Analysis(self.graph, boxes, **options)
+                rest, found = self._bound(step, analysis, wanted)
+            except Late:
+                return Answer()
             if found is not None:
                 return found
             if not rest:
@@ -101,34 +114,37 @@ class Search:
             else:
                 assert step.split is not None
                 step.parts = [Step(), Step()]
+                place, cell, other, at = step.split
                 waiting += [
-                    (part, (*splits, Split(*step.split, side)), rest)
+                    (part, (*splits, Split(place, cell, other, at, side)), rest, analysis)
                     for side, part in zip((-1, 1), step.parts, strict=True)
                 ]
             if progress is not None:
                 progress(done, count)
         return Answer(root)
 
-    def _bound(self, step: Step, splits: Sequence[Split], wanted: list[int]) -> tuple[list[int], Answer | None]:
+    def _bound(self, step: Step, analysis: Analysis, wanted: list[int]) -> tuple[list[int], Answer | None]:
         """The claims that stay open on a part of the box, after a split is chosen; or an answer."""
-        analysis = Analysis(self.graph, self.boxes, unit=self.unit, splits=splits, room=ROOM)
         known = [p for p in analysis.read if p < len(analysis.boxes)]
         step.boxes = {p: (analysis.boxes[p].lower, analysis.boxes[p].upper) for p in known}
         if analysis.is_empty:
             return [], None
         places = np.flatnonzero(np.isin(self.owner, wanted))
         form = analysis.lower(self.output, self.rows[places])
-        rest = self._take(step, places, form.lower, wanted, None)
+        lost = self._lost(analysis)
+        rest = self._take(step, places, form.lower - lost[places], wanted, None)
         if not rest:
             return rest, None
-        x, broken = self._attack(analysis, form, places, rest)
+        x, broken = self._attack(analysis, form, places, rest, FEW_STEPS if analysis.splits else ATTACK)
         if x is not None:
             return rest, Answer(x=x, broken=broken)
         left = np.flatnonzero(np.isin(self.owner, rest))
-        found = ascend(analysis, self.output, self.rows[left], ASCENT, self.enough[left], STEPS)
-        rest = self._take(step, left, found.form.lower, rest, found)
+        found = ascend(analysis, self.output, self.rows[left], ASCENT, self.enough[left], STEPS, self.joint)
+        before = form.lower[np.isin(places, left)]
+        self.joint = self.joint and bool((found.form.lower - before > GAIN * (self.enough[left] - before)).any())
+        rest = self._take(step, left, found.form.lower - lost[left], rest, found)
         if rest:
-            x, broken = self._attack(analysis, found.form, left, rest)
+            x, broken = self._attack(analysis, found.form, left, rest, FEW_STEPS)
             if x is not None:
                 return rest, Answer(x=x, broken=broken)
             worst = int(
@@ -138,6 +154,12 @@ class Search:
             if step.split is None:
                 return rest, Answer()
         return rest, None
+
+    def _lost(self, analysis: Analysis) -> Floats:
+        """What rows of floats may be off where the claims' numbers are none."""
+        reach = analysis.boxes[self.output].magnitude.reshape(-1)
+        lost: Floats = 2 * (self.off @ reach) if self.off.any() else np.zeros(len(self.rows))
+        return lost
 
     def _take(self, step: Step, places: Any, lower: Floats, wanted: list[int], found: Found | None) -> list[int]:
         """Note the claims that are bounded, with some room; those that are not."""
@@ -155,7 +177,9 @@ class Search:
                 step.proved.append(Bound(claim, int(self.number[places[at]]), single, joint, cuts))
         return rest
 
-    def _attack(self, analysis: Analysis, form: Form, places: Any, rest: Sequence[int]) -> tuple[list[Any] | None, int]:
+    def _attack(
+        self, analysis: Analysis, form: Form, places: Any, rest: Sequence[int], steps: int
+    ) -> tuple[list[Any] | None, int]:
         """Inputs that break a claim: from where its form is least, down the gradient; confirmed in
         rationals."""
         for claim in rest:
@@ -170,21 +194,23 @@ class Search:
                     else np.asarray(A[[at]].toarray() if sparse.issparse(A) else A[at]).reshape(-1)
                 )
                 x.append(np.where(row.reshape(box.shape) > 0, box.lower, box.upper))
-            found = self._descend(analysis, x, claim)
+            found = self._descend(analysis, x, claim, steps)
             if found is not None:
                 return found, claim
         return None, -1
 
-    def _descend(self, analysis: Analysis, x: list[Floats], claim: int) -> list[Any] | None:
+    def _descend(self, analysis: Analysis, x: list[Floats], claim: int, steps: int) -> list[Any] | None:
         mine = self.owner == claim
-        rows, least = self.rows[mine], np.array([float(bound) for _, bound in self.claims[claim]])
+        rows, least = self.rows[mine], np.array([float(part.bound) for part in self.claims[claim]])
         boxes = [analysis.boxes[node.index] for node in self.graph.inputs]
         shape = self.graph.nodes[self.output].shape
+        value, gradient = programs(self.source)
         best, middle = np.inf, [0.5 * (box.lower + box.upper) for box in boxes]
-        for start in (x, middle):
+        for start in (x,) if analysis.splits else (x, middle):
             now = start
-            for step in range(ATTACK):
-                heights = rows @ np.ravel(self.source.forward(*now)) - least
+            for step in range(steps):
+                analysis.in_time()
+                heights = rows @ np.ravel(value(*now)) - least
                 worst = int(heights.argmax())
                 if heights[worst] <= 0:
                     exact = [clipped(x, *ends) for x, ends in zip(now, self.ends, strict=True)]
@@ -193,7 +219,8 @@ class Search:
                 if step == 4 and heights[worst] > 0.5 * best and start is middle:
                     break
                 best = min(best, heights[worst])
-                slopes = self.source.vjp(now, rows[worst].reshape(shape))
+                slopes = gradient(*now, rows[worst].reshape(shape))
+                slopes = slopes if isinstance(slopes, tuple) else (slopes,)
                 size = 0.5 * 0.85**step
                 now = [
                     np.clip(x - size * (box.upper - box.lower) * np.sign(g), box.lower, box.upper)
@@ -219,6 +246,21 @@ class Search:
             options += [scores(analysis, node, seen) for node in self.graph.nodes if node.index in seen]
         cost, best = max(options)
         return best if cost > 0 else None
+
+
+_programs: weakref.WeakKeyDictionary[Graph, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def programs(graph: Graph) -> tuple[Any, Any]:
+    """A graph and its cotangents, compiled once."""
+    if graph not in _programs:
+        _programs[graph] = graph.compile(), transform.vjp(graph).compile()
+    return _programs[graph]
+
+
+def above_size(number: Fraction) -> float:
+    """|number|, rounded up; 0 stays 0."""
+    return float(np.nextafter(abs(float(number)), np.inf)) if number else 0.0
 
 
 def dense(A: Any, cells: int) -> Floats:

@@ -8,9 +8,11 @@ kept exactly, as they are written.
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import math
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -66,12 +68,18 @@ def bad(what: str, value: Any, rule: str, remedy: str) -> SpecgradError:
 
 
 def read(source: str | Path) -> Property:
-    """The property in a file."""
+    """The property in a file, which may be compressed by gzip."""
     try:
-        text = Path(source).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        text = bytes_of(Path(source)).decode("utf-8")
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise bad("file", str(source), f"cannot be read: {error}", "give a text file") from None
     return parse(text)
+
+
+def bytes_of(path: Path) -> bytes:
+    """What a file holds, unpacked where its name ends in .gz, as the competition's do."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
 def parse(text: str) -> Property:
@@ -94,7 +102,8 @@ def parse(text: str) -> Property:
             raise bad("assertions", len(options) * len(cases), f"have more than {MOST} cases", "split the property")
         cases = [case + option for case in cases for option in options]
     counts = {kind: reader.count(kind) for kind in "XY"}
-    found = tuple(a for case in cases if (a := _alternative([*always, *case], counts["X"])) is not None)
+    common = _Case(always)
+    found = tuple(a for case in cases if (a := _alternative(common, case, counts["X"])) is not None)
     return Property(counts["X"], counts["Y"], found)
 
 
@@ -180,9 +189,8 @@ class _Reader:
             return head, [self.formula(part) for part in words[1:]]
         if head in ("<=", "<", ">=", ">", "==", "=") and len(words) == 3:
             left, right = self.expression(words[1]), self.expression(words[2])
-            low = _constraint(left, right, strict=head == "<")
-            high = _constraint(right, left, strict=head == ">")
-            return {"<": [low], "<=": [low], ">": [high], ">=": [high]}.get(head, [low, high])
+            found = [] if head in (">", ">=") else [_constraint(left, right, strict=head == "<")]
+            return found if head in ("<", "<=") else [*found, _constraint(right, left, strict=head == ">")]
         raise bad("formula", words, "is not and, or, or a comparison", "write (<= expression expression)")
 
     def expression(self, words: Any) -> dict[Variable | None, Fraction]:
@@ -264,24 +272,35 @@ def _normal(formula: Any) -> Iterator[list[Constraint]]:
             yield [constraint for part in parts for constraint in part]
 
 
-def _alternative(case: list[Constraint], inputs: int) -> Alternative | None:
+class _Case:
+    """Constraints that must all hold, as ends of a box of inputs and others."""
+
+    def __init__(self, constraints: Sequence[Constraint], common: _Case | None = None) -> None:
+        self.lower: dict[int, Fraction] = {} if common is None else dict(common.lower)
+        self.upper: dict[int, Fraction] = {} if common is None else dict(common.upper)
+        self.others: list[Constraint] = [] if common is None else list(common.others)
+        for constraint in constraints:
+            if len(constraint.coefficients) == 1:
+                (((kind, place), c),) = constraint.coefficients.items()
+                if kind == "X":
+                    ends, pick = (self.upper, min) if c > 0 else (self.lower, max)
+                    value = constraint.bound / c
+                    ends[place] = pick(ends[place], value) if place in ends else value
+                    if not constraint.strict:
+                        continue
+            self.others.append(constraint)
+
+
+def _alternative(common: _Case, constraints: list[Constraint], inputs: int) -> Alternative | None:
     """The box and the other constraints of a case; None where the box is empty."""
-    ends: dict[str, dict[int, Fraction]] = {"lower": {}, "upper": {}}
-    others = []
-    for constraint in case:
-        variables = list(constraint.coefficients.items())
-        if len(variables) == 1 and variables[0][0][0] == "X":
-            ((_, place), c) = variables[0]
-            side, pick = ("upper", min) if c > 0 else ("lower", max)
-            value = constraint.bound / c
-            ends[side][place] = pick(ends[side].get(place, value), value)
-            if constraint.strict:
-                others.append(constraint)
-        else:
-            others.append(constraint)
-    for side, found in ends.items():
+    case = _Case(constraints, common)
+    for side, found in (("lower", case.lower), ("upper", case.upper)):
         if len(found) < inputs:
             missing = min(set(range(inputs)) - set(found))
             raise bad("variable", f"X_{missing}", f"has no {side} bound", "bound every input")
-    lower, upper = (tuple(found[place] for place in range(inputs)) for found in ends.values())
-    return Alternative(lower, upper, tuple(others)) if all(a <= b for a, b in zip(lower, upper, strict=True)) else None
+    lower, upper = (tuple(found[place] for place in range(inputs)) for found in (case.lower, case.upper))
+    return (
+        Alternative(lower, upper, tuple(case.others))
+        if all(a <= b for a, b in zip(lower, upper, strict=True))
+        else None
+    )

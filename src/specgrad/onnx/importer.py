@@ -63,7 +63,7 @@ class Model:
         self._inputs(dict(shapes), dict(constants))
 
     def _opset(self) -> int:
-        versions = [entry.version for entry in self.proto.opset_import if entry.domain in ("", "ai.onnx")]
+        versions = sorted({entry.version for entry in self.proto.opset_import if entry.domain in ("", "ai.onnx")})
         if len(versions) != 1 or versions[0] not in OPSETS:
             rule = f"opsets {OPSETS[0]} to {OPSETS[-1]} are read"
             raise bad("opset", versions[0] if len(versions) == 1 else versions, rule, "export for one of these")
