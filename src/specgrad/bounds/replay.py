@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, refusal
+from ..errors import ArgumentError, ScalarError, refusal
 from ..graph.ir import Node
 from ..ops import Relu
 from .exact import SLOPES, STEPS, Box, Curve, Exact, Linear, Network, curve, failed, objects, scatter
@@ -288,7 +288,10 @@ def _shown(part: Part, output: int, claims: Sequence[Any], proved: Sequence[Any]
 def confirmed(network_graph: Any, x: Sequence[Any], claim: Sequence[Any]) -> bool:
     """Whether exact inputs break a claim: no row·output is greater than its bound, or equal where
     that would be enough."""
-    y = np.ravel(network_graph.forward(*x))
+    try:
+        y = np.ravel(network_graph.forward(*x))
+    except ScalarError:  # exponentials are not rational
+        return False
     if len(y) == 0:
         raise refusal(ArgumentError, "certify", "output", 0, "has no cell", "certify a network with outputs")
     for row, bound, equal in claim:
