@@ -103,7 +103,7 @@ class Analysis:
         self.varying: list[bool] = []
         self.known = _known.setdefault(graph, {})
         self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
-        self._joint: dict[int, Joint] = {}
+        self.joints: dict[int, Joint] = {}
         self.read = read = self._read_by_curves() if refine else set()
         self.is_empty = False
         given = {node.index: box for node, box in zip(graph.inputs, boxes, strict=True)}
@@ -327,9 +327,9 @@ class Analysis:
 
     def joint(self, node: Node) -> Joint:
         """The groups of a relu's cells that read the same inputs; made once."""
-        if node.index not in self._joint:
-            self._joint[node.index] = Joint(self, node)
-        return self._joint[node.index]
+        if node.index not in self.joints:
+            self.joints[node.index] = Joint(self, node)
+        return self.joints[node.index]
 
     def _size(self, node: Node) -> tuple[Floats, Floats, int]:
         """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that

@@ -114,6 +114,7 @@ class Search:
             else:
                 assert step.split is not None
                 step.parts = [Step(), Step()]
+                analysis.joints.clear()  # which may be large, and are of no use to parts
                 place, cell, other, at = step.split
                 waiting += [
                     (part, (*splits, Split(place, cell, other, at, side)), rest, analysis)
