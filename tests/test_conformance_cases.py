@@ -10,8 +10,9 @@ from kinds import effort
 from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
 from specgrad import AvgPool, GlobalMaxPool, MaxPool, sizes
-from specgrad.conformance import NotOffered, exact, huge_case, runner, subjects
+from specgrad.conformance import NotOffered, huge_case, operator_search, runner, subjects
 from specgrad.conformance.cells import difference
+from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.curated import NUMERIC, WINDOWED, curated
 from specgrad.conformance.expected import Answers
 from specgrad.conformance.subject import load
@@ -110,8 +111,9 @@ def test_a_broken_claim_about_the_specification_is_found_in_a_quick_run_and_shru
             raise ArithmeticError("negative")
         return
 
-    monkeypatch.setitem(exact.EXACT, "adjoint", claim)
-    adjoint, witness = exact.cells(5, 0, ("adjoint", "witness"), [AvgPool])
+    statement = CLAIMS["adjoint"].stated._replace(judge=claim)
+    monkeypatch.setitem(CLAIMS, "adjoint", CLAIMS["adjoint"]._replace(stated=statement))
+    adjoint, witness = operator_search.our_cells(5, 10.0, 0, ("adjoint", "witness"), [AvgPool])
     assert (adjoint.status, witness.status) == ("differs", "holds")
     (difference,) = adjoint.differences
     assert "ArithmeticError: negative" in difference.outcome.words

@@ -10,9 +10,11 @@ from faulty.amiss import SUBJECTS
 from test_conformance_faults import FAULTS, FOLDER
 
 from specgrad import AvgPool, Conv, MaxPool, SmoothMaxPool
-from specgrad.conformance import exact, runner
+from specgrad.conformance import operator_search, refusals, runner
 from specgrad.conformance import report as reports
+from specgrad.conformance.cases import STRATEGIES
 from specgrad.conformance.claims import CLAIMS
+from specgrad.conformance.compare import Outcome
 from specgrad.conformance.subject import load
 from specgrad.conformance.trial import Here
 
@@ -74,12 +76,14 @@ def test_a_subject_without_a_jvp_is_not_asked_for_one(session):
     assert all("subject.jvp" not in found.python and "duals" in found.python for found in cell.differences)
 
 
-@pytest.mark.parametrize("kind", exact.STRATEGIES, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", STRATEGIES, ids=lambda k: k.__name__)
 def test_counterexamples_about_the_specification_run(kind, monkeypatch):
     """Nothing is wrong with it, so that two things that should be the same are the same."""
-    monkeypatch.setattr(exact, "EXACT", {name: lambda case, scalar: "amiss" for name in exact.EXACT})
-    monkeypatch.setattr(exact.claims, "fixed_answer", lambda answer: "amiss")
-    fixed, *others = exact.cells(3, 0, ("fixed", "adjoint", "witness"), [kind])
+    for name in ("adjoint", "witness"):
+        statement = CLAIMS[name].stated._replace(judge=lambda case, scalar: "amiss")
+        monkeypatch.setitem(CLAIMS, name, CLAIMS[name]._replace(stated=statement))
+    monkeypatch.setattr(refusals, "fixed", lambda subject, answer: Outcome(words="amiss"))
+    fixed, *others = operator_search.our_cells(3, 10.0, 0, ("fixed", "adjoint", "witness"), [kind])
     assert all(len(pasted(found.python)) == 2 for found in fixed.differences)
     for cell in others:
         (found,) = cell.differences

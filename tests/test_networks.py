@@ -12,7 +12,7 @@ from networks import Torch, networks
 from rounding import Rounded, allowed, long_numbers
 
 import specgrad as sg
-from specgrad.conformance.claims import inner
+from specgrad.conformance.statements import inner
 from specgrad.graph import transform
 
 

@@ -19,7 +19,7 @@ from kinds import examples, share
 
 import specgrad
 from specgrad import AvgPool, Conv, Dual, MaxPool, SmoothMaxPool, SpecgradError
-from specgrad.conformance import bounds, claims
+from specgrad.conformance import bounds, statements
 from specgrad.conformance.cases import STRATEGIES, as_scalars
 from specgrad.ops import OPERATORS
 from specgrad.ops.conv import Bilinear
@@ -55,8 +55,8 @@ def test_dual_witness_equals_the_row_over_exact_scalars(kind, scalar):
             with pytest.raises(SpecgradError, match=r"do not divide|no exp|no roots"):
                 case.op(*case.over(EXACT[scalar])[0])
             return
-        assert claims.dual_witness(case, EXACT[scalar]) is None
-        assert claims.adjoint(case, EXACT[scalar]) is None
+        assert statements.dual_witness(case, EXACT[scalar]) is None
+        assert statements.adjoint(case, EXACT[scalar]) is None
 
     check()
 
@@ -142,7 +142,7 @@ def test_dual_witness_and_row_share_the_bound_over_floats(kind, dtype):
     def check(case):
         operands, tangents = (
             tuple((a / 3).astype(dtype) for a in group)
-            for group in (claims.without_ties(case.op, case.operands), case.tangents)
+            for group in (statements.without_ties(case.op, case.operands), case.tangents)
         )
         _, pushed = case.op.jvp(operands, tangents)
         witness = case.op(*(Dual(x, t) for x, t in zip(operands, tangents, strict=True))).tangent

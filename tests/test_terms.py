@@ -10,7 +10,7 @@ import z3
 
 import specgrad
 from specgrad import AvgPool, Conv, Dual, MaxPool, SmoothMaxPool
-from specgrad.conformance import claims
+from specgrad.conformance import statements
 from specgrad.conformance.cases import as_scalars
 from specgrad.ops import OPERATORS
 
@@ -58,8 +58,8 @@ def test_z3_proves_the_row_of_conv_and_the_adjointness_of_max():
     x, dx, g = terms("x", (3,)), terms("dx", (3,)), as_scalars(np.array([2, -3]), z3.RealVal)
     for ties in ("first", "all"):
         op = MaxPool((2,), stride=1, ties=ties)
-        left = claims.inner(op.jvp((x,), (dx,))[1], g)
-        assert proved(left == claims.inner(dx, op.vjp((x,), g)[0]))
+        left = statements.inner(op.jvp((x,), (dx,))[1], g)
+        assert proved(left == statements.inner(dx, op.vjp((x,), g)[0]))
 
 
 def test_z3_is_never_asked_for_a_truth_value(monkeypatch):

@@ -13,7 +13,7 @@ from kinds import examples, share
 import specgrad as sg
 from specgrad import ArgumentError, ScalarError, ShapeError, SpecgradError, derive
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.conformance.claims import inner
+from specgrad.conformance.statements import inner
 from specgrad.ops import OPERATORS
 
 Pair = namedtuple("Pair", "left right")

@@ -1,17 +1,14 @@
-"""Claims, one function each.
+"""Claims about a subject, one function each, and all that is said of a claim in one record.
 
-The first three are about an operator of the specification itself, over exact scalars: None where
-the claim holds, else what differs, in words. The others, listed in `CLAIMS`, are about a subject on
-a case that asks them: they return an Outcome, or None where a result cannot be compared because its
-shape is wrong, which is the shape claim's to say. A case about NaN, infinity, ties or padding is
-judged under that name, all others under value, JVP and VJP.
+A claim on a case that asks it returns an Outcome, or None where a result cannot be compared because
+its shape is wrong, which is the shape claim's to say. A case about NaN, infinity, ties or padding
+is judged under that name, all others under value, JVP and VJP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,94 +16,14 @@ import numpy as np
 
 from ..arguments import suggestion
 from ..drawing.window import number
-from ..operator import Operator
-from ..scalars.dual import Dual
-from . import bounds
-from .cases import Case
+from . import bounds, statements
 from .compare import Outcome, compare, same_bits, worst
 from .expected import Answer, Answers
-from .golden import Fixed
+from .statements import Statement, inner
 from .subject import NotOffered
 from .trial import Crashed, Refused, Trial
 
 Array = np.ndarray[Any, Any]
-
-
-def fixed_answer(fixed: Fixed) -> str | None:
-    """The value and the cotangents are the published ones."""
-    wrong = _differs("value", fixed.op(*fixed.operands), fixed.value, fixed.digits)
-    if wrong is None and fixed.cotangent is not None:
-        pulled = fixed.op.vjp(fixed.operands, fixed.cotangent)
-        for name, got, expected in zip((slot.name for slot in fixed.op.slots), pulled, fixed.pulled, strict=False):
-            if expected is None:
-                wrong = wrong or (None if got is None else f"{name} has a cotangent")
-            else:
-                wrong = wrong or _differs(f"cotangent of {name}", got, expected, fixed.digits)
-    return wrong and f"{fixed.op!r}: {wrong}"
-
-
-def _differs(what: str, got: Array, expected: Any, digits: int | None) -> str | None:
-    wanted = np.asarray(expected, dtype=got.dtype)
-    allowed = 0.0 if digits is None else 0.5000001 * 10.0**-digits
-    with np.errstate(invalid="ignore"):
-        right = got.shape == wanted.shape and bool(np.all((got == wanted) | (np.abs(got - wanted) <= allowed)))
-    return None if right else f"{what} is {got.tolist()}, not {wanted.tolist()}"
-
-
-def dual_witness(case: Case, scalar: Any = Fraction) -> str | None:
-    """The JVP equals the derivative that Dual numbers find in `value` (where cells tie: of
-    ties="first")."""
-    operands, tangents, _ = replace(case, operands=without_ties(case.op, case.operands)).over(scalar)
-    value, pushed = case.op.jvp(operands, tangents)
-    witness = case.op(*(x if t is None else Dual(x, t) for x, t in zip(operands, tangents, strict=True)))
-    if not (same(value, witness.primal) and same(pushed, witness.tangent)):
-        return f"{case!r}: the JVP is {pushed.tolist()}, the Dual witness {witness.tangent.tolist()}"
-    return None
-
-
-def adjoint(case: Case, scalar: Any = Fraction) -> str | None:
-    """⟨JVP(dx), g⟩ = ⟨dx, VJP(g)⟩, ties included."""
-    operands, tangents, cotangent = case.over(scalar)
-    _, pushed = case.op.jvp(operands, tangents)
-    pulled = case.op.vjp(operands, cotangent)
-    left = inner(pushed, cotangent)
-    right = sum(inner(t, p) for t, p in zip(tangents, pulled, strict=True) if t is not None and p is not None)
-    return None if alike(scalar(left), scalar(right)) else f"{case!r}: ⟨JVP(dx), g⟩ = {left} but ⟨dx, VJP(g)⟩ = {right}"
-
-
-def inner(one: Array, other: Array) -> Any:
-    """⟨one, other⟩: the sum of products over all cells."""
-    return sum(a * b for a, b in zip(np.asarray(one).flat, np.asarray(other).flat, strict=True))
-
-
-def without_ties(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Operands whose cells all differ, for operators that treat tied cells in another way than a
-    selected branch."""
-    if getattr(op, "ties", "first") == "first":
-        return operands
-    starts = np.cumsum([0, *(x.size for x in operands)])
-    return tuple(
-        x * starts[-1] + np.arange(start, start + x.size).reshape(x.shape)
-        for x, start in zip(operands, starts, strict=False)
-    )
-
-
-def same(one: Array, other: Array) -> bool:
-    """Equal in exact scalars; not provably different in enclosures; in Decimals, equal but for the
-    last digits.
-
-    Decimals carry 28 digits. The cases of `cases` sum some hundred terms with exponents below 100,
-    so that rounding stays under 10^4 units of the last digit: 10^-20 leaves room, and no wrong rule
-    hides in it.
-    """
-    pairs = zip(np.asarray(one).flat, np.asarray(other).flat, strict=True)
-    return np.shape(one) == np.shape(other) and all(alike(a, b) for a, b in pairs)
-
-
-def alike(a: Any, b: Any) -> bool:
-    if isinstance(a, Decimal):
-        return bool(abs(a - b) <= Decimal("1e-20") * (1 + abs(a)))
-    return bool(a.overlaps(b) if hasattr(a, "overlaps") else a == b)
 
 
 def shape(trial: Trial) -> Outcome | None:
@@ -297,6 +214,8 @@ class Claim(NamedTuple):
     asked: Callable[[Answers], bool] = lambda answers: True
     conduct: bool = False
     """Whether a refusal is told under other claims, which wanted the result."""
+    stated: Statement | None = None
+    """The claim about an operator of a user, which has no other statement than its own value."""
 
     def asks(self, answers: Answers) -> bool:
         """Whether a case is one for this claim."""
@@ -307,27 +226,37 @@ def _about(aspect: str, derivative: bool = False) -> Callable[[Answers], bool]:
     return lambda answers: answers.aspect == aspect and not (derivative and answers.whole)
 
 
+def _asks_derivatives(answers: Answers) -> bool:
+    return not answers.whole
+
+
+def _asks_second(answers: Answers) -> bool:
+    return not (answers.whole or answers.special)
+
+
 def _asks_witness(answers: Answers) -> bool:
     tied = answers.aspect == "ties" and getattr(answers.case.op, "ties", "first") != "first"
     return not (answers.whole or answers.special or tied)
 
 
 CLAIMS: dict[str, Claim] = {
-    "shape": Claim("the shape formula", shape, conduct=True),
-    "dtype": Claim("the input's dtype is kept", dtype, conduct=True),
-    "value": Claim("the value", value, _about("")),
+    "shape": Claim("the shape formula", shape, conduct=True, stated=statements.SHAPE),
+    "dtype": Claim("the input's dtype is kept", dtype, conduct=True, stated=statements.DTYPE),
+    "value": Claim("the value", value, _about(""), stated=statements.VALUE),
     "jvp": Claim("the JVP", jvp, _about("", derivative=True)),
     "vjp": Claim("the VJP", vjp, _about("", derivative=True)),
-    "adjoint": Claim("JVP and VJP are adjoint", transpose, lambda answers: not answers.whole, conduct=True),
-    "witness": Claim("the derivative is that of the value (Dual witness)", witness, _asks_witness, conduct=True),
-    "second": Claim("second order", second, lambda answers: not (answers.whole or answers.special)),
+    "adjoint": Claim("JVP and VJP are adjoint", transpose, _asks_derivatives, True, statements.ADJOINT),
+    "witness": Claim(
+        "the derivative is that of the value (Dual witness)", witness, _asks_witness, True, statements.WITNESS
+    ),
+    "second": Claim("second order", second, _asks_second, stated=statements.SECOND),
     "padding": Claim("the part that padding takes", parts, _about("padding")),
     "ties": Claim("tied maxima", parts, _about("ties")),
     "nan": Claim("NaN", parts, _about("NaN")),
     "infinity": Claim("infinities", parts, _about("infinity")),
     "encloses": Claim("bounds hold every value", encloses, _asks_bounds),
-    "unmodified": Claim("inputs are not modified", unmodified, conduct=True),
-    "deterministic": Claim("equal calls give equal bits", deterministic, conduct=True),
+    "unmodified": Claim("inputs are not modified", unmodified, conduct=True, stated=statements.UNMODIFIED),
+    "deterministic": Claim("equal calls give equal bits", deterministic, conduct=True, stated=statements.DETERMINISTIC),
     "fixed": Claim("the published answers"),
     "refuses": Claim("what does not fit is refused"),
 }

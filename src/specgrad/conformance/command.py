@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ..errors import SpecgradError
 from ..ops import OPERATORS
-from . import conventions, exact, operator_search, runner, subjects
+from . import conventions, operator_search, runner, subjects
 from . import report as reports
 from . import suites as outside
 from .claims import CLAIMS, claim_called
@@ -27,7 +27,6 @@ from .html import write_html
 from .interrupts import Interrupts
 from .subject import BadSubject, printable
 from .trial import Here
-from .user_operators import JUDGES
 from .workers import Background, There, here
 
 INTERRUPTED = 130
@@ -102,7 +101,7 @@ def check(
                 own = [] if client else [home for home, one in subjects.OURS.items() if not one.needs]
                 ours, found.missing = subjects.found(own)
                 chosen = [Here(one) for one in ours]
-                found.judged = [exact.NAME, *(s.name for s in chosen)]
+                found.judged = [operator_search.NAME, *(s.name for s in chosen)]
             found.versions = reports.versions(chosen)
             _run(found, console, matrix, chosen, plan, background, exactly, interrupts)
             if suites:
@@ -213,8 +212,9 @@ def _refuse_unknown(subject: Here | There, place: str, others: dict[str, Any]) -
 def _matrix(console: Console, plan: runner.Plan, chosen: list[Any], exactly: list[Any]) -> reports.Matrix:
     """The matrix of a check to come: its columns, and how broad its rows are."""
     own = [subject for subject in chosen if subject.description is not None]
-    asked = {*JUDGES, "refuses"} if own and len(own) == len(chosen) else set(CLAIMS)
-    columns = [claim for claim in CLAIMS if claim in plan.claims and claim in asked]
+    alone = own and len(own) == len(chosen)
+    asked = [claim for claim in CLAIMS if not alone or CLAIMS[claim].stated or claim == "refuses"]
+    columns = [claim for claim in asked if claim in plan.claims]
     names = [*plan.operators, *(kind.__name__ for kind in exactly), *(subject.description.operator for subject in own)]
     return reports.Matrix(console, columns, names)
 
@@ -265,7 +265,7 @@ def _run(
                 )
                 _show(report, matrix)
         chosen = [subject for subject in chosen if subject.description is None]
-        for cell in exact.cells(max(plan.effort.examples, 5), plan.seed, plan.claims, exactly):
+        for cell in operator_search.our_cells(max(plan.effort.examples, 5), 10.0, plan.seed, plan.claims, exactly):
             report.cells.append(cell)
             interrupts.pulse()
         _show(report, matrix)

@@ -1,27 +1,29 @@
-"""The cases of a user's operator: drawn as plain data from what is known of it, tried where it is,
-and shrunk by Hypothesis."""
+"""Operators held against their own values: a user's on cases that are drawn as plain data from what
+is known of it, ours on those that the tests use; Hypothesis shrinks both."""
 
 from __future__ import annotations
 
-import contextlib
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from . import exact
+from ..operator import Operator
+from ..ops import OPERATORS
+from . import refusals
 from .case import integers, nonzero, positive
-from .cases import planes, sliding_axes, sliding_parameters, up_to
+from .cases import STRATEGIES, Case, planes, sliding_axes, sliding_parameters, up_to
 from .cells import Cell, Difference
+from .claims import CLAIMS
 from .compare import Outcome
 from .messages import array_words
-from .search import drawn, search
-from .shrink import TimeUp
-from .trial import Crashed
-from .user_operators import JUDGES, Description, Drawn, Verdict, judge, refuses, wrong
+from .search import TimeUp, drawn, smallest
+from .statements import scalar_of, without_ties
+from .subjects.engines import Engine
+from .trial import Crashed, Here
+from .user_operators import Description, Drawn, Verdict, judge, refuses, wrong
 
 
 @st.composite
@@ -74,66 +76,92 @@ def _broadcast(draw: st.DrawFn, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(draw(st.sampled_from([n, n, 1])) for n in shape[draw(st.integers(0, len(shape))) :])
 
 
-RESULTS = "(op(*inputs), *op.jvp(inputs, tangents), *op.vjp(inputs, cotangent))"
-SHOWN = {
-    **exact.SHOWN,
-    "shape": [
-        f"print([np.shape(r) for r in {RESULTS}])",
-        "print([*[np.shape(cotangent)] * 3, *map(np.shape, inputs)])  # expected to be the same",
-    ],
-    "second": [
-        "pulled = lambda *xs: vjp(lambda *ys: op(*ys), *xs)[1](cotangent)",
-        "print(jvp(pulled, inputs, tangents)[1])  # by transforms, which trust the hints of the class",
-        "duals = tuple(Dual(x, t) for x, t in zip(inputs, tangents))",
-        "print([p.tangent for p in op.vjp(duals, cotangent)])  # expected to be the same: by the row over Duals",
-        "twice = op(*(Dual(d, Dual(t, t * 0)) for d, t in zip(duals, tangents)))",
-        "print(twice.tangent.tangent)  # along the tangents: by the value alone",
-    ],
-    "dtype": [f"print([r.dtype for r in {RESULTS} if r is not None])  # expected: float32 everywhere"],
-    "value": [
-        "print(op(*inputs), op.jvp(inputs, tangents))",
-        'with engine("reference"):',
-        "    print(op(*inputs), op.jvp(inputs, tangents))  # expected to be the same",
-    ],
-    "deterministic": [f"print({RESULTS})", f"print({RESULTS})  # expected to be the same"],
-    "unmodified": [
-        "before = [a.copy() for a in (*inputs, *tangents, cotangent)]",
-        "op(*inputs), op.jvp(inputs, tangents), op.vjp(inputs, cotangent)",
-        "print([np.array_equal(a, b) for a, b in zip(before, (*inputs, *tangents, cotangent))])  # expected: "
-        "True everywhere",
-    ],
-}
 GUESSES = 4
 """How many cases are drawn for each that is wanted: a class may refuse most of the values that the
 types of its parameters suggest."""
-EXACT = ("shape", "adjoint", "witness", "second")
+NAME = "specgrad exact"
+"""Our own operators, as a subject."""
+PUBLISHED = ("print(op(*inputs))", "print(op.vjp(inputs, cotangent))")
+
+
+def script(shown: Sequence[str], exact: bool, scalar: str, making: Sequence[str], arrays: dict[str, str]) -> str:
+    """Python that makes an operator, and those of the arrays that some lines speak of, and runs the
+    lines."""
+    code = "\n".join(['with engine("reference"):', *(f"    {line}" for line in shown)] if exact else shown)
+    names = [name for name in ("Dual", "engine", "jvp", "vjp") if re.search(rf"(?<![.\w]){name}\(", code)]
+    home = {"Decimal": "decimal", "Fraction": "fractions"}.get(scalar)
+    lines = [f"from {home} import {scalar}"] if home else []
+    lines += ["import numpy as np", *([f"from specgrad import {', '.join(names)}"] if names else []), *making]
+    lines.append(f"number = np.vectorize({scalar}, otypes=[{'object' if home else scalar}])")
+    return "\n".join([*lines, *(f"{name} = {words}" for name, words in arrays.items() if name in code), code])
 
 
 def pasteable(known: Description, place: str, case: Drawn, claim: str, call: str = "") -> str:
-    """Python that shows how an operator breaks a claim, or takes a call that it should refuse."""
-    exactly = claim in EXACT
-    scalar = known.scalar if exactly else "float" if claim == "refuses" else "np.float32"
-    shown = SHOWN.get(claim, [f"print({call})  # expected: an error"])
-    code = "\n".join(['with engine("reference"):', *(f"    {line}" for line in shown)] if exactly else shown)
-    names = [name for name in ("Dual", "engine", "jvp", "vjp") if re.search(rf"(?<![.\w]){name}\(", code)]
-    lines = [f"from {'decimal' if scalar == 'Decimal' else 'fractions'} import {scalar}"] if exactly else []
-    lines += ["import numpy as np", *([f"from specgrad import {', '.join(names)}"] if names else [])]
-    lines += ["from specgrad.conformance.subject import load"]
-    lines += (
-        [f"op = load({place!r})"]
-        if known.made
-        else [f"{known.operator} = load({place!r})", f"op = {known.making(case)}"]
-    )
-    lines.append(f"number = np.vectorize({scalar}, otypes=[{'object' if exactly else scalar}])")
-    for name, group in (("inputs", case.operands), ("tangents", case.tangents)):
-        if name in code:
-            lines.append(f"{name} = ({''.join(f'number({array_words(a)}), ' for a in group)})")
-    if "cotangent" in code:
-        lines.append(f"cotangent = number(np.resize({list(case.cells)}, op.output_shape(*[x.shape for x in inputs])))")
-    if "make(" in code:
-        chosen = "".join(f", {name}={known.options[name][value]}" for name, value in case.choices.items())
-        lines.append(f"make = lambda **words: {known.operator}(**words{chosen})")
-    return "\n".join([*lines, code])
+    """Python that shows how an operator of a user breaks a claim, or takes a call that it should
+    refuse."""
+    making = ["from specgrad.conformance.subject import load"]
+    if known.made:
+        making.append(f"op = load({place!r})")
+    else:
+        making += [f"{known.operator} = load({place!r})", f"op = {known.making(case)}"]
+    chosen = "".join(f", {name}={known.options[name][value]}" for name, value in case.choices.items())
+    inputs, tangents = ("".join(f"number({array_words(a)}), " for a in g) for g in (case.operands, case.tangents))
+    arrays = {
+        "inputs": f"({inputs})",
+        "tangents": f"({tangents})",
+        "cotangent": f"number(np.resize({list(case.cells)}, op.output_shape(*[x.shape for x in inputs])))",
+        "make": f"lambda **words: {known.operator}(**words{chosen})",
+    }
+    statement = CLAIMS[claim].stated
+    if statement is None:
+        return script([f"print({call})  # expected: an error"], False, "float", making, arrays)
+    return script(statement.shown, statement.exact, known.scalar if statement.exact else "np.float32", making, arrays)
+
+
+def our_pasteable(case: Case, claim: str) -> str:
+    """Python that shows how the specification of an operator breaks a claim, or what is to be
+    compared with the published answer."""
+    statement, op = CLAIMS[claim].stated, case.op
+    operands = without_ties(op, case.operands) if claim == "witness" else case.operands
+    forms = ["{}" if slot.integer else "number({})" for slot in op.slots]
+    inputs = [form.format(array_words(x)) for x, form in zip(operands, forms, strict=False)]
+    tangents = ["None" if f == "{}" else f.format(array_words(t)) for t, f in zip(case.tangents, forms, strict=False)]
+    arrays = {
+        "inputs": f"({', '.join(inputs)},)",
+        "tangents": f"({', '.join(tangents)},)",
+        "cotangent": f"number({array_words(case.cotangent)})",
+    }
+    making = ["from fractions import Fraction"] * ("Fraction(" in repr(op))
+    making += [f"from specgrad import {type(op).__name__}", f"op = {op!r}"]
+    scalar = scalar_of(op).__name__ if statement else "float"  # a published answer may be infinite
+    return script(statement.shown if statement else PUBLISHED, True, scalar, making, arrays)
+
+
+def our_cells(
+    examples: int, seconds: float, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS
+) -> Iterator[Cell]:
+    """The claims about our own operators that are among the wanted ones, one after the other."""
+    stated = Here(Engine("reference"))
+    for kind in kinds:
+        if "fixed" in wanted:
+            yield _fixed(stated, kind)
+        made = {claim: Cell(NAME, kind.__name__, claim) for claim in ("adjoint", "witness") if claim in wanted}
+        failed, _ = _failures(made, stated, STRATEGIES[kind], examples, examples, seconds, start)
+        for claim, (case, verdict) in failed.items():
+            outcome = Outcome(words=f"{case.op!r}: {verdict.words}", part=verdict.part)
+            told = Difference("found by search", outcome, our_pasteable(case, claim), case)
+            made[claim].differences.append(told)
+        yield from made.values()
+
+
+def _fixed(stated: Here, kind: type[Operator]) -> Cell:
+    cell = Cell(NAME, kind.__name__, "fixed")
+    for answer in refusals.fixed_of(kind):
+        cell.asked += 1
+        for broken in cell.tried([refusals.fixed(stated, answer)]):
+            case = refusals.fixed_case(answer)
+            cell.differences.append(Difference("a published answer", broken, our_pasteable(case, "fixed"), case))
+    return cell
 
 
 def cells(
@@ -141,11 +169,33 @@ def cells(
 ) -> list[Cell]:
     """Every claim about a user's operator that is among the wanted ones."""
     known: Description = subject.description
-    made = {claim: Cell(known.name, known.operator, claim) for claim in wanted if claim in JUDGES or claim == "refuses"}
-    failed: dict[str, tuple[Drawn, Verdict]] = {}
-    legal: list[Drawn] = []
-    for case in drawn(drawings(known), GUESSES * examples, start):
-        asked = [c for c, cell in made.items() if c in JUDGES and c not in failed and cell.cases < examples]
+    asked = [claim for claim in wanted if CLAIMS[claim].stated or claim == "refuses"]
+    made = {claim: Cell(known.name, known.operator, claim) for claim in asked}
+    strategy, guesses = drawings(known), GUESSES * examples
+    failed, legal = _failures(made, subject, strategy, guesses, examples, seconds, start, pulse)
+    for claim, (case, verdict) in failed.items():
+        _differs(made[claim], subject, case, verdict, pasteable(known, subject.place, case, claim))
+    if "refuses" in made:
+        _refuses(made["refuses"], subject, next(filter(_has_cells, legal), None))
+    return list(made.values())
+
+
+def _failures(
+    made: dict[str, Cell],
+    subject: Any,
+    strategy: st.SearchStrategy[Any],
+    guesses: int,
+    examples: int,
+    seconds: float,
+    start: int,
+    pulse: Callable[[], None] = lambda: None,
+) -> tuple[dict[str, tuple[Any, Verdict]], list[Any]]:
+    """Try the statements among these claims until each has had so many cases: the smallest case
+    that was found for each that is broken, and the cases that were legal."""
+    failed: dict[str, tuple[Any, Verdict]] = {}
+    legal: list[Any] = []
+    for case in drawn(strategy, guesses, start) if made else ():
+        asked = [c for c, cell in made.items() if CLAIMS[c].stated and c not in failed and cell.cases < examples]
         if not asked:
             break
         pulse()
@@ -159,13 +209,23 @@ def cells(
                 failed[claim] = (case, verdict)
             else:
                 legal.append(case)
-    for claim, (case, verdict) in failed.items():
-        if verdict.part == "exact":
-            case, verdict = _smallest(subject, claim, case, verdict, start, seconds)
-        _differs(made[claim], subject, case, verdict, pasteable(known, subject.place, case, claim))
-    if "refuses" in made:
-        _refuses(made["refuses"], subject, next(filter(_has_cells, legal), None))
-    return list(made.values())
+    for claim, (_, verdict) in failed.items():
+        found = verdict.part == "exact" and _smallest(subject, claim, strategy, start, seconds)
+        if found:
+            failed[claim] = (found, _asked(subject, judge, found, claim))
+    return failed, legal
+
+
+def _smallest(subject: Any, claim: str, strategy: st.SearchStrategy[Any], start: int, seconds: float) -> Any:
+    """Search anew for a case that breaks the claim, and shrink it."""
+
+    def fails(case: Any) -> bool:
+        verdict = _asked(subject, judge, case, claim)
+        if verdict.part != "exact":
+            raise TimeUp
+        return verdict.words is not None
+
+    return smallest(strategy, fails, lambda case: sum(x.size for x in case.operands), start, seconds, 200)
 
 
 def _asked(subject: Any, function: Callable[..., Verdict], *arguments: Any) -> Verdict:
@@ -193,29 +253,6 @@ def _differs(cell: Cell, subject: Any, case: Drawn, verdict: Verdict, python: st
     words = verdict.words if known.made else f"{known.making(case)}: {verdict.words}"
     outcome = Outcome(words=words, part=verdict.part)
     (cell.refusals if outcome.refused else cell.differences).append(Difference("found by search", outcome, python))
-
-
-def _smallest(
-    subject: Any, claim: str, case: Drawn, verdict: Verdict, start: int, seconds: float
-) -> tuple[Drawn, Verdict]:
-    """Search anew for a case that breaks the claim, and shrink it."""
-    found = [(case, verdict)]
-    end, latest = time.process_time() + seconds, time.monotonic() + 20 * seconds
-
-    def attempt(one: Drawn) -> None:
-        if time.process_time() > end or time.monotonic() > latest:
-            raise TimeUp
-        told = _asked(subject, judge, one, claim)
-        if told.part != "exact":
-            raise TimeUp
-        if told.words is not None:
-            found.append((one, told))
-            raise AssertionError(told.words)
-
-    with contextlib.suppress(AssertionError, TimeUp):
-        search(drawings(subject.description), 200, start, attempt, shrink=True)
-    sizes = [sum(x.size for x in one.operands) for one, _ in found]
-    return found[len(sizes) - 1 - sizes[::-1].index(min(sizes))]
 
 
 def _refuses(cell: Cell, subject: Any, legal: Drawn | None) -> None:

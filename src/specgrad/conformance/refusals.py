@@ -97,9 +97,13 @@ def fixed(subject: Any, answer: Fixed) -> Outcome:
         except NotOffered:
             pulled = ()
         names = (f"VJP of {slot.name}" for slot in answer.op.slots)
-        parts += [p for p in zip(names, pulled, answer.pulled, strict=False) if p[2] is not None]
+        parts += zip(names, pulled, answer.pulled, strict=False)
     allowed = 0.0 if answer.digits is None else 0.5000001 * 10.0**-answer.digits
     for part, got, wanted in parts:
+        if wanted is None:  # no derivative reaches this operand
+            if got is not None:
+                return Outcome(np.inf, words=f"there is a {part}", part=part, expected="nothing", got=got)
+            continue
         expected = np.asarray(wanted, float)
         array = np.zeros(expected.shape) if got is None else np.asarray(got)
         if not _agrees(array, expected, allowed):

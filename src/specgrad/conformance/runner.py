@@ -31,8 +31,8 @@ from .curated import NUMERIC, WINDOWED, curated
 from .expected import Answers
 from .forms import COMMON, FORMS, Form, restated
 from .golden import Fixed
-from .search import drawn
-from .shrink import TimeUp, size, smallest
+from .search import TimeUp, drawn
+from .shrink import size, smaller
 from .subject import NotOffered
 from .trial import Crashed, Refused, Trial, handle
 
@@ -358,7 +358,7 @@ def shrunk(
 
     if not effort.shrink_seconds:
         return case, outcome
-    best = smallest(case, lambda candidate: same_failure(candidate) is not None, start, effort.shrink_seconds)
+    best = smaller(case, lambda candidate: same_failure(candidate) is not None, start, effort.shrink_seconds)
     again = same_failure(best) if best is not case else None
     return (case, outcome) if again is None else (best, again)
 

@@ -3,6 +3,7 @@ by the clock."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,3 +42,40 @@ def drawn(cases: st.SearchStrategy[One], count: int, start: int) -> list[One]:
     if count > 0:
         search(cases, count, start, found.append)
     return found
+
+
+class TimeUp(KeyboardInterrupt):
+    """Ends a search: Hypothesis passes on an interruption at once."""
+
+
+def smallest(
+    cases: st.SearchStrategy[One],
+    fails: Callable[[One], bool],
+    size: Callable[[One], Any],
+    start: int,
+    seconds: float,
+    examples: int,
+) -> One | None:
+    """The smallest failing case that was found in so many seconds of processor time; of those as
+    small, the last."""
+    best: One | None = None
+    least: Any = None
+    end, latest = time.process_time() + seconds, time.monotonic() + 20 * seconds  # a subject may be elsewhere
+
+    def attempt(case: One) -> None:
+        nonlocal best, least
+        if time.process_time() > end or time.monotonic() > latest:
+            raise TimeUp
+        if fails(case):
+            if best is None or size(case) <= least:
+                best, least = case, size(case)
+            raise AssertionError
+
+    try:
+        search(cases, examples, start, attempt, shrink=True)
+    except (AssertionError, TimeUp):
+        pass
+    except Exception as error:  # a subject that does not repeat itself is reported as flaky; what was found stands
+        if "hypothesis" not in type(error).__module__:
+            raise
+    return best

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,42 +21,18 @@ from ..drawing.window import widened
 from ..errors import SpecgradError
 from ..ops.conv import Bilinear
 from .cases import Case
-from .search import search
+from .search import smallest
 
 Array = np.ndarray[Any, Any]
 
 SIMPLE_CELLS = (0, 1, 2, 3, -1, -2)
 
 
-class TimeUp(KeyboardInterrupt):
-    """Ends a search: Hypothesis passes on an interruption at once."""
-
-
-def smallest(
-    case: Case, fails: Callable[[Case], bool], start: int = 0, seconds: float = 2.0, examples: int = 150
-) -> Case:
-    """The simplest failing case that was found in so many seconds of processor time; `case` itself
-    fails."""
-    best, best_size = case, size(case)
-    end, latest = time.process_time() + seconds, time.monotonic() + 20 * seconds  # a subject may be elsewhere
-
-    def attempt(candidate: Case) -> None:
-        nonlocal best, best_size
-        if time.process_time() > end or time.monotonic() > latest:
-            raise TimeUp
-        if fails(candidate):
-            if size(candidate) < best_size:
-                best, best_size = candidate, size(candidate)
-            raise AssertionError
-
-    try:
-        search(simpler(case), examples, start, attempt, shrink=True)
-    except (AssertionError, TimeUp):
-        pass
-    except Exception as error:  # a subject that does not repeat itself is reported as flaky; what was found stands
-        if "hypothesis" not in type(error).__module__:
-            raise
-    return best
+def smaller(case: Case, fails: Callable[[Case], bool], start: int, seconds: float) -> Case:
+    """The simplest failing case near this one, which fails, that was found in so many seconds of
+    processor time."""
+    found = smallest(simpler(case), fails, size, start, seconds, 150)
+    return case if found is None or size(found) >= size(case) else found
 
 
 def size(case: Case) -> tuple[int, int, float]:

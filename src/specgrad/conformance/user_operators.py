@@ -1,10 +1,9 @@
-"""An operator of a user, against its own value: the Dual witness and adjointness of its row,
-shapes, dtypes, engines and refusals.
+"""An operator of a user: what cases it may have, and what becomes of statements and wrong calls on
+them.
 
 All here runs where the operator is, which may be another process: `describe` says what cases can be
 made of, and `judge` and `refuses` take them as plain data. A case that the operator refuses in
-words is no case; any other error is a difference. Nothing is claimed about the value itself, which
-has no other statement than the operator's own.
+words is no case; any other error is a difference.
 """
 
 from __future__ import annotations
@@ -14,24 +13,20 @@ import enum
 import functools
 import types
 import typing
-from collections.abc import Callable, Iterator
-from decimal import Decimal
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import autograd, dispatch
 from ..errors import SpecgradError
 from ..operator import Operator
-from ..ops import OPERATORS
 from ..ops.pointwise import Own, Pointwise
 from ..ops.pool import Pool
 from ..ops.window import AdaptiveWindow, SlidingWindow, WholeWindow
-from ..scalars.dual import Dual
-from . import claims
 from .cases import Case
-from .compare import same_bits
+from .claims import CLAIMS
+from .statements import scalar_of
 from .subject import BadSubject, named, printable, words_of
 
 Array = np.ndarray[Any, Any]
@@ -124,7 +119,7 @@ def describe(found: Any) -> Description:
         printable(found.name if kind is Own else kind.__name__),
         window,
         len(found.slots),
-        _scalar(found).__name__,
+        scalar_of(found).__name__,
     )
     if isinstance(found, type):
         options = {name: tuple(printable(repr(v)) for v in values) for name, values in _options(kind).items()}
@@ -132,11 +127,6 @@ def describe(found: Any) -> Description:
     least = _least(found) if isinstance(found, Pool) else ()
     axes: Any = getattr(found, "axes", None)
     return Description(*known, {}, made=True, least=least, axes=axes)
-
-
-def _scalar(found: Any) -> type:
-    """The exact scalars of an operator."""
-    return Decimal if "exp" in found.needs else Fraction
 
 
 def _least(op: Any) -> tuple[int, ...]:
@@ -199,8 +189,11 @@ def made(found: Any, drawn: Drawn) -> Operator:
     return found(**drawn.parameters, **{name: values[name][place] for name, place in drawn.choices.items()})  # type: ignore[no-any-return]
 
 
-def judge(found: Any, drawn: Drawn, claim: str) -> Verdict:
-    """What becomes of a claim on a case, where the operator is."""
+def judge(found: Any, drawn: Drawn | Case, claim: str) -> Verdict:
+    """What becomes of a claim on a case, where the operator is; a case that is one already is
+    legal."""
+    if isinstance(drawn, Case):
+        return _judged(drawn, claim, ())
     try:
         op = made(found, drawn)
         shape = op.output_shape(*(x.shape for x in drawn.operands))
@@ -210,131 +203,20 @@ def judge(found: Any, drawn: Drawn, claim: str) -> Verdict:
         words = f"making it raised {named(error)}: {words_of(error)}"
         chosen = isinstance(error, ValueError | TypeError) and drawn.choices  # a value that the class does not take
         return Verdict(unfit=words) if chosen else Verdict(words)
-    return _judged(Case(op, drawn.operands, drawn.tangents, np.resize(drawn.cells, shape)), claim)
+    case = Case(op, drawn.operands, drawn.tangents, np.resize(drawn.cells, shape))
+    return _judged(case, claim, (SpecgradError, ArithmeticError))
 
 
-def _judged(case: Case, claim: str) -> Verdict:
+def _judged(case: Case, claim: str, unfit: tuple[type[Exception], ...]) -> Verdict:
+    statement = CLAIMS[claim].stated
+    assert statement is not None
     try:
-        words = JUDGES[claim](case)
-    except (SpecgradError, ArithmeticError) as error:
-        return Verdict(unfit=words_of(error))
+        words = statement.broken(case)
     except Exception as error:
+        if isinstance(error, unfit):
+            return Verdict(unfit=words_of(error))
         words = f"{named(error)}: {words_of(error)}"
-    return Verdict(words and printable(words.removeprefix(f"{case!r}: ")))
-
-
-def _exactly(claim: Callable[[Case, type], str | None]) -> Callable[[Case], str | None]:
-    """A claim over exact scalars, about the statement and no engine."""
-
-    def judged(case: Case) -> str | None:
-        with dispatch.engine("reference"):
-            return claim(case, _scalar(case.op))
-
-    return judged
-
-
-def _shape(case: Case, scalar: type) -> str | None:
-    operands, tangents, cotangent = case.over(scalar)
-    value, pushed = case.op.jvp(operands, tangents)
-    wanted = [("value", value, cotangent), ("JVP", pushed, cotangent)]
-    pulled = zip(case.op.slots, case.op.vjp(operands, cotangent), operands, strict=False)
-    wanted += [(f"VJP of {slot.name}", p, x) for slot, p, x in pulled if p is not None]
-    for part, got, like in wanted:
-        if np.shape(got) != np.shape(like):
-            return f"the {part} has shape {np.shape(got)}, not {np.shape(like)}"
-    return None
-
-
-def _second(case: Case, scalar: type) -> str | None:
-    """Second derivatives: by the row over Duals, by transforms, which trust the hints of the class,
-    and by the value alone."""
-    op = case.op
-    case = dataclasses.replace(case, operands=claims.without_ties(op, case.operands))
-    operands, tangents, cotangent = case.over(scalar)
-    if any(t is None for t in tangents):
-        return None
-    duals = tuple(Dual(x, t) for x, t in zip(operands, tangents, strict=True))
-    zeros = (t * 0 for t in tangents)
-    nested = op(*(Dual(d, Dual(t, z)) for d, t, z in zip(duals, tangents, zeros, strict=True)))
-    moved = [_tangent(p, x) for p, x in zip(op.vjp(duals, cotangent), operands, strict=True)]
-    along = sum(claims.inner(t, m) for t, m in zip(tangents, moved, strict=True))
-    right = claims.inner(nested.tangent.tangent, cotangent)
-    if not claims.alike(scalar(along), scalar(right)):
-        return f"⟨dx, the VJP's derivative along dx⟩ = {along}, but the value's second derivative is {right}"
-
-    def pulled(*xs: Any) -> Any:
-        return tuple(p for p in autograd.vjp(lambda *ys: op(*ys), *xs)[1](cotangent))
-
-    by_rules = autograd.jvp(pulled, operands, tangents)[1]
-    for slot, m, r in zip(op.slots, moved, by_rules, strict=True):
-        if not claims.same(m, np.asarray(r)):
-            return (
-                f"transforms give {np.asarray(r).tolist()} for the second derivative in {slot.name}, not {m.tolist()}"
-            )
-    return None
-
-
-def _tangent(pulled: Any, operand: Array) -> Array:
-    return operand * 0 if pulled is None else np.asarray(getattr(pulled, "tangent", operand * 0))
-
-
-FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-
-def _results(case: Case, dtype: np.dtype[Any]) -> list[Array]:
-    """Value, JVP and VJPs over floats, by whichever engine runs them."""
-    operands, tangents, cotangent = case.over(dtype)
-    value, pushed = case.op.jvp(operands, tangents)
-    return [case.op(*operands), value, pushed, *(p for p in case.op.vjp(operands, cotangent) if p is not None)]
-
-
-def _dtype(case: Case) -> str | None:
-    for dtype in FLOATS:
-        for got in _results(case, dtype):
-            if got.dtype != dtype:
-                return f"a result is {got.dtype}, the input {dtype}"
-    return None
-
-
-def _value(case: Case) -> str | None:
-    """Engines give the value and the JVP that the statement gives; those with arithmetic of their
-    own take our operators alone."""
-    if type(case.op) in OPERATORS:
-        return None
-    for dtype in FLOATS:
-        with dispatch.engine("reference"):
-            stated = _results(case, dtype)[:3]
-        for got, wanted in zip(_results(case, dtype), stated, strict=False):
-            if not np.array_equal(got, wanted, equal_nan=True):
-                return f"a call gives {got.tolist()}, the statement {wanted.tolist()}"
-    return None
-
-
-def _unmodified(case: Case) -> str | None:
-    operands, tangents, cotangent = case.over(FLOATS[1])
-    given = [a for a in (*operands, *tangents, cotangent) if a is not None]
-    before = [a.copy() for a in given]
-    case.op.jvp(operands, tangents)
-    case.op.vjp(operands, cotangent)
-    return None if all(map(same_bits, before, given)) else "a call writes into its arguments"
-
-
-def _deterministic(case: Case) -> str | None:
-    once, again = (_results(case, FLOATS[0]) for _ in range(2))
-    return None if all(map(same_bits, once, again)) else "the same call gave two results"
-
-
-JUDGES: dict[str, Callable[[Case], str | None]] = {
-    "shape": _exactly(_shape),
-    "dtype": _dtype,
-    "value": _value,
-    "adjoint": _exactly(claims.adjoint),
-    "witness": _exactly(claims.dual_witness),
-    "second": _exactly(_second),
-    "unmodified": _unmodified,
-    "deterministic": _deterministic,
-}
-"""The claims about an operator on a case. One more, `refuses`, has a list of its own."""
+    return Verdict(words and printable(words))
 
 
 PARAMETERS = {
@@ -374,7 +256,7 @@ def wrong(known: Description) -> list[str]:
 def refuses(found: Any, drawn: Drawn, call: str) -> Verdict:
     """Whether a wrong call is refused in words."""
     op = made(found, drawn)
-    inputs, _, _ = Case(op, drawn.operands, drawn.tangents, np.zeros(0)).over(FLOATS[1])
+    inputs, _, _ = Case(op, drawn.operands, drawn.tangents, np.zeros(0)).over(np.dtype(np.float64))
     cotangent = np.ones(op.output_shape(*(x.shape for x in inputs)))
     values = {} if isinstance(found, Operator) else _options(found)
     chosen = {name: values[name][place] for name, place in drawn.choices.items()}
