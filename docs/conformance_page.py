@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -19,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from specgrad.conformance.claims import CLAIMS, head
-from specgrad.conformance.report import LEGEND, SYMBOLS
+from specgrad.conformance.report import LEGEND, is_offered, read, symbol, table
 
 MARKER = "<!-- from here on written by python docs/conformance_page.py -->"
 
 
-def page(report: dict[str, Any]) -> str:
+def page(report: Any) -> str:
     """The generated part of the page."""
     lines = [MARKER, "", "## The matrix", "", LEGEND + ".", ""]
     lines += [
@@ -36,61 +35,45 @@ def page(report: dict[str, Any]) -> str:
     lines += matrix(report["cells"])
     if report["suites"]:
         lines += ["## Outside suites, answered by specgrad", ""]
-        lines += [_suite(suite) for suite in report["suites"]] + [""]
+        lines += [f"- {suite['words']}." for suite in report["suites"]] + [""]
     lines += [
         "## Every difference, with its counterexample",
         "",
         "Each block was run when this page was made and printed what stands below it.",
         "",
     ]
-    for subject in dict.fromkeys(cell["subject"] for cell in report["cells"]):
-        lines += [f"### {subject}", ""]
-        lines += differences([cell for cell in report["cells"] if cell["subject"] == subject])
+    for subject, rows in table(report["cells"]).items():
+        lines += [f"### {subject}", "", *differences([cell for row in rows.values() for cell in row.values()])]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def matrix(cells: list[dict[str, Any]]) -> list[str]:
+def matrix(cells: list[Any]) -> list[str]:
     """Subjects and operators × claims; operators that are not offered are left out."""
-    claims = [claim for claim in CLAIMS if any(cell["claim"] == claim for cell in cells)]
+    claims = [claim for claim in CLAIMS if any(cell.claim == claim for cell in cells)]
     lines = [
         "| subject | operator | " + " | ".join(head(c) for c in claims) + " |",
         "|---|---|" + ":-:|" * len(claims),
     ]
-    for subject, operator in dict.fromkeys((cell["subject"], cell["operator"]) for cell in cells):
-        row = {c["claim"]: c["status"] for c in cells if (c["subject"], c["operator"]) == (subject, operator)}
-        if any(status not in ("", "not offered") for status in row.values()):
-            lines.append(f"| {subject} | {operator} | " + " | ".join(SYMBOLS[row.get(c, "")][0] for c in claims) + " |")
+    for subject, rows in table(cells).items():
+        for operator, row in rows.items():
+            if is_offered(row):
+                lines.append(f"| {subject} | {operator} | " + " | ".join(symbol(row, c)[0] for c in claims) + " |")
     return [*lines, ""]
 
 
-def _suite(suite: dict[str, Any]) -> str:
-    not_expressible = sum(suite["not_expressible"].values())
-    total = suite["agree"] + len(suite["differences"]) + not_expressible
-    words = (
-        f"- {suite['name']} ({suite['version']}): {total} cases, {suite['agree']} agree, "
-        f"{len(suite['differences'])} differ"
-    )
-    if not_expressible:
-        words += f", {not_expressible} not expressible: " + ", ".join(
-            f"{n} {why}" for why, n in suite["not_expressible"].items()
-        )
-    return words + "."
-
-
-def differences(cells: list[dict[str, Any]]) -> list[str]:
+def differences(cells: list[Any]) -> list[str]:
     """Each difference once, however many claims it breaks; then the conventions."""
     lines: list[str] = []
     seen: set[str] = set()
     for cell in cells:
-        for found in cell["differences"]:
-            key = found["python"]
-            if key in seen:
+        for found in cell.differences:
+            if found.python in seen:
                 continue
-            seen.add(key)
-            like = f" Looks like “{found['looks_like']}”." if found["looks_like"] else ""
-            lines += [f"**{cell['operator']}, {cell['claim_words']}**: {_line(found['words'])}.{like}", ""]
-            lines += ["```python", found["python"], "```", "", "```text", printed(found["python"]).rstrip(), "```", ""]
-    told = sorted({f"{cell['operator']}: “{found['looks_like']}”" for cell in cells for found in cell["conventions"]})
+            seen.add(found.python)
+            like = f" Looks like “{found.looks_like}”." if found.looks_like else ""
+            lines += [f"**{cell.operator}, {cell.claim_words}**: {_line(found.words)}.{like}", ""]
+            lines += ["```python", found.python, "```", "", "```text", printed(found.python).rstrip(), "```", ""]
+    told = sorted({f"{cell.operator}: “{found.looks_like}”" for cell in cells for found in cell.conventions})
     if told:
         lines += ["Other conventions: " + "; ".join(told) + ".", ""]
     return lines or ["No difference found.", ""]
@@ -115,7 +98,7 @@ def printed(code: str) -> str:
 
 def main() -> None:
     report, place = Path(sys.argv[1]), Path(sys.argv[2])
-    made = page(json.loads(report.read_text(encoding="utf-8")))
+    made = page(read(report))
     head = place.read_text(encoding="utf-8").partition(MARKER)[0] if place.exists() else ""
     place.write_text(head + made, encoding="utf-8")
 

@@ -74,6 +74,11 @@ class Cell:
             return ""
         return "not offered" if self.declined == self.asked else "not tried"
 
+    @property
+    def found(self) -> list[Difference]:
+        """All that is told of it."""
+        return [*self.differences, *self.refusals, *self.conventions]
+
     def tried(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Count a case, and the share of its bound that each result uses, whether or not it holds;
         what does not hold is returned."""

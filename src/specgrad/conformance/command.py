@@ -115,7 +115,7 @@ def check(
         if client is not None:
             client.close()
         found.seconds, found.interrupted = time.monotonic() - begun, interrupts.noted
-        _show(found, matrix)
+        matrix.show(found)
         matrix.close()
         reports.told(found, console, verbose)
         reports.closing(found, console)
@@ -219,12 +219,6 @@ def _matrix(console: Console, plan: runner.Plan, chosen: list[Any], exactly: lis
     return reports.Matrix(console, columns, names)
 
 
-def _show(report: reports.Report, matrix: reports.Matrix) -> None:
-    """Print the rows of all subjects that were not printed before."""
-    for name in report.subjects():
-        matrix.add(name, [cell for cell in report.cells if cell.subject == name])
-
-
 def _run(
     report: reports.Report,
     console: Console,
@@ -263,14 +257,14 @@ def _run(
                 report.cells += operator_search.cells(
                     subject, examples, seconds, plan.seed, plan.claims, interrupts.pulse
                 )
-                _show(report, matrix)
+                matrix.show(report)
         chosen = [subject for subject in chosen if subject.description is None]
         for cell in operator_search.our_cells(max(plan.effort.examples, 5), 10.0, plan.seed, plan.claims, exactly):
             report.cells.append(cell)
             interrupts.pulse()
-        _show(report, matrix)
+        matrix.show(report)
         with announced(lambda: console.print("compiling kernels (once)", style="dim")):
-            session.run(chosen, kinds, lambda name: _show(report, matrix))
+            session.run(chosen, kinds, lambda name: matrix.show(report))
         if background is not None:
             if plan.effort.examples:  # a quick run is over before another process is under way
                 background.help()

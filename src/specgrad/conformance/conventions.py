@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,27 +141,17 @@ def average(divide: Callable[[Any, Taps], Array], slopes: str = "real") -> Calla
     return run
 
 
-def _counts(op: Any, taps: Taps) -> Array:
-    return np.asarray(taps.real.sum(0) if not getattr(op, "count_include_pad", True) else taps.exists.sum(0))
-
-
-def _flipped_counts(op: Any, taps: Taps) -> Array:
-    return np.asarray(taps.exists.sum(0) if not op.count_include_pad else taps.real.sum(0))
-
-
-def _whole_kernel(op: Any, taps: Taps) -> Array:
-    return np.full(taps.real.shape[1], taps.real.shape[0])
+def _counts(op: Any, taps: Taps, flipped: bool = False) -> Array:
+    return np.asarray((taps.exists if op.count_include_pad != flipped else taps.real).sum(0))
 
 
 def disjoint(case: Case) -> Results:
     """Adaptive bins [o*(n//m), (o+1)*(n//m)), or cut at floor((o+1)*n/m)."""
     op: Any = case.op
-    taps = taps_of(case)
-    cut = [axis.length > axis.size for axis in op.spatial(op_sizes(case)) if isinstance(axis, Adaptive)]
-    if any(cut):
+    taps, sizes = taps_of(case), tuple(case.operands[0].shape[p] for p in op.positions(case.operands[0].shape))
+    if any(axis.length > axis.size for axis in op.spatial(sizes) if isinstance(axis, Adaptive)):
         return NOTHING
     kept = taps.real.copy()
-    sizes = op_sizes(case)
     coordinates = np.unravel_index(taps.place, case.operands[0].shape)
     outputs = np.unravel_index(np.arange(taps.place.shape[1]), case.cotangent.shape)
     for p, axis, n in zip(op.positions(case.operands[0].shape), op.spatial(sizes), sizes, strict=True):
@@ -173,11 +164,6 @@ def disjoint(case: Case) -> Results:
     floor = np.where(kept, taps.x, -np.inf)
     best = floor.max(0)
     return from_slopes(case, bins, best, _shares(kept & (floor == best), op.ties, np.zeros(best.shape, bool)))
-
-
-def op_sizes(case: Case) -> tuple[int, ...]:
-    op: Any = case.op
-    return tuple(case.operands[0].shape[p] for p in op.positions(case.operands[0].shape))
 
 
 def flipped(case: Case) -> Results:
@@ -300,13 +286,13 @@ READINGS = [
         "count_include_pad flipped",
         "padding is counted where it should not be, or the reverse",
         _is(AvgPool),
-        average(_flipped_counts),
+        average(partial(_counts, flipped=True)),
     ),
     Reading(
         "taps beyond the padding counted",
         "with ceil_mode the divisor is the whole kernel",
         _is(AvgPool),
-        average(_whole_kernel),
+        average(lambda op, taps: np.full(taps.real.shape[1], taps.real.shape[0])),
     ),
     Reading("divisor_override ignored", "the divisor is the count", _is(AvgPool), average(_counts)),
     Reading("disjoint bins", "adaptive bins do not overlap", _is(AdaptiveWindow), disjoint),

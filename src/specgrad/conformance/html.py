@@ -10,7 +10,7 @@ from ..drawing.render import as_svg
 from .cells import Cell, Difference
 from .claims import CLAIMS, head
 from .compare import measured
-from .report import LEGEND, SYMBOLS, Report
+from .report import LEGEND, SYMBOLS, Report, Row, once, table
 from .subject import printable
 
 STYLE = """
@@ -46,19 +46,10 @@ def as_html(report: Report) -> str:
         f"<p>{escape(LEGEND)}. A click on a symbol leads to its "
         f"counterexample.{' Interrupted: not all was checked.' if report.interrupted else ''}</p>",
     ]
-    for subject in report.subjects():
-        body.append(
-            _matrix(subject, [c for c in report.cells if c.subject == subject], claims, subject in report.judged)
-        )
+    body += [_matrix(name, rows, claims, name in report.judged) for name, rows in table(report.cells).items()]
     body.append("<h2>Differences</h2>")
-    seen: set[int] = set()
-    for cell in report.cells:
-        for difference in (*cell.differences, *cell.refusals, *cell.conventions):
-            if id(difference) not in seen:
-                seen.add(id(difference))
-                body.append(_difference(cell, difference, difference in cell.conventions))
-    if not seen:
-        body.append("<p>None.</p>")
+    told = [_difference(cell, found, found in cell.conventions) for cell, found in once(report.cells)]
+    body += told or ["<p>None.</p>"]
     if report.suites:
         body.append(
             "<h2>Outside suites</h2><ul>" + "".join(f"<li>{escape(str(s))}</li>" for s in report.suites) + "</ul>"
@@ -86,17 +77,17 @@ def as_html(report: Report) -> str:
     )
 
 
-def _matrix(subject: str, cells: list[Cell], claims: list[str], judged: bool) -> str:
+def _matrix(subject: str, rows: dict[str, Row], claims: list[str], judged: bool) -> str:
     """Operators × claims of one subject."""
     heads = "".join(f'<th title="{escape(CLAIMS[c].words)}">{escape(head(c))}</th>' for c in claims)
-    rows = []
-    for operator in dict.fromkeys(c.operator for c in cells):
-        mine = {c.claim: c for c in cells if c.operator == operator}
-        rows.append(f"<tr><td>{escape(operator)}</td>{''.join(_symbol(mine.get(c)) for c in claims)}</tr>")
+    lines = [
+        f"<tr><td>{escape(operator)}</td>{''.join(_symbol(row.get(c)) for c in claims)}</tr>"
+        for operator, row in rows.items()
+    ]
     role = "" if judged else " <small>(peer)</small>"
     return (
         f"<h2>{escape(subject)}{role}</h2><div "
-        f'class="wide"><table><tr><th>operator</th>{heads}</tr>{"".join(rows)}</table></div>'
+        f'class="wide"><table><tr><th>operator</th>{heads}</tr>{"".join(lines)}</table></div>'
     )
 
 
@@ -104,8 +95,7 @@ def _symbol(cell: Cell | None) -> str:
     if cell is None or not cell.status:
         return "<td></td>"
     symbol = SYMBOLS[cell.status][0]
-    found = (*cell.differences, *cell.refusals, *cell.conventions)
-    told = f'<a href="#{_anchor(found[0])}">{symbol}</a>' if found else symbol
+    told = f'<a href="#{_anchor(cell.found[0])}">{symbol}</a>' if cell.found else symbol
     hint = cell.not_offered or "nothing could be compared"
     if cell.cases:
         hint = ", ".join([f"{cell.cases} trials", *measured(cell.share, cell.ulps)])

@@ -23,13 +23,8 @@ OURS = {
     "second": "[moved.tangent for moved in op.vjp(duals, cotangent)]",
     "bounds": "op(*inputs)",
 }
-THEIRS = {
-    "forward": "subject.forward(op, inputs)",
-    "jvp": "subject.jvp(op, inputs, tangents)",
-    "vjp": "subject.vjp(op, inputs, cotangent)",
-    "second": "subject.second(op, inputs, tangents, cotangent)",
-    "bounds": "subject.bounds(op, inputs, radius)",
-}
+GIVEN = {"jvp": ", tangents", "vjp": ", cotangent", "second": ", tangents, cotangent", "bounds": ", radius"}
+THEIRS = {method: f"subject.{method}(op, inputs{GIVEN.get(method, '')})" for method in OURS}
 """How the specification and a subject are asked for a result."""
 DUALS = "duals = tuple(Dual(x, t) for x, t in zip(inputs, tangents))"
 INNER = "inner = lambda a, b: float(np.sum(np.asarray(a, float) * np.asarray(b, float)))"

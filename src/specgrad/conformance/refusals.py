@@ -3,6 +3,8 @@ their own."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,10 @@ class Illegal(NamedTuple):
     title: str
     op: Operator
     operands: tuple[Array, ...]
+
+    @property
+    def case(self) -> Case:
+        return Case(self.op, self.operands, (), np.zeros(0))
 
 
 def illegal() -> list[Illegal]:
@@ -64,9 +70,8 @@ def illegal() -> list[Illegal]:
 def refuses(subject: Any, one: Illegal) -> Outcome:
     """What does not fit is refused with an error, never answered; raises NotOffered as the subject
     does."""
-    case = Case(one.op, one.operands, (), np.zeros(0))
     try:
-        got = Trial(subject, case, _NoAnswers()).forward()  # type: ignore[arg-type]
+        got = Trial(subject, one.case, _NoAnswers()).forward()  # type: ignore[arg-type]
     except Crashed as error:
         return Outcome(words=f"{one.title}: {error}", part="ended by forward")
     except Refused:
@@ -124,5 +129,10 @@ def fixed_of(kind: type[Operator]) -> list[Fixed]:
     return [answer for answer in FIXED if type(answer.op) is kind]
 
 
-def illegal_of(kind: type[Operator]) -> list[Illegal]:
-    return [one for one in illegal() if type(one.op) is kind]
+def listed(kind: type[Operator]) -> Iterator[tuple[str, str, Case, Callable[[Any], Outcome]]]:
+    """The claim, the title, the case, and how a subject is judged on it."""
+    for answer in fixed_of(kind):
+        yield "fixed", "a published answer", fixed_case(answer), functools.partial(fixed, answer=answer)
+    for one in illegal():
+        if type(one.op) is kind:
+            yield "refuses", one.title, one.case, functools.partial(refuses, one=one)

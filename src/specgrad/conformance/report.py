@@ -7,9 +7,10 @@ import json
 import platform
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,28 @@ class Report:
         return list(dict.fromkeys(cell.subject for cell in self.cells))
 
 
+Row = dict[str, Any]
+"""The cell of every claim about an operator."""
+
+
+def table(cells: Iterable[Any]) -> dict[str, dict[str, Row]]:
+    """The matrix: for every subject and operator its row. Cells are ours, or read from JSON."""
+    rows: dict[str, dict[str, Row]] = {}
+    for cell in cells:
+        rows.setdefault(cell.subject, {}).setdefault(cell.operator, {})[cell.claim] = cell
+    return rows
+
+
+def is_offered(row: Row) -> bool:
+    """Whether an operator's row has anything to show."""
+    return any(cell.status not in ("", "not offered") for cell in row.values())
+
+
+def symbol(row: Row, claim: str) -> tuple[str, str]:
+    """What stands in the matrix for a claim, and its style in a terminal."""
+    return SYMBOLS[row[claim].status if claim in row else ""]
+
+
 def versions(subjects: Sequence[Any]) -> dict[str, str]:
     """What was running."""
     made = {
@@ -114,15 +137,14 @@ class Matrix:
             line(self.console, Text("specgrad check".ljust(self.broad) + " ".join(self.heads), style="bold"))
         self.subjects.add(subject)
         absent, shown = [], False
-        for operator in dict.fromkeys(cell.operator for cell in cells):
-            row = {cell.claim: cell.status for cell in cells if cell.operator == operator}
-            if all(status in ("", "not offered") for status in row.values()):
+        for operator, row in table(cells).get(subject, {}).items():
+            if not is_offered(row):
                 absent.append(operator)
                 continue
             if not shown:
                 line(self.console, Text(subject, style="bold"))
                 shown = True
-            marks = [(SYMBOLS[row.get(c, "")], len(words)) for c, words in zip(self.claims, self.heads, strict=True)]
+            marks = [(symbol(row, c), len(words)) for c, words in zip(self.claims, self.heads, strict=True)]
             made = [Text(mark.center(width), style=style) for (mark, style), width in marks]
             line(self.console, Text(operator.ljust(self.broad)) + Text(" ").join(made))
         if absent:
@@ -131,6 +153,11 @@ class Matrix:
         for why in dict.fromkeys(cell.not_offered or "no result could be compared" for cell in untried):
             told = (f"{c.operator} {c.claim}" for c in untried if why in (c.not_offered, "no result could be compared"))
             self._gathered.append(f"{subject}: not tried: {', '.join(told)}: {why}")
+
+    def show(self, report: Report) -> None:
+        """Print the rows of all subjects that were not printed before."""
+        for subject in report.subjects():
+            self.add(subject, [cell for cell in report.cells if cell.subject == subject])
 
     def close(self) -> None:
         """Print what the symbols and columns mean, and what is not offered or was not tried."""
@@ -145,8 +172,7 @@ class Matrix:
 def matrix(report: Report, console: Console) -> Matrix:
     """The matrix of a report, not closed yet."""
     made = Matrix(console, report.claims(), (cell.operator for cell in report.cells))
-    for subject in report.subjects():
-        made.add(subject, [cell for cell in report.cells if cell.subject == subject])
+    made.show(report)
     return made
 
 
@@ -156,26 +182,33 @@ def line(console: Console, text: Text) -> None:
     console.print(text, soft_wrap=True)
 
 
+def once(cells: Iterable[Cell]) -> Iterator[tuple[Cell, Difference]]:
+    """All that was found, with the first cell that it is in: one refusal breaks many claims."""
+    seen: set[int] = set()
+    for cell in cells:
+        for found in cell.found:
+            if id(found) not in seen:
+                seen.add(id(found))
+                yield cell, found
+
+
 def told(report: Report, console: Console, verbose: bool = True) -> None:
     """Each difference in words, those of the judged subjects first, with its counterexample and its
     window.
 
     Without `verbose` the differences of others are a line each.
     """
-    seen: set[int] = set()
     short = 0
     cells = sorted(report.cells, key=lambda cell: cell.subject not in report.judged)
-    for cell in cells:
+    for cell, found in once(cells):
         judged = cell.subject in report.judged
-        for found in (*cell.differences, *cell.refusals):
-            if id(found) in seen:
-                continue
-            seen.add(id(found))
-            if judged or verbose:
-                _told(found, cell.sentence(found), judged, console)
-            else:
-                console.print(Text(cell.sentence(found)))
-                short += 1
+        if found in cell.conventions:
+            continue
+        if judged or verbose:
+            _told(found, cell.sentence(found), judged, console)
+        else:
+            console.print(Text(cell.sentence(found)))
+            short += 1
     if short:
         words = "1 counterexample is" if short == 1 else f"{short} counterexamples are"
         console.print(Text(f"{words} left out: --verbose prints them, --html has them all", style="dim"))
@@ -280,3 +313,12 @@ def difference_json(found: Difference) -> dict[str, Any]:
 
 def write_json(report: Report, path: Path) -> None:
     path.write_text(json.dumps(as_json(report), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read(path: Path) -> Any:
+    """What `write_json` wrote; its cells and differences have attributes, as ours have."""
+
+    def entry(found: dict[str, Any]) -> Any:
+        return SimpleNamespace(**found) if {"claim_words", "looks_like"} & found.keys() else found
+
+    return json.loads(path.read_text(encoding="utf-8"), object_hook=entry)

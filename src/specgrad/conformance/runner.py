@@ -30,7 +30,6 @@ from .conventions import recognise
 from .curated import NUMERIC, WINDOWED, curated
 from .expected import Answers
 from .forms import COMMON, FORMS, Form, restated
-from .golden import Fixed
 from .search import TimeUp, drawn
 from .shrink import size, smaller
 from .subject import NotOffered
@@ -221,16 +220,11 @@ class Session:
             self._report(cells[claim], subject, failures)
         if self.effort.far and kind is MaxPool and "value" in cells:
             self._far(cells["value"], subject)
-        lists: dict[str, tuple[Callable[..., None], Sequence[Any]]] = {
-            "fixed": (self._fixed, refusals.fixed_of(kind)),
-            "refuses": (self._refuses, refusals.illegal_of(kind)),
-        }
-        for claim, (judge, cases) in lists.items():
-            for case in cases if claim in cells else ():
-                if subject.losses >= most:
-                    cells[claim].give_up()
-                else:
-                    judge(cells[claim], subject, case)
+        for claim, title, case, judge in refusals.listed(kind):
+            if claim in cells and subject.losses >= most:
+                cells[claim].give_up()
+            elif claim in cells:
+                self._listed(cells[claim], subject, title, case, judge)
         return list(cells.values())
 
     def _offered(self, subject: Any, one: Answered, forms: list[Form]) -> tuple[str, Trial]:
@@ -271,51 +265,30 @@ class Session:
             (cell.refusals if refused else cell.conventions if documented else cell.differences).append(told)
 
     def _far(self, cell: Cell, subject: Any) -> None:
-        try:
-            if sizes.available() < huge_case.NEEDED:
-                raise MemoryError
-            outcome = huge_case.far(subject)
-        except NotOffered:
-            return
-        except MemoryError:
-            self.skipped[huge_case.TITLE] = f"left out: {huge_case.NEEDED // 2**30} GiB of free memory are needed"
-            return
-        except Refused as error:
-            outcome = refusal(error)
-        cell.asked += 1
-        for broken in cell.tried([outcome]):
-            told = difference(huge_case.TITLE, huge_case.placeholder(), cell.claim, broken, subject)
-            (cell.refusals if broken.refused else cell.differences).append(told)
+        if sizes.available() >= huge_case.NEEDED:
+            with contextlib.suppress(MemoryError):
+                self._listed(cell, subject, huge_case.TITLE, huge_case.placeholder(), huge_case.far)
+                return
+        self.skipped[huge_case.TITLE] = f"left out: {huge_case.NEEDED // 2**30} GiB of free memory are needed"
 
-    def _fixed(self, cell: Cell, subject: Any, answer: Fixed) -> None:
+    def _listed(self, cell: Cell, subject: Any, title: str, case: Case, judge: Callable[[Any], Outcome]) -> None:
+        """Try a case that a claim brings itself; what does not hold is told as it stands."""
         cell.asked += 1
-        case = refusals.fixed_case(answer)
         try:
-            outcome = refusals.fixed(subject, answer)
+            broken = cell.tried([judge(subject)])
         except NotOffered as reason:
             cell.decline(reason)
             return
         except Refused as error:
-            told = difference("a published answer", case, cell.claim, refusal(error), subject)
-            told = self._refusals.setdefault((cell.subject, cell.operator, str(look(case, told.outcome))), told)
+            broken = [refusal(error)]
+        for outcome in broken:
+            told = difference(title, case, cell.claim, outcome, subject)
+            if not outcome.refused:
+                (cell.conventions if told.reading in subject.conventions else cell.differences).append(told)
+                continue
+            told = self._refusals.setdefault((cell.subject, cell.operator, str(look(case, outcome))), told)
             if told not in cell.refusals:
                 cell.refusals.append(told)
-            return
-        for broken in cell.tried([outcome]):
-            told = difference("a published answer", case, cell.claim, broken, subject)
-            (cell.conventions if told.reading in subject.conventions else cell.differences).append(told)
-
-    def _refuses(self, cell: Cell, subject: Any, one: refusals.Illegal) -> None:
-        cell.asked += 1
-        try:
-            outcome = refusals.refuses(subject, one)
-        except NotOffered as reason:
-            cell.decline(reason)
-            return
-        case = Case(one.op, one.operands, (), np.zeros(0))
-        for broken in cell.tried([outcome]):
-            told = difference(one.title, case, cell.claim, broken, subject)
-            (cell.refusals if broken.refused else cell.differences).append(told)
 
 
 def attempt(cell: Cell, name: str, trial: Trial) -> list[Outcome]:

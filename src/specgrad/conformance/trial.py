@@ -112,29 +112,21 @@ class Trial:
             pass
         return True
 
-    def forward(self) -> Array:
-        found: Array = self._once("forward")
-        return found
+    def forward(self) -> Any:
+        return self._once("forward")
 
-    def jvp(self) -> Array:
-        self._differentiable()
-        found: Array = self._once("jvp", self.case.tangents)
-        return found
+    def jvp(self) -> Any:
+        return self._derivative("jvp", self.case.tangents)
 
-    def vjp(self) -> tuple[Array, ...]:
-        self._differentiable()
-        found: tuple[Array, ...] = self._once("vjp", self.case.cotangent)
-        return found
+    def vjp(self) -> Any:
+        return self._derivative("vjp", self.case.cotangent)
 
-    def second(self) -> tuple[Array, ...]:
-        self._differentiable()
-        found: tuple[Array, ...] = self._once("second", self.case.tangents, self.case.cotangent)
-        return found
+    def second(self) -> Any:
+        return self._derivative("second", self.case.tangents, self.case.cotangent)
 
-    def bounds(self, radius: Array) -> Array:
+    def bounds(self, radius: Array) -> Any:
         """(lower, upper) of the output where the first operand moves by up to `radius`."""
-        found: Array = self._once("bounds", radius)
-        return found
+        return self._once("bounds", radius)
 
     def again(self, method: str, *arguments: Any) -> Any:
         """Call a method once more."""
@@ -143,9 +135,10 @@ class Trial:
             self.modified[method] = reply.modified
         return reply.given(method)
 
-    def _differentiable(self) -> None:
+    def _derivative(self, method: str, *arguments: Any) -> Any:
         if self.answers.whole:
             raise NotOffered("integers have no derivatives")
+        return self._once(method, *arguments)
 
     def _once(self, method: str, *arguments: Any) -> Any:
         if method not in self._seen:

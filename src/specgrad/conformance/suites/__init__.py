@@ -75,6 +75,7 @@ class Suite:
             "to_the_printed_digits_only": self.loosely,
             "differences": [{"case": told.name, "words": told.difference} for told in self.differences],
             "not_expressible": dict(self.not_expressible),
+            "words": str(self),
         }
 
 
