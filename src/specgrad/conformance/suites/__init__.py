@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import SpecgradError
 from ...ops import ConvTranspose
 from ...ops.conv import Bilinear
 from ...ops.pool import Maximum
@@ -34,15 +35,17 @@ class NotExpressible(Exception):
 
 
 class Told(NamedTuple):
-    """One case of a suite: its name, and None where specgrad agrees, else what differs or why it is
-    not expressible."""
+    """What differs in one case of a suite."""
 
     name: str
-    difference: str | None = None
-    not_expressible: str | None = None
-    loosely: bool = False
-    """Whether the suite's answer, printed to a few digits, agrees within the suite's own tolerance
-    only."""
+    difference: str
+
+
+LOOSELY = "to the printed digits"
+"""What a case says whose answer is printed to a few digits, and agrees to these only."""
+Judge = Callable[[], str | None]
+"""A case of a suite: None where specgrad agrees, else what differs, or LOOSELY; may raise
+NotExpressible."""
 
 
 @dataclass
@@ -83,15 +86,20 @@ def run(home: str) -> Suite:
     """Run a suite; raises ModuleNotFoundError where its library is not installed."""
     module: Any = importlib.import_module(f"{__name__}.{home}")
     suite = Suite(HOMES[home], module.VERSION)
-    told: Iterator[Told] = module.cases()
-    for one in told:
-        if one.not_expressible is not None:
-            suite.not_expressible[one.not_expressible] += 1
-        elif one.difference is not None:
-            suite.differences.append(one)
-        else:
+    cases: Iterator[tuple[str, Judge]] = module.cases()
+    for name, judge in cases:
+        try:
+            wrong = judge()
+        except NotExpressible as reason:
+            suite.not_expressible[str(reason)] += 1
+            continue
+        except SpecgradError as error:
+            wrong = f"refused: {error}"
+        if wrong in (None, LOOSELY):
             suite.agree += 1
-            suite.loosely += one.loosely
+            suite.loosely += wrong == LOOSELY
+        else:
+            suite.differences.append(Told(name, str(wrong)))
     return suite
 
 

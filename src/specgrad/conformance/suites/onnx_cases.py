@@ -3,6 +3,7 @@ it, read as `specgrad.onnx` reads models."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
 from collections.abc import Iterator
@@ -15,8 +16,7 @@ from onnx import numpy_helper
 
 from ... import dispatch
 from ... import onnx as reader
-from ...errors import SpecgradError
-from . import NotExpressible, Told, agreement
+from . import LOOSELY, Judge, NotExpressible, agreement
 
 Array = np.ndarray[Any, Any]
 
@@ -32,20 +32,18 @@ OPSET = 7
 models do not have."""
 
 
-def cases() -> Iterator[Told]:
-    for name, model, given, expected in collected():
-        try:
-            op, operands = stated(model, given)
-            wrong = agreement(op, operands, expected[0])
-            if wrong is None and len(expected) > 1:
-                indices = whole(dispatch.with_indices(op, operands)[1], operands[0], model.graph.node[0])
-                wrong = None if np.array_equal(indices, expected[1]) else "indices differ"
-            loosely = wrong is not None and printed(op, operands, expected[0])
-            yield Told(name, None if loosely else wrong, loosely=loosely)
-        except NotExpressible as reason:
-            yield Told(name, not_expressible=str(reason))
-        except SpecgradError as error:
-            yield Told(name, f"refused: {error}")
+def cases() -> Iterator[tuple[str, Judge]]:
+    for name, *case in collected():
+        yield name, functools.partial(difference, *case)
+
+
+def difference(model: Any, given: dict[str, Array], expected: list[Array]) -> str | None:
+    op, operands = stated(model, given)
+    wrong = agreement(op, operands, expected[0])
+    if wrong is None and len(expected) > 1:
+        indices = whole(dispatch.with_indices(op, operands)[1], operands[0], model.graph.node[0])
+        wrong = None if np.array_equal(indices, expected[1]) else "indices differ"
+    return LOOSELY if wrong and printed(op, operands, expected[0]) else wrong
 
 
 def collected() -> Iterator[tuple[str, Any, dict[str, Array], list[Array]]]:

@@ -3,6 +3,7 @@ its results and ours."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
 from collections.abc import Iterator
@@ -12,9 +13,8 @@ import numpy as np
 import torch
 
 from ... import conv_functions, ranked
-from ...errors import SpecgradError
 from ...graph import Graph
-from . import NotExpressible, Told, agreement
+from . import Judge, NotExpressible, agreement
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ PARAMETERS = {
 """What torch.nn.functional calls its arguments, in its order."""
 
 
-def cases() -> Iterator[Told]:
+def cases() -> Iterator[tuple[str, Judge]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         known: Any = importlib.import_module("torch.testing._internal.common_methods_invocations").op_db
@@ -47,22 +47,17 @@ def cases() -> Iterator[Told]:
             # OpInfo's own iterator sows again for every sample, and looks through all callers
             torch.manual_seed(0)
             for number, sample in enumerate(info.sample_inputs_func(info, "cpu", torch.float32, False)):
-                yield _told(f"{short} #{number}", short, info.op, sample)
+                yield f"{short} #{number}", functools.partial(difference, short, info.op, sample)
 
 
-def _told(name: str, short: str, function: Any, sample: Any) -> Told:
-    try:
-        op, operands = stated(short, (sample.input, *sample.args), dict(sample.kwargs))
-    except NotExpressible as reason:
-        return Told(name, not_expressible=str(reason))
-    except SpecgradError as error:
-        return Told(name, f"refused: {error}")
+def difference(short: str, function: Any, sample: Any) -> str | None:
+    op, operands = stated(short, (sample.input, *sample.args), dict(sample.kwargs))
     try:
         result = function(sample.input, *sample.args, **sample.kwargs)
     except RuntimeError as error:
-        return Told(name, not_expressible=f"PyTorch raises {type(error).__name__}")
+        raise NotExpressible(f"PyTorch raises {type(error).__name__}") from error
     value = result[0] if isinstance(result, tuple) else result
-    return Told(name, agreement(op, operands, value.detach().numpy()))
+    return agreement(op, operands, value.detach().numpy())
 
 
 def stated(short: str, positional: tuple[Any, ...], words: dict[str, Any]) -> tuple[Any, tuple[Array, ...]]:
