@@ -213,8 +213,9 @@ def test_every_walk_is_exact_on_random_geometries(seed, walk):
     vector, least = int(random.choice([16, 32, 64])), int(random.choice([1, 64]))
     done = 0
     small = 1 if walk == "tiles" else 50
-    # so that small arrays have several tiles and tasks
-    with emitted(VECTOR=vector, LEAST=least, LINES=1 << 10, TILE=24, SMALL=small, TOTALS=int(random.choice([1, 9]))):
+    # so that small arrays have several tiles and tasks, and cells of short rows gather
+    constants = {"LINES": 1 << 10, "TILE": 24, "SMALL": small, "TOTALS": int(random.choice([1, 9])), "DENSE": 99}
+    with emitted(VECTOR=vector, LEAST=least, **constants):
         while done < CASES:
             run, op, shape = drawn(random, walk)
             floats = run is not maximum or random.random() < 0.7
@@ -243,6 +244,7 @@ PINNED = [
     (winners, sg.MaxPool((4,), stride=2, padding=((7, 4),), dilation=2), (3, 4)),
     (average, sg.AvgPool((3, 3), stride=1, padding=1, count_include_pad=False), (2, 5, 3)),
     (average, sg.AvgPool((2,), axes=(1,), padding=((1, 0),), ceil_mode=True), (2, 16, 9)),
+    (average, sg.AvgPool((3,), stride=1, axes=(1,), padding=1, count_include_pad=False), (2, 9, 3)),  # few channels
     (winners, sg.MaxPool((3, 3), stride=1, padding=1), (2, 7, 7)),
     (winners, sg.MaxPool((3, 3), stride=2, padding=1), (2, 14, 14)),
     (average, sg.AvgPool((1, 2, 4), stride=1, padding=((1, 1), (0, 1), (0, 2))), (2, 1, 6, 30)),  # windows of padding

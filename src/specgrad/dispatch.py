@@ -338,11 +338,12 @@ def pull(
 
 
 def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    if not DIRECTIONS.issuperset(map(type, (*operands, *tangents))) and _is_elsewhere((*operands, *tangents)):
+    are_plain = DIRECTIONS.issuperset(map(type, (*operands, *tangents)))
+    if not are_plain and _is_elsewhere((*operands, *tangents)):
         value, moved = jvp(op, plain(op, operands), plain(op, tangents, "tangent of "))
         back = home((*operands, *tangents))
         return back(value), back(moved)
-    if not op.derived and not is_recorded((*operands, *tangents)):
+    if not op.derived and (are_plain or not is_recorded((*operands, *tangents))):
         chosen = choose(op, operands)
         at_once = chosen.jvp(op, operands, tangents) if hasattr(chosen, "jvp") else NotImplemented
         if at_once is not NotImplemented:
@@ -357,11 +358,12 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
 
 
 def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    if not ARRAYS.issuperset(map(type, (*operands, cotangent))) and _is_elsewhere((*operands, cotangent)):
+    are_plain = ARRAYS.issuperset(map(type, (*operands, cotangent)))
+    if not are_plain and _is_elsewhere((*operands, cotangent)):
         arriving = as_numpy(op.name, "cotangent", cotangent) if is_foreign(cotangent) else cotangent
         return tuple(map(home((*operands, cotangent)), vjp(op, plain(op, operands), arriving)))
     memory = None
-    if not op.derived and not is_recorded((*operands, cotangent)):
+    if not op.derived and (are_plain or not is_recorded((*operands, cotangent))):
         chosen = choose(op, operands)
         at_once = chosen.vjp(op, operands, cotangent) if hasattr(chosen, "vjp") else NotImplemented
         if at_once is not NotImplemented:

@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from .errors import ArgumentError, ShapeError, refusal
 
 Kind = TypeVar("Kind", bound=type)
@@ -56,6 +58,8 @@ def register_tree(
 
 def branches(tree: Any) -> list[tuple[str, Any]] | None:
     """The branches of a nest, each with its part of the path to it, or None for a leaf."""
+    if type(tree) is np.ndarray:
+        return None
     if isinstance(tree, dict):
         return [(f"[{key!r}]", branch) for key, branch in tree.items()]
     if isinstance(tree, list | tuple):

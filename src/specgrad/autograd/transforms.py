@@ -108,9 +108,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     (array([10.,  0.]),)
     """
     arguments.function("vjp", f)
-    homes = [home([leaf]) for _, leaf in tree.leaves(primals)]
-    back = home(leaf for _, leaf in tree.leaves(primals))
-    given = [_operand("vjp", path, leaf) for path, leaf in tree.leaves(primals)]
+    leaves = list(tree.leaves(primals))
+    homes = [home([leaf]) for _, leaf in leaves]
+    back = home(leaf for _, leaf in leaves)
+    given = [_operand("vjp", path, leaf) for path, leaf in leaves]
     tape = Tape(_transform=True)
     with tape.running():
         inputs = [tape.leaf(x, name=f"input_{index}") for index, x in enumerate(given)]

@@ -23,6 +23,19 @@ def even(axis: Axis) -> Axis:
     return axis
 
 
+def flattened(axes: Sequence[Axis], inner: int, size: int) -> tuple[tuple[Axis, ...], int]:
+    """Axes behind which few cells of so many bytes lie, and how many: where the last axis moves by
+    single cells, the same as one axis whose taps lie `inner` apart, with nothing behind it."""
+    last = axes[-1]
+    if 1 < inner < limits.LANES // size and isinstance(last, Sliding) and last.stride == 1:
+        after = last.length + last.extent - 1 - last.size - last.before
+        before, after, dilation = (inner * n for n in (last.before, after, last.dilation))
+        flat = Sliding(inner * last.size, last.kernel, 1, before, after, dilation)
+        if window_of(flat) is not None:
+            return (*axes[:-1], flat), 1
+    return tuple(axes), inner
+
+
 def nominal(axis: Axis) -> int:
     """How many taps the codes of an axis tell apart."""
     return axis.most_taps if isinstance(axis, Sliding | Adaptive) else int(axis.ranges().count.max(initial=1))

@@ -97,6 +97,15 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
     return step(phases.emit, how, sizes, items, grain(items, cells), reason, held)
 
 
+def fills_vectors(columns: Sliding, taps: int, what: Gather) -> bool:
+    """Whether cells that gather are faster than a scatter: rows of windows are long enough to be
+    read where they lie, and vectors of cells look at few taps per window."""
+    reach = phases.span(phases.readers(known_window(columns), columns.before))
+    lanes, lines = _phase_lanes(columns, reach, what._replace(cell=working(what.cell)), "no")
+    groups = -(-columns.size // columns.stride)
+    return not lines and taps * -(-groups // lanes) <= limits.DENSE * groups
+
+
 def channels_step(
     own: Sequence[Sliding], planes: int, inner: int, what: Gather, divides: Divided = NOT_DIVIDED
 ) -> Step:
@@ -180,7 +189,11 @@ def winners_step(
     ranges, size = [axis.ranges() for axis in own], math.prod(axis.size for axis in own)
     kind = "int32" if size * inner < 1 << 30 else "int64"
     starts = [one.start * step for one, step in zip(ranges, by, strict=True)]
-    base = functools.reduce(lambda one, two: np.add.outer(one, two).reshape(-1), starts).astype(kind)
+    base = functools.reduce(lambda one, two: np.add.outer(one, two).reshape(-1), starts)
+    if what != "index" and 1 < inner < limits.LANES // cell.size:  # few cells behind a place are places themselves
+        base = np.add.outer(base * inner, np.arange(inner)).reshape(-1)
+        by, size, inner = [inner * step for step in by], size * inner, 1
+    base = base.astype(kind)
     lanes = power(limits.VECTOR // np.dtype(kind).itemsize, inner if inner > 1 else len(base))
     how = winners.Winners(what, cell, codes, tuple(map(nominal, own)), lanes, inner > 1, blank, CELLS[kind])
     numbers = {"windows": len(base), "cells": size, "base": address(base)}

@@ -144,7 +144,7 @@ class Planner:
             return NOT_DIVIDED
         rows, columns = self.divisors
         if columns is not None and self.lines:
-            rows, columns = np.ones(self.fold.planes, rows.dtype), rows
+            rows, columns = np.ones(self.fold.planes, rows.dtype), np.multiply.outer(rows, columns).reshape(-1)
         if self.divisors.kind == "scale":
             rows = 1 / rows
         tables = {"row_divisors": address(rows)}
@@ -184,10 +184,11 @@ class Planner:
         register = None
         if parts == 1 and not converts and not combine.masks and (held := row_lanes(columns, lanes)):
             register, lanes = (columns.size, columns.before), held
-        pitch = -(-tile_columns // lanes) * lanes
+        pitch = (-(-tile_columns // lanes) | 1) * lanes  # odd, so that lines lie in different sets of a cache
         total = planes * max(rows.size * columns.size, 1)
         cells = min(limits.LINES, max(total // 32, 1 << 12))
-        tile_rows = max(1, min(rows.length, (cells // pitch - down.extent) // down.stride, 1 << 12))
+        least = -(-down.extent // down.stride)  # so that no line is folded more than twice or so
+        tile_rows = max(1, min(rows.length, max((cells // pitch - down.extent) // down.stride, least), 1 << 12))
         bands = -(-rows.length // tile_rows) or 1
         tile_rows = -(-rows.length // bands)
         stack = 1

@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from ...caches import cached, cached_property
 from ...geometry import Axis, Shape, Sliding, strides
-from ...memory import room
+from ...memory import empty, room
 from . import limits
-from .axes import even, in_phases, nominal, reversed_axis, tiles_planes
+from .axes import even, flattened, in_phases, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell
-from .gathers import Gather, channels_step, phases_step, winners_step
+from .gathers import Gather, channels_step, fills_vectors, phases_step, winners_step
 from .operands import (
     Layout,
     cell_of,
@@ -94,6 +94,11 @@ class Pool:
     def codes(self) -> Cell:
         """The cells in which codes lie."""
         return code_cell(self.taps)
+
+    @cached_property
+    def code_dtype(self) -> np.dtype[Any]:
+        """The dtype of arrays of codes."""
+        return np.dtype(self.codes.name)
 
     @cached_property
     def taps(self) -> int:
@@ -183,14 +188,15 @@ class Pool:
     def gathers(self) -> Step | None:
         """The kernel by which each cell gathers the cotangents that it won, where windows are
         small; else they are scattered."""
-        axes = tuple(map(even, self.axes))
-        what, planes, inner = Gather("code", self.cell, self.cell, self.codes), self.layout.planes, self.layout.inner
+        axes: Any
+        axes, inner = flattened(tuple(map(even, self.axes)), self.layout.inner, self.cell.size)
+        what, planes = Gather("code", self.cell, self.cell, self.codes), self.layout.planes
         if self.taps > limits.GATHERED or not all(map(in_phases, axes)):
             return None
-        if inner == 1 and (len(axes) <= 2 or tiles_planes(axes)):
-            step = phases_step(axes, planes, what)  # type: ignore[arg-type]
-        elif inner * self.cell.size >= 32 and len(axes) == 2 and not self.is_half:
-            step = channels_step(axes, planes, inner, what)  # type: ignore[arg-type]
+        if inner == 1 and (len(axes) <= 2 or tiles_planes(axes)) and fills_vectors(axes[-1], self.taps, what):
+            step = phases_step(axes, planes, what)
+        elif inner * self.cell.size >= limits.LANES and len(axes) == 2 and not self.is_half:
+            step = channels_step(axes, planes, inner, what)
         else:
             return None
         return step._replace(arrays=("source", "codes", "target"))
@@ -262,7 +268,7 @@ def codes_as_array(kept: Kept) -> Array:
 def codes_of_array(pool: Pool, codes: Array) -> Kept:
     """What `codes_as_array` undoes."""
     lengths = tuple(pool.lengths[p] for p in pool.layout.back)
-    return Kept(pool, cells_in(pool.layout, codes.reshape(lengths), np.dtype(pool.codes.name)))
+    return Kept(pool, cells_in(pool.layout, codes.reshape(lengths), pool.code_dtype))
 
 
 def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
@@ -270,20 +276,21 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
     pool, cells = seen(op, x)
     memory, y = _result(pool, out)
     if not pool.is_empty:
-        flags = pool.fold("max")(x=cells, y=memory)
+        flags = pool.fold("max")(cells, memory)
         if flags & 1 or (flags and not memory.all()):  # a -0.0 matters where it could be the result
             if pool.is_half:
-                _exactly(pool, cells, memory, room(pool.lengths, np.dtype(pool.codes.name)))
+                _exactly(pool, cells, memory, room(pool.lengths, pool.code_dtype))
             else:
-                pool.fold("max", True)(x=cells, y=memory)
-        pool.blank(memory, 0)
+                pool.fold("max", True)(cells, memory)
+        if pool.blanks:
+            pool.blank(memory, 0)
     return delivered(op.name, y, out, pool.shape, pool.dtype)
 
 
 def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
     """The maximum and its codes, of any numbers. Half floats keep their bits, which a NaN that is
     converted does not."""
-    pool.fold("argmax", True)(x=cells, y=memory, codes=codes)
+    pool.fold("argmax", True)(cells, memory, codes=codes)
     if pool.is_half:
         pool.blank(codes, pool.none)
         pool.of_bits.winners("gather").call.on(codes, cells, memory)
@@ -293,16 +300,20 @@ def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Ke
     """The maximum, and the codes of winners."""
     pool, cells = seen(op, x)
     memory, y = _result(pool, out)
-    codes = room(pool.lengths, np.dtype(pool.codes.name))
+    codes = room(pool.lengths, pool.code_dtype)
     if not pool.is_empty:
-        if pool.fold("argmax")(x=cells, y=memory, codes=codes):
+        if pool.fold("argmax")(cells, memory, codes=codes):
             _exactly(pool, cells, memory, codes)
-        pool.blank(memory, 0)
-        pool.blank(codes, pool.none)
+        if pool.blanks:
+            pool.blank(memory, 0)
+            pool.blank(codes, pool.none)
     return delivered(op.name, y, out, pool.shape, pool.dtype), Kept(pool, codes)
 
 
 def _result(pool: Pool, out: Array | None) -> tuple[Array, Array]:
+    if out is None and pool.is_in_order and pool.lengths == pool.shape:
+        y = empty(pool.shape, pool.dtype)
+        return y, y
     return result_in(pool.layout, pool.lengths, pool.shape, pool.dtype, out)
 
 
@@ -320,8 +331,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     pool = kept.pool
     memory, dy = _result(pool, out)
     if not pool.is_empty:
-        cells = cells_in(pool.layout, as_given(pool, dx), pool.dtype)
-        pool.winners("gather").call.on(kept.codes, cells, memory)
+        pool.winners("gather").call.on(kept.codes, as_laid(pool, dx, pool.layout.shape), memory)
     return delivered(pool.op.name, dy, out, pool.shape, pool.dtype)
 
 
@@ -332,7 +342,7 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     if pool.is_empty:
         memory[...] = 0
     else:
-        arriving = as_output(pool, gy)
+        arriving = as_laid(pool, gy, pool.lengths)
         if pool.gathers is not None:
             pool.gathers.call.on(arriving, kept.codes, memory)
         else:
@@ -340,21 +350,19 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     return delivered(pool.op.name, gx, out, pool.given, pool.dtype)
 
 
-def as_given(pool: Pool, array: Array) -> Array:
-    """An array of the operand's shape, with the axis of one cell that rank 0 has."""
-    return array if array.ndim == len(pool.layout.order) else array.reshape((*array.shape, 1))
-
-
-def as_output(pool: Pool, array: Array) -> Array:
-    """The cells of an array of the result's shape, in the order of the layout."""
+def as_laid(pool: Pool, array: Array, lengths: Shape) -> Array:
+    """The cells of an array of the operand's or the result's shape in the order of the layout, in
+    which it has these lengths."""
     if pool.is_in_order and array.flags.carray and array.dtype == pool.dtype and array.dtype.isnative:
         return array
-    lengths = tuple(pool.lengths[p] for p in pool.layout.back)
-    return cells_in(pool.layout, array.reshape(lengths), pool.dtype)
+    return cells_in(pool.layout, array.reshape([lengths[p] for p in pool.layout.back]), pool.dtype)
 
 
 def _cotangent(pool: Pool, out: Array | None) -> tuple[Array, Array]:
     """Memory for a cotangent of the operand, and the array that it makes up."""
+    if out is None and pool.is_in_order and pool.layout.shape == pool.given:
+        gx = empty(pool.given, pool.dtype)
+        return gx, gx
     return result_in(pool.layout, pool.layout.shape, pool.given, pool.dtype, out)
 
 
@@ -363,7 +371,7 @@ def average(op: Any, x: Array, out: Array | None = None) -> Array:
     pool, cells = seen(op, x, any_order=True)
     memory, y = _result(pool, out)
     if not pool.is_empty:
-        pool.fold("average")(x=cells, y=memory)
+        pool.fold("average")(cells, memory)
     return delivered(op.name, y, out, pool.shape, pool.dtype)
 
 
@@ -373,14 +381,14 @@ def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
     if pool.is_empty:
         memory[...] = 0
     else:
-        arriving = as_output(pool, gy)
+        arriving = as_laid(pool, gy, pool.lengths)
         if pool.divisors.columns is None:
-            pool.fold("spread")(x=arriving, y=memory)
+            pool.fold("spread")(arriving, memory)
         else:
             shares = room(arriving.shape, pool.in_single.dtype)
             np.divide(arriving, pool.window_divisors, out=shares, casting="unsafe")
             sums = room(memory.shape, shares.dtype) if pool.is_half else memory
-            pool.in_single.fold("spread")(x=shares, y=sums)
+            pool.in_single.fold("spread")(shares, sums)
             if pool.is_half:  # rounded once, at the end
                 np.copyto(memory, sums, casting="unsafe")
     return delivered(pool.op.name, gx, out, pool.given, pool.dtype)

@@ -15,6 +15,8 @@ that lies whole and writes one.
 | the way back through bins and windows far apart | `runs`: cells read alike are written together |
 | small, over axes that lie before channels, and their way back | `channels`: lanes along channels |
 | over an axis that lies before channels, outer axes | `along`, axis by axis, lanes along channels |
+
+Few channels behind an axis along which windows move by single cells are cells of that axis.
 """
 
 from __future__ import annotations
@@ -27,7 +29,18 @@ import numpy.typing as npt
 
 from ...geometry import Adaptive, Axis, Sliding
 from . import limits
-from .axes import Reversed, are_full, direct_lanes, even, in_phases, in_runs, is_apart, tiles_planes, window_of
+from .axes import (
+    Reversed,
+    are_full,
+    direct_lanes,
+    even,
+    flattened,
+    in_phases,
+    in_runs,
+    is_apart,
+    tiles_planes,
+    window_of,
+)
 from .passes import Fold, Planner
 from .steps import Chain, Divisors
 
@@ -39,7 +52,8 @@ Pass = tuple[str, int]
 
 def chain(fold: Fold, divisors: Divisors | None = None, beta: Array | None = None) -> Chain:
     """The kernels of a fold."""
-    axes = tuple(map(even, fold.axes))
+    axes, inner = flattened(tuple(map(even, fold.axes)), fold.inner, fold.cell.size)
+    fold = fold._replace(inner=inner)
     is_uneven = divisors is not None and divisors.columns is not None
     first = over_planes(fold, axes, is_uneven) if fold.inner == 1 else behind(fold, axes)
     done = sum(count for _, count in first)
@@ -71,7 +85,7 @@ def over_planes(fold: Fold, axes: Sequence[Axis], is_uneven: bool) -> list[Pass]
 def behind(fold: Fold, axes: Sequence[Axis]) -> list[Pass]:
     """The first pass over axes behind which cells lie; none where it goes axis by axis."""
     last = axes[-2:]
-    if len(last) < 2 or fold.inner * fold.cell.size < 32:
+    if len(last) < 2 or fold.inner * fold.cell.size < limits.LANES:
         return []
     if all(isinstance(axis, Reversed) and in_phases(axis) for axis in last):
         return [("channels_back", 2)]

@@ -37,14 +37,12 @@ class Chain(NamedTuple):
     steps: tuple[Step, ...]
     between: tuple[tuple[str, int, np.dtype[Any]], ...]
 
-    def __call__(self, **arrays: Array) -> int:
-        """Run all, or as far as a step meets a NaN; the flags of all."""
-        if not self.between:  # one step, as a rule
-            flags = 0
-            for step in self.steps:
-                flags |= step.call.on(*[arrays[name] for name in step.arrays])
-            return flags
-        addresses = {name: address(array) for name, array in arrays.items()}
+    def __call__(self, x: Array, y: Array, **beside: Array) -> int:
+        """Run all, or as far as a step meets a NaN; the flags of all. What is written beside y
+        stands in the kernel's order."""
+        if not self.between:  # one step
+            return self.steps[0].call.on(x, y, *beside.values())
+        addresses = {"x": address(x), "y": address(y), **{name: address(array) for name, array in beside.items()}}
         held = []
         for name, cells, dtype in self.between:
             held.append(room((cells,), dtype))

@@ -295,7 +295,7 @@ class Kept(NamedTuple):
 def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
     """The smooth maximum."""
     y = room((how.planes, *how.lengths), how.computed)
-    how.alone(x=how.cells_of(x, how.padding, how.absent), y=y)
+    how.alone(how.cells_of(x, how.padding, how.absent), y)
     for where in how.blanks:
         y[where] = 0
     return how.delivered(y, out)
@@ -305,7 +305,7 @@ def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Arra
     """The smooth maximum, and what its derivatives keep."""
     cells = how.cells_of(x, how.padding, how.absent)
     y, extreme, total = (room((how.planes, *how.lengths), how.computed) for _ in range(3))
-    how.kept(x=cells, y=y, extreme=extreme, total=total)
+    how.kept(cells, y, extreme=extreme, total=total)
     for where in how.blanks:
         y[where], total[where], extreme[where] = 0, 1, 0
     between = _between(how, cells)
@@ -332,8 +332,8 @@ def _between(how: Weighted, cells: Array) -> list[Array]:
     found = [cells]
     for stage in how.stages[:-1]:
         extremes = room(stage.windows, how.computed)
-        if stage.fold(x=found[-1], y=extremes):
-            stage.exact(x=found[-1], y=extremes)
+        if stage.fold(found[-1], extremes):
+            stage.exact(found[-1], extremes)
         found.append(extremes)
     return found
 

@@ -1,0 +1,39 @@
+"""What the schedule of the CPU engine chooses, where another choice is several times slower."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import specgrad as sg
+from specgrad.engines.cpu import pooling
+
+
+def walks(op, shape, rule, dtype="float32"):
+    return [step.walk for step in pooling.plan(op, shape, np.dtype(dtype))[rule]]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize(("kernel", "size"), [(101, 2048), (51, 512), (51, 200), (201, 1024)])
+def test_lines_of_large_windows_are_folded_about_twice_at_most(kernel, size, dtype):
+    op = sg.MaxPool((kernel, kernel), stride=1, padding=kernel // 2)
+    (step,) = pooling.plan(op, (size, size), np.dtype(dtype))["value"]
+    rows = int(re.search(r"tiles of (\d+)×", step.reason)[1])
+    assert (rows + kernel) / rows <= 2.2
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("kind", [sg.MaxPool, sg.AvgPool])
+def test_few_channels_behind_a_place_lie_side_by_side_in_vectors(kind, channels):
+    op = kind((3, 3), stride=1, padding=1, axes=(1, 2))
+    assert walks(op, (2, 40, 40, channels), "value") == ["direct"]
+    assert walks(op, (2, 40, 40, channels), "VJP") in (["phases"], ["direct"])
+
+
+def test_cells_gather_what_they_won_where_vectors_of_them_are_full():
+    op = sg.MaxPool((3, 3), stride=1, padding=1)
+    assert walks(op, (8, 56, 56), "VJP") == ["phases"]
+    assert walks(op, (8, 9, 9), "VJP") == ["winners"]
+    assert walks(sg.MaxPool((3, 3), stride=1, padding=1, dilation=2), (8, 10, 10), "VJP") == ["winners"]
