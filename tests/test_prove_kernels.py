@@ -320,8 +320,10 @@ def retyped(allocation, kind):
 def test_simplified_instructions_are_as_machine_code(lanes):
     """Kernels of random instructions, read back from LLVM's text, leave the bits that machine code
     leaves."""
-    read = 0
-    for seed in range(12):
+    read, wanted = 0, 5
+    for seed in range(40):
+        if read == wanted:
+            break
         drawn = Draw(np.random.default_rng([seed, lanes]), lanes, length=25)
         arrays = drawn.arrays(3)
         try:
@@ -336,4 +338,4 @@ def test_simplified_instructions_are_as_machine_code(lanes):
         left = {name: comparable(as_array(made[name], drawn.cells[name]), drawn.cells[name]) for name in arrays}
         assert (left, tasks[0].flags) == (machine, flags), seed
         read += 1
-    assert read > 3
+    assert read == wanted

@@ -172,8 +172,6 @@ class Symbols(Rationals):
     def minimum(self, a: Any, b: Any) -> Any:
         return self.select(self.comparison("olt")(b, a), b, a)
 
-    maxnum, minnum = maximum, minimum
-
     # selections
 
     def select(self, condition: Any, one: Any, other: Any) -> Any:

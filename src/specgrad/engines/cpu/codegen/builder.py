@@ -330,7 +330,7 @@ class Kernel:
         one, other = self.integer(one), self.integer(other)
         return self.select(one > other, one, other)
 
-    def call(self, name: str, kind: Any, *given: Value, flags: Sequence[str] = ()) -> Value:
+    def call(self, name: str, kind: Any, *given: Value) -> Value:
         """An intrinsic of LLVM; `{}` in its name becomes the type of its first operand."""
         first = given[0]
         suffix = (f"v{first.lanes}" if first.lanes else "") + SUFFIX[first.element]
@@ -338,7 +338,7 @@ class Kernel:
         function = self.module.globals.get(name) or ir.Function(
             self.module, ir.FunctionType(kind, [g.type for g in given]), name
         )
-        return Value(self, self.builder.call(function, [g.value for g in given], fastmath=flags), first.signed)
+        return Value(self, self.builder.call(function, [g.value for g in given]), first.signed)
 
     def cast(self, value: Value, kind: Any, signed: bool | None = None) -> Value:
         """The same numbers in another type (integers widen by their sign, or are cut; floats are

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -109,19 +109,6 @@ class Domain:
     def minimum(self, a: Any, b: Any) -> Any:
         """The lesser number; NaN where one is NaN; -0 is below 0."""
         return a if a <= b else b
-
-    def maxnum(self, a: Any, b: Any) -> Any:
-        """The greater number, or the one that is not NaN; of two zeros either."""
-        return self.maximum(a, b)
-
-    def minnum(self, a: Any, b: Any) -> Any:
-        """The lesser number, or the one that is not NaN; of two zeros either."""
-        return self.minimum(a, b)
-
-    def under(self, flags: Collection[str], function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of numbers as it is under fast-math flags; over the reals they change
-        nothing."""
-        return function
 
 
 class Infinity:
@@ -258,8 +245,7 @@ class Floats(Domain):
     """IEEE numbers as NumPy's scalars, each operation rounded in its type: what the machine
     computes, bit for bit.
 
-    Left open by LLVM, and so different here and there: the bits of a NaN that is computed, the sign
-    of zero of maxnum and minnum.
+    Left open by LLVM, and so different here and there: the bits of a NaN that is computed.
     """
 
     TYPES = {F16: np.float16, F32: np.float32, F64: np.float64}
@@ -303,26 +289,6 @@ class Floats(Domain):
 
     def minimum(self, a: Any, b: Any) -> Any:
         return -self.maximum(-a, -b)
-
-    def maxnum(self, a: Any, b: Any) -> Any:
-        return b if a != a else a if b != b else self.maximum(a, b)
-
-    def minnum(self, a: Any, b: Any) -> Any:
-        return b if a != a else a if b != b else self.minimum(a, b)
-
-    def under(self, flags: Collection[str], function: Callable[..., Any]) -> Callable[..., Any]:
-        finite, numbers = not {"fast", "ninf"}.isdisjoint(flags), not {"fast", "nnan"}.isdisjoint(flags)
-        if not (finite or numbers):
-            return function
-
-        def checked(*given: Any) -> Any:
-            made = function(*given)
-            for one in (*given, made):
-                if (finite and np.isinf(one)) or (numbers and one != one):
-                    return UNDEFINED
-            return made
-
-        return checked
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:

@@ -31,7 +31,7 @@ ORDERS: dict[str, Function] = {
     "le": operator.le,
 }
 FLOATS = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "fneg": "neg"} | {
-    f"llvm.{name}": name for name in ("maximum", "minimum", "maxnum", "minnum", "fma", "fabs")
+    f"llvm.{name}": name for name in ("maximum", "minimum", "fma", "fabs")
 }
 """Instructions and intrinsics on floating-point numbers, and a domain's functions for them."""
 
@@ -39,15 +39,6 @@ FUNCTIONS = FLOATS | {"llvm.exp": "exp"}
 """The same, and a function that no kernel calls but a domain may know."""
 
 REDUCE = "llvm.vector.reduce."
-REDUCTIONS = {
-    "fadd": "add",
-    "fmul": "mul",
-    "fmax": "maxnum",
-    "fmin": "minnum",
-    "fmaximum": "maximum",
-    "fminimum": "minimum",
-}
-"""Reductions of floating-point numbers, and a domain's functions that they repeat."""
 
 
 def meaning(instruction: Any, domain: Domain) -> Function | None:
@@ -103,15 +94,15 @@ def in_one_lane(instruction: Any, domain: Domain) -> Function | None:
 
 def _of_numbers(instruction: Any, domain: Domain) -> Function | None:
     name = name_of(instruction)
+    if instruction.flags or getattr(instruction, "fastmath", ()):  # no kernel has any
+        return None
     if name in FUNCTIONS:
-        flags = getattr(instruction, "fastmath", instruction.flags)
-        return domain.under(flags, getattr(domain, FUNCTIONS[name]))
+        made: Function = getattr(domain, FUNCTIONS[name])
+        return made
     if name in ("icmp", "fcmp"):
         return comparison(instruction, domain)
     if name in CASTS:
         return cast(instruction, domain)
-    for flag in instruction.flags:
-        return without_wrap(name, flag, width(instruction.type))
     return integer(name.removeprefix("llvm."), width(instruction.type)) if is_integer(instruction.type) else None
 
 
@@ -225,26 +216,10 @@ def integer(name: str, bits: int) -> Function | None:
     return table.get(name)
 
 
-@functools.cache
-def without_wrap(name: str, flag: str, bits: int) -> Function:
-    """add, sub or mul of integers whose result is not to leave their range, the signed (nsw) or the
-    unsigned one (nuw)."""
-    exact, number = getattr(operator, name), signed(bits) if flag == "nsw" else int
-    least = -(1 << bits - 1) if flag == "nsw" else 0
-
-    def function(a: Any, b: Any) -> Any:
-        made = exact(number(a), number(b))
-        if not 0 <= made - least < 1 << bits:
-            raise Fault(f"{name} {flag} of {number(a)} and {number(b)} is no integer of {bits} bits")
-        return made & (1 << bits) - 1
-
-    return function
-
-
 def comparison(instruction: Any, domain: Domain) -> Function:
     """Icmp and fcmp."""
     if instruction.opname == "fcmp":
-        return domain.under(instruction.flags, domain.comparison(instruction.op))
+        return domain.comparison(instruction.op)
     order, half = ORDERS[instruction.op[-2:]], 1 << width(instruction.operands[0].type) - 1
     return (lambda a, b: order(a ^ half, b ^ half)) if instruction.op[0] == "s" else order
 
@@ -349,12 +324,11 @@ def offset(instruction: Any, domain: Domain) -> Function:
 
 
 def reduction(instruction: Any, domain: Domain) -> Function:
-    """From the first lane to the last; of fadd and fmul from their first operand on."""
-    name, kind = name_of(instruction).removeprefix(REDUCE), element(instruction.type)
-    one = getattr(domain, REDUCTIONS[name]) if is_float(kind) else integer(name, width(kind))
+    """Of integers, from the first lane to the last."""
+    one = integer(name_of(instruction).removeprefix(REDUCE), width(instruction.type))
     assert one is not None
-    function = careful(domain.under(instruction.fastmath, one), 2)
-    return lambda *given: functools.reduce(function, given[-1], *given[:-1])
+    function = careful(one, 2)
+    return lambda lanes: functools.reduce(function, lanes)
 
 
 WHOLE: dict[str, Callable[[Any, Domain], Function]] = {

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .allocations import UNDEFINED, Access, Fault, Memory, Task, access, is_float
+from .allocations import UNDEFINED, Fault, Memory, Task, access, is_float
 from .builder import I1, I64, Kernel
 from .domains import Domain
 from .instructions import Function, element, is_vector, meaning, name_of, operands_of, signed, width
@@ -42,7 +42,7 @@ class Program:
 
     def __init__(self, kernel: Kernel, domain: Domain) -> None:
         self.kernel, self.domain = kernel, domain
-        self.task = _Function(kernel.function, domain, {})
+        self.task = _Function(kernel.function, domain)
 
     def __call__(self, memory: Memory, args: Sequence[int], begin: int, end: int, scratch: int = 0) -> Task:
         """Run task(args, begin, end, scratch) with uninitialised scratch: as many bytes as the
@@ -71,12 +71,10 @@ class _Block:
 
 
 class _Function:
-    """A function of a kernel's module: its registers, with the constants in them, and its
-    blocks."""
+    """The function of a kernel: its registers, with the constants in them, and its blocks."""
 
-    def __init__(self, function: Any, domain: Domain, functions: dict[str, _Function]) -> None:
-        functions[function.name] = self
-        self.function, self.domain, self.functions = function, domain, functions
+    def __init__(self, function: Any, domain: Domain) -> None:
+        self.function, self.domain = function, domain
         self.template: Registers = [None] * ARGUMENTS
         self.places: dict[int, int] = {}
         for argument in function.args:
@@ -121,11 +119,9 @@ class _Function:
         function, name = meaning(instruction, self.domain), name_of(instruction)
         if function is not None:
             return self._computed(function, instruction)
-        if name in ("load", "store", "br", "ret") or name.startswith("llvm.masked."):
-            decoder: Callable[[Any], Step] = getattr(self, "_" + name.split(".", 1)[-1].replace(".", "_"))
+        if name in ("load", "store", "br", "ret"):
+            decoder: Callable[[Any], Step] = getattr(self, "_" + name)
             return decoder(instruction)
-        if instruction.opname == "call" and instruction.callee.blocks:
-            return self._called(instruction)
         raise NotImplementedError(f"the interpreter does not know: {str(instruction).strip()}")
 
     def _computed(self, function: Function, instruction: Any) -> Step:
@@ -138,13 +134,6 @@ class _Function:
             r[target] = function(r[one], r[two])
 
         return step
-
-    def _called(self, instruction: Any) -> Step:
-        """A function of the same module."""
-        callee = instruction.callee
-        function = self.functions.get(callee.name) or _Function(callee, self.domain, self.functions)
-        target, places = self._place(instruction), [self._place(one) for one in instruction.args]
-        return lambda r: r.__setitem__(target, function(r[MEMORY], [r[place] for place in places]))
 
     # memory
 
@@ -161,30 +150,6 @@ class _Function:
         given, pointer = (self._place(one) for one in instruction.operands)
         touched = access(instruction.operands[0].type, instruction.align)
         return lambda r: r[MEMORY].store(r[pointer], touched, r[given])
-
-    def _masked_load(self, instruction: Any) -> Step:
-        target, touched = self._place(instruction), _lane_access(instruction, instruction.type, 0)
-        pointer, *_, mask, other = (self._place(one) for one in instruction.args)
-
-        def step(r: Registers) -> None:
-            memory, lanes = r[MEMORY], enumerate(zip(r[mask], r[other], strict=True))
-            r[target] = [
-                memory.load(r[pointer] + i * touched.size, touched) if self._truth(where) else beside
-                for i, (where, beside) in lanes
-            ]
-
-        return step
-
-    def _masked_store(self, instruction: Any) -> Step:
-        touched = _lane_access(instruction, instruction.args[0].type, 1)
-        given, pointer, *_, mask = (self._place(one) for one in instruction.args)
-
-        def step(r: Registers) -> None:
-            for i, (number, where) in enumerate(zip(r[given], r[mask], strict=True)):
-                if self._truth(where):
-                    r[MEMORY].store(r[pointer] + i * touched.size, touched, number)
-
-        return step
 
     # control
 
@@ -235,16 +200,6 @@ def _constant(value: Any, domain: Domain) -> Any:
     if is_float(kind):
         return domain.constant(number, kind)
     return bool(number) if element(kind) == I1 else number & (1 << width(kind)) - 1
-
-
-def _lane_access(call: Any, kind: Any, pointer: int) -> Access:
-    """One lane of a masked load or store, which say their alignment as an operand or as an
-    attribute of the pointer."""
-    align = call.args[pointer + 1].constant if len(call.args) == 4 else None
-    lane = access(kind.element)
-    if align is not None and align > lane.size:
-        raise NotImplementedError("masked loads and stores that are aligned to more than a cell")
-    return access(kind.element, align)
 
 
 def _phis(block: Any) -> list[Any]:
