@@ -17,6 +17,7 @@ from specgrad.engines.cpu.codegen import object_code
 from specgrad.engines.cpu.codegen.allocations import Fault
 from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.engines.cpu.codegen.domains import Floats, Rationals
+from specgrad.engines.cpu.emitters import gemm as emitter
 from specgrad.engines.cpu.emitters.gemm import Gemm
 from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
 from specgrad.errors import SpecgradError
@@ -29,18 +30,34 @@ SEEDS, CASES = range(5), effort(20, 80)
 def emitted(random, stand_in=Emitted):
     """Plans have kernels that are not compiled, small tiles, and bands of few cells."""
     lanes = int(random.choice([2, 4]))
-    blocks = {}
+    blocks, turned = {}, {}
 
     def blocking(channels, *_):
         return blocks.setdefault(channels, gemm.Blocking(lanes, *map(int, random.integers(1, 4, 2))))
+
+    def sums_of(channels, *_):
+        return weight_gradient.Block(*blocking(channels)[:3])
+
+    def chosen(grid, channels, outs, *_):
+        return turned.setdefault(outs, blocking(outs)._replace(is_turned=bool(random.integers(2))))
+
+    def turned_gradient(*_):
+        rows, vectors = map(int, random.integers(1, 4, 2))
+        return int(random.choice([-1000, 1 << 60])), weight_gradient.Block(lanes, rows, 0, vectors)
 
     caches = steps.compiled, gemm.product, weight_gradient.gradient, bilinear.plan
     with contextlib.ExitStack() as patches:
         bytes_of, few = int(random.choice([64, 1 << 10, 1 << 16])), int(random.choice([1, 30]))
         for module in (gemm, weight_gradient):
-            for name, one in (("Call", Call), ("blocking", blocking), ("LAID", bytes_of)):
+            for name, one in (("Call", Call), ("LAID", bytes_of)):
                 patches.enter_context(mock.patch.object(module, name, one))
-        for module, name in ((gemm, "FEW"), *((weight_gradient, name) for name in ("LONG", "WORTH", "WORTHY"))):
+        near = int(random.choice([1, 64, 1 << 10]))
+        for name, one in (("blocking", blocking), ("chosen", chosen), ("NEAR", near)):
+            patches.enter_context(mock.patch.object(gemm, name, one))
+        for name, one in (("blocking", sums_of), ("turned", turned_gradient), ("NEAR", near)):
+            patches.enter_context(mock.patch.object(weight_gradient, name, one))
+        smallest = "LONG", "WORTH", "WORTHY", "APART", "FINE"
+        for module, name in ((gemm, "FEW"), *((weight_gradient, name) for name in smallest)):
             patches.enter_context(mock.patch.object(module, name, few))
         patches.enter_context(mock.patch.object(bilinear, "SMALL", int(random.choice([0, 1 << 21]))))
         patches.enter_context(mock.patch.object(steps, "cached", lambda key, emit: stand_in(emit())))
@@ -156,7 +173,8 @@ def test_padding_is_absent_beside_infinite_cells_and_weights():
 
 
 @pytest.mark.parametrize("kernel", ["gemm", "packing", "weight_gradient"])
-def test_an_access_one_cell_off_is_found(kernel):
+def test_an_access_one_cell_off_is_found(kernel, monkeypatch):
+    monkeypatch.setattr(emitter, "UNROLL", 2)  # no load is of channels alone that do not exist
     caught = 0
     for n in range(30):  # more accesses than a kernel has
         kernels = []
@@ -188,10 +206,16 @@ def test_registers_are_blocked_for_every_target(target, monkeypatch):
         tile = gemm.blocking(channels, 4)
         assert tile.lanes == lanes
         assert tile.rows * tile.vectors + tile.vectors + 1 <= registers
-        lanes, rows, terms = weight_gradient.blocking(channels, 9, 4)
-        assert rows * terms + rows + 1 <= registers
+        _, tile = gemm.turned(14, channels, 4)
+        assert tile.rows * tile.vectors + tile.vectors + 1 <= registers
+        block = weight_gradient.blocking(channels, 9, 4)
+        assert block.rows * block.terms + block.rows + 1 <= registers
+        _, block = weight_gradient.turned(9, channels, 4)
+        assert block.rows * block.vectors + block.vectors + 1 <= registers
     for kernel in (
-        gemm.emit(Gemm(FLOAT, *gemm.blocking(17, 4), 2, True, True), 64),
+        gemm.emit(Gemm(FLOAT, *gemm.blocking(17, 4)[:3], 2, True, True), 64),
+        gemm.emit(Gemm(FLOAT, *gemm.turned(7, 64, 4)[1][:3], 2, True, False, True), 64),
         weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.blocking(17, 9, 4), 2, True), 64),
+        weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.turned(9, 64, 4)[1], 2, False), 64),
     ):
         assert object_code.object_code(kernel, *target)

@@ -1,6 +1,7 @@
 """Plans of `emitters.gemm`: how registers are blocked, and into which bands and items work is cut.
 
-Nothing here depends on the number of threads, on which no bit may depend.
+Into how many items depends on the number of threads, and no bit does: a result's terms are always
+added in the same order.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .bilinear import Plan
 from .codegen.builder import CELLS
 from .codegen.object_code import host
 from .codegen.thread_pool import Call, address
-from .emitters.gemm import Gemm, Packing, emit, emit_packing
+from .emitters.gemm import JOB, Gemm, Packing, emit, emit_packing
 from .steps import Step, compiled
 from .taps import Grid, Layout, grid_of, tiles_of
 
@@ -30,15 +31,24 @@ FORMATS = {"x86-64-v4": (64, 32), "x86-64-v3": (32, 16), "x86-64": (16, 16)}
 WIDEST = 8  # vectors of a tile, at most
 LAID = 7 << 16  # bytes of a band's layout, at most, where it can be cut: a second-level cache holds it
 FEW = 512  # targets of a band, at least, where images are small
+NEAR = 16 << 10  # bytes of a turned tile's weights: a first-level cache holds them
+BETWEEN, WRITING = 2, 3  # multiplications that a term of a turned tile, and writing a result of it, take
 ITEMS = 16  # into how many items large work is cut, at least
 
 
 class Blocking(NamedTuple):
-    """A tile of the results: rows of vectors."""
+    """A tile of the results: rows of vectors. Rows are target channels, and vectors of cells; or,
+    if it is turned, rows are cells, and vectors of target channels."""
 
     lanes: int
     rows: int
     vectors: int
+    is_turned: bool = False
+
+    @property
+    def channels(self) -> int:
+        """Target channels of it."""
+        return self.vectors * self.lanes if self.is_turned else self.rows
 
 
 def vectors(itemsize: int) -> tuple[int, int]:
@@ -53,6 +63,33 @@ def blocking(channels: int, itemsize: int) -> Blocking:
     most = 8 if registers >= 32 else 4
     rows = -(-channels // -(-channels // most))
     return Blocking(lanes, rows, min(WIDEST, (registers - 1) // (rows + 1)))
+
+
+def turned(width: int, channels: int, itemsize: int) -> tuple[int, Blocking]:
+    """The least time of a term of so many cells in a row, in multiplications of vectors, and the
+    turned tile that takes it."""
+    lanes, registers = vectors(itemsize)
+    found = []
+    for some in (2, 3, 4):
+        rows = -(-width // -(-width // ((registers - 1) // some - 1)))
+        tiles = -(-width // rows) * -(-channels // (some * lanes))
+        found.append((tiles * (rows * some + BETWEEN), Blocking(lanes, rows, some, True)))
+    return min(found)
+
+
+def taps_of(grid: Grid) -> int:
+    """Taps of a target, at most, and one at least."""
+    return max(1, *(len(job.taps) for job in Layout(grid, 1).jobs))
+
+
+def chosen(grid: Grid, channels: int, outs: int, images: int, itemsize: int) -> Blocking:
+    """The tile that takes least time: lanes that lie in padding between rows and images count
+    against the one, how its results are written against the turned one."""
+    width, plain = grid.axes[-1].count, blocking(outs, itemsize)
+    time, tile = turned(width, outs, itemsize)
+    lines, terms = math.prod(axis.count for axis in grid.axes[:-1]), channels * taps_of(grid)
+    padded = Layout(grid.beside(images, 0, 0), 1).units[0] / plain.lanes * plain.rows * -(-outs // plain.rows)
+    return tile if lines * (time + WRITING * width * outs / terms) < padded else plain
 
 
 class Product(NamedTuple):
@@ -84,8 +121,9 @@ class Product(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool) -> Product:
-    """Narrow cells made of wide ones (forward), or wide cells of narrow ones."""
+def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> Product:
+    """Narrow cells made of wide ones (forward), or wide cells of narrow ones; cut into so many
+    items, or more if there must be more."""
     cell, item = CELLS[dtype.name], dtype.itemsize
     channels, outs = (p.wide_channels, p.narrow_channels)[:: 1 if forward else -1]
     cells, out_cells = (p.wide_cells, p.narrow_cells)[:: 1 if forward else -1]
@@ -93,13 +131,14 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool) -> Produc
     made = math.prod(sum(residue.length for residue in axis.residues) for axis in grid.axes)
     if not made:
         return Product((), 0, target, 0, None, True)
-    tile = blocking(outs, item)
-    blocks = -(-outs // tile.rows)
-    few = 0 if p.is_small else -(-ITEMS // (p.images * p.groups * blocks))  # bands of an image, at least
+    tile = blocking(outs, item) if skips else chosen(grid, channels, outs, p.images, item)
+    blocks = -(-outs // tile.channels)
+    few = 0 if p.is_small else -(-most // (p.images * p.groups * blocks))  # bands of an image, at least
     sizes = strides("source", p.groups, channels, cells) | strides("target", *target)
-    fits = lambda laid: laid.pitch * channels * item <= LAID and laid.is_cut(few)  # noqa: E731
-    images, layout = arranged(p, grid, sizes, fits, FEW)
-    width = tile.vectors * tile.lanes if layout.is_dense and not skips else 0
+    chunk = min(channels, -(-NEAR // (tile.channels * taps_of(grid) * item))) if tile.is_turned else channels
+    fits = lambda laid: laid.pitch * chunk * item <= LAID and laid.is_cut(few)  # noqa: E731
+    images, layout = arranged(p, grid, sizes, fits, FEW // 2 if tile.is_turned else FEW)
+    width = tile.vectors * tile.lanes if layout.is_dense and not skips and not tile.is_turned else 0
     pitch, cells = width or layout.pitch, -(-layout.block // width) * width if width else layout.pitch
     tables, begins = tabled(layout, channels, tile, p.groups * blocks, width)
     row, column = (p.columns, p.taps)[:: 1 if forward else -1]
@@ -108,23 +147,28 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool) -> Produc
         terms = np.add.outer(np.arange(channels) * column, job.taps).reshape(-1)
         of = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
         of |= {"group": p.narrow_channels * p.columns, "begin": begin}
-        call = Call(compiled(emit_packing, Packing(cell, tile.rows)), of, every, grain(p, every, ITEMS))
+        call = Call(compiled(emit_packing, Packing(cell, tile.channels)), of, every, grain(p, every, ITEMS))
         packings.append(Step(call, ("weight", "packed"), "weights of a block term by term", (terms,)))
-    items = images * p.groups * len(tables["bands"])
-    part, parts = cut(blocks, 1 if p.is_small else -(-ITEMS // items))
+    ends = tables["jobs"].reshape(-1, len(layout.jobs), JOB)
+    slots = int((ends[:, -1, 4] - ends[:, 0, 3]).max()) if tile.is_turned else 0
+    items, held = images * p.groups * len(tables["bands"]), slots * tile.rows * tile.channels * item
+    part, parts = cut(blocks, max(1 if p.is_small else -(-most // items), -(-blocks * held // LAID)))
     last = grid.axes[-1]
     step = last.residues[0].step
     if not skips:
         del tables["places"]
     sizes |= {"band_count": len(tables["bands"]), "groups": p.groups, "part": part, "part_count": parts}
     sizes |= {"blocks": blocks, "job_count": len(layout.jobs), "channels": channels, "out_channels": outs}
-    sizes |= {"pitch": pitch, "step": step} | {name: address(table) for name, table in tables.items()}
-    scratch = (cells * (channels + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + 64
-    kernel = compiled(emit, Gemm(cell, *tile, last.stride, step != 1, skips))
+    sizes |= {"chunk": chunk, "slots": slots, "pitch": pitch, "step": step}
+    sizes |= {name: address(table) for name, table in tables.items()}
+    scratch = (cells * (chunk + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + part * held + 64
+    kernel = compiled(emit, Gemm(cell, *tile[:3], last.stride, step != 1, skips, tile.is_turned))
     call = Call(kernel, sizes, items * parts, grain(p, items * parts, 64), scratch)
-    reason = f"{tile.rows} rows of {tile.vectors} vectors, {len(tables['bands'])} bands"
+    reason = (
+        f"{tile.rows} rows of {tile.vectors} vectors{' of channels' * tile.is_turned}, {len(tables['bands'])} bands"
+    )
     final = Step(call, ("source", "packed", "bias", "target"), reason, tuple(tables.values()))
-    return Product(tuple(packings), begins[-1], target, blocks * tile.rows, final, made < out_cells)
+    return Product(tuple(packings), begins[-1], target, blocks * tile.channels, final, made < out_cells)
 
 
 def strides(name: str, groups: int, channels: int, cells: int) -> dict[str, int]:
@@ -176,7 +220,7 @@ def tabled(
     known, terms, weights = dict[Any, tuple[int, ...]](), [0], [0]
     for job in layout.jobs:
         terms.append(terms[-1] + channels * len(job.taps))
-        weights.append(blocks * tile.rows * terms[-1])
+        weights.append(blocks * tile.channels * terms[-1])
     for start, count, key, source, target in layout.bands():
         if key not in known:
             at, runs = len(made["runs"]), layout.runs(start, count, width)
@@ -187,7 +231,8 @@ def tabled(
             for number, job in enumerate(layout.jobs):
                 step = job.residues[-1].step * layout.grid.target[-1]
                 targets = layout.targets(job, start, count)
-                tiles, segments = tiles_of(*targets, step, tile.lanes, tile.vectors, not width)
+                lanes, some = (1, tile.rows) if tile.is_turned else (tile.lanes, tile.vectors)
+                tiles, segments = tiles_of(*targets, step, lanes, some, not width and not tile.is_turned)
                 begin, far = len(made["tiles"]), len(made["segments"])
                 made["tiles"] += [
                     (q * channels if width else q, some, a + far, b + far, whole) for q, some, a, b, whole in tiles

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ... import threads
 from .bilinear import Plan
 from .blas import as_many_threads
-from .gemm import product
+from .gemm import ITEMS, product
 from .weight_gradient import gradient
 
 Array = npt.NDArray[Any]
@@ -35,7 +36,8 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
         return out
     if not p.single:
         spoils = p.padded if forward else not p.pointwise
-        product(p, forward, source.dtype, spoils and not np.isfinite(weight).all())(source, weight, bias, out)
+        skips = spoils and not np.isfinite(weight).all()
+        product(p, forward, source.dtype, skips, items())(source, weight, bias, out)
         return out
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
     matrix = matrix if forward else matrix.transpose(0, 2, 1)
@@ -58,7 +60,12 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
             for group in range(p.groups):
                 np.matmul(narrow[:, group, :, 0].T, wide[:, group, :, 0], out=matrix[group])
         return out
-    gradient(p, wide.dtype, False)(wide, narrow, out)
+    gradient(p, wide.dtype, False, items())(wide, narrow, out)
     if np.isnan(out.min(initial=0)):
         gradient(p, wide.dtype, True)(wide, narrow, out)
     return out
+
+
+def items() -> int:
+    """Into how many items work is cut, so that all threads have some."""
+    return min(ITEMS, threads.get_num_threads() ** 2)

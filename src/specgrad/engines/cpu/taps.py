@@ -201,11 +201,15 @@ class Layout:
         """Whether there are so many bands, or as many as can be."""
         return self.count == 1 or -(-self.grid.axes[0].count // self.count) >= bands
 
+    @property
+    def cells(self) -> int:
+        """Targets of a band, of the residue that has most."""
+        return self.count * math.prod(axis.count for axis in self.grid.axes[1:])
+
     @cached_property
     def is_dense(self) -> bool:
         """Whether targets have one tap, and lie end to end."""
-        cells = self.count * math.prod(axis.count for axis in self.grid.axes[1:])
-        return len(self.jobs) == 1 and len(self.jobs[0].taps) == 1 and self.block == cells
+        return len(self.jobs) == 1 and len(self.jobs[0].taps) == 1 and self.block == self.cells
 
     def runs(self, start: int, count: int, width: int = 0) -> Integers:
         """(to, from, cells) of a band of `count` targets from `start` on: cells that lie in one

@@ -24,15 +24,45 @@ LONG = 1024  # cells of a sum: lanes are summed once for each, and lines of seve
 WORTH = 256  # multiplications of a cell, at least, for which it is laid out once more,
 WORTHY = 64  # and narrow channels for which wide cells are
 TERMS = 12  # of a block, at most
+LINES = 8  # rows of a turned block, at most: each has an address of its own
+NEAR, APART = 200, 256  # cells of a band, and narrow channels of a part, at most, of turned blocks,
+FINE = 128  # and terms of a part, at least, that is made for more threads
+BETWEEN, SUMMING = 2, 1.4  # multiplications that loads take, and how much longer sums of lanes do
 
 
-def blocking(channels: int, terms: int, itemsize: int) -> tuple[int, int, int]:
-    """Lanes, rows and terms: all registers but those of the rows' cells and one of a line hold
-    sums."""
+class Block(NamedTuple):
+    """Sums in registers: rows of narrow channels by terms, whose lanes are cells; or, if it is
+    turned, rows of terms by vectors of narrow channels."""
+
+    lanes: int
+    rows: int
+    terms: int
+    vectors: int = 0
+
+    @property
+    def channels(self) -> int:
+        """Narrow channels of it."""
+        return self.vectors * self.lanes or self.rows
+
+
+def blocking(channels: int, terms: int, itemsize: int) -> Block:
+    """All registers but those of the rows' cells and one of a line hold sums."""
     lanes, registers = vectors(itemsize)
     rows = min(channels, 4 if registers >= 32 else 3)
     most = min(TERMS, (registers - 1 - rows) // rows)
-    return lanes, rows, -(-terms // -(-terms // most))
+    return Block(lanes, rows, -(-terms // -(-terms // most)))
+
+
+def turned(terms: int, channels: int, itemsize: int) -> tuple[int, Block]:
+    """The least time of a cell, in multiplications of vectors, and the turned block that takes
+    it."""
+    lanes, registers = vectors(itemsize)
+    found = []
+    for some in (2, 3, 4):
+        rows = min(LINES, (registers - 1) // some - 1)
+        blocks = -(-terms // rows) * -(-channels // (some * lanes))
+        found.append((blocks * (rows * some + BETWEEN), Block(lanes, rows, 0, some)))
+    return min(found)
 
 
 class Gradient(NamedTuple):
@@ -62,52 +92,106 @@ class Gradient(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def gradient(p: Plan, dtype: np.dtype[Any], skips: bool) -> Gradient:
-    """The kernel and its tables for a plan."""
+def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> Gradient:
+    """The kernel and its tables for a plan, cut into so many items, or more if there must be
+    more."""
     item, grid = dtype.itemsize, grid_of(p.axes, True)
     taps = Layout(grid, 1).jobs[0].taps
     if not len(taps):
         return Gradient(0, taps, p.taps, None)
     terms = p.wide_channels * len(taps)
-    items = 1 if p.is_small else -(-ITEMS // p.groups)
-    out_part, out_parts = cut(p.narrow_channels, min(items, p.narrow_channels // max(WORTHY, WORTH // len(taps))))
-    part, parts = cut(p.wide_channels, min(-(-items // out_parts), terms // WORTH))
+    time, block = turned(terms, p.narrow_channels, item)
+    padded = Layout(grid.beside(p.images, 0, 0), 1).units[0] / block.lanes
+    own = p.narrow_cells * (time + p.narrow_channels)
+    is_turned = not skips and own < SUMMING * padded * p.narrow_channels * terms
+    parts = turned_parts(p, terms, block, item, most) if is_turned else plain_parts(p, terms)
+    (out_part, out_parts), (part, every), shares, widest = parts
+    if not is_turned:
+        block = blocking(out_part, part * len(taps), item)
     sizes = strides("wide", p.groups, p.wide_channels, p.wide_cells)
     sizes |= strides("narrow", p.groups, p.narrow_channels, p.narrow_cells)
-    fits = lambda laid: laid.pitch * part * item <= LAID and laid.count * laid.units[0] <= LONG  # noqa: E731
+
+    def fits(laid: Layout) -> bool:
+        longest = laid.cells <= NEAR if is_turned else laid.count * laid.units[0] <= LONG
+        return laid.pitch * widest * item <= LAID and longest
+
     images, layout = arranged(p, grid, sizes, fits, LONG)
-    lanes, rows, some = blocking(out_part, part * len(taps), item)
-    tables, length = tabled(layout, part, lanes)
+    tables, length = tabled(layout, part, block)
     bands = images * len(tables["bands"])
-    share, shares = cut(bands, -(-items // (out_parts * parts)))
-    if not skips:
+    share, shares = cut(bands, shares)
+    if not skips and not is_turned:
         del tables["places"]
+    out_blocks, slots = -(-out_part // block.channels), -(-part * len(taps) // block.rows)
     sizes |= {"band_count": len(tables["bands"]), "image_bands": bands, "share": share, "groups": p.groups}
-    sizes |= {"part_count": parts, "part": part, "channels": p.wide_channels, "taps": len(taps)}
+    sizes |= {"part_count": every, "part": part, "channels": p.wide_channels, "taps": len(taps)}
     sizes |= {"out_channels": p.narrow_channels, "out_part": out_part, "out_parts": out_parts}
-    sizes |= {"pitch": layout.pitch, "length": length} | {name: address(table) for name, table in tables.items()}
-    how = WeightGradient(CELLS[dtype.name], lanes, rows, some, grid.axes[-1].stride, skips)
-    items = shares * p.groups * parts * out_parts
-    cells = (out_part + 1) * length + (part + 1) * layout.pitch + 2 * lanes + rows * some
+    sizes |= {"pitch": layout.pitch, "length": length, "out_blocks": out_blocks, "slots": slots}
+    sizes |= {name: address(table) for name, table in tables.items()}
+    how = WeightGradient(CELLS[dtype.name], *block, grid.axes[-1].stride, skips)
+    items = shares * p.groups * every * out_parts
+    cells = (part + 1) * layout.pitch + 2 * block.lanes
+    if is_turned:
+        cells += out_blocks * block.channels * (length + slots * block.rows)
+    else:
+        cells += (out_part + 1) * length + block.rows * block.terms
     call = Call(compiled(emit, how), sizes, items, grain(p, items, 64), cells * item + 64)
-    reason = f"{rows} rows of {some} terms, {bands} bands, {shares}×{out_parts}×{parts} parts"
+    kind = f"{block.vectors} vectors of channels" if is_turned else f"{block.terms} terms"
+    reason = f"{block.rows} rows of {kind}, {bands} bands, {shares}×{out_parts}×{every} parts"
     return Gradient(shares, taps, p.taps, Step(call, ("wide", "narrow", "weight"), reason, tuple(tables.values())))
 
 
-def tabled(layout: Layout, part: int, lanes: int) -> tuple[dict[str, Array], int]:
+class Parts(NamedTuple):
+    """How work is cut."""
+
+    narrow: tuple[int, int]
+    """Narrow channels of a part, and parts of these,"""
+    wide: tuple[int, int]
+    """wide ones likewise."""
+    shares: int
+    """Into which images and bands are shared out, each with sums of its own: bits depend on them,
+    and they on no number of threads."""
+    widest: int
+    """Wide channels of a part, at most, for any number of threads."""
+
+
+def plain_parts(p: Plan, terms: int) -> Parts:
+    items = 1 if p.is_small else -(-ITEMS // p.groups)
+    taps = terms // p.wide_channels
+    narrow = cut(p.narrow_channels, min(items, p.narrow_channels // max(WORTHY, WORTH // taps)))
+    wide = cut(p.wide_channels, min(-(-items // narrow[1]), terms // WORTH))
+    return Parts(narrow, wide, -(-items // (narrow[1] * wide[1])), wide[0])
+
+
+def turned_parts(p: Plan, terms: int, block: Block, itemsize: int, most: int) -> Parts:
+    """Sums of a part fit into a cache. Parts of its size or smaller are alike, shares are not: so
+    there are only as many as the smallest parts leave to do."""
+    items, every = (1, 1) if p.is_small else (-(-n // p.groups) for n in (most, ITEMS))
+    channels = p.narrow_channels
+    larger, large = -(-channels // APART), cut(channels, -(-channels // APART))[0]
+    fewest = -(-terms // (LAID // (-(-large // block.channels) * block.channels * itemsize)))
+    finest = max(fewest, terms // FINE)
+    shares = -(-every // (finest * max(larger, channels // WORTHY)))
+    wide = cut(p.wide_channels, max(fewest, min(finest, -(-items // (larger * shares)))))
+    narrow = cut(channels, max(larger, min(channels // WORTHY, -(-items // (wide[1] * shares)))))
+    return Parts(narrow, wide, shares, cut(p.wide_channels, fewest)[0])
+
+
+def tabled(layout: Layout, part: int, block: Block) -> tuple[dict[str, Array], int]:
     """The tables of a layout, of which bands that are alike share theirs; and the length of a line
-    of narrow cells."""
+    of narrow cells. `places` are those of taps or, where cells are transposed, of these."""
     (job,) = layout.jobs
-    last = int(layout.targets(job, 0, layout.count)[0][-1]) + 1
-    length = -(-last // lanes) * lanes
-    length += lanes * (length % 512 == 0)  # neighbouring lines should not share few places of a cache
+    every = layout.targets(job, 0, layout.count)[0]
+    length = -(-(int(every[-1]) + 1) // block.lanes) * block.lanes
+    length += block.lanes * (length % 512 == 0)  # neighbouring lines should not share few places of a cache
+    length = len(every) if block.vectors else length
     runs: list[Any] = []
     bands, known = [], dict[Any, tuple[int, ...]]()
     for start, count, key, source, target in layout.bands():
         if key not in known:
             places, cells = layout.targets(job, start, count)
-            narrow = np.full(length, -1, np.int64)
-            narrow[places] = cells
+            narrow = cells if block.vectors else np.full(length, -1, np.int64)
+            if not block.vectors:
+                narrow[places] = cells
             ends = [len(runs)]
             for some in (layout.runs(start, count), runs_of(narrow, layout.grid.target[-1])):
                 runs += some.tolist()
@@ -116,4 +200,4 @@ def tabled(layout: Layout, part: int, lanes: int) -> tuple[dict[str, Array], int
         bands.append((source, target, *known[key]))
     tables = {"bands": np.array(bands, np.int64), "runs": np.array(runs, np.int64)}
     tables["offsets"] = np.add.outer(np.arange(part) * layout.pitch, job.places).reshape(-1)
-    return tables | {"places": np.tile(job.places, part)}, length
+    return tables | {"places": every if block.vectors else np.tile(job.places, part)}, length

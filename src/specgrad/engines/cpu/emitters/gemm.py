@@ -10,6 +10,7 @@ that lie side by side, of which those that stand beside the image are dropped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.vector_math import fma
 
 QUARTER = 4  # lanes of vectors for runs that are shorter than a vector
+UNROLL, NEAR = 8, 128  # channels, and terms, whose weights are packed together
 AHEAD = 4  # rows of a tile, at least, whose next terms are asked for early
 RUN, BAND, JOB, TILE, SEGMENT = 3, 5, 5, 5, 3  # words of a record of each table
 
@@ -36,6 +38,8 @@ class Gemm:
     """Whether neighbours of a tile are written apart."""
     skips: bool
     """Whether products with padding are skipped: 0 times infinity would be none."""
+    is_turned: bool = False
+    """Whether lanes run along target channels, and rows along cells."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +58,16 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
     n = k.sizes("blocks", "channels", "channel", "group", "count", "begin")
     zero = k.number(how.cell, 0)
-    with k.loop(k.begin, k.end) as item:
-        first = item.index % n.blocks * how.rows
+    unroll = math.gcd(how.rows, UNROLL)
+    with k.loop(k.begin, k.end) as item, k.loop(0, n.count, NEAR) as some, k.loop(0, how.rows, unroll) as row:
+        first = item.index % n.blocks * how.rows + row.index
         source = weight + item.index // n.blocks * n.group
-        target = packed + (n.begin + item.index * n.count * how.rows)
-        rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(how.rows)]
-        real = [first + i < n.channels for i in range(how.rows)]
-        with k.loop(0, n.count) as term:
+        target = packed + (n.begin + item.index * n.count * how.rows + row.index)
+        rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(unroll)]
+        real = [first + i < n.channels for i in range(unroll)]
+        with k.loop(some.index, k.least(some.index + NEAR, n.count)) as term:
             place = k.load(terms, term.index)
-            for i in range(how.rows):
+            for i in range(unroll):
                 k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)
     return k.finish()
 
@@ -131,7 +136,7 @@ def emit(how: Gemm, vector: int) -> Kernel:
     the layout, its vectors, its segments and, if it is one segment that fills it, where that is
     written (else -1); a segment, its place in the tile, where it is written, and its length.
     """
-    return _Gemm(how, vector).kernel
+    return (_Turned if how.is_turned else _Gemm)(how, vector).kernel
 
 
 class _Gemm:
@@ -144,11 +149,11 @@ class _Gemm:
         tables = "runs", "bands", "jobs", "offsets", "tiles", "segments"
         self.runs, self.bands, self.jobs, self.offsets, self.tiles, self.segments = (k.array(t, WORD) for t in tables)
         self.places = k.array("places", WORD) if how.skips else None
-        sizes = "band_count groups part_count part blocks job_count channels pitch step out_channels"
+        sizes = "band_count groups part_count part blocks job_count channels chunk slots pitch step out_channels"
         places = "source_image source_group source_channel target_image target_group target_channel"
         self.n = k.sizes(*sizes.split(), *places.split())
         self.width = how.vectors * how.lanes
-        self.tile = k.room(how.rows * self.width, how.cell)
+        self.tile = k.room(0 if how.is_turned else how.rows * self.width, how.cell)
         self.laid = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
         with k.loop(k.begin, k.end) as item:
             self._item(item.index)
@@ -162,18 +167,25 @@ class _Gemm:
         begin, to, first, last, job = record(k, self.bands, band, BAND)
         source = self.source + (image * n.source_image + group * n.source_group + begin)
         self.target_here = self.target + (image * n.target_image + group * n.target_group + to)
-        runs = self.runs, first, last
+        self._band(source, (self.runs, first, last), group, part, job)
+
+    def _band(self, source: Pointer, runs: Any, group: Value, part: Value, job: Value) -> None:
+        k, n = self.kernel, self.n
         end = n.channels * n.pitch  # cells behind it are read for results that are dropped
         self.kept = self.laid + (end + self.width)
         fill(k, self.laid + end, k.integer(self.width), self.how.lanes, k.number(self.how.cell, 0))
         if self.how.skips:
             lay_out(k, self.how, 1, None, self.kept, runs)
             fill(k, self.kept + n.pitch, k.integer(self.width), self.how.lanes, k.number(self.how.cell, 0))
-        with k.loop(0, n.channels) as channel:
-            begin, to = channel.index * n.source_channel, channel.index * n.pitch
-            lay_out(k, self.how, self.how.stride, source + begin, self.laid + to, runs)
+        self._lay_out(source, runs, n.channels)
         with k.loop(0, n.job_count) as each:
             self._job(group, part, job + each.index)
+
+    def _lay_out(self, source: Pointer, runs: Any, channels: Value) -> None:
+        k, n = self.kernel, self.n
+        with k.loop(0, channels) as channel:
+            begin, to = channel.index * n.source_channel, channel.index * n.pitch
+            lay_out(k, self.how, self.how.stride, source + begin, self.laid + to, runs)
 
     def _job(self, group: Value, part: Value, job: Value) -> None:
         k, n, rows = self.kernel, self.n, self.how.rows
@@ -230,3 +242,66 @@ class _Gemm:
                 ]
             term.next = made
         return term.result
+
+
+class _Turned(_Gemm):
+    """Tiles of cells by vectors of target channels, for images whose rows are short: no lane lies
+    in the padding between them. A tile's weights are many, so that channels are taken by chunks,
+    whose weights a first-level cache holds; sums wait in slots for the next chunk."""
+
+    def _band(self, source: Pointer, runs: Any, group: Value, part: Value, job: Value) -> None:
+        k, n, how = self.kernel, self.n, self.how
+        start, size = part * n.part, how.vectors * how.lanes
+        first_tile = k.load(self.jobs, job * JOB + 3)
+        slots = self.laid + (n.chunk * n.pitch + how.rows)
+        with k.loop(0, n.channels, n.chunk) as chunk:
+            count = k.least(n.chunk, n.channels - chunk.index)
+            self._lay_out(source + chunk.index * n.source_channel, runs, count)
+            fill(k, self.laid + count * n.pitch, k.integer(how.rows), how.lanes, k.number(how.cell, 0))
+            is_first, is_last = chunk.index.equals(0), chunk.index + n.chunk >= n.channels
+            with k.loop(job, job + n.job_count) as each:
+                terms, first_term, weights, first, last = record(k, self.jobs, each.index, JOB)
+                taps = terms // n.channels
+                offsets = self.offsets + first_term
+                with k.loop(start, k.least(start + n.part, n.blocks)) as block:
+                    at = group * n.blocks + block.index
+                    here = self.weight + (weights + (at * terms + chunk.index * taps) * size)
+                    with k.loop(first, last) as tile:
+                        slot = slots + ((block.index - start) * n.slots + tile.index - first_tile) * (how.rows * size)
+                        begun = k.select(is_first, self.bias + at * size, slot)
+                        apart = k.select(is_first, k.integer(0), k.integer(size))
+                        begin, _, begins, ends, _ = record(k, self.tiles, tile.index, TILE)
+                        sums = [k.load(begun, apart * i + j * how.lanes, how.lanes) for i, j in self._places()]
+                        sums = self._turned_sums(self.laid + begin, offsets, here, count * taps, sums)
+                        for (i, j), some in zip(self._places(), sums, strict=True):
+                            k.store(some, slot, i * size + j * how.lanes)
+                        with k.when(is_last), k.loop(begins, ends) as segment:
+                            self._write(slot, block.index * size, record(k, self.segments, segment.index, SEGMENT))
+
+    def _places(self) -> list[tuple[int, int]]:
+        return [(i, j) for i in range(self.how.rows) for j in range(self.how.vectors)]
+
+    def _turned_sums(self, cells: Pointer, offsets: Pointer, weights: Pointer, terms: Value, sums: Any) -> list[Value]:
+        """A tile's sums, row by row, and so many terms more."""
+        k, how = self.kernel, self.how
+        with k.loop(0, terms, carried=sums) as term:
+            source = cells + k.load(offsets, term.index)
+            found = [k.load(weights, (term.index * how.vectors + j) * how.lanes, how.lanes) for j in range(how.vectors)]
+            made = []
+            for i in range(how.rows):
+                one = k.splat(k.load(source, i), how.lanes)
+                made += [fma(k, one, found[j], term.values[i * how.vectors + j]) for j in range(how.vectors)]
+            term.next = made
+        return term.result
+
+    def _write(self, slot: Pointer, first: Value, segment: list[Value]) -> None:
+        """Write a segment's results, channel by channel."""
+        k, n, size = self.kernel, self.n, self.how.vectors * self.how.lanes
+        place, to, count = segment
+        with k.loop(0, k.least(n.out_channels - first, size)) as channel:
+            source, out = (
+                slot + (place * size + channel.index),
+                self.target_here + (first + channel.index) * n.target_channel + to,
+            )
+            with k.loop(0, count) as one:
+                k.store(k.load(source, one.index * size), out, one.index * n.step)

@@ -9,10 +9,11 @@ and `terms` shifted lines stay in registers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from ..codegen.builder import WORD, Cell, Kernel, Value
+from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
 from ..codegen.vector_math import fma
-from .gemm import fill, lay_out, record
+from .gemm import RUN, fill, lay_out, record
 
 BAND = 5  # words of a band's record
 
@@ -25,6 +26,9 @@ class WeightGradient:
     lanes: int
     rows: int
     terms: int
+    vectors: int
+    """Of narrow channels, along which lanes run then, and rows along terms; 0: lanes run along
+    cells."""
     stride: int
     """Between wide cells that are laid out side by side."""
     skips: bool
@@ -37,7 +41,7 @@ def emit(how: WeightGradient, vector: int) -> Kernel:
     An item is (share of images and bands, group, part of the narrow channels, part of the wide
     ones); each share has a weight of its own. A band says where its cells begin in wide and narrow,
     and its runs, those of wide cells first."""
-    return _WeightGradient(how, vector).kernel
+    return (_Turned if how.vectors else _WeightGradient)(how, vector).kernel
 
 
 class _WeightGradient:
@@ -46,22 +50,26 @@ class _WeightGradient:
         k = self.kernel = Kernel("weight_gradient", vector)
         self.wide, self.narrow, self.weight = (k.array(name, how.cell) for name in ("wide", "narrow", "weight"))
         self.runs, self.bands, self.offsets = (k.array(t, WORD) for t in ("runs", "bands", "offsets"))
-        self.places = k.array("places", WORD) if how.skips else None
+        self.places = k.array("places", WORD) if how.skips or how.vectors else None
         sizes = (
             "band_count image_bands share groups part_count part channels taps out_parts out_part out_channels "
-            "pitch length"
+            "pitch length out_blocks slots"
         )
         places = "wide_image wide_group wide_channel narrow_image narrow_group narrow_channel"
         self.n = n = k.sizes(*sizes.split(), *places.split())
-        self.sums = k.room(-(-how.rows * how.terms // how.lanes) * how.lanes, how.cell)
-        self.arrived = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
-        self.met = self.arrived + n.out_part * n.length
-        self.laid = self.met + n.length
+        self._take_rooms()
         with k.loop(k.begin, k.end) as item:
             part, place = item.index % n.part_count, item.index // n.part_count
             self.first_row, place = place % n.out_parts * n.out_part, place // n.out_parts
             self._item(place // n.groups, place % n.groups, part)
         k.finish()
+
+    def _take_rooms(self) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        self.sums = k.room(-(-how.rows * how.terms // how.lanes) * how.lanes, how.cell)
+        self.arrived = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
+        self.met = self.arrived + n.out_part * n.length
+        self.laid = self.met + n.length
 
     def _item(self, share: Value, group: Value, part: Value) -> None:
         k, n = self.kernel, self.n
@@ -72,12 +80,19 @@ class _WeightGradient:
         self.rows = k.least(n.out_part, n.out_channels - self.first_row)
         own = (share * n.groups + group) * n.out_channels + self.first_row
         self.target = self.weight + (own * self.row + first * n.taps)
-        zero = k.number(self.how.cell, 0)
-        with k.loop(0, self.rows) as row:
-            fill(k, self.target + row.index * self.row, self.count * n.taps, self.how.lanes, zero)
+        self._begin()
         start = share * n.share
         with k.loop(start, k.least(start + n.share, n.image_bands)) as place:
             self._band(place.index // n.band_count, place.index % n.band_count, group, first)
+        self._end()
+
+    def _begin(self) -> None:
+        k, zero = self.kernel, self.kernel.number(self.how.cell, 0)
+        with k.loop(0, self.rows) as row:
+            fill(k, self.target + row.index * self.row, self.count * self.n.taps, self.how.lanes, zero)
+
+    def _end(self) -> None:
+        """Nothing: sums were added where they belong."""
 
     def _band(self, image: Value, band: Value, group: Value, first: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
@@ -86,12 +101,16 @@ class _WeightGradient:
         narrow = self.narrow + (image * n.narrow_image + group * n.narrow_group + arrives)
         narrow = narrow + self.first_row * n.narrow_channel
         of_wide, of_narrow = (self.runs, first_run, middle), (self.runs, middle, last_run)
-        with k.loop(0, self.rows) as row:
-            target = self.arrived + row.index * n.length
-            lay_out(k, how, 1, narrow + row.index * n.narrow_channel, target, of_narrow)
         with k.loop(0, self.count) as channel:
             source = wide + (first + channel.index) * n.wide_channel
             lay_out(k, how, how.stride, source, self.laid + channel.index * n.pitch, of_wide)
+        self._products(narrow, of_wide, of_narrow)
+
+    def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        with k.loop(0, self.rows) as row:
+            target = self.arrived + row.index * n.length
+            lay_out(k, how, 1, narrow + row.index * n.narrow_channel, target, of_narrow)
         zero = k.number(how.cell, 0, how.lanes)
         k.store(zero, self.laid, self.count * n.pitch)  # vectors of the last line may end here
         if how.skips:
@@ -146,4 +165,86 @@ def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
         high = [place + half for place in low]
         pairs = zip(vectors[::2], [*vectors[1::2], *vectors[-1:]], strict=False)
         vectors = [k.shuffle(one, other, low) + k.shuffle(one, other, high) for one, other in pairs]
+    return vectors
+
+
+class _Turned(_WeightGradient):
+    """Lanes run along narrow channels, whose cells are transposed for it, and rows along terms. So
+    no sum has to be made of lanes, and no cell of padding is met. A band's sums are added to those
+    before in slots, which are written at the end."""
+
+    def _take_rooms(self) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        self.size = how.vectors * how.lanes
+        self.arrived = k.room(0, how.cell)
+        self.slots = self.arrived + n.out_blocks * n.length * self.size
+        self.laid = self.slots + n.out_blocks * n.slots * (how.rows * self.size)
+
+    def _begin(self) -> None:
+        k, n = self.kernel, self.n
+        self.last = self.count * n.taps
+        self.blocks = (self.rows + (self.size - 1)) // self.size
+        count = n.out_blocks * n.slots * (self.how.rows * self.size)
+        fill(k, self.slots, count, self.how.lanes, k.number(self.how.cell, 0))
+
+    def _slot(self, block: Value, row: Value) -> Pointer:
+        return self.slots + (block * self.n.slots + row // self.how.rows) * (self.how.rows * self.size)
+
+    def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any) -> None:
+        k, how = self.kernel, self.how
+        _, first, last = of_narrow
+        with k.loop(0, self.blocks * how.vectors) as some, k.loop(first, last) as run:
+            self._transpose(narrow, some.index, *record(k, self.runs, run.index, RUN))
+        to, _, some_cells = record(k, self.runs, last - 1, RUN)
+        with k.loop(0, self.blocks) as block, k.loop(0, self.last, how.rows) as row:
+            self._turned_sums(block.index, row.index, to + some_cells)
+
+    def _transpose(self, narrow: Pointer, some: Value, to: Value, begin: Value, count: Value) -> None:
+        """The cells of a run, of a vector of channels; beyond the last, of the last."""
+        k, how, n, lanes = self.kernel, self.how, self.n, self.how.lanes
+        rows = [narrow + (k.least(some * lanes + i, self.rows - 1) * n.narrow_channel + begin) for i in range(lanes)]
+        place = some // how.vectors * n.length + to
+        target = self.arrived + (place * self.size + some % how.vectors * lanes)
+        with k.when(count < lanes), k.loop(0, count) as one:
+            for i, row in enumerate(rows):
+                k.store(k.load(row, one.index), target, one.index * self.size + i)
+        with k.when(count >= lanes), k.loop(0, count, lanes) as along:
+            at = k.least(along.index, count - lanes)
+            for i, column in enumerate(transposed(k, [k.load(row, at, lanes) for row in rows])):
+                k.store(column, target, (at + i) * self.size)
+
+    def _turned_sums(self, block: Value, row: Value, count: Value) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        lines = [self.laid + k.load(self.offsets, k.least(row + i, self.last - 1)) for i in range(how.rows)]
+        columns, zero = self.arrived + block * n.length * self.size, k.number(how.cell, 0, how.lanes)
+        with k.loop(0, count, carried=[zero] * (how.rows * how.vectors)) as cell:
+            place = k.load(self.places, cell.index)
+            found = [k.load(columns, cell.index * self.size + j * how.lanes, how.lanes) for j in range(how.vectors)]
+            made = []
+            for i, line in enumerate(lines):
+                one = k.splat(k.load(line, place), how.lanes)
+                made += [fma(k, one, some, cell.values[i * how.vectors + j]) for j, some in enumerate(found)]
+            cell.next = made
+        slot = self._slot(block, row)
+        for at, sums in enumerate(cell.result):
+            k.store(k.load(slot, at * how.lanes, how.lanes) + sums, slot, at * how.lanes)
+
+    def _end(self) -> None:
+        k, how = self.kernel, self.how
+        with k.loop(0, self.blocks) as block, k.loop(0, self.last, how.rows) as row:
+            slot, first = self._slot(block.index, row.index), block.index * self.size
+            with k.loop(0, k.least(self.size, self.rows - first)) as channel:
+                target = self.target + ((first + channel.index) * self.row + row.index)
+                with k.loop(0, k.least(how.rows, self.last - row.index)) as one:
+                    k.store(k.load(slot, one.index * self.size + channel.index), target, one.index)
+
+
+def transposed(k: Kernel, vectors: list[Value]) -> list[Value]:
+    """As many vectors as they have lanes, transposed. Each turn interleaves the vectors of the
+    first half with those of the second."""
+    lanes = len(vectors)
+    places = [place for i in range(lanes) for place in (i, i + lanes)]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = list(zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True))
+        vectors = [k.shuffle(*pair, half) for pair in pairs for half in (places[:lanes], places[lanes:])]
     return vectors
