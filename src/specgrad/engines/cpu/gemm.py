@@ -30,6 +30,7 @@ FORMATS = {"x86-64-v4": (64, 32), "x86-64-v3": (32, 16), "x86-64": (16, 16)}
 
 WIDEST = 8  # vectors of a tile, at most
 LAID = 7 << 16  # bytes of a band's layout, at most, where it can be cut: a second-level cache holds it
+TOGETHER, FEWER = 512, 32  # terms that are packed together, whose weights lie side by side or apart
 FEW = 512  # targets of a band, at least, where images are small
 NEAR = 16 << 10  # bytes of a turned tile's weights: a first-level cache holds them
 BETWEEN, WRITING = 2, 3  # multiplications that a term of a turned tile, and writing a result of it, take
@@ -88,7 +89,9 @@ def chosen(grid: Grid, channels: int, outs: int, images: int, itemsize: int) -> 
     width, plain = grid.axes[-1].count, blocking(outs, itemsize)
     time, tile = turned(width, outs, itemsize)
     lines, terms = math.prod(axis.count for axis in grid.axes[:-1]), channels * taps_of(grid)
-    padded = Layout(grid.beside(images, 0, 0), 1).units[0] / plain.lanes * plain.rows * -(-outs // plain.rows)
+    one = Layout(grid.beside(images, 0, 0), 1)
+    together = max(1, min(images, LAID // (one.pitch * channels * itemsize)))
+    padded = -(-one.units[0] * together // plain.lanes) / together * plain.rows * -(-outs // plain.rows)
     return tile if lines * (time + WRITING * width * outs / terms) < padded else plain
 
 
@@ -147,7 +150,10 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
         terms = np.add.outer(np.arange(channels) * column, job.taps).reshape(-1)
         of = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
         of |= {"group": p.narrow_channels * p.columns, "begin": begin}
-        call = Call(compiled(emit_packing, Packing(cell, tile.channels)), of, every, grain(p, every, ITEMS))
+        of |= {"near": TOGETHER if forward else max(1, FEWER // len(job.taps)) * len(job.taps)}
+        is_dense = tile.is_turned and len(terms) >= tile.lanes and bool((np.diff(terms) == 1).all())
+        packing = Packing(cell, tile.channels, tile.lanes * is_dense)
+        call = Call(compiled(emit_packing, packing), of, every, grain(p, every, ITEMS))
         packings.append(Step(call, ("weight", "packed"), "weights of a block term by term", (terms,)))
     ends = tables["jobs"].reshape(-1, len(layout.jobs), JOB)
     slots = int((ends[:, -1, 4] - ends[:, 0, 3]).max()) if tile.is_turned else 0

@@ -19,7 +19,7 @@ from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.vector_math import fma
 
 QUARTER = 4  # lanes of vectors for runs that are shorter than a vector
-UNROLL, NEAR = 8, 128  # channels, and terms, whose weights are packed together
+UNROLL = 8  # channels whose weights are packed together
 AHEAD = 4  # rows of a tile, at least, whose next terms are asked for early
 RUN, BAND, JOB, TILE, SEGMENT = 3, 5, 5, 5, 3  # words of a record of each table
 
@@ -49,6 +49,9 @@ class Packing:
 
     cell: Cell
     rows: int
+    lanes: int
+    """Of vectors of terms that are transposed, where the weights of terms lie side by side; else
+    0."""
 
 
 def emit_packing(how: Packing, vector: int) -> Kernel:
@@ -56,20 +59,43 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
     Channels that a last block lacks are 0."""
     k = Kernel("packing", vector)
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
-    n = k.sizes("blocks", "channels", "channel", "group", "count", "begin")
+    n = k.sizes("blocks", "channels", "channel", "group", "count", "begin", "near")
     zero = k.number(how.cell, 0)
-    unroll = math.gcd(how.rows, UNROLL)
-    with k.loop(k.begin, k.end) as item, k.loop(0, n.count, NEAR) as some, k.loop(0, how.rows, unroll) as row:
+    unroll = how.lanes or math.gcd(how.rows, UNROLL)
+    with k.loop(k.begin, k.end) as item, k.loop(0, n.count, n.near) as some, k.loop(0, how.rows, unroll) as row:
         first = item.index % n.blocks * how.rows + row.index
         source = weight + item.index // n.blocks * n.group
         target = packed + (n.begin + item.index * n.count * how.rows + row.index)
         rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(unroll)]
         real = [first + i < n.channels for i in range(unroll)]
-        with k.loop(some.index, k.least(some.index + NEAR, n.count)) as term:
-            place = k.load(terms, term.index)
-            for i in range(unroll):
-                k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)
+        end = k.least(some.index + n.near, n.count)
+        if how.lanes:
+            with k.loop(some.index, end, how.lanes) as term:
+                at = k.least(term.index, n.count - how.lanes)
+                found = [k.load(one, at, how.lanes) for one in rows]
+                found = [
+                    k.select(is_real, one, k.number(how.cell, 0, how.lanes))
+                    for is_real, one in zip(real, found, strict=True)
+                ]
+                for i, column in enumerate(transposed(k, found)):
+                    k.store(column, target, (at + i) * how.rows)
+        else:
+            with k.loop(some.index, end) as term:
+                place = k.load(terms, term.index)
+                for i in range(unroll):
+                    k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)
     return k.finish()
+
+
+def transposed(k: Kernel, vectors: list[Value]) -> list[Value]:
+    """As many vectors as they have lanes, transposed. Each turn interleaves the vectors of the
+    first half with those of the second."""
+    lanes = len(vectors)
+    places = [place for i in range(lanes) for place in (i, i + lanes)]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = list(zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True))
+        vectors = [k.shuffle(*pair, half) for pair in pairs for half in (places[:lanes], places[lanes:])]
+    return vectors
 
 
 def record(k: Kernel, table: Pointer, index: Number, words: int) -> list[Value]:

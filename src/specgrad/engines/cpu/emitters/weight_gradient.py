@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
 from ..codegen.vector_math import fma
-from .gemm import RUN, fill, lay_out, record
+from .gemm import RUN, fill, lay_out, record, transposed
 
 BAND = 5  # words of a band's record
 
@@ -237,14 +237,3 @@ class _Turned(_WeightGradient):
                 target = self.target + ((first + channel.index) * self.row + row.index)
                 with k.loop(0, k.least(how.rows, self.last - row.index)) as one:
                     k.store(k.load(slot, one.index * self.size + channel.index), target, one.index)
-
-
-def transposed(k: Kernel, vectors: list[Value]) -> list[Value]:
-    """As many vectors as they have lanes, transposed. Each turn interleaves the vectors of the
-    first half with those of the second."""
-    lanes = len(vectors)
-    places = [place for i in range(lanes) for place in (i, i + lanes)]
-    for _ in range(lanes.bit_length() - 1):
-        pairs = list(zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True))
-        vectors = [k.shuffle(*pair, half) for pair in pairs for half in (places[:lanes], places[lanes:])]
-    return vectors
