@@ -149,11 +149,16 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     for job, begin in zip(layout.jobs, begins, strict=False):
         terms = np.add.outer(np.arange(channels) * column, job.taps).reshape(-1)
         of = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
-        of |= {"group": p.narrow_channels * p.columns, "begin": begin}
-        of |= {"near": TOGETHER if forward else max(1, FEWER // len(job.taps)) * len(job.taps)}
-        is_dense = tile.is_turned and len(terms) >= tile.lanes and bool((np.diff(terms) == 1).all())
+        if forward:
+            near = cut(max(1, len(terms)), -(-len(terms) // TOGETHER))[0]
+        else:
+            near = max(1, FEWER // len(job.taps)) * len(job.taps)
+        pieces = -(-len(terms) // near)
+        is_dense = forward and tile.is_turned and len(terms) - near * (pieces - 1) >= tile.lanes
+        is_dense = is_dense and bool((np.diff(terms) == 1).all())
+        of |= {"group": p.narrow_channels * p.columns, "begin": begin, "near": near, "pieces": pieces}
         packing = Packing(cell, tile.channels, tile.lanes * is_dense)
-        call = Call(compiled(emit_packing, packing), of, every, grain(p, every, ITEMS))
+        call = Call(compiled(emit_packing, packing), of, every * pieces, grain(p, every * pieces, ITEMS))
         packings.append(Step(call, ("weight", "packed"), "weights of a block term by term", (terms,)))
     ends = tables["jobs"].reshape(-1, len(layout.jobs), JOB)
     slots = int((ends[:, -1, 4] - ends[:, 0, 3]).max()) if tile.is_turned else 0

@@ -55,23 +55,24 @@ class Packing:
 
 
 def emit_packing(how: Packing, vector: int) -> Kernel:
-    """args: weight, packed, terms (where the weight of each term lies), sizes; an item is a block.
-    Channels that a last block lacks are 0."""
+    """args: weight, packed, terms (where the weight of each term lies), sizes; an item is some
+    terms of a block. Channels that a last block lacks are 0."""
     k = Kernel("packing", vector)
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
-    n = k.sizes("blocks", "channels", "channel", "group", "count", "begin", "near")
+    n = k.sizes("blocks", "channels", "channel", "group", "count", "begin", "near", "pieces")
     zero = k.number(how.cell, 0)
     unroll = how.lanes or math.gcd(how.rows, UNROLL)
-    with k.loop(k.begin, k.end) as item, k.loop(0, n.count, n.near) as some, k.loop(0, how.rows, unroll) as row:
-        first = item.index % n.blocks * how.rows + row.index
-        source = weight + item.index // n.blocks * n.group
-        target = packed + (n.begin + item.index * n.count * how.rows + row.index)
+    with k.loop(k.begin, k.end) as item, k.loop(0, how.rows, unroll) as row:
+        block, begin = item.index // n.pieces, item.index % n.pieces * n.near
+        first = block % n.blocks * how.rows + row.index
+        source = weight + block // n.blocks * n.group
+        target = packed + (n.begin + block * n.count * how.rows + row.index)
         rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(unroll)]
         real = [first + i < n.channels for i in range(unroll)]
-        end = k.least(some.index + n.near, n.count)
+        end = k.least(begin + n.near, n.count)
         if how.lanes:
-            with k.loop(some.index, end, how.lanes) as term:
-                at = k.least(term.index, n.count - how.lanes)
+            with k.loop(begin, end, how.lanes) as term:
+                at = k.least(term.index, end - how.lanes)
                 found = [k.load(one, at, how.lanes) for one in rows]
                 found = [
                     k.select(is_real, one, k.number(how.cell, 0, how.lanes))
@@ -80,7 +81,7 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
                 for i, column in enumerate(transposed(k, found)):
                     k.store(column, target, (at + i) * how.rows)
         else:
-            with k.loop(some.index, end) as term:
+            with k.loop(begin, end) as term:
                 place = k.load(terms, term.index)
                 for i in range(unroll):
                     k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)

@@ -215,6 +215,7 @@ class _Turned(_WeightGradient):
 
     def _turned_sums(self, block: Value, row: Value, count: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
+        assert self.places is not None
         lines = [self.laid + k.load(self.offsets, k.least(row + i, self.last - 1)) for i in range(how.rows)]
         columns, zero = self.arrived + block * n.length * self.size, k.number(how.cell, 0, how.lanes)
         with k.loop(0, count, carried=[zero] * (how.rows * how.vectors)) as cell:
