@@ -153,7 +153,7 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
             near = cut(max(1, len(terms)), -(-len(terms) // TOGETHER))[0]
         else:
             near = max(1, FEWER // len(job.taps)) * len(job.taps)
-        pieces = -(-len(terms) // near)
+        pieces = max(1, -(-len(terms) // near))
         is_dense = forward and tile.is_turned and len(terms) - near * (pieces - 1) >= tile.lanes
         is_dense = is_dense and bool((np.diff(terms) == 1).all())
         of |= {"group": p.narrow_channels * p.columns, "begin": begin, "near": near, "pieces": pieces}
