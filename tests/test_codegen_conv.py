@@ -27,8 +27,9 @@ SEEDS, CASES = range(5), effort(20, 80)
 
 
 @contextlib.contextmanager
-def emitted(random, stand_in=Emitted):
-    """Plans have kernels that are not compiled, small tiles, and bands of few cells."""
+def emitted(random, stand_in=Emitted, tight=False):
+    """Plans have kernels that are not compiled, small tiles, and bands of few cells. Tight: no
+    vector is of channels alone that do not exist."""
     lanes = int(random.choice([2, 4]))
     blocks, turned = {}, {}
 
@@ -39,10 +40,15 @@ def emitted(random, stand_in=Emitted):
         return weight_gradient.Block(*blocking(channels)[:3])
 
     def chosen(grid, channels, outs, *_):
-        return turned.setdefault(outs, blocking(outs)._replace(is_turned=bool(random.integers(2))))
+        tile = blocking(outs)
+        if outs not in turned and random.integers(2):
+            some = min(tile.vectors, -(-outs // lanes)) if tight else tile.vectors
+            turned[outs] = tile._replace(vectors=some, is_turned=True)
+        return turned.setdefault(outs, tile)
 
-    def turned_gradient(*_):
+    def turned_gradient(_, channels, *__):
         rows, vectors = map(int, random.integers(1, 4, 2))
+        vectors = min(vectors, -(-channels // lanes)) if tight else vectors
         return int(random.choice([-1000, 1 << 60])), weight_gradient.Block(lanes, rows, 0, vectors)
 
     caches = steps.compiled, gemm.product, weight_gradient.gradient, bilinear.plan
@@ -184,7 +190,7 @@ def test_an_access_one_cell_off_is_found(kernel, monkeypatch):
             return kernels[-1]
 
         random = np.random.default_rng(n)
-        with emitted(random, spoilt):
+        with emitted(random, spoilt, tight=True):
             try:
                 values(random, sg.Conv((3, 2), stride=(1, 2), padding=1), (2, 3, 6, 9), (4, 3, 3, 2), often=0)
             except (Fault, AssertionError):

@@ -155,7 +155,7 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
             near = max(1, FEWER // len(job.taps)) * len(job.taps)
         pieces = max(1, -(-len(terms) // near))
         is_dense = forward and tile.is_turned and len(terms) - near * (pieces - 1) >= tile.lanes
-        is_dense = is_dense and bool((np.diff(terms) == 1).all())
+        is_dense = is_dense and np.array_equal(terms, np.arange(len(terms)))
         of |= {"group": p.narrow_channels * p.columns, "begin": begin, "near": near, "pieces": pieces}
         packing = Packing(cell, tile.channels, tile.lanes * is_dense)
         call = Call(compiled(emit_packing, packing), of, every * pieces, grain(p, every * pieces, ITEMS))

@@ -128,8 +128,9 @@ def grid_of(axes: tuple[tuple[Sliding, int], ...], forward: bool) -> Grid:
         one = forward_axis(axis, length) if forward else backward_axis(axis, length)
         sizes = (axis.size, length) if forward else (length, axis.size)
         if made and one == plain_axis(one.size) and made[-1][0] == plain_axis(made[-1][1]):
-            count = made.pop()[1] * one.size
-            made.append((plain_axis(count), count, count, 1))
+            _, before, _, kernel = made.pop()
+            count = before * one.size
+            made.append((plain_axis(count), count, count, kernel * axis.kernel))  # of taps of which one meets cells
         else:
             made.append((one, *sizes, axis.kernel))
     taps, source, target, kernel = zip(*made, strict=True)

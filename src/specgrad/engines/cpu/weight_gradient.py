@@ -196,7 +196,7 @@ def tabled(layout: Layout, part: int, block: Block) -> tuple[dict[str, Array], i
             for some in (layout.runs(start, count), runs_of(narrow, layout.grid.target[-1])):
                 runs += some.tolist()
                 ends.append(len(runs))
-            known[key] = tuple(ends)
+            known[key] = *ends, len(cells)
         bands.append((source, target, *known[key]))
     tables = {"bands": np.array(bands, np.int64), "runs": np.array(runs, np.int64)}
     tables["offsets"] = np.add.outer(np.arange(part) * layout.pitch, job.places).reshape(-1)

@@ -15,7 +15,7 @@ from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
 from ..codegen.vector_math import fma
 from .gemm import RUN, fill, lay_out, record, transposed
 
-BAND = 5  # words of a band's record
+BAND = 6  # words of a band's record
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def emit(how: WeightGradient, vector: int) -> Kernel:
 
     An item is (share of images and bands, group, part of the narrow channels, part of the wide
     ones); each share has a weight of its own. A band says where its cells begin in wide and narrow,
-    and its runs, those of wide cells first."""
+    its runs, those of wide cells first, and how many narrow cells it has."""
     return (_Turned if how.vectors else _WeightGradient)(how, vector).kernel
 
 
@@ -96,7 +96,7 @@ class _WeightGradient:
 
     def _band(self, image: Value, band: Value, group: Value, first: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
-        begin, arrives, first_run, middle, last_run = record(k, self.bands, band, BAND)
+        begin, arrives, first_run, middle, last_run = (k.load(self.bands, band * BAND + i) for i in range(5))
         wide = self.wide + (image * n.wide_image + group * n.wide_group + begin)
         narrow = self.narrow + (image * n.narrow_image + group * n.narrow_group + arrives)
         narrow = narrow + self.first_row * n.narrow_channel
@@ -104,9 +104,9 @@ class _WeightGradient:
         with k.loop(0, self.count) as channel:
             source = wide + (first + channel.index) * n.wide_channel
             lay_out(k, how, how.stride, source, self.laid + channel.index * n.pitch, of_wide)
-        self._products(narrow, of_wide, of_narrow)
+        self._products(narrow, of_wide, of_narrow, band)
 
-    def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any) -> None:
+    def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any, band: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
         with k.loop(0, self.rows) as row:
             target = self.arrived + row.index * n.length
@@ -190,14 +190,14 @@ class _Turned(_WeightGradient):
     def _slot(self, block: Value, row: Value) -> Pointer:
         return self.slots + (block * self.n.slots + row // self.how.rows) * (self.how.rows * self.size)
 
-    def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any) -> None:
+    def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any, band: Value) -> None:
         k, how = self.kernel, self.how
         _, first, last = of_narrow
         with k.loop(0, self.blocks * how.vectors) as some, k.loop(first, last) as run:
             self._transpose(narrow, some.index, *record(k, self.runs, run.index, RUN))
-        to, _, some_cells = record(k, self.runs, last - 1, RUN)
+        count = k.load(self.bands, band * BAND + 5)
         with k.loop(0, self.blocks) as block, k.loop(0, self.last, how.rows) as row:
-            self._turned_sums(block.index, row.index, to + some_cells)
+            self._turned_sums(block.index, row.index, count)
 
     def _transpose(self, narrow: Pointer, some: Value, to: Value, begin: Value, count: Value) -> None:
         """The cells of a run, of a vector of channels; beyond the last, of the last."""
