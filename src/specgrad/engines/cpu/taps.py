@@ -128,9 +128,9 @@ def grid_of(axes: tuple[tuple[Sliding, int], ...], forward: bool) -> Grid:
         one = forward_axis(axis, length) if forward else backward_axis(axis, length)
         sizes = (axis.size, length) if forward else (length, axis.size)
         if made and one == plain_axis(one.size) and made[-1][0] == plain_axis(made[-1][1]):
-            _, before, _, kernel = made.pop()
+            _, before, _, taps_before = made.pop()
             count = before * one.size
-            made.append((plain_axis(count), count, count, kernel * axis.kernel))  # of taps of which one meets cells
+            made.append((plain_axis(count), count, count, taps_before * axis.kernel))  # other taps meet no cell
         else:
             made.append((one, *sizes, axis.kernel))
     taps, source, target, kernel = zip(*made, strict=True)
