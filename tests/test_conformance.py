@@ -58,7 +58,9 @@ def test_a_narrow_terminal_shows_all_claims_and_who_was_not_checked():
     missing = {"one, two": "x is not installed", "three": "x is not installed", "four": "is slow"}
     report = reports.Report(cells, [], {}, "specgrad check", 0, missing=missing)
     console = Console(file=io.StringIO(), width=80)
-    reports.matrix(report, console).close()
+    matrix = reports.Matrix(console, report.claims(), (cell.operator for cell in cells))
+    matrix.show(report)
+    matrix.close()
     reports.closing(report, console)
     printed = console.file.getvalue()
     heads = printed.splitlines()[0].split()[2:]

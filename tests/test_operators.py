@@ -18,13 +18,20 @@ import specgrad
 from specgrad import AvgPool, Conv, ConvTranspose, Dual, GlobalMaxPool, MaxPool, SmoothMaxPool
 from specgrad.conformance import refusals, statements
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.conformance.golden import FIXED, WINNERS
+from specgrad.conformance.golden import FIXED
 from specgrad.conformance.subjects.engines import Engine
 from specgrad.ops import OPERATORS
 from specgrad.ops.conv import Bilinear
 from specgrad.ops.pool import Pool
 
 pytestmark = pytest.mark.usefixtures("specification")
+
+WINNERS = [
+    ([[1, 2], [2, 0]], 1),
+    ([[0, 0], [5, 3]], 2),
+    ([[1, 5, 3]], 1),
+]
+"""Planes, and the flat index of their first winner."""
 
 SUMS = [kind for kind in OPERATORS if "exp" not in kind.needs and kind is not ConvTranspose]
 

@@ -158,10 +158,3 @@ def _fixed() -> list[Fixed]:
 
 
 FIXED = _fixed()
-
-WINNERS = [
-    ([[1, 2], [2, 0]], 1),
-    ([[0, 0], [5, 3]], 2),
-    ([[1, 5, 3]], 1),
-]
-"""Planes, and the flat index of their first winner."""

@@ -3,7 +3,8 @@ does not answer in time.
 
 Whoever waits is told how it ended, and the next call starts a fresh one. What it prints is kept
 apart. Its memory is limited, so that whoever takes too much is refused some, and nobody else is
-ended for it.
+ended for it. A pool of `concurrent.futures` does not say how a process ended, is of no use after
+the first crash, and cannot end a process that hangs (before Python 3.14).
 """
 
 from __future__ import annotations

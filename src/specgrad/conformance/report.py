@@ -169,13 +169,6 @@ class Matrix:
             self.console.print(Text(words, style="dim"))
 
 
-def matrix(report: Report, console: Console) -> Matrix:
-    """The matrix of a report, not closed yet."""
-    made = Matrix(console, report.claims(), (cell.operator for cell in report.cells))
-    made.show(report)
-    return made
-
-
 def line(console: Console, text: Text) -> None:
     """A line that stays one, however narrow the terminal is."""
     text.rstrip()
