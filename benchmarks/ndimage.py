@@ -4,13 +4,20 @@ python benchmarks/ndimage.py [--quick] [--threads N] prints how many times as lo
 (above 1: ours is faster) on a 4096² image and a 256³ volume, sizes 3 to 101. A peer that is not
 installed, or does not have the filter, is left out. The last lines list where ours is slower.
 Large correlations, and large disks of SciPy's, take minutes and are not run.
+
+--only, --dtype, --sizes and --shape choose a part of all; --json FILE adds the rows of this run to
+a file, and --table FILE prints the rows of such a file as the table of docs/ndimage.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import platform
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +26,7 @@ import specgrad as sg
 from specgrad import ndimage
 
 SIZES = (3, 5, 11, 31, 101)
+PEERS = ("scipy", "skimage", "cv2", "bottleneck")
 BUDGET = 1.0
 """Seconds after which calls are not repeated."""
 
@@ -90,28 +98,64 @@ def seconds(call: Callable[[], Any]) -> float:
     return min(times)
 
 
+def part(peers: dict[str, Any], shape: tuple[int, ...], dtype: str, size: int, only: str) -> Iterator[dict[str, Any]]:
+    """The rows of one image and one size, printed as they come."""
+    x = (np.random.default_rng(0).random(shape) * 255).astype(dtype)
+    for name, ours, others in cases(x, size, peers):
+        if only not in name:
+            continue
+        mine = seconds(ours)
+        ratios = {peer: round(seconds(call) / mine, 2) for peer, call in others.items()}
+        row = f"{'×'.join(map(str, shape)):>13} {dtype:>8} {size:>4} {name:<28} {mine * 1e3:9.2f} ms"
+        print(row + "".join(f"  {peer} ×{ratio}" for peer, ratio in ratios.items()), flush=True)
+        yield {"shape": shape, "dtype": dtype, "size": size, "filter": name, "ms": round(mine * 1e3, 2), **ratios}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Per image and filter: how many times as fast as each peer, size by size."""
+    groups: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((tuple(row["shape"]), row["filter"], row["dtype"]), {})[row["size"]] = row
+    lines = ["| filter | beside | " + " | ".join(map(str, SIZES)) + " |", "|---" * (2 + len(SIZES)) + "|"]
+    for (shape, name, dtype), by_size in groups.items():
+        for peer in PEERS:
+            found = [by_size.get(size, {}).get(peer) for size in SIZES]
+            if any(found):
+                cells = ["" if ratio is None else f"**{ratio}**" if ratio < 1 else f"{ratio:.3g}" for ratio in found]
+                lines.append(f"| {name}, {dtype}, {len(shape)}-D | {peer} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="images of 512² and 64³, sizes 3 and 31")
     parser.add_argument("--threads", type=int, default=sg.get_num_threads())
+    parser.add_argument("--only", default="", help="filters whose name has this word")
+    parser.add_argument("--dtype", choices=("uint8", "float32"))
+    parser.add_argument("--sizes", type=int, nargs="+", default=None)
+    parser.add_argument("--shape", type=int, nargs="+", default=None)
+    parser.add_argument("--json", type=Path, help="add the rows to this file")
+    parser.add_argument("--table", type=Path, help="print the rows of this file as a table, and end")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table(json.loads(arguments.table.read_text())["rows"]))
+        return
     sg.set_num_threads(arguments.threads)
     peers = available()
     if "cv2" in peers:
         peers["cv2"].setNumThreads(arguments.threads)
     shapes = [(512, 512), (64, 64, 64)] if arguments.quick else [(4096, 4096), (256, 256, 256)]
-    behind = []
-    for shape in shapes:
-        for dtype in (np.uint8, np.float32):
-            x = (np.random.default_rng(0).random(shape) * 255).astype(dtype)
-            for size in (3, 31) if arguments.quick else SIZES:
-                for name, ours, others in cases(x, size, peers):
-                    mine = seconds(ours)
-                    ratios = {peer: seconds(call) / mine for peer, call in others.items()}
-                    row = f"{'×'.join(map(str, shape)):>13} {x.dtype!s:>8} {size:>4} {name:<28} {mine * 1e3:9.2f} ms"
-                    print(row + "".join(f"  {peer} ×{ratio:.2f}" for peer, ratio in ratios.items()), flush=True)
-                    behind += [f"{row}  {peer} ×{ratio:.2f}" for peer, ratio in ratios.items() if ratio < 1]
+    rows: list[dict[str, Any]] = []
+    for shape in [tuple(arguments.shape)] if arguments.shape else shapes:
+        for dtype in [arguments.dtype] if arguments.dtype else ["uint8", "float32"]:
+            for size in arguments.sizes or ((3, 31) if arguments.quick else SIZES):
+                rows += part(peers, shape, dtype, size, arguments.only)
+    behind = [row for row in rows if any(row.get(peer, math.inf) < 1 for peer in PEERS)]
     print(f"\nbehind in {len(behind)} places:", *behind, sep="\n")
+    if arguments.json:
+        kept = json.loads(arguments.json.read_text())["rows"] if arguments.json.exists() else []
+        about = {"machine": platform.processor() or platform.machine(), "threads": arguments.threads}
+        arguments.json.write_text(json.dumps({**about, "rows": kept + rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
 The image is made chunk by chunk when a task needs it, and never held whole. Each level is the
 maximum under a 3×3 window with stride 2 of the one before; windows cross the borders of chunks.
-The curve at the end shows the memory of this process while the tasks ran.
+The curve at the end shows the memory of this process while the tasks ran. --json FILE adds the run
+to a file; --svg FILE draws the curves of all runs in that file, and computes nothing.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 import threading
 import time
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -23,8 +26,8 @@ SIDE, CHUNK, SMALLEST = 316_228, 8192, 1024
 def texture(block_info=None):
     """The cells of a chunk, from their places in the image."""
     (top, bottom), (left, right) = block_info[None]["array-location"]
-    rows, columns = np.arange(top, bottom, dtype=np.uint64)[:, None], np.arange(left, right, dtype=np.uint64)
-    return ((rows * rows + columns * 7919) % 251).astype(np.uint8)
+    rows, columns = np.arange(top, bottom, dtype=np.uint64), np.arange(left, right, dtype=np.uint64)
+    return np.add.outer((rows * rows % 251).astype(np.uint8), (columns * 7919 % 241).astype(np.uint8))
 
 
 def image(side: int, chunk: int) -> da.Array:
@@ -63,10 +66,14 @@ class MemoryCurve:
             if self._done.wait(self.every):
                 return
 
+    def peaks(self, most: int = 80) -> list[float]:
+        """The highest sample of each of at most so many parts."""
+        step = -(-len(self.samples) // most)
+        return [max(self.samples[i : i + step]) for i in range(0, len(self.samples), step)]
+
     def __str__(self) -> str:
-        """A line of bars, at most 80, and what the highest one means."""
-        step = max(len(self.samples) // 80, 1)
-        peaks = [max(self.samples[i : i + step]) for i in range(0, len(self.samples), step)]
+        """A line of bars, and what the highest one means."""
+        peaks = self.peaks()
         bars = "".join(" ▁▂▃▄▅▆▇█"[round(8 * peak / max(peaks))] for peak in peaks)
         return f"{bars}  highest {max(peaks):.0f} MiB"
 
@@ -74,13 +81,52 @@ class MemoryCurve:
 def main(side: int = SIDE, chunk: int = CHUNK, smallest: int = SMALLEST) -> tuple[np.ndarray, MemoryCurve]:
     start = time.perf_counter()
     levels = pyramid(image(side, chunk), smallest)
-    print(f"{len(levels)} levels, {' → '.join(str(level.shape[0]) for level in levels)}")
-    with MemoryCurve(every=0.2) as curve, dask.config.set(scheduler="threads"):
+    print(f"{len(levels)} levels, {' → '.join(str(level.shape[0]) for level in levels)}", flush=True)
+    with MemoryCurve(every=0.05) as curve, dask.config.set(scheduler="threads"):
         top = levels[-1].compute()
     gigapixels, seconds = side * side / 1e9, time.perf_counter() - start
     print(f"{gigapixels:.2f} gigapixels in {seconds:.0f} s, the image itself {side * side / 2**20:.0f} MiB\n{curve}")
     return top, curve
 
 
+def picture(runs: list[dict]) -> str:
+    """The curves of several runs: memory over the part of the time of each run."""
+    left, wide, high = 60, 560, 240
+    most = 1.1 * max(max(run["MiB"]) for run in runs)
+    parts = [f'<line x1="{left}" y1="{high}" x2="{left + wide}" y2="{high}" stroke="#ccc"/>']
+    for number, run in enumerate(runs):
+        points = [
+            f"{left + wide * i / max(len(run['MiB']) - 1, 1):.0f},{high * (1 - mib / most):.0f}"
+            for i, mib in enumerate(run["MiB"])
+        ]
+        shade = f"hsl(212,68%,{75 - 50 * number // max(len(runs) - 1, 1)}%)"
+        words = f"{run['gigapixels']:g} gigapixels: highest {max(run['MiB']):.0f} MiB, {run['seconds']:.0f} s"
+        parts.append(f'<polyline fill="none" stroke="{shade}" stroke-width="1.5" points="{" ".join(points)}"/>')
+        parts.append(f'<text x="{left}" y="{high + 20 + 16 * number}" fill="{shade}">{words}</text>')
+    parts += [
+        f'<text x="{left - 8}" y="{high * (1 - mib / most) + 4:.0f}" text-anchor="end">{mib}</text>'
+        for mib in range(0, int(most), 500)
+    ]
+    size = f'width="{left + wide + 20}" height="{high + 24 + 16 * len(runs)}"'
+    style = "svg{background:#fff}text{font:12px system-ui,sans-serif}"
+    title = "Memory in MiB from the beginning to the end of each run"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"><title>{title}</title><style>{style}</style>'
+    return head + "".join(parts) + "</svg>\n"
+
+
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("side", type=int, nargs="?", default=SIDE)
+    parser.add_argument("--chunk", type=int, default=CHUNK)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--svg", type=Path)
+    given = parser.parse_args()
+    runs = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
+    if given.svg:
+        given.svg.write_text(picture(sorted(runs, key=lambda run: run["gigapixels"])))
+    else:
+        start = time.perf_counter()
+        _, curve = main(given.side, given.chunk)
+        about = {"gigapixels": round(given.side**2 / 1e9, 1), "seconds": round(time.perf_counter() - start)}
+        if given.json:
+            given.json.write_text(json.dumps([*runs, {**about, "MiB": [round(m) for m in curve.peaks()]}]) + "\n")

@@ -10,6 +10,7 @@ import pytest
 from kinds import effort
 
 import specgrad as sg
+from specgrad import ndimage
 from specgrad.engines.cpu import emitters, gemm, pooling, pools, steps, tied, weight_gradient, weighted
 from specgrad.engines.cpu.codegen import CodegenError, code_cache, object_code
 
@@ -61,6 +62,8 @@ def kernels():
             for dtype in DTYPES:
                 operands = tuple(np.zeros(shape, dtype) for shape in shapes)
                 op.vjp(operands, np.zeros(op.output_shape(*shapes), dtype))
+        for dtype in ("uint8", "int16"):
+            ndimage.uniform_filter(np.zeros((9, 40), dtype), 5)
     return seen
 
 

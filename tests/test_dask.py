@@ -171,6 +171,15 @@ def test_pointwise_operators_and_transforms_stay_lazy(by_specification):
     )
 
 
+@pytest.mark.parametrize("shape", [(-1,), (4, 12), (2, 3, 8), (6, 1, 8)])
+def test_reshape_keeps_the_order_of_the_whole_array(shape, by_specification):
+    x = np.arange(48.0).reshape(6, 8)
+    lazy, op = da.from_array(x, chunks=(4, 3)), sg.Reshape(shape)
+    same(sg.reshape(lazy, shape), x.reshape(shape))
+    same(op.jvp((lazy,), (lazy,))[1], x.reshape(shape))
+    same(op.vjp((lazy,), x.reshape(shape))[0], x)
+
+
 def test_kernels_run_the_tasks():
     random = np.random.default_rng(0)
     x = random.normal(size=(2, 40, 30)).astype(np.float32)
@@ -195,6 +204,8 @@ REFUSED = {
     "a lazy value is not written into an array": lambda x: sg.max_pool(x, (2, 2), out=np.zeros((4, 4))),
     "has chunks of unknown size": lambda x: sg.max_pool(x[x[:, 0] > 0], (1, 1)),
     "softmax does not run in chunks": lambda x: sg.softmax(x),
+    r"y=array of shape \(5, 8\): does not broadcast with x": lambda x: sg.add(x, np.ones((5, 8))),
+    "has not the 64 cells of x": lambda x: sg.reshape(x, (9, 9)),
     "the weight reads 2 channels": lambda x: sg.conv(x[None], np.ones((1, 2, 2, 2))),
     r"must have shape \(4, 4\)": lambda x: sg.MaxPool((2, 2)).vjp((x,), np.ones((3, 3))),
 }

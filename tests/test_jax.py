@@ -4,6 +4,8 @@ not fit is refused while JAX traces."""
 import contextlib
 import functools
 import importlib
+import itertools
+import math
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from kinds import effort
 
 import specgrad as sg
 from specgrad.errors import ArgumentError, ScalarError, ShapeError
@@ -176,10 +179,7 @@ def test_indices_integers_and_half_floats():
     same((value, places), sg.max_pool(x, (2, 2), return_indices=True))
     same(jax.jit(lambda y, i: sgj.max_unpool(y, i, (6, 6)))(value, places), sg.max_unpool(value, places, (6, 6)))
     mapped = jax.vmap(lambda x: sgj.max_pool(x, (2, 2), return_indices=True)[1], 1)(x)
-    same(
-        mapped, sg.max_pool(x.swapaxes(0, 1)[:, :, None], (1, 2), return_indices=True)[1][:0].reshape(0)
-    ) if 0 else None
-    assert mapped.shape == (6, 1, 3)
+    same(mapped, np.stack([sg.max_pool(x[:, i], (2, 2), return_indices=True)[1] for i in range(6)]))
     same(jax.jit(lambda x: sgj.sum_pool(x, (2, 2)))(x.astype(np.int32)), sg.sum_pool(x.astype(np.int32), (2, 2)))
     for dtype in (jnp.float16, jnp.bfloat16):
         op, narrow = sg.SmoothMaxPool((2, 2), beta=2), jnp.asarray(x).astype(dtype)
@@ -203,6 +203,8 @@ def test_indices_integers_and_half_floats():
         (lambda x: sgj.max_pool(x > 0, (2, 2)), ScalarError, "bool is not a scalar specgrad takes"),
         (lambda x: sgj.max_pool(x, (2, 2), out=np.empty(9)), ArgumentError, "out=.* not written into; leave it out"),
         (lambda x: sgj.max_pool(x, (2, 2), stride=0), ArgumentError, "max_pool: stride=0"),
+        (lambda x: sgj.max_pool(x, (2, 2), stride=x.sum().astype(int)), ArgumentError, "stride=.*must be an integer"),
+        (lambda x: sgj.smooth_max_pool(x, (2, 2), beta=x.sum()), ArgumentError, "beta=.*must be a finite real number"),
     ],
 )
 def test_bad_input_is_refused_while_jax_traces(call, kind, words):
@@ -287,48 +289,112 @@ def test_shard_map_over_two_devices(monkeypatch):
     subprocess.run([sys.executable, "-W", "error", "-c", MESH], check=True)
 
 
+ONES = (1, 1), (1, 1, 1, 1)
 REDUCE_WINDOW = [
-    ((4, 6), dims, strides, padding, dilation)
-    for dims, strides, dilation in (((2, 1), (1, 2), (1, 1)), ((1, 2), (2, 1), (1, 3)))
-    for padding in ("valid", "same", ((0, 3), (1, 2)))
-] + [
-    ((3, 2, 4, 6), (2, 1, 2, 1), (1, 2, 2, 1), padding, (1, 1, 1, 1))
-    for padding in ("valid", "same", ((0, 1), (1, 0), (2, 3), (0, 2)))
+    *itertools.product(
+        [(4, 6)],
+        [(2, 1), (1, 2)],
+        [(1, 1), (2, 1), (1, 2)],
+        ["valid", "same", ((0, 3), (1, 2))],
+        [(1, 1), (1, 2)],
+    ),
+    *itertools.product(
+        [(3, 2, 4, 6)],
+        [(1, 1, 2, 1), (2, 1, 2, 1)],
+        [(1, 2, 2, 1), (1, 1, 1, 1)],
+        ["valid", "same", ((0, 1), (1, 0), (2, 3), (0, 2))],
+        [(1, 1, 1, 1), (1, 2, 2, 1)],
+    ),
 ]
-"""Shapes and windows such as JAX's own tests of reduce_window and its gradients try."""
+"""Shape, window, strides, padding and dilation of JAX's own tests of reduce_window: of its value,
+its gradient and vmap. Their base_dilation, zeros between the cells, is no pooling."""
+REDUCTIONS = {
+    "add": (sg.SumPool, 0.0, jax.lax.add),
+    "max": (sg.MaxPool, -np.inf, jax.lax.max),
+    "min": (sg.MinPool, np.inf, jax.lax.min),
+}
 
 
-@pytest.mark.parametrize("reduce", ["max", "add"])
-def test_windows_such_as_jax_tries_with_reduce_window(reduce):
+@pytest.mark.parametrize("reduce", REDUCTIONS)
+def test_windows_of_jax_tests_of_reduce_window(reduce):
     """Values and gradients of distinct whole numbers are exact, so JAX's are ours wherever JAX has
     them."""
-    pool = sg.MaxPool if reduce == "max" else sg.SumPool
-    start, combine = (-jnp.inf, jax.lax.max) if reduce == "max" else (0.0, jax.lax.add)
-    for shape, dims, strides, padding, dilation in REDUCE_WINDOW:
-        x = np.random.default_rng(0).permutation(np.prod(shape)).reshape(shape).astype(float)
-        ours = pool(dims, stride=strides, padding=padding, dilation=dilation)
+    pool, start, combine = REDUCTIONS[reduce]
+    cases = effort(REDUCE_WINDOW[len(reduce) + ord(reduce[0]) % 5 :: 6], REDUCE_WINDOW)
+    random = np.random.default_rng(0)
+    xs = [random.permutation(math.prod(case[0])).reshape(case[0]).astype(float) for case in cases]
+
+    def everything(xs, of):
+        found = []
+        for x, (shape, *window) in zip(xs, cases, strict=True):
+            f = of(*window)
+            value, pullback = jax.vjp(f, x) if reduce == "add" or window[-1] in ONES else (f(x), None)
+            g = jnp.asarray(whole(value.shape, 1))
+            mapped = [jax.vmap(f, place, place)(jnp.stack([x, -x], place)) for place in (0, len(shape))]
+            found.append((value, mapped, pullback(g) if pullback else None))  # JAX has no VJP of the others
+        return found
+
+    def theirs(dims, strides, padding, dilation):
         around = padding.upper() if isinstance(padding, str) else padding
-        words = {"window_dilation": dilation, "padding": around, "window_strides": strides}
-        theirs = functools.partial(
-            jax.lax.reduce_window, init_value=start, computation=combine, window_dimensions=dims, **words
-        )
-        expected = theirs(jnp.asarray(x))
-        if not expected.size:
-            with pytest.raises(ShapeError, match="the kernel spans"):
-                ours(x)
-            continue
-        same(jax.jit(ours)(x), np.where(np.isfinite(expected), expected, 0))
-        if reduce == "add" or dilation == (1,) * len(shape):  # JAX has no VJP of the others
-            g = whole(expected.shape, 1)
-            same(jax.vjp(ours, jnp.asarray(x))[1](g), jax.vjp(theirs, jnp.asarray(x))[1](g))
+        return lambda x: jax.lax.reduce_window(x, start, combine, dims, strides, around, window_dilation=dilation)
+
+    def ours(dims, strides, padding, dilation):
+        return pool(dims, stride=strides, padding=padding, dilation=dilation)
+
+    expected = jax.jit(lambda xs: everything(xs, theirs))(xs)
+    same(jax.jit(lambda xs: everything(xs, ours))(xs), jax.tree.map(lambda y: np.where(np.isfinite(y), y, 0), expected))
+
+
+def test_what_jax_tests_of_reduce_window_refuse():
+    with pytest.raises(ArgumentError, match="max_pool: kernel_size=\\(0,\\) on axis 0: must be at least 1"):
+        sgj.max_pool(jnp.ones(1), (0,))
+    with pytest.raises(ArgumentError, match="max_pool: stride=\\(0,\\) on axis 0: must be at least 1"):
+        sgj.max_pool(jnp.ones(1), (1,), stride=(0,))
+    empty = jax.lax.reduce_window(jnp.ones((5, 3, 2)), 0.0, jax.lax.add, (3, 1, 1), (1, 1, 1), "VALID", None, (3, 1, 1))
+    assert empty.shape == (0, 3, 2)
+    with pytest.raises(ShapeError, match="the kernel spans 7 cells"):
+        sgj.sum_pool(jnp.ones((5, 3, 2)), (3, 1, 1), stride=1, dilation=(3, 1, 1))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cumulative_reductions_of_jax_are_windows(reverse):
+    """JAX's cases: lengths 10 and 3×4×5, every axis, both directions."""
+    pools = {"sum": sg.SumPool, "max": sg.MaxPool, "min": sg.MinPool, "logsumexp": sg.SmoothMaxPool}
+
+    def everything(x, of):
+        values = [of(name, axis)(x) for name in pools for axis in range(x.ndim)]
+        return values + [jax.grad(lambda x, axis=axis: (of("sum", axis)(x) ** 2).sum())(x) for axis in range(x.ndim)]
+
+    def theirs(name, axis):
+        return lambda x: getattr(jax.lax, "cum" + name)(x, axis=axis, reverse=reverse)
+
+    for shape in (10,), (3, 4, 5):
+
+        def ours(name, axis, shape=shape):
+            n = shape[axis]
+            around = (0, n - 1) if reverse else (n - 1, 0)
+            if name != "logsumexp":
+                return pools[name]((n,), stride=1, padding=(around,), axes=(axis,))
+            widths = [around if place == axis else (0, 0) for place in range(len(shape))]
+            op = sg.SmoothMaxPool((n,), stride=1, axes=(axis,), beta=1.0)
+            return lambda cells: op(jnp.pad(cells, widths, constant_values=-np.inf))  # its own padding is 0
+
+        x = whole(shape, 3) / 60
+        found, expected = (jax.jit(functools.partial(everything, of=of))(x) for of in (ours, theirs))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-14)
+
+
+def harnesses():
+    """JAX's own list of cases, by name."""
+    pytest.importorskip("absl")  # which the list is made with
+    return importlib.import_module("jax._src.internal_test_util.test_harnesses").all_harnesses
 
 
 def test_cases_of_jax_harness():
-    pytest.importorskip("absl")  # which the harness is made with
-    known = importlib.import_module("jax._src.internal_test_util.test_harnesses").all_harnesses
     found = []
-    for harness in known:
-        if "window_dimensions" in harness.params and np.dtype(harness.dtype).kind in "fV":
+    for harness in harnesses():
+        if "computation" in harness.params and np.dtype(harness.dtype).kind in "fV":
             with contextlib.suppress(NotExpressible, KeyError):
                 found.append((harness, jax_harness.windowed(harness.params, np.dtype(harness.dtype))[0]))
     assert len(found) >= 20
@@ -337,3 +403,60 @@ def test_cases_of_jax_harness():
         if harness.dyn_fun(x).size:
             g = op(x)
             same(jax.jit(lambda x, g, op=op: (op(x), *jax.vjp(op, x)[1](g)))(x, g), (g, *op.vjp((x,), g)))
+
+
+def test_jax_harness_of_the_derivatives_of_an_extremum():
+    """select_and_gather_add is the JVP of a maximum (ge) or minimum (le), select_and_scatter_add
+    its VJP; their operands are random, without ties."""
+    count = {"select_and_gather_add": 0, "select_and_scatter_add": 0}
+    for harness in harnesses():
+        words = harness.params
+        dilated = any(d != 1 for d in words.get("base_dilation", ()))
+        if harness.group_name not in count or np.dtype(harness.dtype) != np.float32 or dilated:
+            continue
+        count[harness.group_name] += 1
+        window = {"stride": words["window_strides"], "padding": tuple(map(tuple, words["padding"]))}
+        prim = next(a.value for a in harness.arg_descriptors if getattr(getattr(a, "value", None), "name", "") != "")
+        pool = {"ge": sg.MaxPool, "le": sg.MinPool}[prim.name]
+        op = pool(words["window_dimensions"], dilation=words.get("window_dilation", 1), **window)
+        seed, x = harness.dyn_args_maker(np.random.RandomState(0))
+        expected = harness.dyn_fun(seed, x)
+        if harness.group_name == "select_and_gather_add":
+            found = jax.jit(lambda x, t, op=op: jax.jvp(op, (x,), (t,))[1])(x, seed)
+        else:
+            found = jax.jit(lambda x, g, op=op: jax.vjp(op, x)[1](g)[0])(x, seed)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert min(count.values()) >= 6
+
+
+def test_an_operator_is_a_layer_of_equinox():
+    eqx = pytest.importorskip("equinox")
+    conv = eqx.nn.Conv2d(1, 2, 3, padding=1, dtype=np.float64, key=jax.random.key(0))
+    ours, theirs = (eqx.nn.Sequential([conv, pool]) for pool in (LAYERS["equinox"](eqx), eqx.nn.MaxPool2d(2, 2)))
+    x = jnp.asarray(whole((1, 4, 6), 4))
+    loss = eqx.filter_jit(eqx.filter_value_and_grad(lambda net, x: (net(x) ** 2).sum()))
+    for one, other in zip(*(jax.tree.leaves(loss(net, x)) for net in (ours, theirs)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    same(jax.vmap(ours)(x[None]), theirs(x)[None])
+
+
+def test_a_call_is_a_layer_of_flax():
+    linen, nnx = pytest.importorskip("flax.linen"), pytest.importorskip("flax.nnx")
+    x = jnp.asarray(whole((2, 4, 6, 1), 5))
+    ours, theirs = (
+        linen.Sequential([linen.Conv(3, (3, 3), param_dtype=np.float64), pool])
+        for pool in (LAYERS["flax"], lambda x: linen.max_pool(x, (2, 2), strides=(2, 2)))
+    )
+    weights = ours.init(jax.random.key(0), x)
+    losses = [jax.jit(jax.value_and_grad(lambda w, net=net: (net.apply(w, x) ** 2).sum())) for net in (ours, theirs)]
+    for one, other in zip(*(jax.tree.leaves(loss(weights)) for loss in losses), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    layer = nnx.Sequential(sg.MaxPool((2, 2), axes=(1, 2)))  # an operator is a layer of nnx as it is
+    same(nnx.jit(lambda net, x: net(x))(layer, x), LAYERS["flax"](x))
+
+
+LAYERS = {
+    "equinox": lambda eqx: eqx.nn.Lambda(sg.MaxPool((2, 2))),
+    "flax": lambda x: sgj.max_pool(x, (2, 2), axes=(1, 2)),
+}
+"""The lines of docs/jax.md."""

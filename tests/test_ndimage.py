@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from specgrad import SpecgradError
 from specgrad import ndimage as ours
+from specgrad.ndimage import integer_means
 from specgrad.ndimage.arguments import Line
 from specgrad.ndimage.edges import needs_no_edge, source
 
@@ -127,6 +128,73 @@ def test_uniform_filters_are_within_the_bound(case):
     mine = gamma(math.prod(s for _, s in axes) + 1, u) + sum(gamma(s + 1, u) + u for _, s in axes)
     theirs = sum(gamma(s + 2 * n + 1, double) * (s + 1) / s + u for n, s in axes)
     np.testing.assert_allclose(got, want, rtol=0, atol=(mine + theirs) * (1 + mine + theirs) * largest)
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from([np.uint8, np.int8, np.uint16, np.int16, np.bool_]),
+    st.lists(st.integers(1, 70), min_size=1, max_size=3),
+    st.sampled_from([2, 5, 19]),
+    st.sampled_from(MODES),
+    st.data(),
+)
+def test_means_of_narrow_integers_have_the_bits_of_scipy(dtype, shape, size, mode, data):
+    """Of all numbers of the dtype, over rows, columns, planes and channels, in any order."""
+    axes = tuple(data.draw(st.permutations(range(len(shape))))[: data.draw(st.integers(1, len(shape)))])
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    least, most = (0, 1) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    x = random.integers(least, most + 1, shape).astype(dtype)
+    options = {
+        "mode": mode,
+        "cval": most,
+        "origin": data.draw(st.integers(-(size // 2), (size - 1) // 2)),
+        "axes": axes,
+    }
+    if size == 5:  # other layouts
+        x = np.asfortranarray(x)[::-1]
+    want, got = (library.uniform_filter(x, size, **options) for library in (scipy_ndimage, ours))
+    np.testing.assert_array_equal(got, want)
+
+
+def test_means_of_narrow_integers_are_in_bands(monkeypatch):
+    monkeypatch.setattr("specgrad.ndimage.integer_means.BAND", 2)
+    x = np.random.default_rng(0).integers(0, 256, (61, 35)).astype(np.uint8)
+    integer_means._step.cache_clear()
+    np.testing.assert_array_equal(ours.uniform_filter(x, (3, 11)), scipy_ndimage.uniform_filter(x, (3, 11)))
+    integer_means._step.cache_clear()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_edges_of_means_are_those_of_the_copied_image(mode, monkeypatch):
+    """With edges of their own, and axis by axis: whole numbers are exact."""
+    x = np.random.default_rng(0).integers(-99, 99, (12, 13, 7)) * 27.0
+    for limit in ("SMALL", "LARGE"):
+        monkeypatch.setattr(f"specgrad.ndimage.sums.{limit}", 5 if limit == "SMALL" else 0)
+        for origin in (0, (1, -1, 0), (-1, 1, 1)):
+            options = {"size": (3, 3, 3), "mode": mode, "cval": 54.0, "origin": origin}
+            np.testing.assert_array_equal(ours.uniform_filter(x, **options), reference_mean(x, **options))
+        monkeypatch.undo()
+
+
+def reference_mean(x, size, mode, cval, origin):
+    """The mean in exact whole numbers: a sum of shifted copies."""
+    origins = [origin] * x.ndim if origin == 0 else origin
+    around = [(s // 2 + o, s - 1 - s // 2 - o) for s, o in zip(size, origins, strict=True)]
+    words = {"reflect": "symmetric", "nearest": "edge", "mirror": "reflect", "wrap": "wrap", "constant": "constant"}
+    wide = np.pad(x, around, words[mode], **({"constant_values": cval} if mode == "constant" else {}))
+    return np.lib.stride_tricks.sliding_window_view(wide, size).sum(tuple(range(-x.ndim, 0))) / math.prod(size)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_windows_much_larger_than_the_image(mode):
+    x = np.array([[3, 9, 6], [4, 1, 7]], np.uint8)
+    for name in ("maximum_filter", "minimum_filter"):
+        for side in (-1, 0, 1):  # a window that reaches far beyond sees what one of 31 cells sees
+            want = getattr(scipy_ndimage, name)(x, 31, mode=mode, cval=8, origin=15 * side)
+            got = getattr(ours, name)(x, 1_000_001, mode=mode, cval=8, origin=500_000 * side)
+            np.testing.assert_array_equal(got, want)
+    want = scipy_ndimage.uniform_filter(x / 1.0, 1001, mode=mode, cval=8)
+    np.testing.assert_allclose(ours.uniform_filter(x / 1.0, 1001, mode=mode, cval=8), want, rtol=1e-12)
 
 
 @settings(max_examples=40)
@@ -258,6 +326,16 @@ def test_mistakes_are_refused_by_name_and_as_scipy_refuses_them(mistake):
     with pytest.raises(SpecgradError, match=form) as mine:
         getattr(ours, name)(*args, **options)
     assert isinstance(mine.value, theirs.type)
+
+
+@pytest.mark.parametrize("argument", ["input", "footprint", "weights", "structure", "image"])
+def test_rows_of_several_lengths_are_refused_by_name(argument):
+    calls = {"weights": ours.correlate, "structure": ours.grey_erosion, "image": ours.block_reduce}
+    given = {argument: [[1], [1, 2]]} if argument in ("input", "image") else {"input": X, argument: [[1], [1, 2]]}
+    with pytest.raises(SpecgradError, match=rf"^\w+: {argument}=\[\[1\], \[1, 2\]\]: has rows of several lengths"):
+        calls.get(argument, ours.maximum_filter)(**given)
+    with pytest.raises(SpecgradError, match="block_reduce: cval='a': must be a number"):
+        ours.block_reduce(X, 2, np.max, cval="a")
 
 
 def test_signatures_are_those_of_scipy():

@@ -77,10 +77,18 @@ def describe(value: Any) -> str:
     if hasattr(value, "__specgrad__"):
         return f"Var {_short.repr(value.name)} of shape {shape}"
     if not isinstance(shape, tuple) or (shape == () and hasattr(value, "item")):
-        return _short.repr(value.item() if hasattr(value, "item") else value)
+        return _short.repr(_number(value))
     dtype = getattr(value, "dtype", None)
     kind = getattr(value, "called", type(value).__name__ if dtype is None else f"{dtype} array")
     return f"{kind} of shape {tuple(shape)}"
+
+
+def _number(value: Any) -> Any:
+    """The number of an array without axes; a tracer, which has none yet, as it is."""
+    try:
+        return value.item() if hasattr(value, "item") else value
+    except Exception:  # each library raises another kind
+        return value
 
 
 def refusal(

@@ -1,4 +1,5 @@
-"""Pointwise operators of dask arrays: a task per chunk, in the chunks of the first dask array."""
+"""Pointwise operators of dask arrays: a task per chunk, in the chunks of the first dask array; and
+`reshape`, which is dask's own."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import dask.array as da
 import numpy as np
 
 from .. import dispatch
+from ..ops import Reshape
 from .pools import Chunked, chunked, refuse_out
 
 
@@ -16,6 +18,7 @@ def _alike(op: Any, operands: Sequence[Any], *more: Any) -> tuple[list[Chunked],
     """Operands, and arrays of the result's shape, in its chunks; the dtype of the result."""
     names = [slot.name for slot in op.slots]
     arrays = [chunked(op.name, n, o) for n, o in zip(names, operands, strict=False)]
+    op.output_shape(*[x.shape for x in arrays])  # what does not broadcast is refused in the operator's own name
     dtype = dispatch.forward(op, tuple(np.ones((1,) * x.ndim, x.dtype) for x in arrays)).dtype
     together = da.broadcast_arrays(*arrays)
     grid = da.core.unify_chunks(*[part for x in together for part in (x, range(x.ndim))])[1]
@@ -25,11 +28,15 @@ def _alike(op: Any, operands: Sequence[Any], *more: Any) -> tuple[list[Chunked],
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Chunked:
     refuse_out(op.name, out)
+    if isinstance(op, Reshape):
+        return _reshaped(op, operands[0], op.output_shape(operands[0].shape))
     arrays, _, dtype = _alike(op, operands)
     return da.map_blocks(_value, *arrays, op=op, dtype=dtype)
 
 
 def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunked:
+    if isinstance(op, Reshape):
+        return forward(op, tangents)
     present = [t is not None for t in tangents]
     moved = [
         da.broadcast_to(chunked(op.name, "tangent", t), op.output_shape(*[o.shape for o in operands]))
@@ -41,11 +48,21 @@ def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunk
 
 
 def pull(op: Any, operands: tuple[Any, ...], cotangent: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+    if isinstance(op, Reshape):
+        return (_reshaped(op, cotangent, operands[0].shape),)
     arrays, (g,), _ = _alike(op, operands, cotangent)
     return tuple(
         _summed(da.map_blocks(_cotangent, *arrays, g, op=op, slot=slot, dtype=x.dtype), operand.shape) if w else None
         for slot, (x, operand, w) in enumerate(zip(arrays, operands, wanted, strict=True))
     )
+
+
+def _reshaped(op: Any, x: Any, shape: tuple[int, ...]) -> Chunked:
+    lazy = chunked(op.name, "x", x)
+    try:
+        return lazy.reshape(shape)
+    except NotImplementedError:  # axes that are neither merged nor split evenly
+        return lazy.reshape(-1).reshape(shape)
 
 
 def _summed(gx: Chunked, shape: tuple[int, ...]) -> Chunked:

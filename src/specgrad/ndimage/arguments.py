@@ -60,14 +60,22 @@ class Line(NamedTuple):
 
 def image(name: str, given: Any, *, complex_too: bool = False, argument: str = "input") -> Array:
     """An array of a dtype that SciPy filters, in this machine's order of bytes."""
-    refuse_masked(name, argument, given)
-    x = np.asarray(given)
+    x = array_of(name, argument, given)
     if x.dtype.kind == "c" and not complex_too:
         raise refusal(FilterTypeError, name, argument, x, "complex type not supported", "filter x.real and x.imag")
     if x.dtype.kind not in "biufc" or x.dtype.name in ("float16", "longdouble", "float128", "clongdouble"):
         rule, remedy = f"data type not supported: {x.dtype}", "cast first, e.g. x.astype(np.float32)"
         raise refusal(FilterError if x.dtype.kind in "fc" else FilterTypeError, name, argument, x, rule, remedy)
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
+def array_of(name: str, argument: str, given: Any) -> Array:
+    """What NumPy makes of an array or of nested sequences, all of one length."""
+    refuse_masked(name, argument, given)
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise refusal(ArgumentError, name, argument, given, "has rows of several lengths", "give an array") from None
 
 
 def real_number(name: str, argument: str, value: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,7 @@ import numpy as np
 from .. import arguments as checks
 from ..errors import ArgumentError, refusal
 from ..functional import avg_pool
-from ..scalars import refuse_masked
-from .arguments import Array, FilterTypeError
+from .arguments import Array, FilterTypeError, array_of
 from .extremum import pooled
 
 
@@ -28,12 +28,14 @@ def block_reduce(
     np.mean are pooling; any other function runs on the blocks themselves.
     """
     name = "block_reduce"
-    refuse_masked(name, "image", image)
-    x = np.asarray(image)
+    x = array_of(name, "image", image)
     if x.dtype.kind not in "biufc":
         raise refusal(FilterTypeError, name, "image", x, f"data type not supported: {x.dtype}", "cast to a number type")
     if not callable(func):
         raise refusal(ArgumentError, name, "func", func, "must be a function of an array and axis", "give e.g. np.max")
+    if not isinstance(cval, numbers.Number | np.bool_):
+        rule = f"must be a number, got {type(cval).__name__}"
+        raise refusal(FilterTypeError, name, "cval", cval, rule, "write a number")
     sizes = checks.per_axis(name, "block_size", block_size, x.ndim, 1)
     short = [-n % size for n, size in zip(x.shape, sizes, strict=True)]
     wide = np.pad(x, [(0, more) for more in short], constant_values=cval) if any(short) else x

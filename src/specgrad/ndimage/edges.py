@@ -41,6 +41,16 @@ def needs_no_edge(line: Line) -> bool:
     return line.mode == "nearest" or further <= {"reflect": 1, "mirror": 0}.get(line.mode, -1)
 
 
+def saturated(line: Line, length: int) -> Line:
+    """A line no longer than it takes to see all that the line sees, of an axis of this length.
+
+    A window that reaches beyond the edge from every cell has all real cells there, or a filling;
+    three lengths beyond have a whole period of the cells that any mode makes.
+    """
+    most = length if line.mode == "constant" or needs_no_edge(line) else 3 * length
+    return Line(line.axis, min(line.before, most), min(line.after, most), line.mode)
+
+
 def extended(x: Array, lines: Sequence[Line], cval: Any) -> Array:
     """The array with the cells that each line's window reaches beyond the edges."""
     if all(line.size == 1 for line in lines):

@@ -2,8 +2,6 @@
 
 A box is one sliding window of the engine over all axes. Any other footprint is a union of runs
 along its last axis: a sliding window per length of a run, and the maximum of these, shifted.
-A minimum is a maximum in the reversed order: of -x, or of ~x where x holds integers, among which
-the lowest one has no negative.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, refusal
-from ..functional import max_pool
+from ..functional import max_pool, min_pool
 from . import arguments
 from .arguments import Array, FilterError, FilterTypeError, Line, converted, delivered, line
-from .edges import extended, needs_no_edge, outside
+from .edges import extended, needs_no_edge, outside, saturated
 
 SLAB = 1 << 18
 """Cells of the parts in which footprints are evaluated, so that a part stays in cache."""
@@ -129,7 +127,7 @@ def extremum(
 
 
 def _footprint(name: str, footprint: Any, rank: int) -> Array:
-    marks = np.asarray(footprint, dtype=np.bool_)
+    marks = arguments.array_of(name, "footprint", footprint).astype(np.bool_)
     if marks.ndim != rank or 0 in marks.shape:
         rule = f"footprint.ndim ({marks.ndim}) must match len(axes) ({rank})"
         rule += ": each sequence argument must have length equal to input rank"
@@ -140,7 +138,7 @@ def _footprint(name: str, footprint: Any, rank: int) -> Array:
 
 
 def _structure(name: str, structure: Any, rank: int) -> Array:
-    weights = np.asarray(structure)
+    weights = arguments.array_of(name, "structure", structure)
     if weights.dtype.kind not in "biuf":
         raise refusal(FilterTypeError, name, "structure", weights, "must hold real numbers", "cast first")
     if weights.ndim != rank or 0 in weights.shape:
@@ -177,6 +175,7 @@ def _window(x: Array, lines: Sequence[Line], cval: float, lowest: bool) -> Array
     """One sliding window over all lines; cells beyond an edge are made only where they matter."""
     if x.dtype == np.bool_:
         return _window(x.view(np.uint8), lines, cval, lowest).view(np.bool_)
+    lines = [saturated(each, x.shape[each.axis]) for each in lines]
     copied = [each for each in lines if each.mode != "constant" and not needs_no_edge(each)]
     wide = extended(x, copied, None)
     kernel = [each.size for each in lines]
@@ -190,9 +189,7 @@ def _window(x: Array, lines: Sequence[Line], cval: float, lowest: bool) -> Array
 
 def pooled(x: Array, kernel: Sequence[int], lowest: bool, **window: Any) -> Array:
     """The engine's maximum over windows, or its minimum; cells in the padding take no part."""
-    reverse = np.negative if x.dtype.kind == "f" else np.invert  # each is its own inverse
-    y = np.asarray(max_pool(reverse(x) if lowest else x, tuple(kernel), **window))
-    return reverse(y, out=y) if lowest else y
+    return np.asarray((min_pool if lowest else max_pool)(x, tuple(kernel), **window))
 
 
 def _by_footprint(

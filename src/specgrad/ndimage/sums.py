@@ -1,12 +1,13 @@
 """Uniform filters, correlation and convolution: sliding sums.
 
 SciPy adds in float64 and casts the result. Here float32 arrays with a float32 result are added in
-float32, without running sums. Integers are added in float32 where such sums are exact, and all
-others in float64.
+float32, without running sums. Integers of 8 and 16 bits are added as integers, and all others in
+float64.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +19,14 @@ from ..functional import avg_pool, sum_pool
 from . import arguments
 from .arguments import Array, FilterError, FilterTypeError, Line, converted, delivered, line
 from .edges import extended
+from .integer_means import integer_mean
 
 EXACT = 1 << 24
 """Whole numbers below this, and quotients of two of them, are told apart by float32."""
+SMALL = 0.3
+"""Up to this part of an image its edges are averaged on their own."""
+LARGE = 16
+"""Times its size that an image may have with its edges; beyond it axes are averaged one by one."""
 NEGLIGIBLE = float(np.finfo(np.float64).eps)
 """Weights up to this size take no part, as in SciPy."""
 
@@ -78,11 +84,9 @@ def _mean(x: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) ->
     if not lines or not x.size:
         return converted(x.copy(), dtype)
     if x.dtype == dtype and dtype.kind == "f":
-        padded = cval == 0 and all(each.mode == "constant" for each in lines)
-        padding = tuple((each.before, each.after) if padded else (0, 0) for each in lines)
-        wide = x if padded else extended(x, lines, cval)
-        kernel, axes = (tuple(each.size for each in lines), tuple(each.axis for each in lines))
-        return np.asarray(avg_pool(wide, kernel, stride=1, padding=padding, axes=axes))
+        return _float_mean(x, lines, cval)
+    if x.dtype == dtype and (found := integer_mean(x, lines, cval)) is not None:
+        return found
     first, *rest = lines
     narrow = x.dtype.kind in "bu" and x.dtype.itemsize < 4 and dtype.kind in "bui"
     largest = np.iinfo(x.dtype).max if x.dtype.kind == "u" else 1
@@ -92,6 +96,31 @@ def _mean(x: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) ->
     np.divide(total, work(first.size), out=total)
     in_range = exact and dtype == x.dtype and dtype.kind == "u" and 0 <= cval <= largest  # a mean of such cells
     return _mean(total.astype(dtype) if in_range else converted(total, dtype), rest, cval, dtype)
+
+
+def _float_mean(x: Array, lines: Sequence[Line], cval: float) -> Array:
+    """One window over all lines. Where the edges are small they are averaged on their own, so that
+    the image is not copied with its edges."""
+    kernel, axes = tuple(each.size for each in lines), tuple(each.axis for each in lines)
+    around = tuple((each.before, each.after) for each in lines)
+    is_zero = cval == 0 and all(each.mode == "constant" for each in lines)
+    if not is_zero and (sum(each.size / x.shape[each.axis] for each in lines) > SMALL or _wraps(lines)):
+        if len(lines) > 1 and math.prod(1 + each.size / x.shape[each.axis] for each in lines) > LARGE:
+            return _float_mean(_float_mean(x, lines[:1], cval), lines[1:], cval)
+        return np.asarray(avg_pool(extended(x, lines, cval), kernel, stride=1, axes=axes))
+    y = np.asarray(avg_pool(x, kernel, stride=1, padding=around, axes=axes))
+    for each in () if is_zero else lines:
+        others, before = [other for other in lines if other is not each], (slice(None),) * each.axis
+        for start, stop, first, last in ((0, each.size, each.before, 0), (-each.size, None, 0, each.after)):
+            near = extended(x[(*before, slice(start, stop))], [Line(each.axis, first, last, each.mode), *others], cval)
+            strip = slice(first + 1) if first else slice(-last - 1, None)
+            if first or last:
+                y[(*before, strip)] = avg_pool(near, kernel, stride=1, axes=axes)
+    return y
+
+
+def _wraps(lines: Sequence[Line]) -> bool:
+    return any(each.mode == "wrap" for each in lines)
 
 
 def correlate(
@@ -182,7 +211,7 @@ def _weighted(
 
 
 def _weights(name: str, weights: Any) -> Array:
-    w = np.asarray(weights)
+    w = arguments.array_of(name, "weights", weights)
     if w.dtype.kind not in "biufc":
         raise refusal(FilterTypeError, name, "weights", w, "must hold numbers", "cast first")
     return w.astype(np.complex128 if w.dtype.kind == "c" else np.float64)

@@ -130,7 +130,7 @@ class Pool:
         return {}
 
     def fold(self, what: str, exact: bool = False) -> Chain:
-        """The kernels of "max", "argmax", or the "average" and its adjoint "spread"."""
+        """The kernels of "max", "min", "argmax", or the "average" and its adjoint "spread"."""
         found = self._chains.get((what, exact))
         if found is None:
             axes, divisors = self.axes, None
@@ -285,6 +285,17 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
         if pool.blanks:
             pool.blank(memory, 0)
     return delivered(op.name, y, out, pool.shape, pool.dtype)
+
+
+def minimum(op: Any, x: Array) -> Array | None:
+    """The minimum alone, where each window has a real cell; None of half floats with a NaN."""
+    pool, cells = seen(op, x)
+    memory, y = _result(pool, None)
+    if not pool.is_empty and pool.fold("min")(x=cells, y=memory):
+        if pool.is_half:
+            return None
+        pool.fold("min", True)(x=cells, y=memory)
+    return delivered(op.name, y, None, pool.shape, pool.dtype)
 
 
 def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:

@@ -1,5 +1,5 @@
-"""Pooling by the kernels of another pooling: minima are maxima of negated cells, sums are averages
-that are divided by 1."""
+"""Pooling by the kernels of another pooling: minima are maxima in the reversed order of cells, sums
+are averages that are divided by 1. The minimum alone has kernels of its own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import numpy as np
 
 from ...dispatch import write
 from .. import has_bare_window, twin
-from . import pooling
+from . import pooling, pools
+from .fallback import or_by_statement
 
-TAKES = "minima and sums of floats"
+TAKES = "minima of numbers, and sums of floats"
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     (x,) = operands
     if type(x) is not np.ndarray:
         return f"it takes NumPy arrays only, not {type(x).__name__}"
-    if x.dtype.kind in "iu":
-        return f"it takes no integers for {op.name}"  # the negative of the lowest one is not held
     op.output_shape(x.shape)  # what does not fit is refused in the operator's own name
     other, sign = twin(op)
     reason = pooling.refuses(other, operands)
@@ -29,11 +28,18 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 
 def _signed(x: Any, sign: int) -> Any:
-    return np.asarray(np.negative(x)) if sign < 0 else x  # of an array without axes NumPy makes a number
+    """The cells, or for a minimum others in the reversed order: of integers the lowest has no
+    negative."""
+    if sign > 0:
+        return x
+    return np.asarray((np.invert if x.dtype.kind in "iu" else np.negative)(x))  # without axes NumPy makes a number
 
 
+@or_by_statement
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     other, sign = twin(op)
+    if sign < 0 and (least := pools.minimum(op, operands[0])) is not None:
+        return write(op.name, least, out)
     return write(op.name, _signed(pooling.forward(other, (_signed(operands[0], sign),)), sign), out)
 
 
