@@ -5,6 +5,7 @@ The cotangents of weight and bias are sums over tasks, added in a tree.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from .. import dispatch
 from .pools import Chunked, Plane, chunked, placed, refuse_out
+from .tasks import Tasks
 from .tiling import Part, localised
 
 
@@ -42,16 +44,20 @@ class Channels:
         """The chunks of a result, of those of an input with the result's spatial lengths."""
         return (*chunks[: self.channel], (self.shape[self.channel],), *chunks[self.channel + 1 :])
 
-    def per_tile(self, run: Any, arrays: Sequence[Chunked], **given: Any) -> Chunked:
-        def make(parts: tuple[Part, ...]) -> Chunked:
-            pieces = [self.plane.cells(x, parts) for x in arrays]
-            chunks = self.written(self.plane.sized(pieces[0], [p.last - p.first for p in parts]))
-            meta = np.empty((0,) * len(chunks), self.dtype)
-            return da.map_blocks(
-                run, *pieces, op=localised(self.op, parts), dtype=self.dtype, meta=meta, chunks=chunks, **given
-            )
-
-        return self.plane.joined(self.plane.tiles(), make)
+    def per_tile(self, run: Any, arrays: Sequence[Chunked], more: Sequence[Any]) -> Chunked:
+        """A task per tile of outputs, which also reads `more`."""
+        plane, grid = self.plane, self.plane.tiles()
+        tasks = Tasks(self.op.name, arrays, self.op, run, [one.key for one in more])
+        for numbered in itertools.product(*[list(enumerate(own)) for own in grid]):
+            parts = tuple(part for _, part in numbered)
+            made = functools.partial(run, op=localised(self.op, parts))
+            for batch in plane.batches(self.x):
+                spans = [(p.begin, p.end) for p in parts]
+                keys = [tasks.box(x, plane.boxes(x, spans, batch)) for x in arrays]
+                index = plane.index([number for number, _ in numbered], batch)
+                tasks.add(index, made, *[one.key for one in more], *keys)
+        lengths = plane.lengths([[p.last - p.first for p in own] for own in grid])
+        return tasks.array(self.written(tuple(lengths)), self.dtype, more)
 
     def partial_sums(self, cotangent: Chunked, slots: Sequence[int]) -> list[Chunked]:
         """Cotangents of weight and bias: those of every task, added in a tree."""
@@ -69,7 +75,7 @@ class Channels:
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Chunked:
     refuse_out(op.name, out)
     channels = Channels(op, operands)
-    return channels.per_tile(_value, [channels.x], rest=channels.rest)
+    return channels.per_tile(_value, [channels.x], [channels.rest])
 
 
 def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunked:
@@ -78,7 +84,7 @@ def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunk
     along = None if dx is None else chunked(op.name, "tangent of x", dx).rechunk(channels.x.chunks)
     rest = dask.delayed([None if t is None else dask.delayed(t) for t in moved])
     arrays = [channels.x] if along is None else [channels.x, along]
-    return channels.per_tile(_tangent, arrays, rest=channels.rest, moved=rest)
+    return channels.per_tile(_tangent, arrays, [channels.rest, rest])
 
 
 def pull(op: Any, operands: tuple[Any, ...], cotangent: Any, wanted: Sequence[bool]) -> tuple[Chunked, ...]:
@@ -88,17 +94,17 @@ def pull(op: Any, operands: tuple[Any, ...], cotangent: Any, wanted: Sequence[bo
     slots = [slot for slot in range(1, len(operands)) if wanted[slot]]
     pulled: list[Any] = [None] * len(operands)
     if wanted[0]:
-        pulled[0] = channels.plane.per_chunk(_cotangent, g, rest=channels.rest)
+        pulled[0] = channels.plane.per_chunk(_cotangent, g, [channels.rest])
     for slot, total in zip(slots, channels.partial_sums(g, slots) if slots else [], strict=True):
         pulled[slot] = total
     return tuple(pulled)
 
 
-def _value(x: Any, op: Any, rest: list[Any]) -> Any:
+def _value(rest: list[Any], x: Any, op: Any) -> Any:
     return dispatch.forward(op, (x, *rest))
 
 
-def _tangent(x: Any, dx: Any = None, *, op: Any, rest: list[Any], moved: list[Any]) -> Any:
+def _tangent(rest: list[Any], moved: list[Any], x: Any, dx: Any = None, *, op: Any) -> Any:
     return dispatch.jvp(op, (x, *rest), (dx, *moved))[1]
 
 
@@ -106,7 +112,7 @@ def _pulled(op: Any, operands: tuple[Any, ...], g: Any, wanted: Sequence[bool]) 
     return dispatch.pull(op, operands, dispatch.recall(op, operands), g, wanted)
 
 
-def _cotangent(x: Any, g: Any, op: Any, parts: tuple[Part, ...], place: Any, rest: list[Any]) -> Any:
+def _cotangent(x: Any, g: Any, rest: list[Any], op: Any, parts: tuple[Part, ...], place: Any) -> Any:
     wanted = (True, *[False] * len(rest))
     return placed(_pulled(op, (x, *rest), g, wanted)[0], parts, *place)
 

@@ -6,6 +6,7 @@ operand, from all outputs that read the chunk, so that chunks do not wait for ea
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -19,12 +20,11 @@ from .. import dispatch
 from ..errors import ArgumentError, Described, ShapeError, refusal
 from ..geometry import Axis
 from ..ops.window import WholeWindow
+from .tasks import Span, Tasks
 from .tiling import Part, localised, readers, tiles
 
 Chunked = Any
 """A dask array."""
-Span = tuple[int, int]
-"""Cells from the first to behind the last."""
 
 
 def chunked(name: str, argument: str, given: Any) -> Chunked:
@@ -72,58 +72,63 @@ class Plane:
         """The outputs of parts, of an array that has the result's shape."""
         return self.cut(y, [(p.first, p.last) for p in parts])
 
-    def sized(self, x: Chunked, lengths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """The chunks of an array with other lengths along the spatial axes, each in one chunk."""
-        length = dict(zip(self.positions, lengths, strict=True))
-        return tuple((length[p],) if p in length else chunks for p, chunks in enumerate(x.chunks))
+    def boxes(self, x: Chunked, spans: Sequence[Span], batch: Sequence[int]) -> list[Span | int]:
+        """Per axis of an array, the cells along spatial axes and the number of a chunk along
+        others."""
+        along, others = dict(zip(self.positions, spans, strict=True)), iter(batch)
+        return [along[p] if p in along else next(others) for p in range(x.ndim)]
 
-    def joined(self, grid: Sequence[Sequence[Any]], make: Callable[[tuple[Any, ...]], Chunked]) -> Chunked:
-        """What is made of each combination of entries, one per axis, side by side."""
+    def batches(self, x: Chunked) -> Iterable[tuple[int, ...]]:
+        """The chunks along axes that are not spatial."""
+        return itertools.product(*[range(n) for p, n in enumerate(x.numblocks) if p not in self.positions])
 
-        def build(chosen: tuple[Any, ...]) -> Chunked:
-            if len(chosen) == len(grid):
-                return make(chosen)
-            rows = [build((*chosen, entry)) for entry in grid[len(chosen)]]
-            return rows[0] if len(rows) == 1 else da.concatenate(rows, axis=self.positions[len(chosen)])
+    def index(self, place: Sequence[int], batch: Sequence[int]) -> list[int]:
+        """The index of a chunk of a result, of its places along spatial axes and along others."""
+        along, others = dict(zip(self.positions, place, strict=True)), iter(batch)
+        return [along[p] if p in along else next(others) for p in range(self.x.ndim)]
 
-        return build(())
+    def lengths(self, along: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+        """The chunks of a result that has these along spatial axes, and those of x along others."""
+        own = dict(zip(self.positions, along, strict=True))
+        return [own.get(p, chunks) for p, chunks in enumerate(self.x.chunks)]
 
     def per_tile(self, run: Callable[..., Any], arrays: Sequence[Chunked], dtype: Any, **given: Any) -> Chunked:
         """A number per output, by tasks over the cells of each tile."""
+        grid = self.tiles()
+        tasks = Tasks(self.op.name, arrays, self.op, run, given)
+        for numbered in itertools.product(*[list(enumerate(own)) for own in grid]):
+            parts = tuple(part for _, part in numbered)
+            spans = [(p.begin, p.end) for p in parts]
+            made = functools.partial(run, op=localised(self.op, parts), parts=parts, **given)
+            for batch in self.batches(self.x):
+                keys = [tasks.box(x, self.boxes(x, spans, batch)) for x in arrays]
+                tasks.add(self.index([number for number, _ in numbered], batch), made, *keys)
+        return tasks.array(self.lengths([[p.last - p.first for p in own] for own in grid]), dtype)
 
-        def make(parts: tuple[Part, ...]) -> Chunked:
-            pieces = [self.cells(x, parts) for x in arrays]
-            chunks = self.sized(pieces[0], [p.last - p.first for p in parts])
-            return mapped(run, pieces, chunks, dtype, op=localised(self.op, parts), parts=parts, **given)
-
-        return self.joined(self.tiles(), make)
-
-    def per_chunk(self, run: Callable[..., Any], cotangent: Chunked, **given: Any) -> Chunked:
-        """A number per cell of the operand, by tasks over all outputs that read a chunk."""
-        x = self.x
-
-        def make(spans: tuple[Span, ...]) -> Chunked:
-            chunks = self.sized(x, [end - begin for begin, end in spans])
-            axes = zip(self.axes, self.chunks, spans, strict=True)
-            total = None
-            for parts in itertools.product(*[readers(axis, own, *span) for axis, own, span in axes]):
-                pieces = [self.cells(x, parts), self.outputs(cotangent, parts)]
-                place = (self.positions, spans)
-                added = mapped(
-                    run, pieces, chunks, x.dtype, op=localised(self.op, parts), parts=parts, place=place, **given
-                )
-                total = added if total is None else total + added
-            if total is None:
-                total = da.zeros([sum(lengths) for lengths in chunks], dtype=x.dtype, chunks=chunks)
-            return total
-
-        return self.joined(self.spans(), make)
-
-
-def mapped(run: Callable[..., Any], arrays: Sequence[Chunked], chunks: Any, dtype: Any, **given: Any) -> Chunked:
-    """A task per chunk of the batch, whose result has these chunks."""
-    meta = np.empty((0,) * len(chunks), dtype)
-    return da.map_blocks(run, *arrays, dtype=dtype, meta=meta, chunks=chunks, **given)
+    def per_chunk(self, run: Callable[..., Any], cotangent: Chunked, more: Sequence[Any] = (), **given: Any) -> Chunked:
+        """A number per cell of the operand, by tasks over all outputs that read a chunk; tasks also
+        read `more`, which are Delayed."""
+        x, grid = self.x, self.spans()
+        tasks = Tasks(f"{self.op.name}-vjp", [x, cotangent], self.op, run, given)
+        for numbered in itertools.product(*[list(enumerate(own)) for own in grid]):
+            place, spans = [number for number, _ in numbered], tuple(span for _, span in numbered)
+            read = [readers(*own) for own in zip(self.axes, self.chunks, *zip(*spans, strict=True), strict=True)]
+            for batch in self.batches(x):
+                runs = []
+                for parts in itertools.product(*read):
+                    made = functools.partial(
+                        run, op=localised(self.op, parts), parts=parts, place=(self.positions, spans), **given
+                    )
+                    cells = tasks.box(x, self.boxes(x, [(p.begin, p.end) for p in parts], batch))
+                    arriving = tasks.box(cotangent, self.boxes(cotangent, [(p.first, p.last) for p in parts], batch))
+                    runs.append((made, cells, arriving, *[one.key for one in more]))
+                index = self.index(place, batch)
+                if runs:
+                    tasks.add_sum(index, runs)
+                else:
+                    shape = [own[i] for own, i in zip(x.chunks, index, strict=True)]
+                    tasks.add(index, functools.partial(np.zeros, shape, x.dtype))
+        return tasks.array(x.chunks, x.dtype, more)
 
 
 def plane_of(op: Any, operands: Sequence[Any]) -> Plane:
