@@ -61,15 +61,18 @@ class Channels:
 
     def partial_sums(self, cotangent: Chunked, slots: Sequence[int]) -> list[Chunked]:
         """Cotangents of weight and bias: those of every task, added in a tree."""
-        run, made = dask.delayed(_weights, nout=len(slots)), []
-        for parts in itertools.product(*self.plane.tiles()):
-            pieces = [self.plane.cells(self.x, parts), self.plane.outputs(cotangent, parts)]
-            blocks = zip(*[piece.to_delayed().ravel() for piece in pieces], strict=True)
-            made += [run(*pair, self.rest, localised(self.op, parts), tuple(slots)) for pair in blocks]
-        return [
-            da.stack([da.from_delayed(part[i], like.shape, like.dtype) for part in made]).sum(0, dtype=like.dtype)
-            for i, like in enumerate(self.weights[slot - 1] for slot in slots)
-        ]
+        plane = self.plane
+        tasks = Tasks(f"{self.op.name}-sums", [self.x, cotangent], self.op, slots, self.rest.key)
+        level: list[Any] = []
+        for parts in itertools.product(*plane.tiles()):
+            made = functools.partial(_weights, op=localised(self.op, parts), slots=tuple(slots))
+            for batch in plane.batches(self.x):
+                cells = tasks.box(self.x, plane.boxes(self.x, [(p.begin, p.end) for p in parts], batch))
+                arriving = tasks.box(cotangent, plane.boxes(cotangent, [(p.first, p.last) for p in parts], batch))
+                level.append((made, cells, arriving, self.rest.key))
+        total = tasks.tree(level, _added, [self.rest])
+        likes = [self.weights[slot - 1] for slot in slots]
+        return [da.from_delayed(total[i], like.shape, like.dtype) for i, like in enumerate(likes)]
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Chunked:
@@ -115,6 +118,10 @@ def _pulled(op: Any, operands: tuple[Any, ...], g: Any, wanted: Sequence[bool]) 
 def _cotangent(x: Any, g: Any, rest: list[Any], op: Any, parts: tuple[Part, ...], place: Any) -> Any:
     wanted = (True, *[False] * len(rest))
     return placed(_pulled(op, (x, *rest), g, wanted)[0], parts, *place)
+
+
+def _added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _weights(x: Any, g: Any, rest: list[Any], op: Any, slots: tuple[int, ...]) -> tuple[Any, ...]:

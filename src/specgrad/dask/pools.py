@@ -57,21 +57,6 @@ class Plane:
         """Per spatial axis the cells of each chunk."""
         return [list(itertools.pairwise(np.cumsum([0, *chunks]).tolist())) for chunks in self.chunks]
 
-    def cut(self, x: Chunked, spans: Iterable[Span]) -> Chunked:
-        """A slice of an array, in one chunk along the spatial axes."""
-        index = [slice(None)] * x.ndim
-        for p, span in zip(self.positions, spans, strict=True):
-            index[p] = slice(*span)
-        return x[tuple(index)].rechunk(dict.fromkeys(self.positions, -1))
-
-    def cells(self, x: Chunked, parts: Sequence[Part]) -> Chunked:
-        """The cells that parts read."""
-        return self.cut(x, [(p.begin, p.end) for p in parts])
-
-    def outputs(self, y: Chunked, parts: Sequence[Part]) -> Chunked:
-        """The outputs of parts, of an array that has the result's shape."""
-        return self.cut(y, [(p.first, p.last) for p in parts])
-
     def boxes(self, x: Chunked, spans: Sequence[Span], batch: Sequence[int]) -> list[Span | int]:
         """Per axis of an array, the cells along spatial axes and the number of a chunk along
         others."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
+from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 Chunked = Any
@@ -32,34 +34,49 @@ class Tasks:
         self.operands = list(operands)
         self.name = f"specgrad-{word}-" + tokenize(word, [x.name for x in operands], *what)
         self.layer: dict[Any, Any] = {}
+        self.small: dict[Any, dict[Any, None]] = {}
+        """Small pieces, by their chunk."""
+        self.large: dict[Any, Any] = {}
+        """The first box that has most of a chunk."""
         self.starts = {x.name: [np.cumsum([0, *own]).tolist() for own in x.chunks] for x in operands}
 
     def box(self, x: Chunked, spans: Sequence[Span | int]) -> Any:
         """The key of a box of cells of an operand: per axis cells, or the number of a chunk."""
-        if all(isinstance(span, int) for span in spans):
-            return (x.name, *spans)
         key = (f"{self.name}-cells", x.name, *spans)
         if key not in self.layer:
             crossed = [
                 [(span, None)] if isinstance(span, int) else list(_crossed(starts, span))
                 for span, starts in zip(spans, self.starts[x.name], strict=True)
             ]
-            if all(len(own) == 1 and own[0][1] is None for own in crossed):
-                return (x.name, *(own[0][0] for own in crossed))
-            pieces = [self._piece(x, combination) for combination in itertools.product(*crossed)]
-            counts = tuple(map(len, crossed))
-            self.layer[key] = pieces[0] if len(pieces) == 1 else (functools.partial(_joined, counts), pieces)
+            pieces = [self._piece(key, x, combination) for combination in itertools.product(*crossed)]
+            self.layer[key] = (functools.partial(_joined, tuple(map(len, crossed))), pieces)
         return key
 
-    def _piece(self, x: Chunked, places: Sequence[tuple[int, Span | None]]) -> Any:
+    def _piece(self, box: Any, x: Chunked, places: Sequence[tuple[int, Span | None]]) -> Any:
         """The cells that a box has of one chunk."""
-        chunk = (x.name, *(number for number, _ in places))
-        if all(span is None for _, span in places):
-            return chunk
-        key = (f"{self.name}-piece", *chunk, *(span for _, span in places))
-        cuts = tuple(slice(None) if span is None else slice(*span) for _, span in places)
-        self.layer[key] = (functools.partial(_cut, cuts), chunk)
+        chunk = key = (x.name, *(number for number, _ in places))
+        parts = [
+            1.0 if span is None else (span[1] - span[0]) / max(own[number], 1)
+            for (number, span), own in zip(places, x.chunks, strict=True)
+        ]
+        is_small = math.prod(parts) <= SMALL
+        if any(span is not None for _, span in places):
+            key = (f"{self.name}-piece", *chunk, *(span for _, span in places))
+            cuts = tuple(slice(None) if span is None else slice(*span) for _, span in places)
+            self.layer[key] = (functools.partial(_cut, cuts, is_small), chunk)
+        if is_small:
+            self.small.setdefault(chunk, {})[key] = None
+        else:
+            self.large.setdefault(chunk, box)
         return key
+
+    def _graph(self, more: Sequence[Any]) -> Any:
+        """All tasks. Before the first box that has most of a chunk, the small pieces of that chunk
+        are cut, so that the chunk can go: a scheduler would cut them when others need them."""
+        for chunk, box in self.large.items():
+            join, pieces, *before = self.layer[box]
+            self.layer[box] = (join, pieces, [*(before[0] if before else []), *self.small.get(chunk, {})])
+        return HighLevelGraph.from_collections(self.name, self.layer, dependencies=[*self.operands, *more])
 
     def add(self, index: Sequence[int], run: Callable[..., Any], *keys: Any) -> None:
         """The chunk at an index of the result: run(*values of keys)."""
@@ -71,10 +88,24 @@ class Tasks:
         self.layer.update(zip(parts, runs, strict=True))
         self.layer[self.name, *index] = (_summed, parts)
 
+    def tree(self, runs: Sequence[Any], add: Callable[[Any, Any], Any], more: Sequence[Any]) -> Any:
+        """What all (run, *keys) make, added in pairs: a Delayed."""
+        level = [(f"{self.name}-part", number) for number in range(len(runs))]
+        self.layer.update(zip(level, runs, strict=True))
+        for depth in itertools.count():
+            if len(level) == 1:
+                break
+            pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+            joined = {(f"{self.name}-sum", depth, i): (add, *pair) for i, pair in enumerate(pairs) if len(pair) == 2}
+            self.layer.update(joined)
+            level = [*joined, *(pair[0] for pair in pairs if len(pair) == 1)]
+        self.layer[self.name] = (_same, level[0])
+        return Delayed(self.name, self._graph(more))
+
     def array(self, chunks: Any, dtype: Any, more: Sequence[Any] = ()) -> Chunked:
         """The result; `more` are other collections whose keys tasks read."""
-        graph = HighLevelGraph.from_collections(self.name, self.layer, dependencies=[*self.operands, *more])
-        return da.Array(graph, self.name, chunks=tuple(map(tuple, chunks)), meta=np.empty((0,) * len(chunks), dtype))
+        meta = np.empty((0,) * len(chunks), dtype)
+        return da.Array(self._graph(more), self.name, chunks=tuple(map(tuple, chunks)), meta=meta)
 
 
 def _crossed(starts: Sequence[int], span: Span) -> Iterator[tuple[int, Span | None]]:
@@ -88,26 +119,28 @@ def _crossed(starts: Sequence[int], span: Span) -> Iterator[tuple[int, Span | No
                 return
 
 
-def _cut(cuts: tuple[slice, ...], chunk: Any) -> Any:
-    cells = chunk[cuts]
-    return cells.copy() if cells.size <= SMALL * chunk.size else cells
+def _cut(cuts: tuple[slice, ...], is_small: bool, chunk: Any) -> Any:
+    return chunk[cuts].copy() if is_small else chunk[cuts]
 
 
-def _joined(counts: tuple[int, ...], pieces: list[Any]) -> Any:
+def _joined(counts: tuple[int, ...], pieces: list[Any], cut_before: Any = ()) -> Any:
     """Pieces side by side, in row-major order, so many along each axis."""
-    grid = np.empty(counts, object)
-    grid.reshape(-1)[:] = [None] * len(pieces)
-    for place, piece in enumerate(pieces):
-        grid.reshape(-1)[place] = piece
+    if len(pieces) == 1:
+        return pieces[0]
+    steps = [math.prod(counts[axis + 1 :]) for axis in range(len(counts))]
     lengths = [
-        [grid[tuple(i if p == axis else 0 for p in range(grid.ndim))].shape[axis] for i in range(count)]
-        for axis, count in enumerate(counts)
+        [pieces[i * step].shape[axis] for i in range(count)]
+        for axis, (count, step) in enumerate(zip(counts, steps, strict=True))
     ]
     ends = [np.cumsum([0, *own]).tolist() for own in lengths]
     whole = np.empty([own[-1] for own in ends], np.result_type(*pieces))
-    for index in np.ndindex(*counts):
-        whole[tuple(slice(own[i], own[i + 1]) for own, i in zip(ends, index, strict=True))] = grid[index]
+    for index, piece in zip(np.ndindex(*counts), pieces, strict=True):
+        whole[tuple(slice(own[i], own[i + 1]) for own, i in zip(ends, index, strict=True))] = piece
     return whole
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _summed(parts: list[Any]) -> Any:

@@ -37,8 +37,9 @@ def block_reduce(
         rule = f"must be a number, got {type(cval).__name__}"
         raise refusal(FilterTypeError, name, "cval", cval, rule, "write a number")
     sizes = checks.per_axis(name, "block_size", block_size, x.ndim, 1)
+    filling: Any = cval
     short = [-n % size for n, size in zip(x.shape, sizes, strict=True)]
-    wide = np.pad(x, [(0, more) for more in short], constant_values=cval) if any(short) else x
+    wide = np.pad(x, [(0, more) for more in short], constant_values=filling) if any(short) else x
     if not func_kwargs and wide.size and wide.ndim:
         if func in (np.max, np.min) and wide.dtype.kind in "iuf" and wide.dtype.itemsize <= 8:
             return pooled(wide, sizes, func is np.min)
