@@ -90,7 +90,7 @@ class Tasks:
 
     def tree(self, runs: Sequence[Any], add: Callable[[Any, Any], Any], more: Sequence[Any]) -> Any:
         """What all (run, *keys) make, added in pairs: a Delayed."""
-        level = [(f"{self.name}-part", number) for number in range(len(runs))]
+        level: list[Any] = [(f"{self.name}-part", number) for number in range(len(runs))]
         self.layer.update(zip(level, runs, strict=True))
         for depth in itertools.count():
             if len(level) == 1:
