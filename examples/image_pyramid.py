@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import dask
@@ -23,25 +25,41 @@ import specgrad as sg
 SIDE, CHUNK, SMALLEST = 316_228, 8192, 1024
 
 
-def texture(block_info=None):
+def texture(first, block_info=None):
     """The cells of a chunk, from their places in the image."""
     (top, bottom), (left, right) = block_info[None]["array-location"]
-    rows, columns = np.arange(top, bottom, dtype=np.uint64), np.arange(left, right, dtype=np.uint64)
+    rows, columns = (np.arange(*ends, dtype=np.uint64) for ends in ((first + top, first + bottom), (left, right)))
     return np.add.outer((rows * rows % 251).astype(np.uint8), (columns * 7919 % 241).astype(np.uint8))
 
 
-def image(side: int, chunk: int) -> da.Array:
-    """The lazily made image."""
-    chunks = da.core.normalize_chunks(chunk, (side, side), dtype=np.uint8)
-    return da.map_blocks(texture, chunks=chunks, dtype=np.uint8, meta=np.empty((0, 0), np.uint8))
+def image(side: int, chunk: int, first: int = 0, last: int | None = None) -> da.Array:
+    """The rows from first to last of the lazily made image."""
+    shape = ((side if last is None else last) - first, side)
+    chunks = da.core.normalize_chunks(chunk, shape, dtype=np.uint8)
+    return da.map_blocks(texture, first, chunks=chunks, dtype=np.uint8, meta=np.empty((0, 0), np.uint8))
 
 
-def pyramid(x: da.Array, smallest: int) -> list[da.Array]:
-    """The image and its levels, down to one that is at most `smallest` cells wide."""
+def pyramid(x: da.Array, depth: int) -> list[da.Array]:
+    """The image and so many smaller levels."""
     levels = [x]
-    while max(levels[-1].shape) > smallest:
+    for _ in range(depth):
         levels.append(sg.max_pool(levels[-1], (3, 3), stride=2, padding=1))
     return levels
+
+
+def slabs(side: int, chunk: int, depth: int) -> Iterator[da.Array]:
+    """The rows of the highest level, from slabs of two rows of chunks, one after the other.
+
+    Chunks wait for their neighbours: in a slab there are few of them, in a whole image a row. A
+    window reads one row above its own two, so that a slab begins with the rows of one more row of
+    the highest level, which is left out.
+    """
+    step = 2**depth
+    rows = max(2 * chunk // step, 1) * step
+    for start in range(0, side, rows):
+        first = max(start - step, 0)
+        top = pyramid(image(side, chunk, first, min(start + rows, side)), depth)[-1]
+        yield top[(start - first) // step :]
 
 
 class MemoryCurve:
@@ -80,10 +98,10 @@ class MemoryCurve:
 
 def main(side: int = SIDE, chunk: int = CHUNK, smallest: int = SMALLEST) -> tuple[np.ndarray, MemoryCurve]:
     start = time.perf_counter()
-    levels = pyramid(image(side, chunk), smallest)
-    print(f"{len(levels)} levels, {' → '.join(str(level.shape[0]) for level in levels)}", flush=True)
+    depth = max(math.ceil(math.log2(side / smallest)), 0)
+    print(f"{depth + 1} levels, {' → '.join(str(-(-side // 2**k)) for k in range(depth + 1))}", flush=True)
     with MemoryCurve(every=0.05) as curve, dask.config.set(scheduler="threads"):
-        top = levels[-1].compute()
+        top = np.concatenate([slab.compute() for slab in slabs(side, chunk, depth)])
     gigapixels, seconds = side * side / 1e9, time.perf_counter() - start
     print(f"{gigapixels:.2f} gigapixels in {seconds:.0f} s, the image itself {side * side / 2**20:.0f} MiB\n{curve}")
     return top, curve
