@@ -221,6 +221,10 @@ def test_float32_covers_the_worst_order():
         exact = np.float64(x).sum()
         assert found.lower <= 1
         assert exact - found.lower < 1.02 * (exact - 1)
+    # cells that are as good as equal: what rounding adds to them does not choose another row
+    box = np.array([1.0, 1 + 1e-9, 0.0]), np.array([2.0, 2.0, 3.0 - 1e-9])
+    found = sg.bounds(lambda x: sg.max_pool(x, (3,)), box)
+    assert np.array_equal(found.below.coefficients[0], [[1, 0, 0]])
     # a weight that no float32 holds, times a large cell
     found = sg.bounds(lambda x: sg.scale(x, 1e-46), (np.full(1, 1e20), np.full(1, 1e20)), covers="float32")
     assert found.lower <= 0 <= 1e-26 <= found.upper

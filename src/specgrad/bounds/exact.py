@@ -29,6 +29,7 @@ UNITS = {
     "float64": (Fraction(2) ** -53, Fraction(2) ** -1074),
 }
 MOST = 2**20  # products at a time
+NEAR = 1e-5  # of the greatest middle of the cells of a maximum
 Integers = Any
 """An array of Python's integers."""
 
@@ -292,8 +293,8 @@ def of_one(op: Operator, box: Box, floats: Any) -> Curve:
 def of_maximum(
     op: Operator, boxes: Sequence[Box], shapes: Sequence[tuple[int, ...]], floats: Sequence[Any], known: Any = ()
 ) -> Curve:
-    """The greatest of taps: the tap with the greatest middle below; above, a chord in the tap with
-    the greatest upper end.
+    """The greatest of taps: the first with a middle as good as the greatest below; above, a chord
+    in the tap with the greatest upper end.
 
     `known`: (more, less), cells of which the first is at least the second, which is not needed
     where both are read.
@@ -320,7 +321,9 @@ def of_maximum(
         at = [(int(slots[t, output]), int(places[t, output])) for t in some]
         lows, highs = ([ends[s][side][p] for s, p in at] for side in (0, 1))
         middles = [near[s][0][p] + near[s][1][p] for s, p in at]
-        first, top = max(range(len(at)), key=middles.__getitem__), max(range(len(at)), key=highs.__getitem__)
+        enough = max(middles) - NEAR * abs(max(middles))
+        first = next(t for t, middle in enumerate(middles) if middle >= enough)
+        top = max(range(len(at)), key=highs.__getitem__)
         rest = max((h for t, h in enumerate(highs) if t != top), default=None)
         dominates = rest is None or lows[top] >= rest
         floor = lows[top] if rest is None else max(rest, lows[top])

@@ -1,6 +1,7 @@
 """Relaxations of maxima: a selected cell below, a chord above.
 
-Below: a maximum is at least each of its cells; the one with the greatest middle leaves least.
+Below: a maximum is at least each of its cells; the one with the greatest middle leaves least, the
+first of those that are as good as equal: rounding does not choose between cells of a flat image.
 Above: with x₁ the cell of the greatest upper bound u₁ and r the greatest upper bound of the others,
 max ≤ max(x₁, r), which is convex in x₁: it lies below its chord between x₁ = l₁ and x₁ = u₁.
 Padding takes no part; a window without a real cell is 0.
@@ -13,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .affine import TINY, UNIT, Affine, Box, Floats, Relaxation, matrix
+
+NEAR = 1e-5  # of the greatest middle
 
 
 class Taps(NamedTuple):
@@ -37,7 +40,9 @@ def relax(taps: Taps, boxes: list[Box]) -> tuple[Relaxation, Box]:
     upper = taps.gather([box.upper for box in boxes], np.inf)
     upper = np.where(taps.real, upper, -np.inf)
     outputs, some = np.arange(taps.place.shape[1]), taps.real.any(axis=0)
-    at_least, at_most = (lower + upper).argmax(axis=0), upper.argmax(axis=0)
+    middle = lower + upper
+    best = middle.max(axis=0)
+    at_least, at_most = (middle >= best - NEAR * np.abs(best)).argmax(axis=0), upper.argmax(axis=0)
     l1, u1 = lower[at_most, outputs], upper[at_most, outputs]
     others = upper.copy()
     others[at_most, outputs] = -np.inf
