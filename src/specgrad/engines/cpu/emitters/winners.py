@@ -4,8 +4,8 @@ these are taken, or their indices are written.
 A code is the number of a tap, whose digits are the taps of the axes; so the winner of window o lies
 at base[o] + Σ digit · step, which is computed by vectors, some windows at a time. Cotangents are
 then added one by one, in row-major order of windows, as the specification adds them. Neighbouring
-windows often share their winner, and a sum would wait for the one before it to reach memory: so two
-planes are filled side by side.
+windows often share their winner, and a sum would wait for the one before it to reach memory: so
+some planes are filled side by side.
 """
 
 from __future__ import annotations
@@ -38,17 +38,15 @@ class Winners:
     """Whether some windows have no winner: their code is all ones."""
     places: Cell = CELLS["int32"]
     """The type of places in a plane."""
+    planes: int = 1
+    """How many planes are filled at a time; several only where all windows have a winner and none
+    has cells behind it."""
 
     @property
     def widens(self) -> bool:
         """Whether cotangents are added up in scratch and rounded at the end: those of half
         floats."""
         return self.what == "scatter" and working(self.cell) is not self.cell
-
-    @property
-    def planes(self) -> int:
-        """How many planes are taken at a time."""
-        return 1 if self.what != "scatter" or self.widens or self.empty or self.inner else 2
 
 
 def emit(how: Winners, vector: int) -> Kernel:
