@@ -70,3 +70,21 @@ def test_results_are_written_where_they_are_wanted_even_over_the_operand(channel
     assert engine.pull(op, (x,), kept, gy, out=(x,))[0] is x
     for found, expected in ((value, y), (tangent, dy), (cotangent, gx), (x, gx)):
         assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_infinite_cells_spoil_what_the_specification_says_and_no_more(seed):
+    """Beside +inf a finite cell has the weight exp(βx)/∞: 0, or NaN where the exponential
+    overflows."""
+    random = np.random.default_rng(seed)
+    rank = 2 + seed % 2
+    kernel = tuple(int(n) for n in random.integers(3, 6, rank))
+    op = sg.SmoothMaxPool(kernel, beta=float(random.choice([1, -1, 3])), stride=1 + seed % 3, padding=seed % 2)
+    cells = [np.inf, -np.inf, 100, 300, -300, 0, 1]
+    shape = (2, *(int(n) + 5 for n in kernel))
+    x = random.choice(cells, p=[0.03, 0.03, 0.1, 0.05, 0.09, 0.4, 0.3], size=shape).astype(np.float32)
+    gy = random.choice([1, -2, 0, np.nan], p=[0.4, 0.3, 0.25, 0.05], size=op.output_shape(shape)).astype(np.float32)
+    (gx,) = op.vjp((x,), gy)
+    with sg.engine("reference"):
+        (expected,) = op.vjp((x,), gy)
+    assert np.array_equal(np.isnan(gx), np.isnan(expected))

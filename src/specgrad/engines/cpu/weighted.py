@@ -376,9 +376,35 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
         for where in how.blanks:
             shares[where] = 0
         g = shares
+    values = kept.cells
+    endless = np.isinf(kept.total) if how.is_smooth and len(how.stages) > 1 else None
+    if endless is not None and endless.any():
+        spoilt = endless & ~np.isfinite(g)
+        values = [*values[:-1], np.where(endless, -how.absent, values[-1])]
     for place in range(len(how.stages) - 1, -1, -1):
-        before, after = kept.cells[place], kept.cells[place + 1]
+        before, after = values[place], values[place + 1]
         cells = room(before.shape, how.computed)
         how.stages[place].back.call(address(g), address(after), address(before), address(cells))
         g = cells
+    if values is not kept.cells:
+        g[(_overflows(how, values[0]) & _covered(how, endless)) | _covered(how, spoilt)] = np.nan
     return how.cropped(g, out)
+
+
+def _overflows(how: Weighted, cells: Array) -> Any:
+    """Cells whose exponential is infinite: where a window has an infinite cell, their weight is
+    ∞/∞."""
+    with np.errstate(all="ignore"):
+        return np.isinf(np.exp(how.beta * cells))
+
+
+def _covered(how: Weighted, windows: Any) -> Any:
+    """The cells that some of these windows have."""
+    for place, axis in enumerate(how.axes, 1):
+        cells = np.zeros((*windows.shape[:place], axis.size, *windows.shape[place + 1 :]), bool)
+        for tap in range(axis.kernel):
+            first = tap * axis.dilation
+            reached = slice(first, first + (axis.length - 1) * axis.stride + 1, axis.stride)
+            cells[(slice(None),) * place + (reached,)] |= windows
+        windows = cells
+    return windows
