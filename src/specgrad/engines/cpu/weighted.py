@@ -377,7 +377,7 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
             shares[where] = 0
         g = shares
     values = kept.cells
-    endless = np.isinf(kept.total) if how.is_smooth and len(how.stages) > 1 else None
+    endless = np.isinf(kept.total) if kept.total is not None and how.is_smooth and len(how.stages) > 1 else None
     if endless is not None and endless.any():
         spoilt = endless & ~np.isfinite(g)
         values = [*values[:-1], np.where(endless, -how.absent, values[-1])]
