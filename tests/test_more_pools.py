@@ -113,3 +113,17 @@ def test_bad_calls_say_so(call, kind, text):
     with pytest.raises(kind) as caught:
         call()
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [sg.MinPool, sg.MaxPool, sg.AvgPool, sg.SumPool])
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_windows_far_apart_have_the_values_of_the_specification(kind, dtype, padding):
+    """No kernel is unrolled over the cells between windows, which ended the process."""
+    op = kind((3,), stride=70_000, padding=padding)
+    x = np.random.default_rng(0).integers(-9, 10, (2, 70_005)).astype(dtype)
+    if kind is sg.AvgPool:
+        x = x.astype(np.float32)
+    with sg.engine("reference"):
+        expected = op(x)
+    assert np.allclose(op(x), expected, rtol=1e-6)

@@ -288,8 +288,11 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
 
 
 def minimum(op: Any, x: Array) -> Array | None:
-    """The minimum alone, where each window has a real cell; None of half floats with a NaN."""
+    """The minimum alone, where each window has a real cell; None of half floats with a NaN, and of
+    windows far apart, which have no kernel of their own."""
     pool, cells = seen(op, x)
+    if any(getattr(axis, "stride", 1) > limits.NEAR for axis in pool.axes):
+        return None
     memory, y = _result(pool, None)
     if not pool.is_empty and pool.fold("min")(x=cells, y=memory):
         if pool.is_half:
