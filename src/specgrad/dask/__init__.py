@@ -21,6 +21,7 @@ from typing import Any
 
 from ..errors import ScalarError, refusal
 from ..ops.conv import Conv, ConvTranspose, Linear
+from ..ops.shape import Reshape
 from ..ops.window import Pool
 from ..scalars.foreign import is_dask
 
@@ -38,9 +39,11 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 def _home(op: Any) -> Any:
     """The file that runs an operator, or None. Tasks run the operator itself, also one of a user's;
-    but a transposed convolution is run as another operator, and so must be just that."""
+    but a transposed convolution is run as another operator, and a reshape by dask, and so each must
+    be just that."""
     kinds = {"pools": Pool, "bilinear": Conv | Linear}
-    found = [word for word, kind in kinds.items() if isinstance(op, kind)] or ["cellwise"] * op.pointwise
+    is_cellwise = op.pointwise and (type(op) is Reshape or not isinstance(op, Reshape))
+    found = [word for word, kind in kinds.items() if isinstance(op, kind)] or ["cellwise"] * is_cellwise
     found += ["transposed"] * (type(op) is ConvTranspose)
     return importlib.import_module(f"{__name__}.{found[0]}") if found else None
 

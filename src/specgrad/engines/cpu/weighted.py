@@ -376,26 +376,27 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
         for where in how.blanks:
             shares[where] = 0
         g = shares
-    values = kept.cells
-    endless = np.isinf(kept.total) if kept.total is not None and how.is_smooth and len(how.stages) > 1 else None
-    if endless is not None and endless.any():
-        spoilt = endless & ~np.isfinite(g)
-        values = [*values[:-1], np.where(endless, -how.absent, values[-1])]
+    values, undefined = kept.cells, None
+    is_staged = how.is_smooth and len(how.stages) > 1
+    if is_staged and kept.total is not None and (endless := np.isinf(kept.total)).any():
+        values = [*values[:-1], np.where(endless, -how.absent, values[-1])]  # in which taps have no weight
+        undefined = _undefined(how, values[0], endless, g)
     for place in range(len(how.stages) - 1, -1, -1):
         before, after = values[place], values[place + 1]
         cells = room(before.shape, how.computed)
         how.stages[place].back.call(address(g), address(after), address(before), address(cells))
         g = cells
-    if values is not kept.cells:
-        g[(_overflows(how, values[0]) & _covered(how, endless)) | _covered(how, spoilt)] = np.nan
+    if undefined is not None:
+        g[undefined] = np.nan
     return how.cropped(g, out)
 
 
-def _overflows(how: Weighted, cells: Array) -> Any:
-    """Cells whose exponential is infinite: where a window has an infinite cell, their weight is
-    ∞/∞."""
+def _undefined(how: Weighted, cells: Array, endless: Any, shares: Array) -> Any:
+    """The cells whose cotangent is NaN since windows have an infinite cell: those whose exponential
+    is infinite, of weight ∞/∞; and all cells, where what arrives at the window is not finite."""
     with np.errstate(all="ignore"):
-        return np.isinf(np.exp(how.beta * cells))
+        overflow = np.isinf(np.exp(how.beta * cells))
+    return (overflow & _covered(how, endless)) | _covered(how, endless & ~np.isfinite(shares))
 
 
 def _covered(how: Weighted, windows: Any) -> Any:
