@@ -274,10 +274,25 @@ def test_a_cluster_finds_what_local_processes_find(client, monkeypatch):
     todo = prove_runner.tasks("geometry")[:3]
     proved = [
         sorted((f.words, f.case, f.verdict.status) for task in prove_runner.run(todo, client=one) for f in task[1])
-        for one in (None, Client(client.scheduler.address, set_as_default=False))
+        for one in (None, connect("prove", client.scheduler.address))
     ]
     assert proved[0] == proved[1]
     assert proved[0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_busy_scheduler_is_joined(client, monkeypatch):
+    # What the scheduler tells all its clients within two milliseconds after one has joined fails an
+    # assertion of distributed's own in that one.
+    fails, real = iter([True]), Client._ensure_connected
+
+    async def ensure_connected(self, timeout=None):
+        assert not next(fails, False)
+        await real(self, timeout=timeout)
+
+    monkeypatch.setattr(Client, "_ensure_connected", ensure_connected)
+    with connect("check", client.scheduler.address) as joined:
+        assert joined.submit(abs, -1).result(timeout=100) == 1
 
 
 def test_a_scheduler_that_does_not_answer_is_misuse(monkeypatch):

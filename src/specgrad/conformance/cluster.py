@@ -14,6 +14,9 @@ from .subject import words_of
 WAITING = 10.0
 """Seconds within which a scheduler must answer."""
 
+TRIES = 5
+"""How often a client tries to join a scheduler that is busy."""
+
 _alone = threading.Lock()
 """One function at a time in a process, also where a worker has several threads."""
 
@@ -25,11 +28,25 @@ def connect(command: str, address: str) -> Any:
     except ImportError:
         rule, remedy = "needs distributed, which is not installed", "pip install 'specgrad[dask]'"
         raise refusal(ArgumentError, command, "scheduler", address, rule, remedy) from None
-    try:
-        client = Client(address, timeout=WAITING, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
-        rule = f"no scheduler answers there ({words_of(error)})"
-        raise refusal(ArgumentError, command, "scheduler", address, rule, "write e.g. tcp://host:8786") from None
+
+    class Joining(Client):  # type: ignore[misc]
+        def __init__(self) -> None:
+            try:
+                super().__init__(address, timeout=WAITING, set_as_default=False)
+            except AssertionError:
+                self.status = "closed"  # else Python waits for it to close when it frees it
+                raise
+
+    for tries_left in reversed(range(TRIES)):
+        try:
+            client = Joining()
+            break
+        except AssertionError:  # distributed's, where the scheduler tells all of something while a client joins
+            if not tries_left:
+                raise
+        except (OSError, ValueError, TypeError) as error:
+            rule = f"no scheduler answers there ({words_of(error)})"
+            raise refusal(ArgumentError, command, "scheduler", address, rule, "write e.g. tcp://host:8786") from None
     if not workers_of(client):
         client.close()
         raise refusal(ArgumentError, command, "scheduler", address, "has no workers", "start some: dask worker")
