@@ -17,6 +17,7 @@ import pytest
 from kinds import effort
 
 import specgrad as sg
+from specgrad.dispatch import with_indices
 from specgrad.errors import ArgumentError, ScalarError, ShapeError
 
 jax = pytest.importorskip("jax")
@@ -103,6 +104,21 @@ def test_value_and_derivatives_are_those_of_arrays(name, way):
     same(found[-1], moved)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name != "unfold"])  # which runs on the host
+def test_programs_for_a_gpu_are_xla_s_operations(name):
+    op, *shapes = CASES[name]
+    xs, ts, g = directed(op, shapes)
+
+    def everything(xs, ts, g):
+        indices = sgj.max_pool(xs[0], (1,) * xs[0].ndim, return_indices=True)[1]
+        return op(*xs), jax.jvp(op, tuple(xs), tuple(ts)), jax.vjp(op, *xs)[1](g), indices
+
+    program = jax.jit(everything).trace(xs, ts, g).lower(lowering_platforms=("cuda",)).as_text()
+    assert "stablehlo" in program
+    assert host.TARGET not in program
+    assert "callback" not in program
+
+
 @pytest.mark.parametrize("op", [sg.SmoothMaxPool((3, 2), stride=2, padding=1, beta=0.02), sg.LpPool((2, 2), p=3)])
 def test_slopes_that_are_no_rationals_have_the_bits_of_arrays(op):
     (x,), (t,), g = directed(op, [X])
@@ -171,6 +187,15 @@ def test_ties_nan_and_infinities():
     same(jax.jit(sg.MaxPool((3,)))(small), small[2:])
     same(jax.jit(sg.SumPool((3,)))(small), small.sum(keepdims=True))
     assert sgj.max_pool(jnp.array([-4.0]), (1,), stride=1, padding=1).tolist() == [0, -4, 0]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "max" in name or "min" in name])
+def test_indices_by_xla_s_operations_are_those_of_arrays(name):
+    op, shape = CASES[name]
+    x = np.where(np.random.default_rng(1).random(shape) < 0.1, np.nan, whole(shape, 2))
+    for cells in (x, np.nan_to_num(x).astype(np.int32)):
+        with sgj.composed():
+            same(jax.jit(lambda x: with_indices(op, (x,)))(cells), with_indices(op, (cells,)))
 
 
 def test_indices_integers_and_half_floats():

@@ -39,8 +39,10 @@ MOST_TAPS = 1024
 def value(op: Any, operands: Sequence[Any]) -> Any:
     """An operator, or a derivative of one, on JAX arrays."""
     base = op.base if op.derived else op
-    if isinstance(op, Indices) or not _is_composed(base, op, operands):
+    if not _is_composed(base, op, operands):
         return _on_host(op, operands)
+    if isinstance(op, Indices):
+        return _indices(base, *operands)
     if not op.derived:
         return _forward(op, operands)
     own, seeds, directions = op.parts(operands)
@@ -60,7 +62,7 @@ def value(op: Any, operands: Sequence[Any]) -> Any:
 def _is_composed(base: Any, op: Any, operands: Sequence[Any]) -> bool:
     if isinstance(base, Pool):
         shapes = [tuple(x.shape) for x in operands]
-        (shape,) = op.base_shapes(shapes) if op.derived else shapes
+        (shape,) = op.base_shapes(shapes) if op.derived and not isinstance(op, Indices) else shapes
         return whole.is_whole(base) or Sliced(base, shape).taps <= MOST_TAPS
     return isinstance(base, Pointwise | Bilinear)
 
@@ -110,6 +112,24 @@ def _forward(op: Any, operands: Sequence[Any]) -> Any:
     shape = op.output_shape(*(tuple(x.shape) for x in operands))
     lengths = _kept_shape(op, operands)
     return S.leave(jnp.broadcast_to(found, lengths), shape)
+
+
+def _indices(op: Any, x: Any) -> Any:
+    """Where in its plane the winner of each window is; -1 where no cell is real."""
+    S, xs = _entered([x])
+    dtype = jax.dtypes.canonicalize_dtype(np.int64)
+    if whole.is_whole(op):
+        found = whole.winners(op, *xs).astype(dtype)
+    else:
+        window, positions = _window(S, op, xs), op.positions(x.shape)
+        others = tuple(p for p in range(x.ndim) if p not in positions)
+        sizes = tuple(x.shape[p] for p in positions)
+        plane = np.arange(math.prod(sizes), dtype=dtype).reshape((1,) * len(others) + sizes)
+        plane = jnp.asarray(np.moveaxis(plane, range(x.ndim), others + positions))
+        found = jnp.full(window.size, -1, dtype)
+        for tap, led in zip(window, op.value(S, window)[1][1], strict=True):
+            found = jnp.where(led, S.take(plane, tap.place[0]), found)
+    return jnp.broadcast_to(found, _kept_shape(op, [x])).reshape(op.output_shape(x.shape))
 
 
 def _kept_shape(op: Any, operands: Sequence[Any]) -> Any:

@@ -100,7 +100,7 @@ def _abstract(*avals: Any, op: Any) -> Any:
 
 
 def _eager(*operands: Any, op: Any) -> Any:
-    if any(is_traced(x) or len(x.devices()) > 1 for x in operands):
+    if any(is_traced(x) or [device.platform for device in x.devices()] != ["cpu"] for x in operands):
         return _compiled(op)(*operands)
     if _composed_only.get():
         return compose.value(op, operands)

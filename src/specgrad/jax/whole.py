@@ -45,6 +45,11 @@ def row(S: Arrays, op: Any, x: Any) -> Callable[[Any], Any]:
     return lambda dx: jnp.expand_dims(entry.apply(S, _planes(op, dx)).sum(-1), op.positions(x.shape))
 
 
+def winners(op: Any, x: Any) -> Any:
+    """The flat index of the winner in each plane."""
+    return jnp.expand_dims(_winner(_planes(op, x))[..., 0], op.positions(x.shape))
+
+
 def _planes(op: Any, x: Any) -> Any:
     """x with each plane along the last axis, row-major in the order of the operator's axes."""
     positions = op.positions(x.shape)
