@@ -11,7 +11,6 @@ from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.curated import WINDOWED, curated, directed, row
 from specgrad.conformance.forms import FORMS, Form, restated
 from specgrad.conformance.subject import load
-from specgrad.conformance.subjects.shapes import rank_of
 from specgrad.drawing.window import widened
 
 
@@ -38,15 +37,15 @@ class Only:
 
 def planes(op, x):
     """(N, C, H, W), as most kernels take it."""
-    return rank_of(op) == 2 and x.ndim == 4 and getattr(op, "axes", None) is None
+    return op.spatial_rank() == 2 and x.ndim == 4 and getattr(op, "axes", None) is None
 
 
 OFFERS = {
     "rank 2 of (N, C, H, W)": planes,
-    "one plane": lambda op, x: rank_of(op) == x.ndim == 2 and op.axes is None,
-    "channels last": lambda op, x: rank_of(op) == 2 and x.ndim == 4 and op.axes == (1, 2),
-    "volumes of float64": lambda op, x: rank_of(op) == 3 and x.ndim == 5 and x.dtype == np.float64,
-    "lines": lambda op, x: rank_of(op) == 1 and x.ndim == 3 and op.axes is None,
+    "one plane": lambda op, x: op.spatial_rank() == x.ndim == 2 and op.axes is None,
+    "channels last": lambda op, x: op.spatial_rank() == 2 and x.ndim == 4 and op.axes == (1, 2),
+    "volumes of float64": lambda op, x: op.spatial_rank() == 3 and x.ndim == 5 and x.dtype == np.float64,
+    "lines": lambda op, x: op.spatial_rank() == 1 and x.ndim == 3 and op.axes is None,
 }
 
 
@@ -86,7 +85,7 @@ def test_a_fault_in_one_of_several_offered_ranks_is_found(quick):
             name = "mixed"
 
             def forward(self, op, inputs, rank=rank, channels_last=channels_last):
-                amiss = rank_of(op) == rank and (op.axes is not None) == channels_last
+                amiss = op.spatial_rank() == rank and (op.axes is not None) == channels_last
                 return (wrong if amiss else right).forward(op, inputs)
 
         (cell,) = quick.one(Mixed(), MaxPool, 0)
@@ -102,7 +101,7 @@ def test_a_restated_case_asks_the_same(kind, specification):
             if other is None:
                 continue
             x, y = case.operands[0], other.operands[0]
-            own = rank_of(case.op) if hasattr(case.op, "kernel_size") or hasattr(case.op, "axes") else 0
+            own = case.op.spatial_rank()
             assert other.op.output_shape(*(a.shape for a in other.operands)) == other.cotangent.shape
             assert y.dtype == (form.dtype or x.dtype)
             assert [a.shape for a in other.tangents] == [a.shape for a in other.operands]

@@ -8,7 +8,8 @@ NumPy, and their row against Dual numbers.
 
 import ast
 import pickle
-from dataclasses import fields
+import re
+from dataclasses import KW_ONLY, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import ClassVar
@@ -20,11 +21,11 @@ import torch
 from hypothesis import given, settings
 
 import specgrad as sg
-from specgrad import dispatch
+from specgrad import arguments, dispatch
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.engines import cpu, reference
 from specgrad.graph import transform
-from specgrad.operator import HINTS, Operator
+from specgrad.operator import HINTS, Operator, operator, parameter
 from specgrad.ops.window import SlidingWindow
 
 SOURCE = Path(sg.__file__).parent
@@ -317,6 +318,57 @@ def test_whatever_an_operator_stores_tells_it_from_others():
     assert pickle.loads(pickle.dumps(foreign.Cube(note="a"))) == foreign.Cube(note="a")
     with pytest.raises(sg.SpecgradError, match=r"cube: note='ndarray': .*must be hashable"):
         foreign.Cube(note=np.ones(2))(np.ones(2))
+
+
+@foreign.declared
+class Factor:
+    """A mixin that is no operator."""
+
+    _: KW_ONLY
+    factor: int = parameter(arguments.integer, 1, default=1)
+
+
+@operator
+class Weighted(Factor, foreign.SumPool):
+    name: ClassVar = "weighted"
+
+    _: KW_ONLY
+    offset: tuple[int, ...] | None = parameter(arguments.per_axis, 0, spatial=True, default=None)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.offset == (9, 9):
+            raise ValueError("an offset of its own to refuse")
+
+
+@foreign.declared
+class Heavy(Weighted):
+    _: KW_ONLY
+    ceil_mode: bool = True
+    factor: int = parameter(arguments.integer, 5, default=5)
+
+
+@pytest.mark.parametrize("kind", [Weighted, Heavy], ids=lambda k: k.__name__)
+def test_a_parameter_says_how_it_is_stored(kind):
+    op = kind([2, np.int64(3)], factor=np.int8(7), offset=1)
+    assert (op.kernel_size, op.stride, op.factor, op.offset, op.axes) == ((2, 3), (2, 3), 7, (1, 1), None)
+    assert [type(op.factor), *map(type, op.kernel_size)] == [int, int, int]
+    assert op == pickle.loads(pickle.dumps(op)) == replace(op) != replace(op, factor=8)
+    assert hash(op) == hash(kind((2, 3), factor=7, offset=(1, 1)))
+    assert repr(op) == f"{kind.__name__}((2, 3), factor=7, offset=(1, 1))"
+    assert kind((2, 2)).offset is None
+    assert kind((2, 2)).ceil_mode is (kind is Heavy)
+    # arguments are refused in this order: those of the bases as they come, then the class's own
+    wrong = {"factor": 0, "kernel_size": (0, 0), "ceil_mode": 3, "axes": 1, "offset": -1}
+    for name, value in wrong.items():
+        with pytest.raises(sg.SpecgradError, match=rf"^weighted: {name}={re.escape(repr(value))}"):
+            kind(**wrong)
+        wrong[name] = {"factor": 6, "kernel_size": (2, 2), "ceil_mode": True, "axes": None, "offset": 9}[name]
+    with pytest.raises(ValueError, match=r"its own"):
+        kind(**wrong)
+    assert kind is Weighted or Heavy((2, 2)).factor == 5
+    with pytest.raises(sg.SpecgradError, match=r"weighted: factor=4: must be at least 5"):
+        Heavy((2, 2), factor=4)
 
 
 def test_the_gpu_engine_declares_exact_classes():

@@ -107,42 +107,40 @@ def per_axis(name: str, argument: str, value: Any, rank: int, least: int) -> tup
     return tuple(integer(name, argument, v, least, axis, value) for axis, v in enumerate(value))
 
 
-def kernel(name: str, value: Any) -> tuple[int, ...]:
-    """`kernel_size`: a tuple whose length is the spatial rank."""
-    one_per_axis(name, "kernel_size", value, "(3, 3)")
-    return per_axis(name, "kernel_size", value, len(value), 1)
+def lengths(name: str, argument: str, value: Any, least: int = 1, example: str = "(3, 3)") -> tuple[int, ...]:
+    """`kernel_size` and its like: a tuple whose length is the spatial rank."""
+    one_per_axis(name, argument, value, example)
+    return per_axis(name, argument, value, len(value), least)
 
 
-def output_size(name: str, value: Any) -> tuple[int | None, ...]:
+def output_size(name: str, argument: str, value: Any) -> tuple[int | None, ...]:
     """`output_size`: a tuple of lengths, one per spatial axis; None keeps the input's length."""
-    entries = one_per_axis(name, "output_size", value, "(7, 7)")
-    return tuple(
-        None if v is None else integer(name, "output_size", v, 0, axis, value) for axis, v in enumerate(entries)
-    )
+    entries = one_per_axis(name, argument, value, "(7, 7)")
+    return tuple(None if v is None else integer(name, argument, v, 0, axis, value) for axis, v in enumerate(entries))
 
 
-def padding(name: str, value: Any, rank: int, words: tuple[str, ...] = ("same", "valid")) -> str | Pairs:
+def padding(name: str, argument: str, value: Any, rank: int, words: tuple[str, ...] = ("same", "valid")) -> str | Pairs:
     """`padding`: an int; an int per axis; a (before, after) pair per axis; or one of `words`."""
     if isinstance(value, str):
         if value in words:
             return ((0, 0),) * rank if value == "valid" else value
         known = " or ".join(repr(w) for w in words)
         remedy = f"write {known}, or integers" if words else "write integers"
-        raise refusal(ArgumentError, name, "padding", value, "is not a padding", remedy)
-    if is_sequence(value) and any(is_sequence(v) for v in bounded(name, "padding", value)):
+        raise refusal(ArgumentError, name, argument, value, "is not a padding", remedy)
+    if is_sequence(value) and any(is_sequence(v) for v in bounded(name, argument, value)):
         if len(value) == rank and all(is_sequence(v) and len(v) == 2 for v in value):
             before, after = (
-                tuple(integer(name, "padding", pair[side], 0, axis, value) for axis, pair in enumerate(value))
+                tuple(integer(name, argument, pair[side], 0, axis, value) for axis, pair in enumerate(value))
                 for side in (0, 1)
             )
             return tuple(zip(before, after, strict=True))
         rule = f"is not one (before, after) pair for each of {rank} spatial axes"
         remedy = f"write e.g. {((1, 0),) * rank}" if rank else "write ()"
-        raise refusal(ArgumentError, name, "padding", value, rule, remedy)
+        raise refusal(ArgumentError, name, argument, value, rule, remedy)
     if is_sequence(value) and rank == 1 and len(value) == 2:
         rule = "has 2 entries for 1 spatial axis"
-        raise refusal(ArgumentError, name, "padding", value, rule, "nest a (before, after) pair: ((before, after),)")
-    return tuple((p, p) for p in per_axis(name, "padding", value, rank, 0))
+        raise refusal(ArgumentError, name, argument, value, rule, "nest a (before, after) pair: ((before, after),)")
+    return tuple((p, p) for p in per_axis(name, argument, value, rank, 0))
 
 
 def choice(name: str, argument: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -191,23 +189,22 @@ def exponent(name: str, argument: str, value: Any, exact: int | float | Fraction
     return exact
 
 
-def temperature(name: str, value: Any) -> int | float | Fraction:
+def temperature(name: str, argument: str, value: Any) -> int | float | Fraction:
     """`beta`: any finite real number but 0, kept exactly."""
     exact = real(value)
     if exact:
         return exact
     remedy = "write a positive number for a smooth maximum, a negative one for a smooth minimum"
-    raise refusal(ArgumentError, name, "beta", value, f"must be a finite real number other than 0{_got(value)}", remedy)
+    rule = f"must be a finite real number other than 0{_got(value)}"
+    raise refusal(ArgumentError, name, argument, value, rule, remedy)
 
 
 def _got(value: Any) -> str:
     return "" if isinstance(value, numbers.Number) else f", got {type(value).__name__}"
 
 
-def factor(
-    name: str, value: Any, argument: str = "factor", remedy: str = "write a number, or multiply by an array with mul"
-) -> int | float | Fraction:
-    """`factor`: any finite real number, kept exactly."""
+def factor(name: str, argument: str, value: Any, remedy: str) -> int | float | Fraction:
+    """Any finite real number, kept exactly."""
     exact = real(value)
     if exact is None:
         rule = f"must be a finite real number{_got(value)}"
@@ -215,13 +212,13 @@ def factor(
     return exact
 
 
-def shape(name: str, value: Any) -> tuple[int, ...]:
+def shape(name: str, argument: str, value: Any) -> tuple[int, ...]:
     """`shape`: one length per axis, one of which may be -1: whatever is left."""
-    entries = bounded(name, "shape", value) if is_sequence(value) else (value,)
-    lengths = tuple(integer(name, "shape", v, -1, axis, value, LONGEST) for axis, v in enumerate(entries))
-    if lengths.count(-1) > 1:
-        raise refusal(ArgumentError, name, "shape", value, "has more than one -1", "leave one length open at most")
-    return lengths
+    entries = bounded(name, argument, value) if is_sequence(value) else (value,)
+    given = tuple(integer(name, argument, v, -1, axis, value, LONGEST) for axis, v in enumerate(entries))
+    if given.count(-1) > 1:
+        raise refusal(ArgumentError, name, argument, value, "has more than one -1", "leave one length open at most")
+    return given
 
 
 def several(name: str, argument: str, value: Any, most: int = AXES) -> tuple[int, ...]:
@@ -230,11 +227,6 @@ def several(name: str, argument: str, value: Any, most: int = AXES) -> tuple[int
         return (integer(name, argument, value, None),)
     entries = bounded(name, argument, value, most)
     return tuple(integer(name, argument, v, None, place, value) for place, v in enumerate(entries))
-
-
-def reduced(name: str, value: Any) -> tuple[int, ...] | None:
-    """`axis`: None for all axes, an integer, or several."""
-    return None if value is None else several(name, "axis", value)
 
 
 def one_each(name: str, argument: str, given: Any) -> tuple[Any, ...]:
@@ -247,19 +239,17 @@ def one_each(name: str, argument: str, given: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def axes(name: str, value: Any, rank: int) -> tuple[int, ...] | None:
-    """`axes`: None for the last ones, or one integer per spatial axis."""
-    if value is None:
-        return None
+def axes(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
+    """`axes`: one integer per spatial axis."""
     if not is_sequence(value) or len(value) != rank:
         rule = f"must name one array axis for each of {rank} spatial axes"
-        raise refusal(ArgumentError, name, "axes", value, rule, "write a tuple such as (1, 2), or leave it out")
-    return tuple(integer(name, "axes", v, None, axis, value) for axis, v in enumerate(value))
+        raise refusal(ArgumentError, name, argument, value, rule, "write a tuple such as (1, 2), or leave it out")
+    return tuple(integer(name, argument, v, None, axis, value) for axis, v in enumerate(value))
 
 
-def divisor(name: str, value: Any) -> int:
+def divisor(name: str, argument: str, value: Any) -> int:
     """`divisor_override`: any integer but 0."""
-    exact = integer(name, "divisor_override", value, None, most=LONGEST)
+    exact = integer(name, argument, value, None, most=LONGEST)
     if exact == 0:
-        raise refusal(ArgumentError, name, "divisor_override", value, "must not be 0", "write another integer, or None")
+        raise refusal(ArgumentError, name, argument, value, "must not be 0", "write another integer, or None")
     return exact

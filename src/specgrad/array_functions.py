@@ -307,7 +307,7 @@ def layer_norm(
 def _normalised(
     name: str, x: Array, axes: Sequence[int], mean: Array, variance: Array, weight: Array, bias: Array, eps: Any
 ) -> Any:
-    eps = arguments.factor(name, eps, "eps", "write a small positive number")
+    eps = arguments.factor(name, "eps", eps, "write a small positive number")
     if (mean is None) != (variance is None):
         missing = "mean" if mean is None else "variance"
         raise refusal(ArgumentError, name, missing, None, "is missing beside the other one", "give both, or neither")

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -130,7 +130,31 @@ class _Undeclared:
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True, eq_default=False)
+class Converter(NamedTuple):
+    """How a parameter is stored: as `convert(operator's name, parameter's name, value, *rules)`
+    returns it."""
+
+    convert: Callable[..., Any]
+    rules: tuple[Any, ...]
+    spatial: bool
+    """Whether `convert` takes the number of spatial axes too, before the rules."""
+    optional: bool
+    """Whether None is stored as it is."""
+
+
+def parameter(
+    convert: Callable[..., Any], *rules: Any, default: Any = dataclasses.MISSING, spatial: bool = False
+) -> Any:
+    """A parameter that is stored as `convert(operator's name, parameter's name, value, *rules)`
+    returns it; None stays None where it is the default.
+
+    With `spatial`, `convert` takes the operator's `spatial_rank()` before the rules.
+    """
+    converter = Converter(convert, rules, spatial, optional=default is None)
+    return dataclasses.field(default=default, metadata={"converter": converter})
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(parameter,))
 def operator(declared: type[T]) -> type[T]:
     """The class of an operator: a frozen dataclass of its parameters; Operator has equality, hash
     and repr."""
@@ -161,10 +185,14 @@ class Operator(ABC):
     """Whether the value is the operand's memory under another shape."""
     derived: ClassVar[bool] = False
     """Whether this is a derivative of another operator, evaluated through it (see `derive`)."""
+    _converters: ClassVar[dict[str, Converter]] = {}
+    """How parameters are stored, in the order in which they are refused."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Drop inherited hints where the class overrides the statement that they were about."""
+        """Collect how parameters are stored, and drop inherited hints where the class overrides the
+        statement that they were about."""
         super().__init_subclass__(**options)
+        cls._converters = _collected(cls)
         for hint in HINTS:
             giver = next(base for base in cls.__mro__ if hint in vars(base))
             if giver is not Operator and any(_overrides(cls, giver, method) for method in STATEMENT):
@@ -178,10 +206,24 @@ class Operator(ABC):
                 _check_class(cls)
             return super().__new__(cls)
 
+    def __post_init__(self) -> None:
+        """Store the parameters in their normal form."""
+        if not self._converters:
+            return
+        state = vars(self)
+        for field, (convert, rules, spatial, optional) in self._converters.items():
+            if (value := state[field]) is not None or not optional:
+                more = (self.spatial_rank(), *rules) if spatial else rules
+                state[field] = convert(self.name, field, value, *more)
+
     def _set(self, **normal: Any) -> None:
         """Store parameters in their normal form, while the frozen object is being made."""
         for field, value in normal.items():
             object.__setattr__(self, field, value)
+
+    def spatial_rank(self) -> int:
+        """How many spatial axes there are: `spatial` parameters have an entry for each."""
+        return 0
 
     @abstractmethod
     def output_shape(self, *shapes: Shape) -> Shape:
@@ -329,6 +371,26 @@ class Operator(ABC):
             if f.name in required or getattr(self, f.name) != getattr(plain, f.name)
         ]
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+def _collected(cls: type) -> dict[str, Converter]:
+    """The converters of a class's parameters, in the order in which arguments are refused.
+
+    An operator, which has a name, comes after its bases. A class without a name is a part of
+    operators, such as a window, and comes before its bases.
+    """
+    own, inherited = _declared(vars(cls)), dict[str, Converter]()
+    for base in cls.__bases__:
+        theirs = getattr(base, "_converters", None) or _declared(getattr(base, "__dataclass_fields__", {}))
+        for field, converter in theirs.items():
+            inherited[field] = inherited.pop(field, converter)  # what two bases share comes after both
+    return {**inherited, **own} if "name" in vars(cls) else {**own, **inherited, **own}
+
+
+def _declared(attributes: Mapping[str, Any]) -> dict[str, Converter]:
+    """The converters of those attributes that are fields with one."""
+    fields = {name: field for name, field in attributes.items() if isinstance(field, dataclasses.Field)}
+    return {name: field.metadata["converter"] for name, field in fields.items() if "converter" in field.metadata}
 
 
 def _overrides(cls: type, giver: type, method: str) -> bool:

@@ -39,3 +39,12 @@ sg.max_pool(x, 2)  # type: ignore[call-overload]  # pyright: ignore[reportCallIs
 sg.max_pool(x, (2, 2), kernel=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 sg.smooth_max_pool(x, (2, 2))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 sg.avg_pool2d(x, 2, divisor_override=0.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+op = sg.MaxPool((2, 2), stride=2, ties="all")
+assert_type(op.ties, str)
+assert_type(op(x), Any)
+assert_type(sg.AvgPool((2, 2)).divisor_override, int | None)
+sg.SmoothMaxPool((2, 2))  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+sg.MaxPool((2, 2), stride=1, rank=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+sg.MaxPool((2, 2), ties=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+op.ties = "first"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

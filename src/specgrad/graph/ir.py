@@ -111,7 +111,7 @@ class GraphBase(Level):
 
     @staticmethod
     def _lengths(name: str, shape: Any) -> Shape:
-        lengths = arguments.shape(name, shape)
+        lengths = arguments.shape(name, "shape", shape)
         if -1 in lengths:
             raise refusal(ArgumentError, name, "shape", shape, "has an open length", "write every length")
         return lengths

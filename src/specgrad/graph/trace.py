@@ -28,7 +28,7 @@ class Shape(tuple[int, ...]):
 
     def __new__(cls, *lengths: Any, differentiable: bool = True) -> Shape:
         given: Any = lengths[0] if len(lengths) == 1 and isinstance(lengths[0], tuple | list) else lengths
-        made = super().__new__(cls, arguments.shape("Shape", given))
+        made = super().__new__(cls, arguments.shape("Shape", "shape", given))
         made.differentiable = arguments.flag("Shape", "differentiable", differentiable)
         return made
 

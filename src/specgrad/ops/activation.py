@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from .. import arguments
-from ..operator import operator
+from ..operator import operator, parameter
 from ..scalars.base import Cells, Family, Mask
 from .pointwise import Pointwise, Slope
 
@@ -226,10 +226,10 @@ class Gelu(Pointwise):
     needs: ClassVar = (*TRANSCENDENTAL, "erf")
 
     _: KW_ONLY
-    approximate: str = "none"
+    approximate: str = parameter(arguments.choice, ("none", "tanh"), default="none")
 
     def __post_init__(self) -> None:
-        self._set(approximate=arguments.choice(self.name, "approximate", self.approximate, ("none", "tanh")))
+        super().__post_init__()
         if self.approximate == "tanh":
             self._set(needs=TRANSCENDENTAL)
 

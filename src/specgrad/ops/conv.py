@@ -16,7 +16,7 @@ from ..arguments import Ints, Padding, Pairs
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, Sliding, channel_geometry, readers, transposed_size
-from ..operator import Slot, checked_shapes, operator
+from ..operator import Slot, checked_shapes, operator, parameter
 from ..sizes import refuse_table
 from .sums import Products
 from .window import sliding_axes, spatial_positions, tables
@@ -118,25 +118,15 @@ class Linear(Bilinear):
 class SlidingWeight(Bilinear):
     """A weight that slides: kernel_size, stride, padding, dilation, groups."""
 
-    kernel_size: tuple[int, ...]
+    kernel_size: tuple[int, ...] = parameter(arguments.lengths)
     _: KW_ONLY
-    stride: Ints = 1
-    padding: Padding = 0
-    dilation: Ints = 1
-    groups: int = 1
+    stride: Ints = parameter(arguments.per_axis, 1, spatial=True, default=1)
+    padding: Padding = parameter(arguments.padding, (), spatial=True, default=0)
+    dilation: Ints = parameter(arguments.per_axis, 1, spatial=True, default=1)
+    groups: int = parameter(arguments.integer, 1, default=1)
 
-    words: ClassVar[tuple[str, ...]] = ()
-    """The strings that `padding` may be."""
-
-    def __post_init__(self) -> None:
-        kernel = arguments.kernel(self.name, self.kernel_size)
-        self._set(
-            kernel_size=kernel,
-            stride=arguments.per_axis(self.name, "stride", self.stride, len(kernel), 1),
-            padding=arguments.padding(self.name, self.padding, len(kernel), self.words),
-            dilation=arguments.per_axis(self.name, "dilation", self.dilation, len(kernel), 1),
-            groups=arguments.integer(self.name, "groups", self.groups, 1),
-        )
+    def spatial_rank(self) -> int:
+        return len(self.kernel_size)
 
     def weight_kernel(self) -> tuple[tuple[int, ...], int]:
         return self.kernel_size, self.groups
@@ -155,7 +145,9 @@ class Conv(SlidingWeight):
 
     name: ClassVar = "conv"
     form: ClassVar = "(out, in/groups, *kernel)"
-    words: ClassVar = ("same", "valid")
+
+    _: KW_ONLY
+    padding: Padding = parameter(arguments.padding, spatial=True, default=0)
 
     def sliding(self, sizes: Shape) -> tuple[tuple[Sliding, int], ...]:
         stride, dilation = cast(Shape, self.stride), cast(Shape, self.dilation)
@@ -193,13 +185,12 @@ class ConvTranspose(SlidingWeight):
     form: ClassVar = "(in, out/groups, *kernel)"
 
     _: KW_ONLY
-    output_padding: Ints = 0
+    output_padding: Ints = parameter(arguments.per_axis, 0, spatial=True, default=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        extra = arguments.per_axis(self.name, "output_padding", self.output_padding, len(self.kernel_size), 0)
-        self._set(output_padding=extra)
-        for axis, (p, s, d) in enumerate(zip(extra, cast(Shape, self.stride), cast(Shape, self.dilation), strict=True)):
+        extra, stride, dilation = cast("tuple[Shape, ...]", (self.output_padding, self.stride, self.dilation))
+        for axis, (p, s, d) in enumerate(zip(extra, stride, dilation, strict=True)):
             if p >= max(s, d):
                 rule = f"must be smaller than stride {s} or dilation {d}"
                 remedy = "use a smaller output_padding"

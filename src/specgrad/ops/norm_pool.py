@@ -14,10 +14,18 @@ from .. import arguments
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each
-from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator, parameter
 from ..scalars.base import Cells, Family, Mask
 from .order import Abs
 from .window import SlidingWindow
+
+
+def _finite_order(name: str, argument: str, value: Any) -> int | float | Fraction:
+    order = arguments.real(value)
+    if order is None or order <= 1:
+        rule = "must be a finite number greater than 1"
+        raise refusal(ArgumentError, name, argument, value, rule, "use lp_pool for 1 and for infinity")
+    return arguments.exponent(name, argument, value, order)
 
 
 @operator
@@ -38,15 +46,7 @@ class LpPool(SlidingWindow):
     needs: ClassVar = ("real", "division", "exp", "root")
 
     _: KW_ONLY
-    p: int | float | Fraction
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        p = arguments.real(self.p)
-        if p is None or p <= 1:
-            rule = "must be a finite number greater than 1"
-            raise refusal(ArgumentError, self.name, "p", self.p, rule, "use lp_pool for 1 and for infinity")
-        self._set(p=arguments.exponent(self.name, "p", self.p, p))
+    p: int | float | Fraction = parameter(_finite_order)
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         zero, one = S.constant(0), S.constant(1)
@@ -96,11 +96,7 @@ class MaxUnpool(Operator):
     curvature: ClassVar = "piecewise_linear"
     keeps: ClassVar = False
 
-    output_size: Sequence[int]
-
-    def __post_init__(self) -> None:
-        sizes = arguments.one_per_axis(self.name, "output_size", self.output_size, "(28, 28)")
-        self._set(output_size=arguments.per_axis(self.name, "output_size", sizes, len(sizes), 0))
+    output_size: Sequence[int] = parameter(arguments.lengths, 0, "(28, 28)")
 
     def output_shape(self, *shapes: Shape) -> Shape:
         y, indices = checked_shapes(self, shapes)

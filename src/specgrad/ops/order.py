@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from .. import arguments
 from ..arithmetic import SYMBOLS
-from ..operator import Slot, operator
+from ..operator import Slot, operator, parameter
 from ..scalars.base import Cells, Family, Mask
 from .pointwise import PAIR, Pointwise, Slope
 
@@ -59,10 +59,7 @@ class Larger(Pointwise):
     lowest: ClassVar = False
 
     _: KW_ONLY
-    ties: str = "split"
-
-    def __post_init__(self) -> None:
-        self._set(ties=arguments.choice(self.name, "ties", self.ties, ("split", "first")))
+    ties: str = parameter(arguments.choice, ("split", "first"), default="split")
 
     def function(self, S: Family, x: Cells, y: Cells) -> Cells:
         return S.extreme(self._second(S, x, y), y, x, self.lowest)
@@ -121,10 +118,7 @@ class Compare(Pointwise):
     needs: ClassVar = ("real",)
     curvature: ClassVar = "none"
 
-    relation: str
-
-    def __post_init__(self) -> None:
-        self._set(relation=arguments.choice(self.name, "relation", self.relation, RELATIONS))
+    relation: str = parameter(arguments.choice, RELATIONS)
 
     def function(self, S: Family, x: Cells, y: Cells) -> Cells:
         if self.relation in ("==", "!="):

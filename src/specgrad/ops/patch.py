@@ -16,13 +16,24 @@ from ..arguments import Ints, Padding, Pairs
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, Sliding
-from ..operator import Slot, checked_shapes, operator
+from ..operator import Operator, Slot, checked_shapes, operator, parameter
 from .shape import Move, Slice
 from .sums import Total
 from .window import sliding_axes, spatial_positions, tables
 
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 """PyTorch's words for padding, and NumPy's."""
+
+
+def _pairs(name: str, argument: str, value: Any) -> str | Pairs:
+    if not arguments.is_sequence(value) or not all(arguments.is_sequence(p) and len(p) == 2 for p in value):
+        rule, remedy = "is not one (before, after) pair per axis", "write e.g. ((1, 1), (2, 0)) for the last two axes"
+        raise refusal(ArgumentError, name, argument, value, rule, remedy)
+    return arguments.padding(name, argument, tuple(map(tuple, value)), len(value))
+
+
+def _fill(name: str, argument: str, value: Any) -> int | float | Fraction:
+    return arguments.factor(name, "value", value, "write a number")
 
 
 @operator
@@ -40,24 +51,13 @@ class Pad(Move):
 
     name: ClassVar = "pad"
 
-    padding: Sequence[Sequence[int]]
+    padding: Sequence[Sequence[int]] = parameter(_pairs)
     _: KW_ONLY
-    mode: str = "constant"
-    fill: int | float | Fraction = 0
+    mode: str = parameter(arguments.choice, tuple(MODES), default="constant")
+    fill: int | float | Fraction = parameter(_fill, default=0)
 
     def __post_init__(self) -> None:
-        pairs = self.padding
-        if not arguments.is_sequence(pairs) or not all(arguments.is_sequence(p) and len(p) == 2 for p in pairs):
-            rule, remedy = (
-                "is not one (before, after) pair per axis",
-                "write e.g. ((1, 1), (2, 0)) for the last two axes",
-            )
-            raise refusal(ArgumentError, self.name, "padding", pairs, rule, remedy)
-        self._set(
-            padding=arguments.padding(self.name, tuple(map(tuple, pairs)), len(pairs)),
-            mode=arguments.choice(self.name, "mode", self.mode, tuple(MODES)),
-            fill=arguments.factor(self.name, self.fill, "value", "write a number"),
-        )
+        super().__post_init__()
         if self.fill and self.mode != "constant":
             rule = f"is not used by mode={self.mode!r}"
             raise refusal(ArgumentError, self.name, "value", self.fill, rule, "leave it out")
@@ -101,25 +101,17 @@ class Pad(Move):
 
 
 @operator
-class Patches:
+class Patches(Operator):
     """What `unfold` and `fold` share: kernel_size, stride, padding, dilation."""
 
-    kernel_size: Sequence[int]
+    kernel_size: Sequence[int] = parameter(arguments.lengths)
     _: KW_ONLY
-    stride: Ints = 1
-    padding: Padding = 0
-    dilation: Ints = 1
+    stride: Ints = parameter(arguments.per_axis, 1, spatial=True, default=1)
+    padding: Padding = parameter(arguments.padding, (), spatial=True, default=0)
+    dilation: Ints = parameter(arguments.per_axis, 1, spatial=True, default=1)
 
-    name: ClassVar[str]
-
-    def _normal(self) -> dict[str, Any]:
-        kernel = arguments.kernel(self.name, self.kernel_size)
-        return {
-            "kernel_size": kernel,
-            "stride": arguments.per_axis(self.name, "stride", self.stride, len(kernel), 1),
-            "padding": arguments.padding(self.name, self.padding, len(kernel), ()),
-            "dilation": arguments.per_axis(self.name, "dilation", self.dilation, len(kernel), 1),
-        }
+    def spatial_rank(self) -> int:
+        return len(self.kernel_size)
 
     def sliding(self, sizes: Shape) -> tuple[Sliding, ...]:
         """The sliding axes over spatial sizes."""
@@ -142,9 +134,6 @@ class Unfold(Patches, Move):
     """
 
     name: ClassVar = "unfold"
-
-    def __post_init__(self) -> None:
-        self._set(**self._normal())
 
     def output_shape(self, *shapes: Shape) -> Shape:
         (shape,) = checked_shapes(self, shapes)
@@ -217,6 +206,11 @@ class Adjoint(Total):
         return self.transposes(shapes[0])[0](cotangent)
 
 
+def _output_size(name: str, argument: str, value: Any, rank: int) -> tuple[int, ...]:
+    entries = arguments.one_per_axis(name, argument, value, "(28, 28)")
+    return arguments.per_axis(name, argument, entries, rank, 1)
+
+
 @operator
 class Fold(Patches, Adjoint):
     """Columns added up to an array again: (*batch, channels * Πkernel, patches) to (*batch,
@@ -233,13 +227,7 @@ class Fold(Patches, Adjoint):
     name: ClassVar = "fold"
     slots: ClassVar = (Slot("columns"),)
 
-    output_size: Sequence[int]
-
-    def __post_init__(self) -> None:
-        self._set(**self._normal())
-        rank = len(self.kernel_size)
-        sizes = arguments.one_per_axis(self.name, "output_size", self.output_size, "(28, 28)")
-        self._set(output_size=arguments.per_axis(self.name, "output_size", sizes, rank, 1))
+    output_size: Sequence[int] = parameter(_output_size, spatial=True)
 
     def transposes(self, shape: Shape) -> tuple[Move, Shape]:
         sizes = tuple(self.output_size)

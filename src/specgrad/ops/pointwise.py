@@ -20,7 +20,7 @@ from ..arithmetic import SYMBOLS
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Geometry, Shape, broadcast_geometry
-from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator, parameter
 from ..scalars.base import Cells, Family, Mask
 
 PAIR = (Slot("x"), Slot("y"))
@@ -204,10 +204,10 @@ class Scale(Pointwise):
     name: ClassVar = "scale"
     curvature: ClassVar = "none"
 
-    factor: int | float | Fraction
+    factor: int | float | Fraction = parameter(arguments.factor, "write a number, or multiply by an array with mul")
 
     def __post_init__(self) -> None:
-        self._set(factor=arguments.factor(self.name, self.factor))
+        super().__post_init__()
         if self.factor != int(self.factor):
             self._set(needs=("division",))
 
@@ -219,6 +219,12 @@ class Scale(Pointwise):
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         return self(cotangent)
+
+
+def _exponent(name: str, argument: str, value: Any) -> int | float | Fraction:
+    exact = arguments.factor(name, argument, value, "write a number; of arrays, exp(y * log(x))")
+    exact = arguments.exponent(name, argument, value, exact)
+    return int(exact) if exact == int(exact) else exact
 
 
 @operator
@@ -237,16 +243,12 @@ class Power(Pointwise):
 
     name: ClassVar = "power"
 
-    exponent: int | float | Fraction
+    exponent: int | float | Fraction = parameter(_exponent)
 
     def __post_init__(self) -> None:
-        exponent = arguments.factor(self.name, self.exponent, "exponent", "write a number; of arrays, exp(y * log(x))")
-        exponent = arguments.exponent(self.name, "exponent", self.exponent, exponent)
-        if exponent == int(exponent):
-            exponent = int(exponent)
-            self._set(exponent=exponent, needs=("division",) if exponent < 0 else ())
-        else:
-            self._set(exponent=exponent, needs=("real", "division", "exp", "root"))
+        super().__post_init__()
+        whole = ("division",) if self.exponent < 0 else ()
+        self._set(needs=whole if isinstance(self.exponent, int) else ("real", "division", "exp", "root"))
 
     def function(self, S: Family, x: Cells) -> Cells:
         return S.power(x, self.exponent)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .. import arguments
 from ..errors import ArgumentError, refusal
-from ..operator import Entry, Window, operator
+from ..operator import Entry, Window, operator, parameter
 from ..scalars.base import Cells, Family, Mask
 from .pointwise import Mul, Scale, Sub
 from .sums import Total
@@ -85,11 +85,7 @@ class Extremum(Pool):
     lowest: ClassVar = False
 
     _: KW_ONLY
-    ties: str = "first"
-
-    def __post_init__(self) -> None:
-        self._set(ties=arguments.choice(self.name, "ties", self.ties, TIES))
-        super().__post_init__()
+    ties: str = parameter(arguments.choice, TIES, default="first")
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         best, took_lead = argmax_fold(S, window, "real", self.lowest)
@@ -241,14 +237,8 @@ class AvgPool(SlidingWindow, Average):
     name: ClassVar = "avg_pool"
 
     _: KW_ONLY
-    count_include_pad: bool = True
-    divisor_override: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(count_include_pad=arguments.flag(self.name, "count_include_pad", self.count_include_pad))
-        if self.divisor_override is not None:
-            self._set(divisor_override=arguments.divisor(self.name, self.divisor_override))
+    count_include_pad: bool = parameter(arguments.flag, default=True)
+    divisor_override: int | None = parameter(arguments.divisor, default=None)
 
     def divisor(self, S: Family, window: Window) -> Cells:
         if self.divisor_override is not None:
@@ -277,13 +267,8 @@ class SmoothMaxPool(SlidingWindow):
     needs: ClassVar = ("real", "division", "exp")
 
     _: KW_ONLY
-    beta: int | float | Fraction
-    pad: str = "zero"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        beta = arguments.temperature(self.name, self.beta)
-        self._set(beta=beta, pad=arguments.choice(self.name, "pad", self.pad, ("zero", "skip")))
+    beta: int | float | Fraction = parameter(arguments.temperature)
+    pad: str = parameter(arguments.choice, ("zero", "skip"), default="zero")
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
         if not S.holds(self.beta):

@@ -12,7 +12,7 @@ from .. import arguments
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, reduced_geometry, strides
-from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator, parameter
 from ..scalars.base import Cells, Family
 from .pool import argmax_fold
 from .sums import Total
@@ -31,15 +31,9 @@ class Sum(Total):
 
     name: ClassVar = "sum"
 
-    axis: int | Sequence[int] | None = None
+    axis: int | Sequence[int] | None = parameter(arguments.several, default=None)
     _: KW_ONLY
-    keepdims: bool = False
-
-    def __post_init__(self) -> None:
-        self._set(
-            axis=arguments.reduced(self.name, self.axis),
-            keepdims=arguments.flag(self.name, "keepdims", self.keepdims),
-        )
+    keepdims: bool = parameter(arguments.flag, default=False)
 
     def positions(self, shape: Shape) -> tuple[int, ...]:
         """The axes that are summed over, counted from 0."""

@@ -20,7 +20,7 @@ from .. import arguments
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, broadcast_geometry
-from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator
+from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator, parameter
 from ..scalars.base import Cells, Family
 from ..sizes import refuse_result, refuse_table
 from .pointwise import Pointwise, Slope
@@ -58,10 +58,7 @@ class Reshape(Same):
     pointwise: ClassVar = True
     alias: ClassVar = True
 
-    shape: Sequence[int]
-
-    def __post_init__(self) -> None:
-        self._set(shape=arguments.shape(self.name, self.shape))
+    shape: Sequence[int] = parameter(arguments.shape)
 
     def output_shape(self, *shapes: Shape) -> Shape:
         shapes = checked_shapes(self, shapes)
@@ -174,10 +171,7 @@ class Transpose(Move):
 
     name: ClassVar = "transpose"
 
-    axes: Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        self._set(axes=None if self.axes is None else arguments.several(self.name, "axes", self.axes))
+    axes: Sequence[int] | None = parameter(arguments.several, default=None)
 
     def order(self, rank: int) -> tuple[int, ...]:
         """The operand's axes in the order of the output's."""
@@ -204,6 +198,31 @@ class Transpose(Move):
 Part = int | tuple[int | None, int | None, int | None] | EllipsisType | None
 
 
+def _index(name: str, argument: str, value: Any) -> tuple[Part, ...]:
+    """Whole numbers, slices as (start, stop, step), None and an ellipsis."""
+
+    def whole(n: Any) -> int:
+        return arguments.integer(name, argument, n, None, whole=value, most=2**62)
+
+    def stored(part: Any) -> Part:
+        if part is None or part is Ellipsis:
+            return cast(Part, part)
+        if isinstance(part, slice):
+            part = (part.start, part.stop, part.step)
+        if isinstance(part, tuple) and len(part) == 3:
+            start, stop, step = (None if n is None else whole(n) for n in part)
+            if step == 0:
+                raise refusal(ArgumentError, name, argument, value, "has a step of 0", "write another step")
+            return start, stop, step
+        if isinstance(part, bool | np.bool_ | list | tuple) or (isinstance(part, np.ndarray) and part.ndim > 0):
+            rule, remedy = "holds more than integers, slices, None and ...", "use take for integers, where for booleans"
+            raise refusal(ArgumentError, name, argument, value, rule, remedy)
+        return whole(part)
+
+    parts = tuple(value) if isinstance(value, list | tuple) else (value,)
+    return tuple(map(stored, arguments.bounded(name, argument, parts)))
+
+
 @operator
 class Slice(Move):
     """x[index], for an index of integers, slices, None and one ellipsis, as in NumPy; a slice is
@@ -221,29 +240,7 @@ class Slice(Move):
 
     name: ClassVar = "slice"
 
-    index: Any
-
-    def __post_init__(self) -> None:
-        parts = tuple(self.index) if isinstance(self.index, list | tuple) else (self.index,)
-        self._set(index=tuple(self._part(part) for part in arguments.bounded(self.name, "index", parts)))
-
-    def _part(self, part: Any) -> Part:
-        if part is None or part is Ellipsis:
-            return cast(Part, part)
-        if isinstance(part, slice):
-            part = (part.start, part.stop, part.step)
-        if isinstance(part, tuple) and len(part) == 3:
-            start, stop, step = (
-                None if n is None else arguments.integer(self.name, "index", n, None, whole=self.index, most=2**62)
-                for n in part
-            )
-            if step == 0:
-                raise refusal(ArgumentError, self.name, "index", self.index, "has a step of 0", "write another step")
-            return start, stop, step
-        if isinstance(part, bool | np.bool_ | list | tuple) or (isinstance(part, np.ndarray) and part.ndim > 0):
-            rule, remedy = "holds more than integers, slices, None and ...", "use take for integers, where for booleans"
-            raise refusal(ArgumentError, self.name, "index", self.index, rule, remedy)
-        return arguments.integer(self.name, "index", part, None, whole=self.index, most=2**62)
+    index: Any = parameter(_index)
 
     def output_shape(self, *shapes: Shape) -> Shape:
         (shape,) = checked_shapes(self, shapes)
@@ -255,6 +252,21 @@ class Slice(Move):
 
     def move(self, *arrays: Any, fill: Any = 0) -> Any:
         return arrays[0][tuple(slice(*part) if isinstance(part, tuple) else part for part in self.index)]
+
+
+def _indices(name: str, argument: str, value: Any) -> Any:
+    """Whole numbers in nested tuples."""
+    if isinstance(value, range):
+        refuse_result(name, (len(value),), 8)
+    array = np.asarray(value)
+    if array.size == 0:
+        array = array.astype(np.intp)
+    if array.dtype.kind not in "iu":
+        raise refusal(ArgumentError, name, argument, value, "must be integers", "write whole numbers")
+    if array.size and int(array.max()) > arguments.LONGEST:
+        rule, remedy = "holds an integer of more than 63 bits", "write indices that the axis has"
+        raise refusal(ArgumentError, name, argument, value, rule, remedy)
+    return nested(array.tolist())
 
 
 @operator
@@ -271,21 +283,8 @@ class Take(Move):
 
     name: ClassVar = "take"
 
-    indices: Any
-    axis: int = 0
-
-    def __post_init__(self) -> None:
-        if isinstance(self.indices, range):
-            refuse_result(self.name, (len(self.indices),), 8)
-        array = np.asarray(self.indices)
-        if array.size == 0:
-            array = array.astype(np.intp)
-        if array.dtype.kind not in "iu":
-            raise refusal(ArgumentError, self.name, "indices", self.indices, "must be integers", "write whole numbers")
-        if array.size and int(array.max()) > arguments.LONGEST:
-            rule, remedy = "holds an integer of more than 63 bits", "write indices that the axis has"
-            raise refusal(ArgumentError, self.name, "indices", self.indices, rule, remedy)
-        self._set(indices=nested(array.tolist()), axis=arguments.integer(self.name, "axis", self.axis, None))
+    indices: Any = parameter(_indices)
+    axis: int = parameter(arguments.integer, None, default=0)
 
     def output_shape(self, *shapes: Shape) -> Shape:
         (shape,) = checked_shapes(self, shapes)
@@ -320,14 +319,11 @@ class Concatenate(Move):
 
     name: ClassVar = "concatenate"
 
-    count: int
-    axis: int = 0
+    count: int = parameter(arguments.integer, 1, None, None, arguments.MANY)
+    axis: int = parameter(arguments.integer, None, default=0)
 
     def __post_init__(self) -> None:
-        self._set(
-            count=arguments.integer(self.name, "count", self.count, 1, most=arguments.MANY),
-            axis=arguments.integer(self.name, "axis", self.axis, None),
-        )
+        super().__post_init__()
         self._set(slots=tuple(Slot(f"arrays[{place}]") for place in range(self.count)))
 
     def output_shape(self, *shapes: Shape) -> Shape:
@@ -352,6 +348,13 @@ class Concatenate(Move):
         return Slice((*[slice(None)] * axis, slice(start, start + shapes[slot][axis])))(cotangent)
 
 
+def _closed_shape(name: str, argument: str, value: Any) -> Shape:
+    shape = arguments.shape(name, argument, value)
+    if -1 in shape:
+        raise refusal(ArgumentError, name, argument, shape, "has an open length", "write every length")
+    return shape
+
+
 @operator
 class BroadcastTo(Move):
     """x repeated to a shape, as NumPy broadcasts; the cotangents of repeated cells are summed.
@@ -365,13 +368,7 @@ class BroadcastTo(Move):
 
     name: ClassVar = "broadcast_to"
 
-    shape: Sequence[int]
-
-    def __post_init__(self) -> None:
-        shape = arguments.shape(self.name, self.shape)
-        if -1 in shape:
-            raise refusal(ArgumentError, self.name, "shape", shape, "has an open length", "write every length")
-        self._set(shape=shape)
+    shape: Sequence[int] = parameter(_closed_shape)
 
     def output_shape(self, *shapes: Shape) -> Shape:
         (given,) = checked_shapes(self, shapes)

@@ -15,7 +15,7 @@ from ..arguments import LARGEST, Ints, Padding, Pairs
 from ..caches import cached
 from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import Adaptive, Axis, Geometry, Shape, Sliding, Taps, pool_geometry, same_padding
-from ..operator import Operator, Slot, checked_shapes, operator
+from ..operator import Operator, Slot, checked_shapes, operator, parameter
 from ..sizes import refuse_table
 
 LONG = 1 << 16
@@ -92,7 +92,7 @@ class Pool(Operator):
     slots: ClassVar = (Slot("x"),)
 
     _: KW_ONLY
-    axes: Sequence[int] | None = None
+    axes: Sequence[int] | None = parameter(arguments.axes, spatial=True, default=None)
 
     def spatial_rank(self) -> int:
         """How many spatial axes the window has."""
@@ -101,9 +101,6 @@ class Pool(Operator):
     def spatial(self, sizes: Shape) -> tuple[Axis, ...]:
         """The window's axes over an input of these spatial sizes."""
         raise NotImplementedError
-
-    def __post_init__(self) -> None:
-        self._set(axes=arguments.axes(self.name, self.axes, self.spatial_rank()))
 
     def positions(self, shape: Shape) -> tuple[int, ...]:
         """Where the spatial axes stand in an input of this shape."""
@@ -134,25 +131,17 @@ class Pool(Operator):
 class SlidingWindow(Pool):
     """A kernel that slides: kernel_size, stride, padding, dilation, ceil_mode."""
 
-    kernel_size: Sequence[int]
+    kernel_size: Sequence[int] = parameter(arguments.lengths)
     _: KW_ONLY
-    stride: Ints | None = None
-    padding: Padding = 0
-    dilation: Ints = 1
-    ceil_mode: bool = False
+    stride: Ints | None = parameter(arguments.per_axis, 1, spatial=True, default=None)
+    padding: Padding = parameter(arguments.padding, spatial=True, default=0)
+    dilation: Ints = parameter(arguments.per_axis, 1, spatial=True, default=1)
+    ceil_mode: bool = parameter(arguments.flag, default=False)
 
     def __post_init__(self) -> None:
-        kernel = arguments.kernel(self.name, self.kernel_size)
-        rank = len(kernel)
-        stride = kernel if self.stride is None else arguments.per_axis(self.name, "stride", self.stride, rank, 1)
-        self._set(
-            kernel_size=kernel,
-            stride=stride,
-            padding=arguments.padding(self.name, self.padding, rank),
-            dilation=arguments.per_axis(self.name, "dilation", self.dilation, rank, 1),
-            ceil_mode=arguments.flag(self.name, "ceil_mode", self.ceil_mode),
-        )
         super().__post_init__()
+        if self.stride is None:
+            self._set(stride=self.kernel_size)
 
     def spatial_rank(self) -> int:
         return len(self.kernel_size)
@@ -167,11 +156,7 @@ class SlidingWindow(Pool):
 class AdaptiveWindow(Pool):
     """Bins that cover the input evenly: output_size, where None keeps an axis as it is."""
 
-    output_size: Sequence[int | None]
-
-    def __post_init__(self) -> None:
-        self._set(output_size=arguments.output_size(self.name, self.output_size))
-        super().__post_init__()
+    output_size: Sequence[int | None] = parameter(arguments.output_size)
 
     def spatial_rank(self) -> int:
         return len(self.output_size)
@@ -190,16 +175,9 @@ class WholeWindow(Pool):
     """The whole plane of the last `rank` axes (or of `axes`): adaptive to 1, with the ones kept or
     dropped."""
 
-    rank: int
+    rank: int = parameter(arguments.integer, 0)
     _: KW_ONLY
-    keepdims: bool = True
-
-    def __post_init__(self) -> None:
-        self._set(
-            rank=arguments.integer(self.name, "rank", self.rank, 0),
-            keepdims=arguments.flag(self.name, "keepdims", self.keepdims),
-        )
-        super().__post_init__()
+    keepdims: bool = parameter(arguments.flag, default=True)
 
     def spatial_rank(self) -> int:
         return self.rank

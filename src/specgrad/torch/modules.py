@@ -188,7 +188,7 @@ class _SmoothMaxPool(_Described):
         learnable: bool = False,
         pad: str = "zero",
     ) -> None:
-        number = float(temperature("smooth_max_pool", beta))
+        number = float(temperature("smooth_max_pool", "beta", beta))
         super().__init__(
             kernel_size=kernel_size,
             stride=kernel_size if stride is None else stride,

@@ -16,7 +16,7 @@ from jax import lax
 
 from ...ops import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, Linear, MaxPool
 from ..subject import NotOffered
-from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
+from .shapes import fed, is_a, only, pairs, sizes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ def windowed(op: Any, x: Any, start: Any, reduce: Any) -> Any:
 
 
 def pooled(op: Any, x: Any) -> Any:
-    spatial = tuple(range(2, 2 + rank_of(op)))
+    spatial = tuple(range(2, 2 + op.spatial_rank()))
     if is_a(op, MaxPool | AvgPool):
         only(not op.ceil_mode, "ceil_mode")
     if is_a(op, MaxPool):
@@ -56,7 +56,7 @@ def pooled(op: Any, x: Any) -> Any:
 
 
 def convolved(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
-    rank = rank_of(op)
+    rank = op.spatial_rank()
     letters = "abcdefgh"[:rank]
     words: Any = {
         "rhs_dilation": op.dilation,

@@ -12,7 +12,7 @@ import torch
 
 from ...ops import AvgPool, Conv, MaxPool
 from ..subject import NotOffered
-from .shapes import fed, is_a, only, rank_of
+from .shapes import fed, is_a, only
 from .tensors import array_of, tensor_of
 from .torch_functional import TorchFunctional, applied, pooled
 
@@ -46,7 +46,7 @@ class AutoLirpa(TorchFunctional):
     def _offers(op: Any, inputs: tuple[Array, ...]) -> None:
         only(is_a(op, MaxPool | AvgPool | Conv), op.name)
         only(inputs[0].dtype == np.float32 and inputs[0].size > 0, f"{inputs[0].dtype} of {inputs[0].size} cells")
-        only(rank_of(op) == 2, f"rank {rank_of(op)}")
+        only(op.spatial_rank() == 2, f"rank {op.spatial_rank()}")
 
     def bounds(self, op: Any, inputs: tuple[Array, ...], radius: Array) -> Array:
         self._offers(op, inputs)

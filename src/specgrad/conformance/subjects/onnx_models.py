@@ -12,7 +12,7 @@ from onnx import helper
 
 from ...ops import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, Linear, MaxPool
 from ..subject import NotOffered
-from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
+from .shapes import fed, is_a, only, pairs, sizes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -21,7 +21,7 @@ OPSET = 22
 
 def node_of(op: Any, inputs: tuple[Array, ...]) -> tuple[str, dict[str, Any]]:
     """The ONNX operator and its attributes, for inputs whose spatial axes are last."""
-    rank = rank_of(op)
+    rank = op.spatial_rank()
     only(rank >= 1 or is_a(op, Linear), "rank 0")
     if is_a(op, Linear):
         only(inputs[0].ndim == 2, "Gemm of other than two axes")
@@ -104,7 +104,7 @@ class OnnxRuntime(OnnxSubject):
         self.options.intra_op_num_threads = 1
 
     def _model(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        only(not is_a(op, MaxPool | AvgPool) or rank_of(op) <= 3, f"pooling of rank {rank_of(op)}")
+        only(not is_a(op, MaxPool | AvgPool) or op.spatial_rank() <= 3, f"pooling of rank {op.spatial_rank()}")
         return super()._model(op, inputs)
 
     def _run(self, model: Any, feeds: dict[str, Array]) -> Array:

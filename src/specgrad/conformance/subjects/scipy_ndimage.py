@@ -11,7 +11,7 @@ import scipy
 from scipy import ndimage
 
 from ...ops import AvgPool, Conv, GlobalAvgPool, GlobalMaxPool, MaxPool
-from .shapes import fed, is_a, only, pairs, rank_of, sizes_of
+from .shapes import fed, is_a, only, pairs, sizes_of
 
 Array = np.ndarray[Any, Any]
 
@@ -26,7 +26,7 @@ class ScipyNdimage:
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
         only(all(a.dtype in (np.float32, np.float64) for a in inputs), f"{inputs[0].dtype}")
-        only(rank_of(op) >= 1, "rank 0")
+        only(op.spatial_rank() >= 1, "rank 0")
         x, *rest = inputs
         return np.asarray(fed(op, x, lambda t: self._planes(op, t, rest)))
 

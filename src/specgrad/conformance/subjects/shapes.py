@@ -22,16 +22,9 @@ def is_a(op: Any, kinds: Any) -> bool:
     return isinstance(op, kinds)
 
 
-def rank_of(op: Any) -> int:
-    """How many spatial axes an operator has."""
-    if hasattr(op, "kernel_size"):
-        return len(op.kernel_size)
-    return int(op.spatial_rank()) if hasattr(op, "spatial_rank") else 0
-
-
 def batched_shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     """(batch, channels, *spatial): leading axes gathered, missing ones added."""
-    rank = rank_of(op)
+    rank = op.spatial_rank()
     lead, spatial = shape[: len(shape) - rank], shape[len(shape) - rank :]
     if isinstance(op, Bilinear) or lead:
         return (math.prod(lead[:-1]), lead[-1], *spatial)
@@ -58,7 +51,7 @@ def fed(op: Any, x: Any, run: Callable[[Any], Any]) -> Any:
     order = to_last(op, len(shape))
     moved = _transposed(x, order)
     y = run(moved.reshape(batched_shape(op, tuple(moved.shape))))
-    lead = tuple(moved.shape)[: len(shape) - rank_of(op)]
+    lead = tuple(moved.shape)[: len(shape) - op.spatial_rank()]
     if isinstance(op, Bilinear):
         lead = (*lead[:-1], y.shape[1])
     y = y.reshape((*lead, *tuple(y.shape)[2:]))
@@ -95,4 +88,4 @@ def only(condition: bool, words: str) -> None:
 
 def sizes_of(op: Any, x: Array) -> tuple[int, ...]:
     """The spatial lengths of an input whose spatial axes are last."""
-    return tuple(x.shape)[len(x.shape) - rank_of(op) :]
+    return tuple(x.shape)[len(x.shape) - op.spatial_rank() :]

@@ -12,7 +12,7 @@ from tinygrad import Context, Tensor
 
 from ...ops import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, Linear, MaxPool
 from ..subject import NotOffered
-from .shapes import fed, is_a, only, pairs, rank_of, sizes_of, symmetric
+from .shapes import fed, is_a, only, pairs, sizes_of, symmetric
 
 Array = np.ndarray[Any, Any]
 
@@ -23,7 +23,7 @@ def _flat(op: Any, x: Any) -> list[int]:
 
 
 def pooled(op: Any, x: Any) -> Any:
-    rank = rank_of(op)
+    rank = op.spatial_rank()
     only(rank >= 1, "rank 0")
     if is_a(op, MaxPool):
         only(op.ties == "split", f"ties={op.ties!r}")
@@ -40,7 +40,7 @@ def pooled(op: Any, x: Any) -> Any:
 
 
 def convolved(op: Any, x: Any, *weights: Any) -> Any:
-    only(rank_of(op) >= 1, "rank 0")
+    only(op.spatial_rank() >= 1, "rank 0")
     words = {"groups": op.groups, "stride": op.stride, "dilation": op.dilation}
     if is_a(op, Conv):
         return x.conv2d(*weights, **words, padding=_flat(op, x))

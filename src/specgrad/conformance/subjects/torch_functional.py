@@ -24,7 +24,7 @@ from ...ops import (
     MaxPool,
 )
 from ..subject import NotOffered
-from .shapes import fed, is_a, lengths_of, only, rank_of, sizes_of, symmetric
+from .shapes import fed, is_a, lengths_of, only, sizes_of, symmetric
 from .tensors import array_of, tensor_of
 
 Array = np.ndarray[Any, Any]
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 def pooled(op: Any, x: Any) -> Any:
     """A pooling operator on (batch, channels, *spatial)."""
-    rank = rank_of(op)
+    rank = op.spatial_rank()
     only(rank in (1, 2, 3), f"rank {rank}")
     sizes = sizes_of(op, x)
     if is_a(op, MaxPool):
@@ -68,7 +68,7 @@ def _window(op: Any, sizes: tuple[int, ...]) -> tuple[Any, ...]:
 
 def convolved(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
     """A convolution on (batch, channels, *spatial)."""
-    rank = rank_of(op)
+    rank = op.spatial_rank()
     only(rank in (1, 2, 3), f"rank {rank}")
     if is_a(op, Conv):
         padding: Any = symmetric(op, sizes_of(op, x)) if op.padding != "same" else "same"

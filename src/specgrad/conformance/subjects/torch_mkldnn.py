@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its customary name
 
 from ...ops import AdaptiveAvgPool, AvgPool, Conv, Linear, MaxPool
-from .shapes import fed, is_a, lengths_of, only, rank_of, sizes_of
+from .shapes import fed, is_a, lengths_of, only, sizes_of
 from .torch_functional import convolved, pooled
 
 Array = np.ndarray[Any, Any]
@@ -29,7 +29,7 @@ class TorchMkldnn:
         x, *rest = (torch.from_numpy(a.copy(order="C")) for a in inputs)
         if is_a(op, Linear):
             return np.asarray(F.linear(*(t.to_mkldnn() for t in (x, *rest))).to_dense().numpy())
-        only(rank_of(op) in (2, 3), f"rank {rank_of(op)}")
+        only(op.spatial_rank() in (2, 3), f"rank {op.spatial_rank()}")
         return np.asarray(fed(op, x, lambda t: self._run(op, t, rest)).numpy())
 
     @staticmethod
@@ -40,7 +40,7 @@ class TorchMkldnn:
             return convolved(op, x, *rest).to_dense()
         if is_a(op, AdaptiveAvgPool):
             sizes = sizes_of(op, dense)
-            only(rank_of(op) == 2, f"rank {rank_of(op)}")
+            only(op.spatial_rank() == 2, f"rank {op.spatial_rank()}")
             bins = zip(lengths_of(op, sizes), sizes, strict=True)
             only(all(m and n % m == 0 for m, n in bins), "bins that do not divide the input")
         else:
