@@ -185,7 +185,8 @@ def read(export):
     if hasattr(export, "untyped_storage"):
         return export.numpy().tobytes()
     if type(export).__name__ == "UntypedStorage":
-        return bytes(export)
+        torch = pytest.importorskip("torch")
+        return torch.empty(0, dtype=torch.uint8).set_(export).numpy().tobytes()  # bytes(export) goes cell by cell
     return np.array(export).tobytes() if isinstance(export, np.flatiter) else bytes(memoryview(export).tobytes())
 
 

@@ -47,6 +47,8 @@ def integer(
 ) -> int:
     """`value` as an exact int from `least` to `most`; `whole` is the argument as written, for the
     message."""
+    if type(value) is int and (least is None or least <= value) and -most <= value <= most:
+        return value  # as nearly all are
     shown = value if whole is None else whole
     try:
         if isinstance(value, bool):
@@ -169,6 +171,8 @@ def function(name: str, value: Any, argument: str = "f") -> None:
 
 def real(value: Any) -> int | float | Fraction | None:
     """A finite real number, kept exactly; None if `value` is not one."""
+    if type(value) is int:
+        return value
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, Decimal) and value.is_finite():

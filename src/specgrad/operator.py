@@ -204,17 +204,19 @@ class Operator(ABC):
             """Refuse a class whose parameters no dataclass collects."""
             if "__dataclass_fields__" not in cls.__dict__:
                 _check_class(cls)
-            return super().__new__(cls)
+            return object.__new__(cls)
 
     def __post_init__(self) -> None:
         """Store the parameters in their normal form."""
         if not self._converters:
             return
-        state = vars(self)
+        state = self.__dict__
         for field, (convert, rules, spatial, optional) in self._converters.items():
-            if (value := state[field]) is not None or not optional:
-                more = (self.spatial_rank(), *rules) if spatial else rules
-                state[field] = convert(self.name, field, value, *more)
+            value = state[field]
+            if spatial and (value is not None or not optional):
+                state[field] = convert(self.name, field, value, self.spatial_rank(), *rules)
+            elif value is not None or not optional:
+                state[field] = convert(self.name, field, value, *rules)
 
     def _set(self, **normal: Any) -> None:
         """Store parameters in their normal form, while the frozen object is being made."""
