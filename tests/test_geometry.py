@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import examples
 from naive import adaptive_axis, sliding_axis
 
 from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool, Reshape
@@ -26,7 +27,7 @@ def listed(axis):
 
 
 @given(sliding_axes(1))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_sliding_taps_are_the_definition(axes):
     (axis,) = axes
     pad = (axis.before, axis.after)
@@ -60,7 +61,7 @@ def test_sizes_beyond_floats_are_exact():
 @given(
     st.one_of(sliding_axes(1).map(lambda axes: axes[0]), st.builds(Adaptive, st.integers(1, 12), st.integers(0, 15)))
 )
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_readers_are_the_transpose_of_the_taps(axis):
     taps = axis.taps()
     table = readers(axis)

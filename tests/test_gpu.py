@@ -38,12 +38,12 @@ def run(script, *words, **environment):
 
 KINDS = effort(("MaxPool", "SmoothMaxPool"), ("MaxPool", "AvgPool", "SmoothMaxPool", "AdaptiveAvgPool"))
 PARTS = {
-    "claims": ("gpu_cases.py", "--part", "claims", "--every", effort("240", "60"), "--kinds", *KINDS),
+    "claims": ("gpu_cases.py", "--part", "claims", "--every", effort("360", "60"), "--kinds", *KINDS),
     # every so many-th: in turn of both precisions and all layouts, awkward numbers and others,
     # maxima and averages
-    "windows": ("gpu_cases.py", "--part", "windows", "--every", effort("19", "7")),
-    "planted faults": ("gpu_faults.py", "--every", effort("4", "1")),
-    "prepared calls": ("gpu_front.py", "--every", effort("3", "1")),
+    "windows": ("gpu_cases.py", "--part", "windows", "--every", effort("29", "7")),
+    "planted faults": ("gpu_faults.py", "--every", effort("6", "1")),
+    "prepared calls": ("gpu_front.py", "--every", effort("4", "1")),
 }
 
 

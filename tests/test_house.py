@@ -3,6 +3,7 @@ truth."""
 
 import ast
 import doctest
+import functools
 import re
 import runpy
 import subprocess
@@ -80,12 +81,18 @@ MODULES = {
 """Every module by its name; a package by its own."""
 
 
+@functools.cache
+def tree(path):
+    """The nodes of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(name):
     """The modules of specgrad that a module imports, also inside functions; a package that is only
     the way to a module of its own is not one of them."""
     path = MODULES[name]
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom):
@@ -158,12 +165,12 @@ def changed_from_outside(tree):
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_nothing_of_other_packages_is_changed_and_numba_is_not_imported(path):
-    assert changed_from_outside(ast.parse(path.read_text(encoding="utf-8"))) == []
+    assert changed_from_outside(tree(path)) == []
 
 
 def functions_of(folder):
     for path in sorted((SOURCE / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.FunctionDef):
                 parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 yield path.name, node.name, node.end_lineno - node.lineno + 1, len(parameters)

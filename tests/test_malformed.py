@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kinds import examples
 
 import specgrad as sg
 from specgrad.ops.conv import Bilinear
@@ -181,7 +182,7 @@ def test_malformed_calls_of_network_functions_are_refused_or_answered_rightly(na
     answered = refused = 0
 
     @given(st.tuples(*NETWORK[name]), st.fixed_dictionaries({}, optional={w: WORDS[w] for w in KEYWORDS.get(name, ())}))
-    @settings(max_examples=400, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(400), suppress_health_check=list(HealthCheck))
     def call(operands, words):
         nonlocal answered, refused
         try:
@@ -281,7 +282,7 @@ DIRECTIONS = st.none() | ARRAYS | st.tuples(ARRAYS) | st.tuples(ARRAYS, ARRAYS)
 @given(
     DIRECTIONS, DIRECTIONS, st.sampled_from([sg.MaxPool((2,)), sg.AvgPool((1, 1)), sg.GlobalMaxPool(1), sg.Linear()])
 )
-@settings(max_examples=700, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(700), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore")
 def test_malformed_derivatives_are_refused_or_have_the_right_shape(operands, direction, op):
     for derivative in (op.jvp, op.vjp):
@@ -303,7 +304,7 @@ RANKED = [
 @pytest.mark.filterwarnings("ignore")
 def test_ranked_names_refuse_or_answer_as_the_general_ones(name, rank):
     @given(ARRAYS, ANYTHING)
-    @settings(max_examples=150, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
     def call(x, window):
         try:
             y = getattr(sg, f"{name}{rank}d")(x, window)

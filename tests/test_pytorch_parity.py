@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from kinds import examples
 from torch.autograd import forward_ad
 
 import specgrad
@@ -80,7 +81,7 @@ def bits(array):
 
 
 @given(st.data(), RANKS, DTYPES, st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_max_pool(data, rank, dtype, nans):
     axes = data.draw(windows(rank))
     # PyTorch reads outside the plane where a dilated window holds no real cell
@@ -116,7 +117,7 @@ def test_max_pool(data, rank, dtype, nans):
 
 
 @given(st.data(), RANKS, DTYPES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_avg_pool(data, rank, dtype):
     axes = [Sliding(a.size, a.kernel, a.stride, a.before, a.after, 1, a.ceil_mode) for a in data.draw(windows(rank))]
     words = {
@@ -150,7 +151,7 @@ def check_sums(data, op, function, shapes, dtype):
 
 
 @given(st.data(), RANKS, DTYPES)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_adaptive_and_global_pools(data, rank, dtype):
     sizes = [data.draw(st.integers(1, 6)) for _ in range(rank)]
     lengths = tuple(data.draw(st.integers(1, 7)) for _ in range(rank))
@@ -175,7 +176,7 @@ def test_adaptive_and_global_pools(data, rank, dtype):
 
 
 @given(st.data(), RANKS, DTYPES, st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_convolutions(data, rank, dtype, transposed):
     groups, read, written = (data.draw(st.integers(1, 2)) for _ in range(3))
     words = {"stride": [], "padding": [], "dilation": []}
@@ -216,7 +217,7 @@ def test_same_padding_is_torchs_at_stride_one(n, k, d):
 
 
 @given(st.data(), RANKS, st.sampled_from([0.5, 1.0, 20.0, -1.0, -7.5]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_smooth_max_pool_is_logsumexp_of_unfolded_windows(data, rank, beta):
     """Against torch.logsumexp composed over unfold, in float64."""
     axes = [Sliding(a.size, a.kernel, a.stride) for a in data.draw(windows(rank))]

@@ -136,6 +136,7 @@ def _least(op: Any) -> tuple[int, ...]:
     return (1,) * int(op.spatial_rank())
 
 
+@functools.lru_cache(maxsize=256)
 def _options(kind: type) -> dict[str, tuple[Any, ...]]:
     """The values to try of every parameter that is not the window's."""
     base = next((base for base in WINDOWS if issubclass(kind, base)), Operator)
