@@ -2,9 +2,10 @@
 installed; and instances of a competition.
 
     python benchmarks/certify.py [--images 40] [--seeds 0 1 2] [--epsilon 0.02]
-        [--methods crown alpha] [--networks "max k2" "stem k3 s2 p1"] [--certify 10]
+        [--methods crown alpha] [--networks "max k2" "stem k3 s2 p1"] [--certify 60]
         [--peer-images 4]
     python benchmarks/certify.py --instances folder/instances.csv [--timeout 60] [--check]
+        [--some 10]
 
 Every network is trained by AdamW with torch's own rate and decay, which nobody chose for a figure,
 once per seed, and read from torch's exporter. A figure is the mean over seeds, ± its deviation
@@ -12,9 +13,10 @@ where there are several, of: the mean least margin of an image (the label's logi
 over images that the network did not see and has right; the share of them whose margins are all
 positive; milliseconds of processor time per image, after the first. `attack` is what a search for
 the least margins finds: no bound can show more. `--certify`: the share of images that `certify`
-proves or breaks within so many seconds each. `--peer-images`: how many images auto_LiRPA gets; the
-margins that stand beside its own are those of the same images. Instances are those of VNN-COMP:
-model, property, seconds.
+proves or breaks within so many seconds each, its own default; 0 leaves that out. `--peer-images`:
+how many images auto_LiRPA gets; the margins that stand beside its own are those of the same images.
+Instances are those of VNN-COMP: model, property, seconds; files may have a .gz behind their names.
+`--some`: so many of them, evenly spaced.
 
 auto_LiRPA 0.7.1 asks for an older torch, and PyPI has only 0.3, which NumPy 2 cannot import: a
 checkout of its repository on PYTHONPATH runs, with appdirs, tqdm and graphviz installed.
@@ -24,6 +26,7 @@ import argparse
 import contextlib
 import copy
 import csv
+import inspect
 import io
 import math
 import statistics
@@ -217,7 +220,7 @@ def words(found):
     if refused is not None:
         return f"refused ({refused})"
     margin, verified = ([f(least) for least, _ in found] for f in (np.mean, lambda least: np.mean(least > 0)))
-    return f"{spread(margin, '+.3f')}, {spread(verified, '.0%')}, {np.mean([t for _, t in found]) * 1e3:,.0f} ms"
+    return f"{spread(margin, '+.4f')}, {spread(verified, '.0%')}, {np.mean([t for _, t in found]) * 1e3:,.0f} ms"
 
 
 def measured(name, seed, x, y, arguments):
@@ -252,10 +255,13 @@ def row_of(name, seeds, arguments):
     row.append(f"{max(found['float32'] for found in seeds):.2%}")
     if BoundedModule is not None:
         row += [words([found[method] for found in seeds]) for method in PEERS]
-        row.append(", ".join(f"{np.mean([found['same'][m] for found in seeds]):+.3f}" for m in arguments.methods))
-        first, times = arguments.methods[0], [found[PEERS[-1]] for found in seeds]
+        row.append(", ".join(f"{np.mean([found['same'][m] for found in seeds]):+.4f}" for m in arguments.methods))
+        times = [found[PEERS[-1]] for found in seeds]
         known = all(least is not None for least, _ in times)
-        row.append(f"{np.mean([f[first][1] for f in seeds]) / np.mean([t for _, t in times]):.1%}" if known else "")
+        shares = [
+            np.mean([f[m][1] for f in seeds]) / np.mean([t for _, t in times]) for m in arguments.methods if known
+        ]
+        row.append(", ".join(f"{share:.2%}" for share in shares))
     return row
 
 
@@ -269,7 +275,7 @@ def digits(arguments, console):
         heads += [
             *(f"auto_LiRPA {method}" for method in PEERS),
             "same images",
-            f"{arguments.methods[0]}'s part of its time",
+            "ours' part of its time",
         ]
     title = f"mean least margin, verified, time per image at ε = {arguments.epsilon}; seeds {arguments.seeds}"
     table = Table(*heads, title=title)
@@ -282,7 +288,9 @@ def instances(arguments, console):
     """Every instance of a list: what is answered, in how many seconds."""
     folder, times, answers = arguments.instances.parent, [], {}
     rows = [row for row in csv.reader(arguments.instances.open()) if row]
-    for model, wanted, *_ in rows:
+    some = np.linspace(0, len(rows) - 1, min(arguments.some or len(rows), len(rows))).astype(int)
+    for model, wanted, *_ in [rows[place] for place in some]:
+        model, wanted = (name if (folder / name).exists() else f"{name}.gz" for name in (model, wanted))
         start = time.perf_counter()
         read = vnnlib.read(folder / wanted)
         found = of_property(*read_model(folder / model, read.inputs), read, "real", arguments.timeout, None)
@@ -304,8 +312,10 @@ def main():
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--methods", nargs="+", default=["crown", "alpha"], choices=["crown", "alpha", "ibp"])
-    parser.add_argument("--certify", type=float, default=0.0, help="seconds per image that bounds leave open")
+    seconds = inspect.signature(sg.certify).parameters["timeout"].default
+    parser.add_argument("--certify", type=float, default=seconds, help="seconds per image that bounds leave open, or 0")
     parser.add_argument("--instances", type=Path)
+    parser.add_argument("--some", type=int, default=0, help="so many instances, evenly spaced; 0: all")
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()

@@ -62,16 +62,52 @@ def test_no_input_breaks_a_bound_whose_forms_are_chosen():
         assert not broken(Network(seed), 1000, ("alpha",)), seed
 
 
-def test_chosen_forms_are_closer():
-    """Two relus of one window, whose corners say more than their chords; and lines below relus that
-    no fixed slope is best for."""
-    weight = np.array([[[1.0, 1.0]], [[1.0, -1.0]]])
-    network = lambda x: sg.sum(sg.relu(sg.conv(x, weight)) * np.array([[-1.0], [-1.0]]))  # noqa: E731
-    box = -np.ones((1, 4)), np.ones((1, 4))
-    bounds = {method: sg.bounds(network, box, method=method).lower.item() for method in ("ibp", "crown", "alpha")}
-    assert bounds["ibp"] <= bounds["crown"] < bounds["alpha"] <= -6
-    assert network(np.array([[1.0, 1.0, 1.0, 1.0]])) == -6
-    assert bounds["alpha"] > -6.1
+def without_the_greatest(x):
+    return sg.sum(x) - sg.sum(sg.max_pool(x, (3,)))
+
+
+CHOSEN = {
+    # a function on the box [-1, 1] -> what it is at least, and what fixed forms say
+    "slopes of relus": (lambda x: sg.sum(sg.relu(x) - 0.5 * x), 0, -1.5),
+    "means of cells": (lambda x: sg.sum(sg.max_pool(x, (3,))) - sg.sum(x) * Fraction(1, 3), 0, -1.3),
+    "floors of maxima": (without_the_greatest, -2, -3),
+    "floors behind relus": (lambda x: without_the_greatest(sg.relu(x)), 0, -1),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_chosen_forms_are_closer(name):
+    """What no fixed form reaches: all of it here."""
+    function, least, fixed = CHOSEN[name]
+    box = -np.ones(3), np.ones(3)
+    crown, alpha = (sg.bounds(function, box, method=method).lower.item() for method in ("crown", "alpha"))
+    assert crown <= fixed + 1e-9
+    assert least - 0.05 < alpha <= least
+
+
+def floor_without_its_cells(patch):
+    """A plane above a maximum in which only one cell has a slope."""
+    sound = maximum.Pool.slopes
+
+    def slopes(self, floor, without=False):
+        slope, top = sound(self, floor, without)
+        return slope * (np.arange(slope.shape[1])[:, None] == 0), top
+
+    patch.setattr(maximum.Pool, "slopes", slopes)
+
+
+def weights_of_more_than_a_mean(patch):
+    sound = maximum.Pool.projected
+    patch.setattr(maximum.Pool, "projected", lambda self, mean, grid: sound(self, mean, grid) * (1.25 if grid else 1))
+
+
+UNSOUND_CHOICES = [floor_without_its_cells, weights_of_more_than_a_mean]
+
+
+@pytest.mark.parametrize("fault", UNSOUND_CHOICES)
+def test_unsound_choices_are_caught(fault, monkeypatch):
+    fault(monkeypatch)
+    assert any(broken(Network(seed), 200, ("alpha",)) for seed in range(60))
 
 
 def padding_is_zero(patch):

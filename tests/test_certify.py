@@ -1,6 +1,7 @@
 """Certificates: they hold where they say so, in exact rationals; what is changed in one, or found
 by unsound bounds, is caught."""
 
+import base64
 import functools
 import gzip
 import json
@@ -15,12 +16,12 @@ import onnx
 import pytest
 from bounded_networks import Network
 from kinds import effort
-from test_bounds import FAULTS, exactly
+from test_bounds import FAULTS, UNSOUND_CHOICES, exactly
 from typer.testing import CliRunner
 
 import specgrad as sg
 from specgrad import ArgumentError, CertificateError, ShapeError, cli
-from specgrad.bounds import rewrite, search
+from specgrad.bounds import parts, rewrite, search
 from specgrad.bounds.affine import Box
 from specgrad.bounds.analysis import Analysis, Late, Split
 from specgrad.bounds.certificate import Certificate
@@ -108,6 +109,7 @@ FOOLED = {
 def no_attack(patch):
     patch.setattr(search, "ATTACK", 0)
     patch.setattr(search, "FEW_STEPS", 0)
+    patch.setattr(search.Search, "_hit", lambda *given: (None, -1))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -119,6 +121,67 @@ def test_what_unsound_relaxations_find_is_refused(fault, monkeypatch):
         sg.certify(function, box, cells, timeout=600, progress=few_parts)
     fault(monkeypatch)
     certificate = sg.certify(function, box, cells, timeout=600, progress=few_parts)
+    assert certificate.holds
+    with pytest.raises(CertificateError):
+        certificate.check()
+
+
+def chosen(x):
+    """At least 0 where no fixed form says more than -1: its forms must be chosen."""
+    y = sg.relu(x)
+    return sg.reshape(sg.sum(y) - sg.sum(sg.max_pool(y, (3,))), (1,)) + np.array([0.0625])
+
+
+CUBE = -np.ones(3), np.ones(3)
+
+
+def test_chosen_forms_are_certified(monkeypatch):
+    monkeypatch.setattr(search, "FEW", 0)
+    certificate = sg.certify(chosen, CUBE, np.eye(1), progress=few_parts)
+    document = certificate.to_json()
+    Certificate.from_json(document).check()
+    for place in (0, 1):  # more than a mean; and a plane of another floor, which does not prove it
+        made = json.loads(document)
+        pools = proof(made)[0]["proved"][0]["pools"]
+        (held,) = pools.values()
+        part = held[place]
+        array = np.frombuffer(base64.b64decode(part["data"]), part["dtype"]).copy()
+        array[:] = array + array.dtype.type(1)
+        part["data"] = base64.b64encode(array.tobytes()).decode()
+        with pytest.raises(CertificateError):
+            Certificate.from_json(json.dumps(made)).check()
+
+
+LESS = {
+    "floor_without_its_cells": lambda x: sg.slice(x, slice(0, 1)) - sg.max_pool(x, (3,)) + 0.5,
+    "weights_of_more_than_a_mean": lambda x: sg.sum(sg.max_pool(x, (3,))) - sg.sum(x) * 0.375 + np.array([0.0625]),
+}
+
+
+@pytest.mark.parametrize("fault", UNSOUND_CHOICES)
+def test_what_unsound_choices_find_is_refused(fault, monkeypatch):
+    monkeypatch.setattr(search, "FEW", 0)
+    no_attack(monkeypatch)
+    fault(monkeypatch)
+    box = CUBE if fault.__name__.startswith("floor") else (np.ones(3), 2 * np.ones(3))
+    certificate = sg.certify(LESS[fault.__name__], box, np.eye(1), progress=few_parts)
+    assert certificate.holds
+    with pytest.raises(CertificateError):
+        certificate.check()
+
+
+def test_unsound_parts_are_refused(monkeypatch):
+    """Inputs are split with many parts at once, by lines of their own."""
+    sound = parts.relu
+    no_attack(monkeypatch)
+
+    def lines(box):
+        low, high = sound(box)
+        return low, high._replace(constant=0 * high.constant)
+
+    monkeypatch.setattr(parts, "relu", lines)
+    function = lambda x: sg.reshape(1.25 - sg.sum(sg.relu(x)), (1,))  # noqa: E731
+    certificate = sg.certify(function, (-np.ones(2), np.ones(2)), np.eye(1), timeout=5)
     assert certificate.holds
     with pytest.raises(CertificateError):
         certificate.check()
@@ -171,8 +234,8 @@ def test_branching_closes_what_bounds_leave_open(monkeypatch):
         parts.clear()
         certificate = sg.certify(function, BOX, np.eye(2), progress=lambda *done: parts.append(done), timeout=600)
         assert certificate.status == "holds"
-        assert len(parts) > 1
-        assert parts[-1] == (1.0, len(parts))
+        assert parts[-1][0] == 1.0
+        assert parts[-1][1] > 2
         certificate.check()
 
 
@@ -183,7 +246,7 @@ def test_maxima_are_split_too(monkeypatch):
         y = sg.max_pool(sg.linear(x, WEIGHTS[0]), (3,), stride=3)
         return sg.linear(y, np.array([[1.0, -1.0], [-1.0, 1.0]]))
 
-    certificate = sg.certify(tight(pooled, *BOX, 1.2), BOX, np.eye(2), timeout=600)
+    certificate = sg.certify(tight(pooled, *BOX, 0.3), BOX, np.eye(2), timeout=600)
     assert certificate.status == "holds"
     splits = [step for step in steps(certificate) if step.split]
     assert splits
@@ -394,7 +457,8 @@ def test_the_command_reads_what_the_competition_packs(tmp_path):
 
 
 def test_a_part_takes_over_what_comes_before_its_split():
-    """The boxes are those of an analysis from the start, and a deadline ends it anywhere."""
+    """The boxes before it are the same, the others are not wider; and a deadline ends it
+    anywhere."""
     for seed in SEEDS[:6]:
         network = Network(seed)
         graph = rewrite.rewritten(sg.trace(network, network.shape))
@@ -406,7 +470,10 @@ def test_a_part_takes_over_what_comes_before_its_split():
             for side in (-1, 1):
                 splits = (Split(place, cell, -1, middle, side),)
                 part, again = Analysis(graph, boxes, splits=splits, whole=whole), Analysis(graph, boxes, splits=splits)
-                assert all(np.array_equal(a, b) for a, b in zip(part.boxes, again.boxes, strict=True))
+                pairs = list(zip(part.boxes, again.boxes, strict=True))
+                assert all(np.array_equal(a, b) for a, b in pairs[: place + 1])
+                for held, wide in zip(part.boxes[place + 1 :], whole.boxes[place + 1 :], strict=True):
+                    assert (held.lower >= wide.lower).all() and (held.upper <= wide.upper).all()  # noqa: PT018
         whole.deadline = 0.0
         with pytest.raises(Late):
             whole.lower(graph.outputs[0], np.eye(math.prod(graph.nodes[graph.outputs[0]].shape)))

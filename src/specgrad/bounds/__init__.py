@@ -36,8 +36,8 @@ def bounds(
 
     `method`: "ibp" carries intervals forwards; "zonotope" affine forms of shared symbols; "crown"
     carries affine forms backwards, with the values before every nonlinear operator bounded in the
-    same way first; "alpha" also chooses the forms of relus for each bound by gradient ascent, and
-    takes relus of one window of the input together. `of`: a matrix with one column per output cell;
+    same way first; "alpha" also chooses the forms of relus and maxima for each bound by gradient
+    ascent. `of`: a matrix with one column per output cell;
     its rows times the output are bounded, which is closer than combining bounds of single cells.
     `covers="float32"` (or "float64") also encloses what a computation in these floats of the same
     operators gives, in any order of summation.

@@ -23,6 +23,7 @@ from ..scalars import find_family
 
 Floats = npt.NDArray[np.float64]
 UNIT = 2.0**-53
+SMALL = 2**17  # cells of a matrix that is faster dense
 TINY = 2.0**-1000  # above what underflow loses in any sum that fits in memory
 ROOM = 1 + 2.0**-30  # above the relative error of a sum of absolute values, of up to 2**22 terms
 
@@ -118,6 +119,12 @@ class Affine:
         return {slot: (matrix.maximum(0), matrix.minimum(0)) for slot, matrix in self.rows.items()}
 
     @cached_property
+    def light(self) -> dict[int, Any]:
+        """The rows of every operand in the form that costs least times dense rows: the numbers on
+        the diagonal where there are no others, an array where it is small."""
+        return {slot: _light(matrix) for slot, matrix in self.rows.items()}
+
+    @cached_property
     def readers(self) -> int:
         """How many roundings a sum of any column takes, at most."""
         most = 0
@@ -154,6 +161,14 @@ class Affine:
     def shifted(self, by: Floats) -> Affine:
         """The form with another constant, `by` more; the caller rounds."""
         return Affine(self.rows, self.constant + by)
+
+
+def _light(matrix: Any) -> Any:
+    n = matrix.shape[0]
+    square = matrix.shape == (n, n) and matrix.nnz == n and matrix.format == "csr"
+    if square and np.array_equal(matrix.indices, np.arange(n)) and np.array_equal(matrix.indptr, np.arange(n + 1)):
+        return matrix.data
+    return matrix.toarray() if math.prod(matrix.shape) <= SMALL else matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,32 +1,46 @@
-"""Forms of relus that are chosen for one bound at a time, by gradient ascent.
+"""Forms of relus and maxima that are chosen for one bound at a time, by gradient ascent.
 
-A line through 0 of any slope from 0 to 1 lies below a relu; relus that share their inputs have
-forms together (`joint`). The bound is the least value of an affine form on the box. How it moves
-with each choice is known from where the form is least: one sweep backwards and one forwards give
-all of it.
+A line through 0 of any slope from 0 to 1 lies below a relu; a maximum has means below and planes
+above (`maximum.Pool`). The bound is the least value of an affine form on the box. How it moves with
+each choice is known from where the form is least: one sweep backwards and one forwards give all of
+it. Where a relu's sign or a maximum's cell is known, the network is affine; the sweeps are those of
+what is left, a small network of `Open` cells. They are not rounded with care: what is chosen is
+bounded once more, soundly, by `Analysis.lower`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from ..graph.ir import Node
 from ..ops import Relu
-from .affine import Floats
-from .analysis import Analysis, Form, Slopes
-from .joint import Joint
+from .affine import Box, Floats
+from .analysis import Analysis, Form, Slopes, product, split
+from .maximum import Choice, Pool, Taps
+from .relax import POOLS
 
-RATES = {"single": 0.25, "joint": 0.05, "cuts": 0.2}
-DECAY, MOMENTS = 0.97, (0.9, 0.999)
-PATIENCE = 8  # steps
+RATES = {"single": (1.0, 0.7), "mean": (0.25, 0.97), "floor": (0.25, 0.97), "cuts": (0.2, 0.97)}
+"""How far the first step goes, and how much less each further one: that of a slope to the end that
+is better where the bound stands."""
+LATE = 4  # steps that are taken as done where slopes are given
+MOMENTS = 0.5, 0.999
+PATIENCE, GAIN = 3, 0.01  # steps, and how much of what was gained before they must gain
+GRID = 256  # a weight of a mean below maxima is a multiple of 1/GRID
+TRIED = 16  # splits
+MOST = 2**24  # cells of the matrices of open cells, and of the weights of means
+CHUNK = 2**23  # cells of dense rows at a time
 
 
 class Ascent:
-    """Adam's steps for arrays of one kind."""
+    """Adam's steps for arrays of one kind, the first of which is as short as if there had been
+    `late` others."""
 
-    def __init__(self) -> None:
+    def __init__(self, late: int) -> None:
+        self.late = late
         self.moments: dict[Any, tuple[Floats, Floats]] = {}
 
     def move(self, key: Any, slope: Floats, step: int, scale: Any = 1.0) -> Floats:
@@ -34,16 +48,285 @@ class Ascent:
         first += (1 - MOMENTS[0]) * (slope - first)
         second += (1 - MOMENTS[1]) * (slope**2 - second)
         size = np.sqrt(second / (1 - MOMENTS[1] ** step)) + 1e-30
-        moved: Floats = RATES[key[0]] * DECAY**step * scale * first / (1 - MOMENTS[0] ** step) / size
+        rate, decay = RATES[key[0]]
+        moved: Floats = rate * decay ** (step - 1 + self.late) * scale * first / (1 - MOMENTS[0] ** step) / size
         return moved
 
 
+class Stand(NamedTuple):
+    """The rows at some open cells, the values that these read where the bounds stand, the values
+    that they have there, and how the bounds move with what is chosen."""
+
+    A: Floats
+    x: Floats
+    value: Floats
+    move: Any
+
+
+class Block:
+    """The open cells of one operator, as columns `first` to `last`; rows·columns + constant are the
+    values that it reads."""
+
+    def __init__(self, analysis: Analysis, node: Node, cells: Any, first: int) -> None:
+        self.node, self.cells, self.first, self.last = node, cells, first, first + len(cells)
+        self.rows, self.constant = np.zeros((0, first)), np.zeros(0)
+        relaxation = analysis.relaxations[node.index]
+        self.over = relaxation.above.rows[0].diagonal()[cells] if type(node.op) is Relu else np.zeros(0)
+        self.added = relaxation.above.constant[cells]
+        self.pool: Pool | None = None
+        self.taps = self.used = cells
+        self.reads: dict[int, Any] = {}
+        if type(node.op) is Relu:
+            self.reads = {node.operands[0]: picked(cells, math.prod(node.shape))}
+        elif type(node.op) in POOLS:
+            box = analysis.boxes[node.operands[0]].reshaped((-1,))
+            self.taps, place, real = _rivals(analysis.taps(node), box, cells)
+            self.used = used = np.unique(place[real])
+            self.reads = {node.operands[0]: picked(used, box.lower.size)}
+            at = np.minimum(np.searchsorted(used, place), len(used) - 1)
+            self.pool = Pool(Taps(0 * at, at, real), Box(box.lower[used], box.upper[used]))
+        else:  # below and above, as they are
+            self.added = np.concatenate([relaxation.below.constant[cells], self.added])
+            for form, other in ((relaxation.below, relaxation.above), (relaxation.above, relaxation.below)):
+                for slot, matrix in form.rows.items():
+                    parts = [matrix[cells], 0 * (other.rows.get(slot, matrix))[cells]]
+                    rows = sparse.vstack(parts if form is relaxation.below else parts[::-1]).tocsr()
+                    place = node.operands[slot]
+                    self.reads[place] = self.reads[place] + rows if place in self.reads else rows
+
+    def pull(self, A: Floats, choice: Any, known: Any = None) -> tuple[Floats, Floats]:
+        """Rows at the open cells as rows at what they read, and what is added. `known`: slopes of
+        relus (rows, cells) where they are no NaN, or taps of maxima that are not the greatest."""
+        positive, negative = split(A)
+        if self.pool is not None:
+            return self.pool.through(positive, negative, choice, False if known is None else known)[:2]
+        if type(self.node.op) is Relu:
+            moved = positive * choice + negative * self.over
+            if known is not None:
+                moved, negative = np.where(np.isnan(known), moved, A * known), negative * np.isnan(known)
+            return moved, negative @ self.added
+        both = np.concatenate([positive, negative], axis=1)
+        return both, both @ self.added
+
+    def push(self, A: Floats, choice: Any, x: Floats) -> Stand:
+        """Where a bound stands, for values that the open cells read."""
+        if self.pool is not None:
+            mean, floor, value = self.pool.gradient(A, choice, x)
+            return Stand(A, x, value, Choice(mean, floor))
+        if type(self.node.op) is Relu:
+            return Stand(A, x, np.where(A > 0, choice * x, self.over * x + self.added), np.maximum(A, 0) * x)
+        under, over = np.split(x + self.added, 2, axis=1)
+        return Stand(A, x, np.where(A > 0, under, over), None)
+
+    def value(self, stand: Stand) -> Floats:
+        """What the operator makes of what the open cells read; of some operators the bound's own
+        value."""
+        if self.pool is not None:
+            found: Floats = np.where(self.pool.real, stand.x[:, self.pool.place], -np.inf).max(axis=1)
+            return found
+        return np.maximum(stand.x, 0) if type(self.node.op) is Relu else stand.value
+
+
+def _rivals(taps: Taps, box: Box, windows: Any) -> tuple[Any, Any, Any]:
+    """The taps that may be the greatest of their windows, before all others: their numbers, their
+    cells, and whether they are so."""
+    place, real = taps.place[:, windows], taps.real[:, windows]
+    high, low = (np.where(real, end[place], -np.inf) for end in (box.upper, box.lower))
+    real = real & ((high > low.max(axis=0)) | (low == low.max(axis=0)))
+    order = np.argsort(~real, axis=0, kind="stable")[: int(real.sum(axis=0).max())]
+    return order, np.take_along_axis(place, order, 0), np.take_along_axis(real, order, 0)
+
+
+class Open:
+    """What is left of a network where the cells of relus and maxima that are known are affine: rows
+    of a value, in columns of inputs and of open cells."""
+
+    def __init__(self, analysis: Analysis, start: int, rows: Floats) -> None:
+        self.analysis, self.blocks = analysis, list[Block]()
+        self.columns: dict[int, tuple[Any, int]] = {}
+        boxes, count = [], 0
+        for node in analysis.graph.inputs:
+            box = analysis.boxes[node.index].reshaped((-1,))
+            self.columns[node.index] = np.arange(box.lower.size), count
+            boxes.append(box)
+            count += box.lower.size
+        self.low, self.high = (np.concatenate(ends) for ends in zip(*boxes, strict=True))
+        self.inputs = count
+        for node in analysis.graph.nodes[: start + 1]:
+            cells = open_cells(analysis, node)
+            if len(cells):
+                block = Block(analysis, node, cells, count)
+                block.rows, block.constant = self.expressed(block.reads, count)
+                self.blocks.append(block)
+                self.columns[node.index] = cells, count
+                count = block.last
+        self.rows, self.constant = self.expressed({start: rows}, count)
+        self.cuts, self.off = np.zeros((len(analysis.splits), count)), np.zeros(len(analysis.splits))
+        for k, (place, cell, other, at, side) in enumerate(analysis.splits):
+            if place <= start:
+                cut = side * (picked([cell], math.prod(analysis.graph.nodes[place].shape)))
+                if other >= 0:
+                    cut = cut - side * picked([other], cut.shape[1])
+                self.cuts[[k]], self.off[[k]] = self.expressed({place: cut}, count)
+                self.off[k] -= side * at
+
+    def expressed(self, waiting: dict[int, Any], count: int) -> tuple[Floats, Floats]:
+        """Rows at values as rows at columns, and a constant."""
+        height = next(iter(waiting.values())).shape[0]
+        made, constant = np.zeros((height, count)), np.zeros(height)
+        step = max(1, CHUNK // max(math.prod(node.shape) for node in self.analysis.graph.nodes))
+        for start in range(0, height, step):
+            part = slice(start, start + step)
+            self._express({place: rows[part] for place, rows in waiting.items()}, made[part], constant[part])
+        return made, constant
+
+    def _express(self, waiting: dict[int, Any], made: Floats, constant: Floats) -> None:
+        analysis = self.analysis
+        for node in reversed(analysis.graph.nodes[: max(waiting) + 1]):
+            A = waiting.pop(node.index, None)
+            if A is None:
+                continue
+            A = A.toarray() if sparse.issparse(A) else A
+            if node.index in self.columns:
+                cells, first = self.columns[node.index]
+                made[:, first : first + len(cells)] += A[:, cells]
+                if len(cells) == A.shape[1]:
+                    continue
+                A = A.copy()
+                A[:, cells] = 0
+            if node.op is None or not analysis.varying[node.index]:
+                constant += A @ analysis.boxes[node.index].lower.reshape(-1)
+                continue
+            form = analysis.relaxations[node.index].above
+            if form.constant.any():
+                constant += A @ form.constant
+            for slot, matrix in form.light.items():
+                place, part = node.operands[slot], product(A, matrix)
+                waiting[place] = waiting[place] + part if place in waiting else part
+
+    def bound(self, choices: list[Any], cuts: Floats, rows: Any = slice(None), known: Any = None) -> Any:
+        """The bounds of the rows, and the rows at all columns."""
+        b, total = self.rows[rows] - cuts @ self.cuts, self.constant[rows] - cuts @ self.off
+        known = [None] * len(choices) if known is None else known
+        for block, choice, more in zip(self.blocks[::-1], choices[::-1], known[::-1], strict=True):
+            moved, added = block.pull(b[:, block.first : block.last], choice, more)
+            b[:, : block.first] += moved @ block.rows
+            total = total + added + moved @ block.constant
+        x = b[:, : self.inputs]
+        total = total + np.maximum(x, 0) @ self.low + np.minimum(x, 0) @ self.high
+        return total, b
+
+    def stands(self, choices: list[Any], b: Floats) -> tuple[list[Stand], Floats]:
+        """Where the bounds stand, operator by operator, and how they move with the cuts."""
+        values = np.zeros_like(b)
+        values[:, : self.inputs] = np.where(b[:, : self.inputs] > 0, self.low, self.high)
+        found = []
+        for block, choice in zip(self.blocks, choices, strict=True):
+            columns = slice(block.first, block.last)
+            found.append(block.push(b[:, columns], choice, values[:, : block.first] @ block.rows.T + block.constant))
+            values[:, columns] = found[-1].value
+        return found, -(values @ self.cuts.T + self.off)
+
+
+def open_cells(analysis: Analysis, node: Node) -> Any:
+    """The cells of a value that are not affine in what the operator reads."""
+    found = analysis.relaxations.get(node.index)
+    if found is None or not analysis.varying[node.index] or found.below.rows is found.above.rows:
+        return []
+    if type(node.op) in (Relu, *POOLS):
+        return np.flatnonzero(found.above.constant)
+    return np.arange(math.prod(node.shape))
+
+
+def is_small(analysis: Analysis, start: int, rows: int) -> bool:
+    """Whether the matrices of open cells fit into memory, and the means of maxima."""
+    nodes = analysis.graph.nodes[: start + 1]
+    inputs = sum(math.prod(node.shape) for node in analysis.graph.inputs)
+    count = sum(len(open_cells(analysis, node)) for node in nodes)
+    weights = sum(analysis.taps(node).real.size for node in nodes if type(node.op) in POOLS)
+    return max(count * (count + inputs), rows * (count + inputs + weights)) <= MOST
+
+
+def picked(cells: Any, width: int) -> Any:
+    """Rows with a 1 each."""
+    count = len(cells)
+    return sparse.csr_array((np.ones(count), cells, np.arange(count + 1)), shape=(count, width))
+
+
 class Found(NamedTuple):
-    """The best forms, and for every row whether the slopes (else the relaxations' own) make it."""
+    """Forms, the slopes that make them, and the open cells with what is chosen for them."""
 
     form: Form
     slopes: Slopes
-    chosen: Any
+    open: Open | None = None
+    choices: Any = ()
+
+    def split(self, row: int, enough: float) -> tuple[int, int, int, float] | None:
+        """Of the open cells of relus and maxima that cost a bound most where it stands, the one
+        that raises it most when it is split: the cell, and for a maximum the one that it competes
+        with."""
+        if self.open is None:
+            return None
+        bound, b = self.open.bound(self.choices, self.slopes.cuts)
+        options = []
+        for place, (block, stand) in enumerate(
+            zip(self.open.blocks, self.open.stands(self.choices, b)[0], strict=True)
+        ):
+            cost = np.abs(stand.A * (stand.value - block.value(stand)))[row]
+            if block.pool is not None:
+                cost = np.where(block.pool.real.sum(axis=0) > 1, cost, 0.0)
+            options += [(cost[k], place, k, stand.A[row, k] > 0) for k in np.argsort(-cost)[:TRIED] if cost[k] > 0]
+        options = sorted(options, reverse=True)[:TRIED]
+        if not options:
+            return None
+        known, pairs = self._both(row, options)
+        choices = [_row(choice, np.full(2 * len(options), row)) for choice in self.choices]
+        for n, (_, place, k, _) in enumerate(options):
+            if pairs[n] is not None:  # a mean leaves the cell that is not the greatest
+                mean = choices[place].mean
+                for side, (gone, kept) in enumerate((pairs[n], pairs[n][::-1])):
+                    mean[2 * n + side, kept, k] += mean[2 * n + side, gone, k]
+                    mean[2 * n + side, gone, k] = 0
+        cuts = np.repeat(self.slopes.cuts[[row]], 2 * len(options), axis=0)
+        found, _ = self.open.bound(choices, cuts, np.full(2 * len(options), row), known)
+        gain = np.minimum(found, enough).reshape(-1, 2) - bound[row]
+        best = int((gain.min(axis=1) + 0.1 * gain.max(axis=1)).argmax())
+        _, place, k, _ = options[best]
+        block, pair = self.open.blocks[place], pairs[best]
+        if pair is None:
+            return block.node.operands[0], int(block.cells[k]), -1, 0.0
+        cell, other = (int(block.used[block.pool.place[tap, k]]) for tap in pair)
+        return block.node.operands[0], cell, other, 0.0
+
+    def _both(self, row: int, options: Any) -> tuple[list[Any], list[Any]]:
+        """What is known in the two parts of every split, operator by operator; and the two taps of
+        a maximum."""
+        assert self.open is not None
+        known: list[Any] = []
+        for block in self.open.blocks:
+            shape = 2 * len(options), *(block.pool.real.shape if block.pool else block.cells.shape)
+            known.append(np.zeros(shape, np.bool_) if block.pool else np.full(shape, np.nan))
+        pairs: list[Any] = []
+        for n, (_, place, k, positive) in enumerate(options):
+            block = self.open.blocks[place]
+            pairs.append(None)
+            if block.pool is None:
+                known[place][2 * n : 2 * n + 2, k] = 0.0, 1.0
+                continue
+            order = np.where(block.pool.real[:, k], block.pool.high[:, k], -np.inf)
+            if positive:
+                order = np.where(block.pool.real[:, k], self.choices[place].mean[row, :, k] + 1e-6 * order, -np.inf)
+            pairs[n] = tuple(np.argsort(-order)[:2])
+            for side, tap in enumerate(pairs[n]):
+                known[place][2 * n + side, tap, k] = True
+        return known, pairs
+
+
+def _row(choice: Any, rows: Any) -> Any:
+    """What is chosen for some rows."""
+    if isinstance(choice, Choice):
+        return Choice(choice.mean[rows], choice.floor[rows])
+    return None if choice is None else choice[rows]
 
 
 def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough: Any = np.inf) -> Form:
@@ -52,137 +335,130 @@ def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough:
 
 
 def ascend(
-    analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, grid: int = 0, joint: bool = True
+    analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, grid: int = 0, begin: Slopes | None = None
 ) -> Found:
     """`optimise`, with the slopes that make the best forms; single ones are multiples of 1/grid, if
-    there is a grid. `joint`: whether relus may have forms together."""
+    there is a grid. `begin`: slopes to start from."""
     dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
-    best = analysis.lower(start, dense)
-    slopes = _first(analysis, start, dense, joint)
-    kept = Slopes(dict(slopes.single), dict(slopes.joint), slopes.cuts)
-    chosen = np.zeros(len(dense), np.bool_)
-    ascent, before = Ascent(), best.lower
+    slopes = Slopes({}, {}, np.zeros((len(dense), len(analysis.splits))))
+    if steps and is_small(analysis, start, len(dense)):
+        slopes = _first(analysis, slopes, start, begin)
+    if not (slopes.single or slopes.pools or slopes.cuts.size):
+        return Found(analysis.lower(start, dense), slopes)
+    left = Open(analysis, start, dense)
+    choices, cuts = _climb(left, slopes, steps, enough, grid, 0 if begin is None else LATE)
+    slopes = _spread(slopes, left.blocks, choices, cuts)
+    return Found(analysis.lower(start, dense, slopes), slopes, left, choices)
+
+
+def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late: int) -> tuple[list[Any], Floats]:
+    """The best choices that are found, on their grid, and cuts."""
+    ascent = Ascent(late)
+    choices, cuts = [_restricted(slopes, block) for block in open_.blocks], slopes.cuts
+    kept = [_on_grid(block, choice, grid) for block, choice in zip(open_.blocks, choices, strict=True)], cuts
+    best = first = before = np.full(len(open_.rows), -np.inf)
     for step in range(1, steps + 1):
-        if not (slopes.single or slopes.cuts.size) or (best.lower > enough).all():
+        open_.analysis.in_time()
+        tried = [_on_grid(block, choice, grid) for block, choice in zip(open_.blocks, choices, strict=True)]
+        bound, b = open_.bound(tried, cuts)
+        better = bound > best
+        if better.any():
+            best = np.maximum(bound, best)
+            kept = [_either(better, *pair) for pair in zip(tried, kept[0], strict=True)], _either(better, cuts, kept[1])
+        if step == 1:
+            first = before = best
+        if (best > enough + 1e-6 * np.abs(best)).all():
             break
-        if step % PATIENCE == 0:  # what gains a tenth of what is missing will not gain the rest
-            if np.isfinite(enough).all() and (best.lower - before <= 0.1 * (enough - best.lower)).all():
+        if step % PATIENCE == 0:
+            if step > PATIENCE and (best - before <= GAIN * (best - first)).all():
                 break
-            before = best.lower
-        tried = slopes
-        if grid:
-            single = {p: np.round(a * grid) / grid for p, a in slopes.single.items()}
-            tried = slopes._replace(single=single)
-        seen: dict[int, Any] = {}
-        form = analysis.lower(start, dense, tried, seen)
-        better = form.lower > best.lower
-        best, chosen = _better(best, form), chosen | better
-        kept = _keep(kept, tried, better)
-        single, together, cuts = _gradient(analysis, start, tried, seen)
-        for place, slope in single.items():
-            moved = slopes.single[place] + ascent.move(("single", place), slope, step)
-            slopes.single[place] = np.clip(moved, 0.0, 1.0)
-        for place, slope in together.items():
-            group, a = slopes.joint[place]
-            scale = np.abs(a).max(axis=(1, 2), keepdims=True)
-            slopes.joint[place] = group, a + ascent.move(("joint", place), slope, step, scale)
+            before = best
+        stands, cut = open_.stands(tried, b)
+        for place, (block, stand) in enumerate(zip(open_.blocks, stands, strict=True)):
+            choices[place] = _moved(ascent, place, block, choices[place], stand.move, step)
         if cuts.size:
-            moved = slopes.cuts + ascent.move(("cuts", 0), cuts, step, _sizes(analysis, start, seen))
-            slopes = slopes._replace(cuts=np.maximum(moved, 0.0))
-    return Found(best, kept, chosen)
+            size = np.abs(b[:, open_.inputs :]).max(axis=1, initial=1e-9)[:, None]
+            cuts = np.maximum(cuts + ascent.move(("cuts", 0), cut, step, size), 0.0)
+    return kept
 
 
-def _keep(kept: Slopes, tried: Slopes, better: Any) -> Slopes:
-    """Row by row the slopes that are better."""
-    if not better.any():
-        return kept
-    single = {p: np.where(better[:, None], a, kept.single[p]) for p, a in tried.single.items()}
-    joint = {p: (group, np.where(better[:, None, None], a, kept.joint[p][1])) for p, (group, a) in tried.joint.items()}
-    return Slopes(single, joint, np.where(better[:, None], tried.cuts, kept.cuts))
+def _moved(ascent: Ascent, place: int, block: Block, choice: Any, move: Any, step: int) -> Any:
+    """What is chosen, one step further."""
+    if block.pool is not None:
+        mean = block.pool.projected(choice.mean + ascent.move(("mean", place), move.mean, step), 0)
+        return Choice(mean, np.clip(choice.floor + ascent.move(("floor", place), move.floor, step), 0.0, 1.0))
+    if move is None:
+        return choice
+    return np.clip(choice + ascent.move(("single", place), move, step), 0.0, 1.0)
 
 
-def _sizes(analysis: Analysis, start: int, seen: dict[int, Any]) -> Floats:
-    """The size of the rows at the value of every split."""
-    sizes = [np.abs(_dense(seen[p])).max(axis=1) if p in seen else None for p, *_ in analysis.splits]
-    rows = len(_dense(seen[start]))
-    return np.stack([np.ones(rows) if size is None else size for size in sizes], axis=1)
+def _on_grid(block: Block, choice: Any, grid: int) -> Any:
+    """Means that add up to 1 exactly, and single slopes that are multiples of 1/grid, if there is
+    one."""
+    if block.pool is not None:
+        return choice._replace(mean=block.pool.projected(choice.mean, GRID))
+    return choice if choice is None or not grid else np.round(choice * grid) / grid
 
 
-def _better(one: Form, other: Form) -> Form:
-    """Row by row the form with the greater bound."""
-    better = other.lower > one.lower
-    if not better.any():
-        return one
-    rows = {}
-    for place in {*one.rows, *other.rows}:
-        parts: list[Any] = [np.zeros((1, 1)) if f.rows.get(place) is None else f.rows[place] for f in (other, one)]
-        parts = [part.toarray() if sparse.issparse(part) else part for part in parts]
-        rows[place] = np.where(better[:, None], *parts)
-    return Form(rows, np.where(better, other.constant, one.constant), np.where(better, other.lower, one.lower))
+def _either(better: Any, one: Any, other: Any) -> Any:
+    """Row by row, what is better."""
+    if one is None:
+        return None
+    if isinstance(one, Choice):
+        return Choice(*(_either(better, *pair) for pair in zip(one, other, strict=True)))
+    return np.where(better.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
 
-def _first(analysis: Analysis, start: int, rows: Floats, joint: bool) -> Slopes:
-    """The slopes that the relaxations have, for every relu that is not decided."""
-    made = Slopes({}, {}, np.zeros((len(rows), len(analysis.splits))))
-    seen: dict[int, Any] = {}
-    analysis.lower(start, rows, None, seen)
-    for node in analysis.graph.nodes[: start + 1]:
-        if type(node.op) is not Relu or not analysis.varying[node.index] or node.index not in seen:
-            continue
-        box = analysis.boxes[node.operands[0]]
-        if not ((box.lower < 0) & (box.upper > 0)).any():
-            continue
-        relaxation = analysis.relaxations[node.index]
-        made.single[node.index] = np.repeat(relaxation.below.rows[0].diagonal()[None], len(rows), axis=0)
-        if joint and Joint.offered(analysis, node):
-            group = analysis.joint(node)
-            negative = np.minimum(_dense(seen[node.index]), 0)
-            made.joint[node.index] = group, group.first(negative, relaxation.above.rows[0].diagonal())
+def _restricted(slopes: Slopes, block: Block) -> Any:
+    """What slopes say of the open cells of one operator."""
+    place, cells = block.node.index, block.cells
+    if place in slopes.pools:
+        mean, floor = slopes.pools[place][1]
+        return Choice(np.take_along_axis(mean[:, :, cells], block.taps[None], 1), floor[:, cells])
+    return slopes.single[place][:, cells] if place in slopes.single else None
+
+
+def _spread(slopes: Slopes, blocks: list[Block], choices: list[Any], cuts: Floats) -> Slopes:
+    """The slopes, with what is chosen for open cells."""
+    made = Slopes(dict(slopes.single), dict(slopes.pools), cuts)
+    for block, choice in zip(blocks, choices, strict=True):
+        place, cells = block.node.index, block.cells
+        if block.pool is not None:
+            pool, (mean, floor) = made.pools[place]
+            mean, floor = mean.copy(), floor.copy()
+            mean[:, :, cells], floor[:, cells] = 0.0, choice.floor
+            mean[:, block.taps, cells] = choice.mean
+            made.pools[place] = pool, Choice(mean, floor)
+        elif choice is not None:
+            single = made.single[place].copy()
+            single[:, cells] = choice
+            made.single[place] = single
     return made
 
 
-def _dense(A: Any) -> Floats:
-    return np.asarray(A.toarray() if sparse.issparse(A) else A)
-
-
-def _gradient(analysis: Analysis, start: int, slopes: Slopes, seen: dict[int, Any]) -> tuple[Any, Any, Floats]:
-    """How the bound of each row moves with each slope, single and joint, and with each split."""
-    values: dict[int, Floats] = {}
-    single: dict[int, Floats] = {}
-    joint: dict[int, Floats] = {}
+def _first(analysis: Analysis, made: Slopes, start: int, begin: Slopes | None) -> Slopes:
+    """The slopes that the relaxations have, or that are given, for every relu and maximum that is
+    not decided."""
+    rows = len(made.cuts)
     for node in analysis.graph.nodes[: start + 1]:
-        if node.index not in seen:
-            continue
-        A, box = _dense(seen[node.index]), analysis.boxes[node.index]
-        if node.op is None or not analysis.varying[node.index]:
-            values[node.index] = np.where(A > 0, box.lower.reshape(-1), box.upper.reshape(-1))
+        if type(node.op) not in (Relu, *POOLS) or not analysis.varying[node.index]:
             continue
         relaxation = analysis.relaxations[node.index]
-        operands = [values.get(p) for p in node.operands]
-        forms = [relaxation.below] if relaxation.is_linear else [relaxation.below, relaxation.above]
-        made = [_at(form, operands, A.shape) for form in forms]
-        if node.index in slopes.single:
-            before, inner = operands[0], analysis.boxes[node.operands[0]]
-            assert before is not None
-            made = [slopes.single[node.index] * before, made[-1]]
-            single[node.index] = np.maximum(A, 0) * before * ((inner.lower < 0) & (inner.upper > 0)).reshape(-1)
-            if node.index in slopes.joint:
-                group, a = slopes.joint[node.index]
-                joint[node.index], made[1] = group.gradient(np.minimum(A, 0), a, values[group.source])
-        values[node.index] = made[0] if len(made) == 1 else np.where(A > 0, made[0], made[1])
-    cuts = np.zeros_like(slopes.cuts)
-    for k, (place, cell, other, at, side) in enumerate(analysis.splits):
-        if place in values:
-            more = values[place][:, other] if other >= 0 else at
-            cuts[:, k] = side * (more - values[place][:, cell])
-    return single, joint, cuts
-
-
-def _at(form: Any, operands: list[Floats | None], shape: tuple[int, ...]) -> Floats:
-    """A form at values (rows, cells) of its operands; one that no row reached is left out."""
-    total: Floats = np.broadcast_to(form.constant, shape)
-    for slot, matrix in form.rows.items():
-        values = operands[slot]
-        if values is not None:
-            total = total + (matrix @ values.T).T
-    return total
+        if relaxation.is_linear or not relaxation.above.constant.any():
+            continue
+        if type(node.op) is Relu:
+            single = np.repeat(relaxation.below.rows[0].diagonal()[None], rows, axis=0)
+            if begin is not None and node.index in begin.single:
+                single = np.where(relaxation.above.constant > 0, begin.single[node.index], single)
+            made.single[node.index] = single
+        else:
+            pool = analysis.pool(node)
+            choice = pool.first(relaxation.below.rows[0], rows)
+            if begin is not None and node.index in begin.pools:
+                mean, floor = begin.pools[node.index][1]
+                is_open = relaxation.above.constant != 0
+                choice = Choice(np.where(is_open, pool.projected(mean, GRID), choice.mean), floor)
+            made.pools[node.index] = pool, choice
+    if begin is not None:
+        made.cuts[:, : begin.cuts.shape[1]] = begin.cuts
+    return made

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +26,8 @@ from ..ops import Relu
 from . import linear
 from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
 from .boxes import outward
-from .joint import Joint
-from .relax import POOLS, relax, relax_chosen
+from .maximum import Choice, Pool, Taps
+from .relax import POOLS, open_taps, relax, relax_chosen
 
 DENSE = 0.2  # of its cells: from there on a sparse row costs more than a dense one
 CHUNK = 2**23  # cells of a dense matrix at a time
@@ -49,20 +49,25 @@ class Split(NamedTuple):
     side: int
 
 
-_known: weakref.WeakKeyDictionary[Graph, dict[int, Affine]] = weakref.WeakKeyDictionary()
-"""The affine forms of a graph's linear operators, which no box changes; nodes are never changed,
-only added."""
+_known: weakref.WeakKeyDictionary[Graph, tuple[dict[int, Affine], dict[int, Box]]] = weakref.WeakKeyDictionary()
+"""The affine forms of a graph's linear operators, and its constants, which no box changes; nodes
+are never changed, only added."""
 
 
 class Slopes(NamedTuple):
-    """What may be chosen for each row: the slopes of the lines below relus, those of the forms that
-    relus have together, and how much of every split is taken off, (rows, splits): where a cell is
-    at least a number, β times their distance is nothing below 0.
+    """What may be chosen for each row: the slopes of the lines below relus, the forms of maxima,
+    and how much of every split is taken off, (rows, splits): where a cell is at least a number, β
+    times their distance is nothing below 0.
     """
 
     single: dict[int, Floats]
-    joint: dict[int, tuple[Joint, Floats]]
+    pools: dict[int, tuple[Pool, Choice]]
     cuts: Floats
+
+    def of(self, rows: Any) -> Slopes:
+        """Those of some rows."""
+        pools = {p: (pool, Choice(mean[rows], floor[rows])) for p, (pool, (mean, floor)) in self.pools.items()}
+        return Slopes({p: a[rows] for p, a in self.single.items()}, pools, self.cuts[rows])
 
 
 class Form(NamedTuple):
@@ -82,7 +87,8 @@ class Analysis:
     nothing, `is_empty` says so and the rest is not computed. `room` leaves some of a box's width
     beside every bound that is found backwards, for whoever follows it in other arithmetic. `whole`
     is the analysis without the last split: what comes before that split is the same. After the
-    `deadline`, by time.monotonic, everything raises `Late`.
+    `deadline`, by time.monotonic, everything raises `Late`. `closer` finds forms for cells of
+    relus whose sign stays open.
     """
 
     def __init__(
@@ -96,14 +102,16 @@ class Analysis:
         room: float = 0.0,
         whole: Analysis | None = None,
         deadline: float = math.inf,
+        closer: Callable[[Analysis, int, Any], Form] | None = None,
     ) -> None:
+        self.closer = closer
         self.graph, self.unit, self.room, self.splits, self.deadline = graph, unit, room, splits, deadline
         self.boxes: list[Box] = []
         self.relaxations: dict[int, Relaxation] = {}
         self.varying: list[bool] = []
-        self.known = _known.setdefault(graph, {})
+        self.known, self.constants = _known.setdefault(graph, ({}, {}))
         self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
-        self.joints: dict[int, Joint] = {}
+        self.pools: dict[int, Pool] = {}
         self.read = read = self._read_by_curves() if refine else set()
         self.is_empty = False
         given = {node.index: box for node, box in zip(graph.inputs, boxes, strict=True)}
@@ -114,6 +122,8 @@ class Analysis:
             self.in_time()
             self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
             self.boxes.append(given[node.index] if node.is_input else self._forward(node))
+            if whole is not None:  # what holds there holds in its part
+                self.boxes[-1] = self.boxes[-1].within(whole.boxes[node.index])
             if node.index in read and node.op is not None:
                 self._refine(node)
             if splits:
@@ -154,7 +164,9 @@ class Analysis:
 
     def _forward(self, node: Node) -> Box:
         if node.op is None:
-            return constant_box(node)
+            if node.index not in self.constants:
+                self.constants[node.index] = constant_box(node)
+            return self.constants[node.index]
         boxes = [self.boxes[p] for p in node.operands]
         varying = [self.varying[p] for p in node.operands]
         if linear.is_linear(node.op, varying) and node.index not in self.known:
@@ -185,13 +197,22 @@ class Analysis:
         places = np.flatnonzero((low < high) & self._matters(node))
         step = max(1, CHUNK // (2 * self._largest(node.index)))
         for start in range(0, places.size, step):
-            part = places[start : start + step]
-            ones = sparse.csr_array((np.ones(part.size), part, np.arange(part.size + 1)), shape=(part.size, low.size))
-            both = self.lower(node.index, sparse.vstack([ones, -ones]).tocsr()).lower
-            room = self.room * (high[part] - low[part])
-            low[part] = np.maximum(low[part], both[: part.size] - room)
-            high[part] = np.minimum(high[part], -both[part.size :] + room)
+            self._bounded(places[start : start + step], low, high, lambda rows: self.lower(node.index, rows))
+        closer = self.closer
+        if closer is not None:
+            self.boxes[node.index] = Box(low, high).reshaped(node.shape)
+            places = np.flatnonzero((low < 0) & (high > 0) & self._matters(node))
+            if places.size:
+                self._bounded(places, low, high, lambda rows: closer(self, node.index, rows))
         self.boxes[node.index] = Box(low, high).reshaped(node.shape)
+
+    def _bounded(self, part: Any, low: Floats, high: Floats, find: Callable[[Any], Form]) -> None:
+        """Bound cells by forms below them and above."""
+        ones = sparse.csr_array((np.ones(part.size), part, np.arange(part.size + 1)), shape=(part.size, low.size))
+        both = find(sparse.vstack([ones, -ones]).tocsr()).lower
+        room = self.room * (high[part] - low[part])
+        low[part] = np.maximum(low[part], both[: part.size] - room)
+        high[part] = np.minimum(high[part], -both[part.size :] + room)
 
     def _largest(self, place: int) -> int:
         """The cells of the largest value that varies, up to this one."""
@@ -270,16 +291,21 @@ class Analysis:
     ) -> tuple[dict[int, Any], Floats, Floats]:
         """Rows at an operator's value as rows at its operands."""
         relaxation = self.relaxations[node.index]
-        spread, size, readers = self._size(node)
+        spread, size, readers = self.size(node)
         if slopes is not None and node.index in slopes.single:
             return self._with_slopes(node, A, constant, error, slopes)
+        if slopes is not None and node.index in slopes.pools:
+            pool, choice = slopes.pools[node.index]
+            rows, added, cost = pool.through(*split(A.toarray() if sparse.issparse(A) else A), choice)
+            error = error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added) + TINY
+            return {node.operands[0]: rows}, constant + added, error
         pulled: dict[int, Any] = {}
         if relaxation.is_linear:
             parts = [(A, relaxation.below)]
         else:
             parts = list(zip(split(A), (relaxation.below, relaxation.above), strict=True))
         for rows, form in parts:
-            for slot, matrix in form.rows.items():
+            for slot, matrix in (form.rows if sparse.issparse(rows) else form.light).items():
                 place, part = node.operands[slot], packed(product(rows, matrix))
                 pulled[place] = pulled[place] + part if place in pulled else part
             if form.constant.any():
@@ -301,11 +327,6 @@ class Analysis:
         pulled = {before: positive * slopes.single[node.index]}
         spread = self.boxes[before].magnitude.reshape(-1)  # no slope is above 1
         error = error + gamma(3) * (abs(A) @ spread) + TINY
-        if node.index in slopes.joint:
-            joint, a = slopes.joint[node.index]
-            rows, added, cost = joint.below(negative, a)
-            pulled[joint.source] = rows
-            return pulled, constant + added, error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added)
         pulled[before] = pulled[before] + negative * over.rows[0].diagonal()
         error = error + self._summed(A.shape[1]) * (abs(A) @ np.abs(over.constant))
         return pulled, constant + negative @ over.constant, error
@@ -325,13 +346,18 @@ class Analysis:
                 error = error + gamma(3) * np.abs(at * b) + UNIT * np.abs(constant)
         return A, constant, error
 
-    def joint(self, node: Node) -> Joint:
-        """The groups of a relu's cells that read the same inputs; made once."""
-        if node.index not in self.joints:
-            self.joints[node.index] = Joint(self, node)
-        return self.joints[node.index]
+    def pool(self, node: Node) -> Pool:
+        """The forms that a maximum has to choose from; made once."""
+        if node.index not in self.pools:
+            self.pools[node.index] = Pool(self.taps(node), self.boxes[node.operands[0]])
+        return self.pools[node.index]
 
-    def _size(self, node: Node) -> tuple[Floats, Floats, int]:
+    def taps(self, node: Node) -> Taps:
+        """The taps of a maximum that splits leave open."""
+        known = [split for split in self.splits if split.place == node.operands[0]]
+        return open_taps(node.op, [self.boxes[node.operands[0]]], known)
+
+    def size(self, node: Node) -> tuple[Floats, Floats, int]:
         """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that
         a column takes."""
         if node.index not in self._sizes:
@@ -354,12 +380,8 @@ def split(A: Any) -> tuple[Any, Any]:
 
 
 def product(rows: Any, matrix: Any) -> Any:
-    """rows @ matrix; dense rows are scaled where the matrix is diagonal, as that of a relu is."""
-    n = matrix.shape[0]
-    if sparse.issparse(rows) or matrix.shape != (n, n) or matrix.nnz != n or matrix.format != "csr":
-        return rows @ matrix
-    is_diagonal = np.array_equal(matrix.indices, np.arange(n)) and np.array_equal(matrix.indptr, np.arange(n + 1))
-    return rows * matrix.data if is_diagonal else rows @ matrix
+    """rows @ matrix; a vector is the diagonal of one."""
+    return rows * matrix if matrix.ndim == 1 else rows @ matrix
 
 
 def packed(A: Any) -> Any:

@@ -19,6 +19,7 @@ from .results import Bounds, LinearForm
 from .rewrite import rewritten
 from .zonotope import Zonotopes
 
+INNER = 4  # steps for the cells of relus in between
 UNITS = {"real": 0.0, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
@@ -36,18 +37,21 @@ def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
             rule, remedy = "is offered by crown and ibp", 'write method="crown"'
             raise refusal(ArgumentError, "bounds", "covers", covers, rule, remedy)
         return _of_zonotope(Zonotopes(graph, boxes), output, rows, shape)
-    analysis = Analysis(graph, boxes, refine=method != "ibp", unit=UNITS[covers])
+    closer = (lambda found, place, rows: optimise(found, place, rows, INNER)) if method == "alpha" else None
+    analysis = Analysis(graph, boxes, refine=method != "ibp", unit=UNITS[covers], closer=closer)
     if method == "ibp":
         reached = analysis.boxes[output] if rows is None else combined(rows, analysis.boxes[output])
         return Bounds(*reached)
-    matrix = sparse.csr_array(np.eye(cells) if rows is None else rows)
+    matrix = np.eye(cells) if rows is None else rows
     find = optimise if method == "alpha" else Analysis.lower
-    low, high = find(analysis, output, matrix), find(analysis, output, -matrix)
+    both = find(analysis, output, np.concatenate([matrix, -matrix]))
     shape = shape if rows is None else (len(rows),)
-    reached = Box(low.lower, -high.lower).reshaped(shape)
+    low, high = both.lower[: len(matrix)], -both.lower[len(matrix) :]
+    reached = Box(low, high).reshaped(shape)
     if rows is None:
         reached = reached.within(analysis.boxes[output])
-    return Bounds(*reached, _form(graph, low, 1), _form(graph, high, -1))
+    halves = slice(len(matrix)), slice(len(matrix), None)
+    return Bounds(*reached, *(_form(graph, both, half, sign) for half, sign in zip(halves, (1, -1), strict=True)))
 
 
 def combined(rows: Any, box: Box) -> Box:
@@ -55,16 +59,17 @@ def combined(rows: Any, box: Box) -> Box:
     return Affine({0: sparse.csr_array(rows)}, np.zeros(len(rows))).image([box])
 
 
-def _form(graph: Graph, form: Form, sign: int) -> LinearForm:
-    """A form as arrays of the inputs' shapes; sign -1 turns a form below -y into one above y."""
-    found = []
+def _form(graph: Graph, form: Form, half: slice, sign: int) -> LinearForm:
+    """Some rows of a form as arrays of the inputs' shapes; sign -1 turns one below -y into one
+    above y."""
+    found, constant = [], form.constant[half]
     for node in graph.inputs:
         rows = form.rows.get(node.index)
-        dense = np.zeros((form.constant.size, math.prod(node.shape)))
+        dense = np.zeros((constant.size, math.prod(node.shape)))
         if rows is not None:
-            dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
-        found.append(sign * dense.reshape(form.constant.size, *node.shape))
-    return LinearForm(tuple(found), sign * form.constant)
+            dense = (rows.toarray() if sparse.issparse(rows) else np.asarray(rows))[half]
+        found.append(sign * dense.reshape(constant.size, *node.shape))
+    return LinearForm(tuple(found), sign * constant)
 
 
 def _of_zonotope(found: Zonotopes, output: int, rows: Any, shape: tuple[int, ...]) -> Bounds:

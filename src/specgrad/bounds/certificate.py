@@ -253,7 +253,7 @@ def _steps_document(root: Step) -> list[dict[str, Any]]:
                     "claim": bound.claim,
                     "row": bound.row,
                     "single": {str(value): _numbers(a) for value, a in bound.single.items()},
-                    "joint": {str(value): _numbers(a) for value, a in bound.joint.items()},
+                    "pools": {str(value): [_numbers(a) for a in both] for value, both in bound.pools.items()},
                     "cuts": _numbers(bound.cuts),
                 }
                 for bound in step.proved
@@ -286,9 +286,10 @@ def _steps(documents: Any) -> Step:
         for value, (low, high) in document["boxes"].items():
             step.boxes[int(value)] = _array(low), _array(high)
         for part in document["proved"]:
-            single, joint = ({int(value): _array(a) for value, a in part[kind].items()} for kind in ("single", "joint"))
+            single = {int(value): _array(a) for value, a in part["single"].items()}
+            pools = {int(value): (_array(mean), _array(floor)) for value, (mean, floor) in part["pools"].items()}
             cuts = _array(part["cuts"]).reshape(-1)
-            step.proved.append(Bound(int(part["claim"]), int(part["row"]), single, joint, cuts))
+            step.proved.append(Bound(int(part["claim"]), int(part["row"]), single, pools, cuts))
         if "split" in document:
             place, cell, other, at = document["split"]
             step.split = int(place), int(cell), int(other), float(at)

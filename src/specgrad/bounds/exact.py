@@ -92,6 +92,12 @@ class Box(NamedTuple):
         ends[place][cell] = pick(ends[place][cell], Fraction(at))
         return Box(*(Exact.of(objects(end)) for end in ends))
 
+    def within(self, other: Box) -> Box:
+        """The part that both boxes hold."""
+        over = math.lcm(*(end.over for end in (*self, *other)))
+        (a, b), (c, d) = ([end.scaled(over) for end in box] for box in (self, other))
+        return Box(Exact(np.maximum(a, c), over), Exact(np.minimum(b, d), over))
+
     @property
     def is_empty(self) -> bool:
         over = math.lcm(self.lower.over, self.upper.over)
@@ -249,13 +255,19 @@ class Network:
         return made._replace(slack=Exact.of(objects(slack)))
 
 
-def taps(op: Operator, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, Any, Any]:
-    """Tap by tap and output by output: slot, cell, and whether it takes part."""
+def taps(op: Operator, shapes: Sequence[tuple[int, ...]], known: Any = ()) -> tuple[Any, Any, Any]:
+    """Tap by tap and output by output: slot, cell, and whether it takes part.
+
+    `known`: (more, less), cells of which the first is at least the second, which is not needed
+    where both are read.
+    """
     geometry = op.geometry(*shapes)
     steps = list(geometry.block(0, geometry.outputs).steps())
     if len(shapes) == 1:
-        place = np.stack([step.place[0] for step in steps])
-        return 0 * place, place, np.stack([step.real for step in steps])
+        place, real = np.stack([step.place[0] for step in steps]), np.stack([step.real for step in steps])
+        for more, less in known:
+            real = real & ~((place == less) & (real & (place == more)).any(axis=0))
+        return 0 * place, place, real
     place = np.stack(steps[0].place)
     return np.arange(len(shapes))[:, None] + 0 * place, place, np.ones(place.shape, bool)
 
@@ -294,14 +306,8 @@ def of_maximum(
     op: Operator, boxes: Sequence[Box], shapes: Sequence[tuple[int, ...]], floats: Sequence[Any], known: Any = ()
 ) -> Curve:
     """The greatest of taps: the first with a middle as good as the greatest below; above, a chord
-    in the tap with the greatest upper end.
-
-    `known`: (more, less), cells of which the first is at least the second, which is not needed
-    where both are read.
-    """
-    slots, places, real = taps(op, shapes)
-    for more, less in known if len(shapes) == 1 else ():
-        real = real & ~((places == less) & (real & (places == more)).any(axis=0))
+    in the tap with the greatest upper end."""
+    slots, places, real = taps(op, shapes, known)
     ends = [[end.fractions() for end in box] for box in boxes]
     near = [[f.reshape(-1) for f in pair] for pair in floats]
     below: list[tuple[int, Fraction]] = []
@@ -337,6 +343,26 @@ def of_maximum(
         for chosen, pairs in ((picked, below), (topmost, above))
     )
     return Curve(low, high, Box(*(Exact.of(objects([pair[side] for pair in image])) for side in (0, 1))))
+
+
+def planes(places: Any, real: Any, box: Box, floor: Sequence[float]) -> tuple[Integers, Exact]:
+    """Slopes (over SLOPES) and intercepts of a plane above each maximum over taps.
+
+    max x - Σ s x is convex, so it is greatest at a corner: for slopes from 0 to 1 one where one
+    cell is at its upper end, and all others are at their lower ones. The floors choose the slopes.
+    """
+    low, high = (end.fractions() for end in box)
+    slope, intercept = np.zeros(places.shape, object), [Fraction(0)] * places.shape[1]
+    for window, height in enumerate(map(Fraction, floor)):
+        some = [(t, low[p], high[p]) for t, p in enumerate(places[:, window].tolist()) if real[t, window]]
+        ends = []
+        for t, a, b in some:
+            slope[t, window] = min(max(round((b - height) / (b - a) * SLOPES), 0), SLOPES) if b > a else 0
+            ends.append(b - Fraction(slope[t, window], SLOPES) * (b - a))
+        intercept[window] = max(ends, default=Fraction(0)) - sum(
+            (Fraction(slope[t, window], SLOPES) * a for t, a, _ in some), Fraction(0)
+        )
+    return slope, Exact.of(objects(intercept))
 
 
 def turned(box: Box) -> Box:

@@ -5,15 +5,22 @@ first of those that are as good as equal: rounding does not choose between cells
 Above: with x₁ the cell of the greatest upper bound u₁ and r the greatest upper bound of the others,
 max ≤ max(x₁, r), which is convex in x₁: it lies below its chord between x₁ = l₁ and x₁ = u₁.
 Padding takes no part; a window without a real cell is 0.
+
+A `Pool` has all such forms to choose from, row by row. Below: any mean of the cells. Above: for
+slopes s from 0 to 1, max x - Σ s x is convex, so it is greatest at a corner, where one cell is at
+its upper end and all others are at their lower ones: max x ≤ Σ sᵢ (xᵢ - lᵢ) + maxⱼ (uⱼ - sⱼ (uⱼ -
+lⱼ)). The least slopes for which the last term is a number t, the floor, are (uⱼ - t) / (uⱼ - lⱼ):
+so t says all, from the greatest lower bound to r.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from .affine import TINY, UNIT, Affine, Box, Floats, Relaxation, matrix
+from .affine import TINY, UNIT, Affine, Box, Floats, Relaxation, gamma, matrix
 
 NEAR = 1e-5  # of the greatest middle
 
@@ -53,6 +60,92 @@ def relax(taps: Taps, boxes: list[Box]) -> tuple[Relaxation, Box]:
     image = Box(np.where(some, lower.max(axis=0), 0), np.where(some, u1, 0))
     same = np.array_equal(at_least, at_most) and bool(np.all((slope == 1) | ~some) and not constant.any())
     return Relaxation(below, below if same else above), image
+
+
+class Choice(NamedTuple):
+    """Of every row and window: the weights (rows, taps, windows) of the mean below, and the floor
+    (rows, windows) of the form above, as a share of the way to r."""
+
+    mean: Floats
+    floor: Floats
+
+
+class Pool:
+    """The maxima of one node over taps of one operand, with forms to choose."""
+
+    def __init__(self, taps: Taps, box: Box) -> None:
+        self.real, self.some = taps.real, taps.real.any(axis=0)
+        self.low, self.high = (np.where(self.real, taps.gather([end], 0.0), 0.0) for end in box)
+        self.width = self.high - self.low
+        lower, upper = (np.where(self.real, end, -np.inf) for end in (self.low, self.high))
+        self.least = np.where(self.some, lower.max(axis=0), 0.0)
+        rest = np.sort(upper, axis=0)[-2] if len(upper) > 1 else self.least
+        self.reach = np.maximum(rest, self.least) - self.least
+        flat = np.arange(self.real.size)
+        entries = self.real.reshape(-1) * 1.0, (flat, taps.place.reshape(-1))
+        self.scatter = sparse.csr_array(entries, shape=(flat.size, box.lower.size))
+        self.place = taps.place
+        self.size = np.maximum(np.abs(self.low), np.abs(self.high)).sum(axis=0)
+        self.terms = len(self.real) + int(np.bincount(taps.place[self.real], minlength=1).max()) + 8
+
+    def first(self, below: Any, rows: int) -> Choice:
+        """The forms that `relax` takes."""
+        chosen = np.zeros(self.some.size, np.intp) if not below.nnz else np.asarray(below.argmax(axis=1)).reshape(-1)
+        mean = ((self.place == chosen) & self.real & self.some).astype(np.float64)
+        mean[:] = mean * (mean.cumsum(axis=0) == 1)
+        return Choice(np.repeat(mean[None], rows, axis=0), np.ones((rows, self.some.size)))
+
+    def slopes(self, floor: Floats, without: Any = False) -> tuple[Floats, Floats]:
+        """The slopes (rows, taps, windows) of the forms above, and their values at the lower ends;
+        `without`: taps that are not the greatest."""
+        height, real = (self.least + floor * self.reach)[:, None], self.real & ~np.asarray(without)
+        if np.any(without):
+            rest = np.sort(np.where(real, self.high, -np.inf), axis=1)[:, [-2]]
+            height = np.minimum(height, np.maximum(rest, self.least))
+        with np.errstate(all="ignore"):
+            slope = np.clip(np.where(self.high > height, (self.high - height) / self.width, 0.0), 0.0, 1.0)
+        slope = np.where(real & (self.width > 0), slope, 0.0)
+        top = np.where(real, self.high - slope * self.width, -np.inf).max(axis=1)
+        return slope, np.where(self.some, top, 0.0)
+
+    def through(
+        self, positive: Floats, negative: Floats, choice: Choice, without: Any = False
+    ) -> tuple[Floats, Floats, Floats]:
+        """Rows at the windows as rows at the cells, a constant, and its error."""
+        slope, top = self.slopes(choice.floor, without)
+        moved = positive[:, None] * choice.mean + negative[:, None] * slope
+        constant = (negative * (top - (slope * self.low).sum(axis=1))).sum(axis=1)
+        size = 4 * (positive - negative) @ self.size
+        return moved.reshape(len(moved), -1) @ self.scatter, constant, gamma(self.terms + self.some.size) * size
+
+    def gradient(self, A: Floats, choice: Choice, cells: Floats) -> tuple[Floats, Floats, Floats]:
+        """How the bound moves with the means and the floors where the form is least at these
+        cells, and the values of the windows that it stands on."""
+        slope, top = self.slopes(choice.floor)
+        x = np.where(self.real, cells[:, self.place], 0.0)
+        below = (choice.mean * x).sum(axis=1)
+        over = top + (slope * (x - self.low)).sum(axis=1)
+        with np.errstate(all="ignore"):
+            share = np.where((slope > 0) & (self.width > 0), (x - self.low) / self.width, 0.0).sum(axis=1)
+        mean = np.maximum(A, 0)[:, None] * np.where(self.real, x - below[:, None], 0.0)
+        return mean, np.minimum(A, 0) * (1 - share) * self.reach, np.where(A > 0, below, over)
+
+    def projected(self, mean: Floats, grid: int) -> Floats:
+        """The nearest means; with a grid, of weights that are multiples of 1/grid, which add up to
+        1 exactly."""
+        given = np.where(self.real, mean, -1e9)
+        order = -np.sort(-given, axis=1)
+        count = np.arange(1, len(self.real) + 1)[:, None]
+        over = (order.cumsum(axis=1) - 1) / count
+        used = (order > over).sum(axis=1, keepdims=True)
+        near: Floats = np.maximum(given - np.take_along_axis(over, np.maximum(used, 1) - 1, 1), 0.0) * self.some
+        if not grid:
+            return near
+        steps = np.floor(near * grid)
+        most = near.argmax(axis=1, keepdims=True)
+        rest = (grid * self.some)[None, None] - steps.sum(axis=1, keepdims=True)
+        np.put_along_axis(steps, most, np.take_along_axis(steps, most, 1) + rest, 1)
+        return np.asarray(steps / grid)
 
 
 def chord(l1: Floats, u1: Floats, rest: Floats) -> tuple[Floats, Floats]:

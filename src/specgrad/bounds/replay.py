@@ -4,12 +4,12 @@ simpler operators of `rewrite`.
 Every value of a network lies in a box. The box of an operator's value follows from those of its
 operands; a closer one that the certificate claims must follow from affine forms carried backwards,
 as its final bounds must. A split of a cell's box makes two parts, each with boxes and bounds of its
-own; what is bounded before a split need not be bounded after it.
+own; what is bounded before a split need not be bounded after it, and what holds before it holds
+after it.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,17 +19,22 @@ import numpy as np
 
 from ..errors import ArgumentError, ScalarError, refusal
 from ..graph.ir import Node
-from ..ops import Relu
-from .exact import SLOPES, STEPS, Box, Curve, Exact, Linear, Network, curve, failed, objects, scatter
-
-WIDEST = 9  # cells of relus that are bounded together
+from ..ops import AdaptiveMaxPool, GlobalMaxPool, MaxPool, Relu
+from .exact import SLOPES, STEPS, Box, Curve, Exact, Linear, Network, curve, failed, objects, planes, scatter, taps
 
 
 class Part:
     """A network on a part of its box: the boxes of all values, with those that the certificate
     claims shown to hold."""
 
-    def __init__(self, network: Network, inputs: Sequence[Box], claims: dict[int, Any], splits: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        inputs: Sequence[Box],
+        claims: dict[int, Any],
+        splits: Sequence[Any],
+        whole: Part | None = None,
+    ) -> None:
         self.network, self.graph = network, network.graph
         self.boxes: dict[int, Box] = {}
         self.floats: dict[int, tuple[Any, Any]] = {}
@@ -40,6 +45,8 @@ class Part:
         given = iter(inputs)
         for node in self.graph.nodes:
             self.boxes[node.index] = next(given) if node.is_input else self._forward(node)
+            if whole is not None:  # what holds there holds in its part
+                self.boxes[node.index] = self.boxes[node.index].within(whole.boxes[node.index])
             for place, cell, other, at, side in splits:
                 if place == node.index and other < 0:
                     self.boxes[place] = self.boxes[place].clipped(cell, at, side)
@@ -59,13 +66,16 @@ class Part:
             return made.image(boxes)
         shapes = [self.graph.nodes[p].shape for p in node.operands]
         floats = [self.floats.get(p) or self._near(p) for p in node.operands]
-        known = [
+        self.curves[node.index] = found = curve(node, boxes, shapes, floats, self._known(node))
+        return found.image
+
+    def _known(self, node: Node) -> list[tuple[int, int]]:
+        """Pairs of cells that a node reads, of which the first is at least the second."""
+        return [
             (cell, other) if side > 0 else (other, cell)
             for place, cell, other, _, side in self.splits
             if other >= 0 and place in node.operands
         ]
-        self.curves[node.index] = found = curve(node, boxes, shapes, floats, known)
-        return found.image
 
     def _near(self, place: int) -> tuple[Any, Any]:
         """A box in floats, which choose between lines that all hold."""
@@ -96,14 +106,16 @@ class Part:
         self.boxes[node.index] = Box(*(Exact.of(objects(end)) for end in closer))
         self.floats[node.index] = (np.ravel(ends[0]), np.ravel(ends[1]))
 
-    def lower(self, start: int, rows: Exact, single: Any = None, joint: Any = None, cuts: Any = ()) -> list[Fraction]:
+    def lower(self, start: int, rows: Exact, chosen: Any = None) -> list[Fraction]:
         """What rows·value is at least, for all inputs of this part.
 
-        `single`: of a relu, for each row and cell the slope of the line below, in STEPS; `joint`:
-        for each row and group of relus that read the same cells, the slopes of a form below all of
-        them; `cuts`: how much of every split is taken off, the same for all rows.
+        `chosen`: forms for one row. `single`: of a relu, for each cell the slope of the line below,
+        in STEPS; `pools`: of a maximum, for each tap and window its weight in the mean below, in
+        STEPS, and for each window the floor of the plane above; `cuts`: how much of every split is
+        taken off.
         """
         total = [Fraction(0)] * len(rows.numbers)
+        cuts = [] if chosen is None else chosen.cuts.tolist()
         waiting = {start: rows}
         for node in reversed(self.graph.nodes[: start + 1]):
             A = waiting.pop(node.index, None)
@@ -128,9 +140,7 @@ class Part:
             if node.index in self.linear:
                 found, added = self._through_linear(node, A)
             else:
-                found, added = self._through_curve(
-                    node, A, (single or {}).get(node.index), (joint or {}).get(node.index)
-                )
+                found, added = self._through_curve(node, A, chosen)
             total = [a + b for a, b in zip(total, added, strict=True)]
             for place, part in found:
                 waiting[place] = waiting[place] + part if place in waiting else part
@@ -148,34 +158,44 @@ class Part:
         places = [(slot, node.operands[slot]) for slot in made.entries]
         return [(p, made.pull(A, slot, self._cells(p))) for slot, p in places], added
 
-    def _through_curve(
-        self, node: Node, A: Exact, single: Any, joint: Any
-    ) -> tuple[list[tuple[int, Exact]], list[Fraction]]:
+    def _through_curve(self, node: Node, A: Exact, chosen: Any) -> tuple[list[tuple[int, Exact]], list[Fraction]]:
+        single = None if chosen is None else chosen.single.get(node.index)
+        if chosen is not None and node.index in chosen.pools:
+            return self._through_pool(node, A, *chosen.pools[node.index])
         found: list[tuple[int, Exact]] = []
         total = [Fraction(0)] * len(A.numbers)
         ways = self.curves[node.index]
         for sign, way in ((1, ways.below), (-1, ways.above)):
             part = A.part(sign)
-            if sign < 0 and joint is not None:
-                place, rows, added = self._together(node, part, joint)
-                found.append((place, rows))
-            else:
-                slope = way.slope
-                if sign > 0 and single is not None:
-                    slope = self._chosen(node, single, slope)
-                added = part.dot(way.intercept)
-                for slot in set(way.slot.tolist()):
-                    place = node.operands[slot]
-                    if place not in self.network.constants:
-                        moved = np.where(way.slot == slot, part.numbers * slope, 0)
-                        found.append((place, Exact(scatter(moved, way.place, self._cells(place)), part.over * SLOPES)))
-                    else:
-                        moved = np.where(way.slot == slot, part.numbers * slope, 0)
-                        held = self.boxes[place].lower
-                        own = Exact(scatter(moved, way.place, self._cells(place)), part.over * SLOPES).dot(held)
-                        added = [a + b for a, b in zip(added, own, strict=True)]
+            slope = way.slope if sign < 0 or single is None else self._chosen(node, single, way.slope)
+            added = part.dot(way.intercept)
+            for slot in set(way.slot.tolist()):
+                place = node.operands[slot]
+                moved = np.where(way.slot == slot, part.numbers * slope, 0)
+                rows = Exact(scatter(moved, way.place, self._cells(place)), part.over * SLOPES)
+                if place in self.network.constants:
+                    added = [a + b for a, b in zip(added, rows.dot(self.boxes[place].lower), strict=True)]
+                else:
+                    found.append((place, rows))
             total = [a + b for a, b in zip(total, added, strict=True)]
         return found, total
+
+    def _through_pool(self, node: Node, A: Exact, mean: Any, floor: Any) -> tuple[Any, list[Fraction]]:
+        """A maximum is at least any mean of its taps; above, it has a plane for every floor."""
+        if type(node.op) not in (MaxPool, AdaptiveMaxPool, GlobalMaxPool):
+            raise failed(f"means of {node.name}", "are chosen for maxima alone")
+        place = node.operands[0]
+        _, places, real = taps(node.op, [self.graph.nodes[place].shape], self._known(node))
+        weights = np.asarray(mean).astype(object)
+        if weights.shape != places.shape or len(floor) != places.shape[1]:
+            raise failed(f"means of {node.name}", f"must be of {places.shape[0]} taps and {places.shape[1]} windows")
+        if (weights < 0).any() or weights[~real].any() or (weights.sum(axis=0) != STEPS * real.any(axis=0)).any():
+            raise failed(f"means of {node.name}", f"must have weights that add up to {STEPS}")
+        slope, intercept = planes(places, real, self.boxes[place], floor)
+        positive, negative = A.part(1), A.part(-1)
+        moved = positive.numbers[:, None] * weights * (SLOPES // STEPS) + negative.numbers[:, None] * slope
+        rows = scatter(moved.reshape(len(moved), -1), places.reshape(-1), self._cells(place))
+        return [(place, Exact(rows, A.over * SLOPES))], negative.dot(intercept)
 
     def _chosen(self, node: Node, single: Any, slope: Any) -> Any:
         """The slopes of lines below a relu: any from 0 to 1 where its sign is open."""
@@ -184,58 +204,9 @@ class Part:
         box = self.boxes[node.operands[0]]
         is_open = (box.lower.numbers < 0) & (box.upper.numbers > 0)
         chosen = np.asarray(single)
-        if chosen.shape[1:] != slope.shape or not ((chosen >= 0) & (chosen <= STEPS)).all():
+        if chosen.shape != slope.shape or not ((chosen >= 0) & (chosen <= STEPS)).all():
             raise failed(f"slopes of {node.name}", f"must be from 0 to {STEPS}, one per cell")
         return np.where(is_open, chosen.astype(object) * (SLOPES // STEPS), slope)
-
-    def _together(self, node: Node, part: Exact, slopes: Any) -> tuple[int, Exact, list[Fraction]]:
-        """Σ w relu(z(x)) with w ≤ 0 is concave: a form a·x + b lies below it where it does at the
-        corners of the cells that z reads."""
-        before = self.graph.nodes[node.operands[0]]
-        made = self.linear.get(before.index)
-        if type(node.op) is not Relu or made is None or len(made.entries) != 1:
-            raise failed(f"forms of {node.name}", "need relus of affine forms of one value")
-        ((slot, (out, place, weights)),) = made.entries.items()
-        source = before.operands[slot]
-        groups: dict[tuple[int, ...], list[int]] = {}
-        order = np.argsort(out, kind="stable")
-        ends = np.searchsorted(out[order], np.arange(made.constant.numbers.size + 1))
-        reads = [order[a:b] for a, b in itertools.pairwise(ends)]
-        for output, entries in enumerate(reads):
-            groups.setdefault(tuple(sorted(place[entries].tolist())), []).append(output)
-        if len(slopes[0]) != len(groups) or max(map(len, groups)) > WIDEST:
-            raise failed(f"forms of {node.name}", f"must be one for each of {len(groups)} groups of few cells")
-        low, high = (end.fractions() for end in self.boxes[source])
-        shift = [
-            c + s
-            for c, s in zip(
-                made.constant.fractions(), made.slack.fractions() * (1 if len(made.slack.numbers) else 0), strict=True
-            )
-        ]
-        a = Exact.of(np.asarray(slopes, np.float64))
-        pulled = np.zeros((len(part.numbers), self._cells(source)), object)
-        total = [Fraction(0)] * len(part.numbers)
-        for group, (cells, members) in enumerate(groups.items()):
-            column = {cell: k for k, cell in enumerate(cells)}
-            corner = Exact.of(
-                objects(
-                    [x for c in itertools.product(*((low[k], high[k]) for k in cells)) for x in c], (-1, len(cells))
-                )
-            )
-            W = np.zeros((len(cells), len(members)), object)
-            for m, output in enumerate(members):
-                for entry in reads[output]:
-                    W[column[int(place[entry])], m] = weights[entry]
-            z = Exact(corner.numbers.dot(W), corner.over * made.over) + Exact.of(objects([shift[m] for m in members]))
-            value = Exact(np.maximum(z.numbers, 0), z.over)
-            mine = a.numbers[:, group, : len(cells)]
-            heights = Exact(part.numbers[:, members].dot(value.numbers.T), part.over * value.over) + Exact(
-                -mine.dot(corner.numbers.T), a.over * corner.over
-            )
-            least = heights.numbers.min(axis=1)
-            total = [t + Fraction(int(b), heights.over) for t, b in zip(total, least, strict=True)]
-            pulled[:, list(cells)] = pulled[:, list(cells)] + mine
-        return source, Exact(pulled, a.over), total
 
 
 def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree: Any) -> None:
@@ -248,10 +219,10 @@ def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree:
     cells = math.prod(network.graph.nodes[output].shape)
     if not all(claim and all(len(part.row) == cells for part in claim) for claim in claims):
         raise failed("claims", f"must be rows of {cells} numbers")
-    waiting: list[Any] = [(tree, [], list(range(len(claims))))]
+    waiting: list[Any] = [(tree, [], list(range(len(claims))), None)]
     while waiting:
-        step, splits, wanted = waiting.pop()
-        part = Part(network, inputs, step.boxes, splits)
+        step, splits, wanted, whole = waiting.pop()
+        part = Part(network, inputs, step.boxes, splits, whole)
         if part.is_empty:
             continue
         shown = _shown(part, output, claims, step.proved)
@@ -264,7 +235,7 @@ def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree:
             if not 0 <= cell < cells or not -1 <= other < cells or other == cell or (other >= 0 and at != 0):
                 raise failed("split", f"{step.split} is no cell that varies, nor two")
             waiting += [
-                (child, [*splits, (place, cell, other, at, side)], rest)
+                (child, [*splits, (place, cell, other, at, side)], rest, part)
                 for side, child in zip((-1, 1), step.parts, strict=True)
             ]
 
@@ -276,9 +247,7 @@ def _shown(part: Part, output: int, claims: Sequence[Any], proved: Sequence[Any]
             raise failed("bound", f"is of row {bound.row} of claim {bound.claim}, which is not there")
         row, least, equal = claims[bound.claim][bound.row]
         rows = Exact.of(objects([Fraction(c) for c in row], (1, -1)))
-        single = {place: np.asarray(s)[None] for place, s in bound.single.items()}
-        joint = {place: np.asarray(a)[None] for place, a in bound.joint.items()}
-        (found,) = part.lower(output, rows, single, joint, bound.cuts.tolist())
+        (found,) = part.lower(output, rows, bound)
         if not (found > least or (equal and found == least)):
             rule = f"at least {float(found):.6g} follows, which is not above {float(least):.6g}"
             raise failed(f"claim {bound.claim}", rule)

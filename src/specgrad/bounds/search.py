@@ -22,14 +22,15 @@ from .affine import Box, Floats
 from .alpha import Found, ascend
 from .analysis import Analysis, Form, Late, Split
 from .exact import STEPS
+from .parts import Parts
 from .relax import POOLS, open_taps
 from .replay import confirmed
 
 ROOM = 2.0**-16  # of a box's width, left for the rounding of whoever replays a certificate
-ASCENT = 40  # steps
+ASCENT, RESUMED = 40, 12  # steps, and those that go on from where a box stood before it was split
 FEW = 16  # varying inputs: below that they are split, above it relus and maxima
+BATCH = 64  # parts
 ATTACK, FEW_STEPS = 30, 3  # steps, on the whole box and on parts of it
-GAIN = 0.01  # of what is missing: forms that gain less are not tried again
 MAXIMA = (*POOLS, Larger, Smaller)
 
 
@@ -51,7 +52,7 @@ class Bound(NamedTuple):
     claim: int
     row: int
     single: dict[int, Any]
-    joint: dict[int, Any]
+    pools: dict[int, tuple[Any, Any]]
     cuts: Any
 
 
@@ -85,7 +86,6 @@ class Search:
         self, source: Graph, graph: Graph, ends: Sequence[tuple[Any, Any]], claims: Sequence[Claim], unit: float
     ) -> None:
         self.source, self.graph, self.ends, self.claims, self.unit = source, graph, ends, claims, unit
-        self.joint = True  # until forms of relus together turn out to gain nothing
         (self.output,) = graph.outputs
         pairs = [(c, r) for c, claim in enumerate(claims) for r in range(len(claim))]
         self.owner = np.array([c for c, _ in pairs])
@@ -97,14 +97,16 @@ class Search:
     def run(self, boxes: list[Box], deadline: float, progress: Progress | None = None) -> Answer:
         """Branch, depth first, until all is shown."""
         root, done, count = Step(), 0.0, 0
-        waiting: list[Any] = [(root, (), list(range(len(self.claims))), None)]
+        waiting: list[Any] = [(root, (), list(range(len(self.claims))), None, None)]
         while waiting:
-            step, splits, wanted, whole = waiting.pop()
+            step, splits, wanted, whole, begin = waiting.pop()
             count += 1
             options: Any = {"unit": self.unit, "splits": splits, "room": ROOM, "whole": whole, "deadline": deadline}
             try:
                 analysis = Analysis(self.graph, boxes, **options)
-                rest, found = self._bound(step, analysis, wanted)
+                rest, found, reached = self._bound(step, analysis, wanted, begin)
+                if found is None and rest and self._is_few(analysis):
+                    found = self._cut_inputs(root, analysis, rest, progress)
             except Late:
                 return Answer()
             if found is not None:
@@ -114,47 +116,110 @@ class Search:
             else:
                 assert step.split is not None
                 step.parts = [Step(), Step()]
-                analysis.joints.clear()  # which may be large, and are of no use to parts
+                analysis.pools.clear()  # which may be large, and are of no use to parts
                 place, cell, other, at = step.split
                 waiting += [
-                    (part, (*splits, Split(place, cell, other, at, side)), rest, analysis)
+                    (part, (*splits, Split(place, cell, other, at, side)), rest, analysis, reached)
                     for side, part in zip((-1, 1), step.parts, strict=True)
                 ]
             if progress is not None:
                 progress(done, count)
         return Answer(root)
 
-    def _bound(self, step: Step, analysis: Analysis, wanted: list[int]) -> tuple[list[int], Answer | None]:
-        """The claims that stay open on a part of the box, after a split is chosen; or an answer."""
+    def _is_few(self, analysis: Analysis) -> bool:
+        """Whether inputs are split, of many parts at once."""
+        varying = sum(int((box.upper > box.lower).sum()) for box in self._inputs(analysis).values())
+        return varying <= FEW and Parts.offered(analysis)
+
+    def _inputs(self, analysis: Analysis) -> dict[int, Box]:
+        return {node.index: analysis.boxes[node.index].reshaped((-1,)) for node in self.graph.inputs}
+
+    def _cut_inputs(self, root: Step, whole: Analysis, wanted: list[int], progress: Progress | None) -> Answer:
+        """Branch over inputs alone, depth first, some parts at a time."""
+        parts, done, count = Parts(whole), 0.0, 0
+        known = {p: Box(*(np.ravel(end) for end in ends)) for p, ends in root.boxes.items()}
+        waiting: list[Any] = [(root, known | self._inputs(whole), wanted, 0)]
+        while waiting:
+            whole.in_time()
+            batch = waiting[-BATCH:]
+            del waiting[-BATCH:]
+            held = [boxes for _, boxes, _, _ in batch]
+            boxes = parts.refined({p: _stacked([b[p] for b in held]) for p in held[0]})
+            places = np.flatnonzero(np.isin(self.owner, [claim for _, _, some, _ in batch for claim in some]))
+            lower, A = parts.lower(self.output, self.rows[places], boxes)
+            lower = lower - self._lost(whole)[places]
+            x, broken = self._hit(parts, places, lower, A, boxes)
+            if x is not None:
+                return Answer(x=x, broken=broken)
+            for k, (step, _, some, depth) in enumerate(batch):
+                mine = {p: Box(low[k], high[k]) for p, (low, high) in boxes.items()}
+                step.boxes = {p: mine[p] for p in whole.read}
+                rest = self._take(step, places, lower[k], some, None)
+                done += 0.0 if rest else 2.0**-depth
+                if rest:
+                    row = self._nearest(places, lower[k], rest)
+                    made = _halved(step, {p: a[k, row] for p, a in A.items()}, mine)
+                    waiting += [(part, boxes, rest, depth + 1) for part, boxes in made]
+            count += len(batch)
+            if progress is not None:
+                progress(done, count)
+        return Answer(root)
+
+    def _nearest(self, places: Any, lower: Floats, rest: list[int]) -> int:
+        """Of the claim that is furthest from being bounded, the row that is nearest to it."""
+        height = lower - self.enough[places]
+        best = {claim: np.where(self.owner[places] == claim, height, -np.inf) for claim in rest}
+        return int(min(best.values(), key=np.max).argmax())
+
+    def _hit(self, parts: Parts, places: Any, lower: Floats, A: Any, boxes: Any) -> tuple[list[Any] | None, int]:
+        """Inputs that break a claim, of those where the forms of parts are least."""
+        row = (lower - self.enough[places]).argmin(axis=1)
+        pick = np.arange(len(row)), row
+        x = {p: np.where(a[pick] > 0, *boxes[p]) for p, a in A.items()}
+        heights = parts.values(x) @ self.rows.T - self.enough
+        for claim in set(self.owner[places].tolist()):
+            k = int(heights[:, self.owner == claim].max(axis=1).argmin())
+            if heights[k, self.owner == claim].max() <= 0:
+                shapes = [node.shape for node in self.graph.inputs]
+                now = [x[n.index][k].reshape(shape) for n, shape in zip(self.graph.inputs, shapes, strict=True)]
+                exact = [clipped(x, *ends) for x, ends in zip(now, self.ends, strict=True)]
+                if confirmed(self.source, exact, self.claims[claim]):
+                    return exact, claim
+        return None, -1
+
+    def _bound(
+        self, step: Step, analysis: Analysis, wanted: list[int], begin: Any
+    ) -> tuple[list[int], Answer | None, Any]:
+        """The claims that stay open on a part of the box, after a split is chosen; or an answer;
+        and the slopes of which rows were found, to `begin` with in its parts."""
         known = [p for p in analysis.read if p < len(analysis.boxes)]
         step.boxes = {p: (analysis.boxes[p].lower, analysis.boxes[p].upper) for p in known}
         if analysis.is_empty:
-            return [], None
+            return [], None, None
         places = np.flatnonzero(np.isin(self.owner, wanted))
         form = analysis.lower(self.output, self.rows[places])
         lost = self._lost(analysis)
         rest = self._take(step, places, form.lower - lost[places], wanted, None)
         if not rest:
-            return rest, None
+            return rest, None, None
         x, broken = self._attack(analysis, form, places, rest, FEW_STEPS if analysis.splits else ATTACK)
         if x is not None:
-            return rest, Answer(x=x, broken=broken)
+            return rest, Answer(x=x, broken=broken), None
         left = np.flatnonzero(np.isin(self.owner, rest))
-        found = ascend(analysis, self.output, self.rows[left], ASCENT, self.enough[left], STEPS, self.joint)
-        before = form.lower[np.isin(places, left)]
-        self.joint = self.joint and bool((found.form.lower - before > GAIN * (self.enough[left] - before)).any())
+        if begin is not None:
+            rows, slopes = begin
+            begin = slopes.of(np.searchsorted(rows, left))
+        steps = ASCENT if begin is None else RESUMED
+        found = ascend(analysis, self.output, self.rows[left], steps, self.enough[left], STEPS, begin)
         rest = self._take(step, left, found.form.lower - lost[left], rest, found)
-        if rest:
-            x, broken = self._attack(analysis, found.form, left, rest, FEW_STEPS)
-            if x is not None:
-                return rest, Answer(x=x, broken=broken)
-            worst = int(
-                np.argmin(np.where(np.isin(self.owner[left], rest), found.form.lower - self.enough[left], np.inf))
-            )
-            step.split = self._split(analysis, self.rows[left[worst]])
-            if step.split is None:
-                return rest, Answer()
-        return rest, None
+        if not rest:
+            return rest, None, None
+        x, broken = self._attack(analysis, found.form, left, rest, FEW_STEPS)
+        if x is not None:
+            return rest, Answer(x=x, broken=broken), None
+        worst = int(np.argmin(np.where(np.isin(self.owner[left], rest), found.form.lower - self.enough[left], np.inf)))
+        step.split = self._split(analysis, self.rows[left[worst]], found, worst, self.enough[left[worst]])
+        return rest, Answer() if step.split is None else None, (left, found.slopes)
 
     def _lost(self, analysis: Analysis) -> Floats:
         """What rows of floats may be off where the claims' numbers are none."""
@@ -170,12 +235,10 @@ class Search:
             claim = int(self.owner[places[at]])
             if margin[at] > 0 and claim in rest:
                 rest.remove(claim)
-                single, joint, cuts = {}, {}, np.zeros(0)
-                if found is not None and found.chosen[at]:
-                    single = {p: np.round(a[at] * STEPS).astype(np.uint16) for p, a in found.slopes.single.items()}
-                    joint = {p: a[at] for p, (_, a) in found.slopes.joint.items()}
-                    cuts = found.slopes.cuts[at]
-                step.proved.append(Bound(claim, int(self.number[places[at]]), single, joint, cuts))
+                forms: Any = ({}, {}, np.zeros(0))
+                if found is not None:
+                    forms = _forms(found, at)
+                step.proved.append(Bound(claim, int(self.number[places[at]]), *forms))
         return rest
 
     def _attack(
@@ -229,14 +292,19 @@ class Search:
                 ]
         return None
 
-    def _split(self, analysis: Analysis, row: Floats) -> tuple[int, int, int, float] | None:
+    def _split(
+        self, analysis: Analysis, row: Floats, found: Found, number: int, enough: float
+    ) -> tuple[int, int, int, float] | None:
         """The cell whose box costs a bound most: of an input where few vary, else one that a relu
         or a maximum reads; None: nothing varies."""
+        width = [analysis.boxes[node.index].upper - analysis.boxes[node.index].lower for node in self.graph.inputs]
+        few = sum(int((w > 0).sum()) for w in width) <= FEW
+        tried = None if few else found.split(number, enough)
+        if tried is not None:
+            return tried
         seen: dict[int, Any] = {}
         form = analysis.lower(self.output, row[None], None, seen)
         options = []
-        width = [analysis.boxes[node.index].upper - analysis.boxes[node.index].lower for node in self.graph.inputs]
-        few = sum(int((w > 0).sum()) for w in width) <= FEW
         for node, w in zip(self.graph.inputs, width, strict=True):
             A = dense(form.rows.get(node.index), w.size)
             score = np.abs(A) * w.reshape(-1) + 1e-12 * w.reshape(-1)
@@ -247,6 +315,36 @@ class Search:
             options += [scores(analysis, node, seen) for node in self.graph.nodes if node.index in seen]
         cost, best = max(options)
         return best if cost > 0 else None
+
+
+def _forms(found: Found, at: int) -> tuple[Any, Any, Any]:
+    """What a certificate says of the slopes that make one row."""
+    slopes = found.slopes
+    single = {p: np.round(a[at] * STEPS).astype(np.uint16) for p, a in slopes.single.items()}
+    pools = {
+        p: (np.round(c.mean[at] * STEPS).astype(np.uint16), pool.least + c.floor[at] * pool.reach)
+        for p, (pool, c) in slopes.pools.items()
+    }
+    return single, pools, slopes.cuts[at]
+
+
+def _stacked(boxes: list[Box]) -> Box:
+    return Box(*(np.stack(ends) for ends in zip(*boxes, strict=True)))
+
+
+def _halved(step: Step, A: dict[int, Floats], boxes: dict[int, Box]) -> list[tuple[Step, dict[int, Box]]]:
+    """The two parts of a part, cut where an input moves a row most."""
+    moves = {p: (np.abs(a) + 1e-12) * (boxes[p].upper - boxes[p].lower) for p, a in A.items()}
+    place = max(moves, key=lambda p: moves[p].max())
+    cell = int(moves[place].argmax())
+    low, high = boxes[place]
+    at = float(low[cell] + high[cell]) / 2
+    left, right = high.copy(), low.copy()
+    left[cell] = right[cell] = at
+    step.split, step.parts = (place, cell, -1, at), [Step(), Step()]
+    return [
+        (part, boxes | {place: cut}) for part, cut in zip(step.parts, (Box(low, left), Box(right, high)), strict=True)
+    ]
 
 
 _programs: weakref.WeakKeyDictionary[Graph, tuple[Any, Any]] = weakref.WeakKeyDictionary()
