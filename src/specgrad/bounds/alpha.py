@@ -74,14 +74,14 @@ class Block:
         self.over = relaxation.above.rows[0].diagonal()[cells] if type(node.op) is Relu else np.zeros(0)
         self.added = relaxation.above.constant[cells]
         self.pool: Pool | None = None
-        self.taps = self.used = cells
+        self.taps = self.place = cells
         self.reads: dict[int, Any] = {}
         if type(node.op) is Relu:
             self.reads = {node.operands[0]: picked(cells, math.prod(node.shape))}
         elif type(node.op) in POOLS:
             box = analysis.boxes[node.operands[0]].reshaped((-1,))
             self.taps, place, real = _rivals(analysis.taps(node), box, cells)
-            self.used = used = np.unique(place[real])
+            used, self.place = np.unique(place[real]), place
             self.reads = {node.operands[0]: picked(used, box.lower.size)}
             at = np.minimum(np.searchsorted(used, place), len(used) - 1)
             self.pool = Pool(Taps(0 * at, at, real), Box(box.lower[used], box.upper[used]))
@@ -155,8 +155,10 @@ class Open:
         for node in analysis.graph.nodes[: start + 1]:
             cells = open_cells(analysis, node)
             if len(cells):
-                block = Block(analysis, node, cells, count)
-                block.rows, block.constant = self.expressed(block.reads, count)
+                block = analysis.blocks.get(node.index)
+                if block is None:
+                    block = analysis.blocks[node.index] = Block(analysis, node, cells, count)
+                    block.rows, block.constant = self.expressed(block.reads, count)
                 self.blocks.append(block)
                 self.columns[node.index] = cells, count
                 count = block.last
@@ -170,14 +172,14 @@ class Open:
                 self.cuts[[k]], self.off[[k]] = self.expressed({place: cut}, count)
                 self.off[k] -= side * at
 
-    def expressed(self, waiting: dict[int, Any], count: int) -> tuple[Floats, Floats]:
+    def expressed(self, reads: dict[int, Any], count: int) -> tuple[Floats, Floats]:
         """Rows at values as rows at columns, and a constant."""
-        height = next(iter(waiting.values())).shape[0]
+        height = next(iter(reads.values())).shape[0]
         made, constant = np.zeros((height, count)), np.zeros(height)
         step = max(1, CHUNK // max(math.prod(node.shape) for node in self.analysis.graph.nodes))
         for start in range(0, height, step):
             part = slice(start, start + step)
-            self._express({place: rows[part] for place, rows in waiting.items()}, made[part], constant[part])
+            self._express({place: rows[part] for place, rows in reads.items()}, made[part], constant[part])
         return made, constant
 
     def _express(self, waiting: dict[int, Any], made: Floats, constant: Floats) -> None:
@@ -295,7 +297,7 @@ class Found(NamedTuple):
         block, pair = self.open.blocks[place], pairs[best]
         if pair is None:
             return block.node.operands[0], int(block.cells[k]), -1, 0.0
-        cell, other = (int(block.used[block.pool.place[tap, k]]) for tap in pair)
+        cell, other = (int(block.place[tap, k]) for tap in pair)
         return block.node.operands[0], cell, other, 0.0
 
     def _both(self, row: int, options: Any) -> tuple[list[Any], list[Any]]:

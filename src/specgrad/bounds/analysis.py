@@ -112,6 +112,7 @@ class Analysis:
         self.known, self.constants = _known.setdefault(graph, ({}, {}))
         self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
         self.pools: dict[int, Pool] = {}
+        self.blocks: dict[int, Any] = {}  # of `alpha`, made once
         self.read = read = self._read_by_curves() if refine else set()
         self.is_empty = False
         given = {node.index: box for node, box in zip(graph.inputs, boxes, strict=True)}

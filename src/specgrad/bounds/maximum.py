@@ -142,8 +142,8 @@ class Pool:
         if not grid:
             return near
         steps = np.floor(near * grid)
-        most = near.argmax(axis=1, keepdims=True)
-        rest = (grid * self.some)[None, None] - steps.sum(axis=1, keepdims=True)
+        most = np.expand_dims(near.argmax(axis=1), 1)
+        rest = np.where(self.some, grid, 0) - steps.sum(axis=1, keepdims=True)
         np.put_along_axis(steps, most, np.take_along_axis(steps, most, 1) + rest, 1)
         return np.asarray(steps / grid)
 

@@ -117,6 +117,7 @@ class Search:
                 assert step.split is not None
                 step.parts = [Step(), Step()]
                 analysis.pools.clear()  # which may be large, and are of no use to parts
+                analysis.blocks.clear()
                 place, cell, other, at = step.split
                 waiting += [
                     (part, (*splits, Split(place, cell, other, at, side)), rest, analysis, reached)
