@@ -13,7 +13,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -361,16 +361,18 @@ class Operator(ABC):
         """All but what is remembered: a hash differs from process to process."""
         return {name: value for name, value in vars(self).items() if name not in ("_hash", "_parameters")}
 
+    def with_defaults(self) -> Self:
+        """The operator with the same required parameters, and the default of every other one."""
+        missing = dataclasses.MISSING
+        return type(self)(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.default is missing})
+
     def __repr__(self) -> str:
         """Required parameters, then those that differ from their defaults."""
-        fields = sorted(dataclasses.fields(self), key=lambda f: f.kw_only is True)
-        missing = dataclasses.MISSING
-        required = {f.name: getattr(self, f.name) for f in fields if f.default is missing}
-        plain = type(self)(**required)
+        plain = self.with_defaults()
         words = [
             repr(getattr(self, f.name)) if not f.kw_only else f"{f.name}={getattr(self, f.name)!r}"
-            for f in fields
-            if f.name in required or getattr(self, f.name) != getattr(plain, f.name)
+            for f in sorted(dataclasses.fields(self), key=lambda f: f.kw_only is True)
+            if f.default is dataclasses.MISSING or getattr(self, f.name) != getattr(plain, f.name)
         ]
         return f"{type(self).__name__}({', '.join(words)})"
 

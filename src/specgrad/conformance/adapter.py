@@ -40,13 +40,16 @@ class FunctionSubject:
             raise NotOffered(f"other operators than {self.kind.__name__}")
         if self.rank is not None and isinstance(op, Pool) and op.spatial_rank() != self.rank:
             raise NotOffered(f"other ranks than {self.rank}")
-        words = {f.name: getattr(op, f.name) for f in dataclasses.fields(op)}
+        words, defaults = (
+            {f.name: getattr(one, f.name) for f in dataclasses.fields(op)} for one in (op, op.with_defaults())
+        )
         if "padding" in words:
             words |= self._padding(op.padding)
+            defaults |= self._padding(defaults["padding"])
         given = {word: value for word, value in words.items() if word in self.takes}
-        for field in dataclasses.fields(op):
-            if field.name not in self.takes and words.get(field.name) != self._default(op, field):
-                raise NotOffered(f"{field.name}={words.get(field.name)!r}")
+        for name, default in defaults.items():
+            if name not in self.takes and words[name] != default:
+                raise NotOffered(f"{name}={words[name]!r}")
         return self.function(inputs[0], **given) if len(inputs) == 1 else self.function(*inputs, **given)
 
     def _padding(self, padding: Any) -> dict[str, Any]:
@@ -57,14 +60,3 @@ class FunctionSubject:
         if any(before != after for before, after in padding):
             raise NotOffered("other padding before than after")
         return {"padding": tuple(before for before, _ in padding)}
-
-    @staticmethod
-    def _default(op: Any, field: Any) -> Any:
-        """The normal form of a parameter's default; of one without default, its value."""
-        if field.default is dataclasses.MISSING:
-            return getattr(op, field.name)
-        if field.name == "stride" and field.default is None:
-            return op.kernel_size
-        if field.name in ("padding", "dilation", "stride", "output_padding") and isinstance(field.default, int):
-            return (field.default,) * len(op.kernel_size)
-        return field.default

@@ -55,12 +55,19 @@ from ..ops.order import RELATIONS
 from .case import Case, Domain, anything, case_of, nonzero, positive
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+CLASSES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=3)
 
 
 @st.composite
-def pointwise(draw: st.DrawFn, op: st.SearchStrategy[Operator], domain: Domain = anything) -> Case:
-    """One operand of any shape."""
-    return draw(case_of(draw(op), [draw(SHAPES)], (domain,)))
+def alike(
+    draw: st.DrawFn,
+    some: st.SearchStrategy[Operator],
+    domain: Domain = anything,
+    shapes: st.SearchStrategy[tuple[int, ...]] = SHAPES,
+) -> Case:
+    """Operands of one shape."""
+    op, shape = draw(some), draw(shapes)
+    return draw(case_of(op, [shape] * len(op.slots), (domain,)))
 
 
 @st.composite
@@ -155,34 +162,23 @@ def reductions(draw: st.DrawFn, kind: type[Operator], least: int) -> Case:
 
 
 @st.composite
-def softmaxes(draw: st.DrawFn, op: Operator) -> Case:
-    return draw(case_of(op, [draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=3))]))
-
-
-@st.composite
 def cross_entropies(draw: st.DrawFn) -> Case:
-    *batch, classes = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=3))
+    *batch, classes = draw(CLASSES)
     labels = draw(hnp.arrays(np.int64, tuple(batch), elements=st.integers(0, classes - 1)))
     case = draw(case_of(CrossEntropy(), [(*batch, classes), tuple(batch)]))
     return Case(case.op, (case.operands[0], labels), case.tangents, case.cotangent)
 
 
-@st.composite
-def squares(draw: st.DrawFn) -> Case:
-    shape = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3))
-    return draw(case_of(MseLoss(), [shape, shape]))
-
-
 ARRAYS: dict[type[Operator], st.SearchStrategy[Case]] = {
-    **{kind: pointwise(st.just(kind())) for kind in (Relu, Exp, Tanh, Sigmoid, Softplus, Silu, Erf, Abs)},
-    **{kind: pointwise(st.just(kind()), positive) for kind in (Log, Sqrt)},
-    Gelu: pointwise(st.sampled_from([Gelu(), Gelu(approximate="tanh")])),
+    **{kind: alike(st.just(kind())) for kind in (Relu, Exp, Tanh, Sigmoid, Softplus, Silu, Erf, Abs)},
+    **{kind: alike(st.just(kind()), positive) for kind in (Log, Sqrt)},
+    Gelu: alike(st.sampled_from([Gelu(), Gelu(approximate="tanh")])),
     **{kind: broadcast(st.just(kind())) for kind in (Add, Sub, Mul, Where)},
     Div: broadcast(st.just(Div()), (anything, nonzero)),
     **{kind: broadcast(st.sampled_from([kind(ties="split"), kind(ties="first")])) for kind in (Larger, Smaller)},
     Compare: broadcast(st.sampled_from([Compare(relation) for relation in RELATIONS])),
-    Power: pointwise(st.sampled_from([Power(n) for n in (0, 1, 2, 3, -1, -2)]), nonzero),
-    Scale: pointwise(st.sampled_from([Scale(0), Scale(-3), Scale(0.5), Scale(Fraction(1, 3))])),
+    Power: alike(st.sampled_from([Power(n) for n in (0, 1, 2, 3, -1, -2)]), nonzero),
+    Scale: alike(st.sampled_from([Scale(0), Scale(-3), Scale(0.5), Scale(Fraction(1, 3))])),
     Matmul: matrix_products(),
     Reshape: reshapes(),
     Transpose: transposes(),
@@ -191,11 +187,10 @@ ARRAYS: dict[type[Operator], st.SearchStrategy[Case]] = {
     Concatenate: concatenations(),
     BroadcastTo: repetitions(),
     Pad: paddings(),
-    Detach: pointwise(st.just(Detach())),
+    Detach: alike(st.just(Detach())),
     Sum: reductions(Sum, 1),
     Mean: reductions(Mean, 1),
-    LogSoftmax: softmaxes(LogSoftmax()),
-    Softmax: softmaxes(Softmax()),
+    **{kind: alike(st.just(kind()), shapes=CLASSES) for kind in (LogSoftmax, Softmax)},
     CrossEntropy: cross_entropies(),
-    MseLoss: squares(),
+    MseLoss: alike(st.just(MseLoss()), shapes=hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3)),
 }

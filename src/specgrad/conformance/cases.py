@@ -93,36 +93,32 @@ def planes(draw: st.DrawFn, sizes: Sequence[int], batch: int = 2) -> tuple[tuple
     return tuple(placed), tuple(order[len(shape) - len(sizes) :])
 
 
-Options = st.SearchStrategy[Any]
+Axes = st.SearchStrategy[list[Sliding]]
 Sizes = st.SearchStrategy[list[int]]
 
 
 @st.composite
-def sliding_pools(
-    draw: st.DrawFn, /, kind: type[Operator], some: st.SearchStrategy[list[Sliding]], **options: Options
+def windows(draw: st.DrawFn, form: str, some: Axes | Sizes) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """The parameters of a sliding, adaptive or whole window over such axes, and the shape of its
+    operand."""
+    axes: Any = draw(some)
+    sizes = [axis.size for axis in axes] if form == "sliding" else axes
+    shape, at = draw(planes(sizes))
+    if form == "sliding":
+        own = {**sliding_parameters(axes), "ceil_mode": bool(axes and axes[0].ceil_mode)}
+    elif form == "adaptive":
+        own = {"output_size": tuple(draw(st.none() | st.integers(0, max(7, n))) for n in sizes)}
+    else:
+        own = {"rank": len(sizes)}
+    return {**own, "axes": at}, shape
+
+
+@st.composite
+def pooling(
+    draw: st.DrawFn, /, kind: type[Operator], form: str, some: Axes | Sizes, **options: st.SearchStrategy[Any]
 ) -> Case:
-    axes = draw(some)
-    shape, at = draw(planes([axis.size for axis in axes]))
-    words: dict[str, Any] = {**sliding_parameters(axes), "ceil_mode": bool(axes and axes[0].ceil_mode), "axes": at}
+    words, shape = draw(windows(form, some))
     op = kind(**words, **{name: draw(strategy) for name, strategy in options.items()})
-    return draw(case_of(op, [shape]))
-
-
-@st.composite
-def adaptive_pools(draw: st.DrawFn, /, kind: type[Operator], some: Sizes, **options: Options) -> Case:
-    sizes = draw(some)
-    shape, at = draw(planes(sizes))
-    lengths = tuple(draw(st.none() | st.integers(0, max(7, n))) for n in sizes)
-    op = kind(lengths, axes=at, **{name: draw(strategy) for name, strategy in options.items()})  # type: ignore[call-arg]
-    return draw(case_of(op, [shape]))
-
-
-@st.composite
-def global_pools(draw: st.DrawFn, /, kind: type[Operator], some: Sizes, **options: Options) -> Case:
-    sizes = draw(some)
-    shape, at = draw(planes(sizes))
-    chosen = {name: draw(strategy) for name, strategy in options.items()}
-    op = kind(len(sizes), axes=at, keepdims=draw(st.booleans()), **chosen)  # type: ignore[call-arg]
     return draw(case_of(op, [shape]))
 
 
@@ -194,22 +190,20 @@ TIES = st.sampled_from(["first", "all", "split"])
 BETAS = st.sampled_from([1, -1, 0.5, -2.5, Fraction(1, 3), 10])
 
 
-def pools(
-    axes: st.SearchStrategy[list[Sliding]], bins: Sizes, whole: Sizes
-) -> dict[type[Operator], st.SearchStrategy[Case]]:
+def pools(axes: Axes, bins: Sizes, whole: Sizes) -> dict[type[Operator], st.SearchStrategy[Case]]:
     """Cases of every pooling over such axes, over so long ones in bins, and as a whole."""
     divisors = st.none() | st.sampled_from([1, 3, -2])
     return {
-        MaxPool: sliding_pools(MaxPool, axes, ties=TIES),
-        MinPool: sliding_pools(MinPool, axes, ties=TIES),
-        SumPool: sliding_pools(SumPool, axes),
-        LpPool: sliding_pools(LpPool, axes, p=st.sampled_from([2, 3, 1.5, Fraction(5, 2)])),
-        AvgPool: sliding_pools(AvgPool, axes, count_include_pad=st.booleans(), divisor_override=divisors),
-        SmoothMaxPool: sliding_pools(SmoothMaxPool, axes, beta=BETAS, pad=st.sampled_from(["zero", "skip"])),
-        AdaptiveMaxPool: adaptive_pools(AdaptiveMaxPool, bins, ties=TIES),
-        AdaptiveAvgPool: adaptive_pools(AdaptiveAvgPool, bins),
-        GlobalMaxPool: global_pools(GlobalMaxPool, whole, ties=TIES),
-        GlobalAvgPool: global_pools(GlobalAvgPool, whole),
+        MaxPool: pooling(MaxPool, "sliding", axes, ties=TIES),
+        MinPool: pooling(MinPool, "sliding", axes, ties=TIES),
+        SumPool: pooling(SumPool, "sliding", axes),
+        LpPool: pooling(LpPool, "sliding", axes, p=st.sampled_from([2, 3, 1.5, Fraction(5, 2)])),
+        AvgPool: pooling(AvgPool, "sliding", axes, count_include_pad=st.booleans(), divisor_override=divisors),
+        SmoothMaxPool: pooling(SmoothMaxPool, "sliding", axes, beta=BETAS, pad=st.sampled_from(["zero", "skip"])),
+        AdaptiveMaxPool: pooling(AdaptiveMaxPool, "adaptive", bins, ties=TIES),
+        AdaptiveAvgPool: pooling(AdaptiveAvgPool, "adaptive", bins),
+        GlobalMaxPool: pooling(GlobalMaxPool, "whole", whole, ties=TIES, keepdims=st.booleans()),
+        GlobalAvgPool: pooling(GlobalAvgPool, "whole", whole, keepdims=st.booleans()),
     }
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,8 +77,8 @@ def check(
         try:
             if quick and thorough:
                 raise Misuse("--quick and --thorough exclude each other")
-            kinds = _distinct(_kind(name) for name in operator or []) or list(WINDOWED)
-            claims = _distinct(_claim(name) for name in claim or []) or list(CLAIMS)
+            kinds = _called("--operator", operator_called, operator) or list(WINDOWED)
+            claims = _called("--claim", claim_called, claim) or list(CLAIMS)
             for path in (json, html):
                 writable(path)
             if scheduler is not None and subject:
@@ -152,26 +152,16 @@ class Misuse(Exception):
     """What was asked for cannot be done; the message says what can."""
 
 
-def _kind(name: str) -> Any:
+def _called(option: str, find: Callable[[str], Any], names: list[str] | None) -> list[Any]:
+    """What an option names, each once."""
     try:
-        return operator_called(name)
+        return list(dict.fromkeys(map(find, names or ())))
     except ValueError as error:
-        raise Misuse(f"--operator {error}") from None
+        raise Misuse(f"{option} {error}") from None
 
 
 def _exact_kinds(names: list[str] | None) -> list[Any]:
     return [kind for kind in OPERATORS if not names or kind.__name__ in names or kind.name in names]
-
-
-def _claim(name: str) -> str:
-    try:
-        return claim_called(name)
-    except ValueError as error:
-        raise Misuse(f"--claim {error}") from None
-
-
-def _distinct(items: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(items))
 
 
 def writable(path: Path | None) -> None:

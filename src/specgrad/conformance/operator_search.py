@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..operator import Operator
 from ..ops import OPERATORS
 from . import refusals
 from .case import integers, nonzero, positive
-from .cases import STRATEGIES, Case, planes, sliding_axes, sliding_parameters, up_to
+from .cases import STRATEGIES, Case, sliding_axes, up_to, windows
 from .cells import Cell, Difference
 from .claims import CLAIMS
 from .compare import Outcome
@@ -23,7 +24,7 @@ from .search import TimeUp, drawn, smallest
 from .statements import scalar_of, without_ties
 from .subjects.engines import Engine
 from .trial import Crashed, Here
-from .user_operators import Description, Drawn, Verdict, judge, refuses, wrong
+from .user_operators import UNFIT, Description, Drawn, judge, refuses, wrong
 
 
 @st.composite
@@ -32,21 +33,12 @@ def drawings(draw: st.DrawFn, known: Description) -> Drawn:
     parameters: dict[str, Any] = {}
     if known.made and known.window in ("sliding", "adaptive", "whole"):
         shapes = [draw(_around(known))]
-    elif known.window == "sliding":
-        axes = draw(sliding_axes(draw(st.integers(0, 3))))
-        shape, at = draw(planes([axis.size for axis in axes]))
-        parameters = {**sliding_parameters(axes), "ceil_mode": bool(axes and axes[0].ceil_mode), "axes": at}
+    elif known.window in ("sliding", "adaptive", "whole"):
+        axes = st.integers(0, 3).flatmap(sliding_axes) if known.window == "sliding" else up_to(5)
+        parameters, shape = draw(windows(known.window, axes))
         shapes = [shape]
-    elif known.window in ("adaptive", "whole"):
-        sizes = draw(up_to(5))
-        shape, at = draw(planes(sizes))
-        lengths = tuple(draw(st.none() | st.integers(0, 6)) for _ in sizes)
-        own = (
-            {"output_size": lengths}
-            if known.window == "adaptive"
-            else {"rank": len(sizes), "keepdims": draw(st.booleans())}
-        )
-        parameters, shapes = {**own, "axes": at}, [shape]
+        if known.window == "whole":
+            parameters["keepdims"] = draw(st.booleans())
     else:
         shape = tuple(draw(st.lists(st.integers(0 if draw(st.integers(0, 9)) == 0 else 1, 3), max_size=3)))
         shapes = [shape, *(_broadcast(draw, shape) for _ in range(known.slots - 1))]
@@ -147,8 +139,8 @@ def our_cells(
             yield _fixed(stated, kind)
         made = {claim: Cell(NAME, kind.__name__, claim) for claim in ("adjoint", "witness") if claim in wanted}
         failed, _ = _failures(made, stated, STRATEGIES[kind], examples, examples, seconds, start)
-        for claim, (case, verdict) in failed.items():
-            outcome = Outcome(words=f"{case.op!r}: {verdict.words}", part=verdict.part)
+        for claim, (case, broken) in failed.items():
+            outcome = replace(broken, words=f"{case.op!r}: {broken.words}")
             told = Difference("found by search", outcome, our_pasteable(case, claim), case)
             made[claim].differences.append(told)
         yield from made.values()
@@ -173,8 +165,8 @@ def cells(
     made = {claim: Cell(known.name, known.operator, claim) for claim in asked}
     strategy, guesses = drawings(known), GUESSES * examples
     failed, legal = _failures(made, subject, strategy, guesses, examples, seconds, start, pulse)
-    for claim, (case, verdict) in failed.items():
-        _differs(made[claim], subject, case, verdict, pasteable(known, subject.place, case, claim))
+    for claim, (case, outcome) in failed.items():
+        _differs(made[claim], subject, case, outcome, pasteable(known, subject.place, case, claim))
     if "refuses" in made:
         _refuses(made["refuses"], subject, next(filter(_has_cells, legal), None))
     return list(made.values())
@@ -189,10 +181,10 @@ def _failures(
     seconds: float,
     start: int,
     pulse: Callable[[], None] = lambda: None,
-) -> tuple[dict[str, tuple[Any, Verdict]], list[Any]]:
+) -> tuple[dict[str, tuple[Any, Outcome]], list[Any]]:
     """Try the statements among these claims until each has had so many cases: the smallest case
     that was found for each that is broken, and the cases that were legal."""
-    failed: dict[str, tuple[Any, Verdict]] = {}
+    failed: dict[str, tuple[Any, Outcome]] = {}
     legal: list[Any] = []
     for case in drawn(strategy, guesses, start) if made else ():
         asked = [c for c, cell in made.items() if CLAIMS[c].stated and c not in failed and cell.cases < examples]
@@ -202,15 +194,15 @@ def _failures(
         for claim in asked:
             cell = made[claim]
             cell.asked += 1
-            verdict = _asked(subject, judge, case, claim)
-            if verdict.unfit is not None:
-                cell.not_offered = cell.not_offered or verdict.unfit
-            elif cell.tried([Outcome(words=verdict.words, part=verdict.part)]):
-                failed[claim] = (case, verdict)
+            outcome = _asked(subject, judge, case, claim)
+            if outcome.part == UNFIT:
+                cell.not_offered = cell.not_offered or outcome.words
+            elif cell.tried([outcome]):
+                failed[claim] = (case, outcome)
             else:
                 legal.append(case)
-    for claim, (_, verdict) in failed.items():
-        found = verdict.part == "exact" and _smallest(subject, claim, strategy, start, seconds)
+    for claim, (_, outcome) in failed.items():
+        found = not outcome.refused and _smallest(subject, claim, strategy, start, seconds)
         if found:
             failed[claim] = (found, _asked(subject, judge, found, claim))
     return failed, legal
@@ -220,21 +212,21 @@ def _smallest(subject: Any, claim: str, strategy: st.SearchStrategy[Any], start:
     """Search anew for a case that breaks the claim, and shrink it."""
 
     def fails(case: Any) -> bool:
-        verdict = _asked(subject, judge, case, claim)
-        if verdict.part != "exact":
+        outcome = _asked(subject, judge, case, claim)
+        if outcome.refused:
             raise TimeUp
-        return verdict.words is not None
+        return not outcome.holds and outcome.part != UNFIT
 
     return smallest(strategy, fails, lambda case: sum(x.size for x in case.operands), start, seconds, 200)
 
 
-def _asked(subject: Any, function: Callable[..., Verdict], *arguments: Any) -> Verdict:
+def _asked(subject: Any, function: Callable[..., Outcome], *arguments: Any) -> Outcome:
     """What becomes of a claim, where the operator is; it may be the end of the process there."""
     try:
-        verdict: Verdict = subject.run(function, *arguments)
+        outcome: Outcome = subject.run(function, *arguments)
     except Crashed as error:
-        return Verdict(str(error), part="ended by a call")
-    return verdict
+        return Outcome(words=str(error), part="ended by a call")
+    return outcome
 
 
 def _has_cells(case: Drawn) -> bool:
@@ -248,10 +240,10 @@ def _has_cells(case: Drawn) -> bool:
     )
 
 
-def _differs(cell: Cell, subject: Any, case: Drawn, verdict: Verdict, python: str) -> None:
+def _differs(cell: Cell, subject: Any, case: Drawn, outcome: Outcome, python: str) -> None:
     known: Description = subject.description
-    words = verdict.words if known.made else f"{known.making(case)}: {verdict.words}"
-    outcome = Outcome(words=words, part=verdict.part)
+    if not known.made:
+        outcome = replace(outcome, words=f"{known.making(case)}: {outcome.words}")
     (cell.refusals if outcome.refused else cell.differences).append(Difference("found by search", outcome, python))
 
 
@@ -263,6 +255,6 @@ def _refuses(cell: Cell, subject: Any, legal: Drawn | None) -> None:
         if legal is None:
             cell.not_offered = "no legal case was found"
             continue
-        verdict = _asked(subject, refuses, legal, call)
-        if cell.tried([Outcome(words=verdict.words, part=verdict.part)]):
-            _differs(cell, subject, legal, verdict, pasteable(known, subject.place, legal, "refuses", call))
+        outcome = _asked(subject, refuses, legal, call)
+        if cell.tried([outcome]):
+            _differs(cell, subject, legal, outcome, pasteable(known, subject.place, legal, "refuses", call))

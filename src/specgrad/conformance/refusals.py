@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..operator import Operator
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Linear, MaxPool, SmoothMaxPool
 from .cases import Case
 from .compare import Outcome
-from .curated import distinct
+from .curated import NamedCase, distinct
 from .golden import FIXED, Fixed
 from .subject import NotOffered
 from .trial import Crashed, Refused, Trial
@@ -21,67 +21,42 @@ from .trial import Crashed, Refused, Trial
 Array = np.ndarray[Any, Any]
 
 
-class Illegal(NamedTuple):
-    """An operator on operands that do not fit it."""
-
-    title: str
-    op: Operator
-    operands: tuple[Array, ...]
-
-    @property
-    def case(self) -> Case:
-        return Case(self.op, self.operands, (), np.zeros(0))
-
-
-def illegal() -> list[Illegal]:
+def illegal() -> list[NamedCase]:
     """Operands that an operator must refuse; parameters that are wrong by themselves are refused
     before a subject sees them."""
-    made: list[Illegal] = []
-    op: Any
-    smooth = SmoothMaxPool((3,), stride=1, beta=1)
-    for op in (MaxPool((3,), stride=1), AvgPool((3,), stride=1), smooth):
-        made.append(Illegal("the kernel exceeds the input", op, (distinct((1, 1, 2)),)))
-    for op in (MaxPool((2,), stride=1, dilation=3), AvgPool((3,), stride=1, padding=1)):
-        made.append(
-            Illegal("the kernel exceeds the padded input", op, (distinct((1, 2, 3 if op.name == "max_pool" else 0)),))
-        )
-    for op in (
-        MaxPool((2, 2), stride=1, padding=1),
-        AvgPool((2, 2), stride=1, padding=1),
-        AdaptiveMaxPool((2, 2)),
-        AdaptiveAvgPool((2, 2)),
-    ):
-        made.append(Illegal("an empty spatial axis", op, (np.zeros((1, 1, 0, 3), np.float32),)))
-    x = distinct((1, 3, 4))
-    made.append(Illegal("channels that do not fit the weight", Conv((2,)), (x, distinct((2, 2, 2)))))
-    made.append(Illegal("channels that do not fit the weight", ConvTranspose((2,)), (x, distinct((2, 2, 2)))))
-    made.append(Illegal("channels that the groups do not divide", Conv((2,), groups=2), (x, distinct((2, 1, 2)))))
-    made.append(Illegal("the kernel exceeds the padded input", Conv((4,)), (distinct((1, 1, 3)), distinct((1, 1, 4)))))
-    made.append(Illegal("a bias that does not fit the weight", Conv((2,)), (x, distinct((2, 3, 2)), distinct((3,)))))
-    made.append(
-        Illegal(
-            "nothing is left of the result", ConvTranspose((2,), padding=2), (distinct((1, 1, 2)), distinct((1, 1, 2)))
-        )
-    )
-    made.append(Illegal("features that do not fit the weight", Linear(), (distinct((2, 3)), distinct((2, 4)))))
-    return made
+    x, empty = distinct((1, 3, 4)), np.zeros((1, 1, 0, 3), np.float32)
+    made: list[tuple[Any, ...]] = [
+        ("the kernel exceeds the input", MaxPool((3,), stride=1), distinct((1, 1, 2))),
+        ("the kernel exceeds the input", AvgPool((3,), stride=1), distinct((1, 1, 2))),
+        ("the kernel exceeds the input", SmoothMaxPool((3,), stride=1, beta=1), distinct((1, 1, 2))),
+        ("the kernel exceeds the padded input", MaxPool((2,), stride=1, dilation=3), distinct((1, 2, 3))),
+        ("the kernel exceeds the padded input", AvgPool((3,), stride=1, padding=1), distinct((1, 2, 0))),
+        ("an empty spatial axis", MaxPool((2, 2), stride=1, padding=1), empty),
+        ("an empty spatial axis", AvgPool((2, 2), stride=1, padding=1), empty),
+        ("an empty spatial axis", AdaptiveMaxPool((2, 2)), empty),
+        ("an empty spatial axis", AdaptiveAvgPool((2, 2)), empty),
+        ("channels that do not fit the weight", Conv((2,)), x, distinct((2, 2, 2))),
+        ("channels that do not fit the weight", ConvTranspose((2,)), x, distinct((2, 2, 2))),
+        ("channels that the groups do not divide", Conv((2,), groups=2), x, distinct((2, 1, 2))),
+        ("the kernel exceeds the padded input", Conv((4,)), distinct((1, 1, 3)), distinct((1, 1, 4))),
+        ("a bias that does not fit the weight", Conv((2,)), x, distinct((2, 3, 2)), distinct((3,))),
+        ("nothing is left of the result", ConvTranspose((2,), padding=2), distinct((1, 1, 2)), distinct((1, 1, 2))),
+        ("features that do not fit the weight", Linear(), distinct((2, 3)), distinct((2, 4))),
+    ]
+    return [NamedCase(title, Case(op, tuple(operands), (), np.zeros(0))) for title, op, *operands in made]
 
 
-def refuses(subject: Any, one: Illegal) -> Outcome:
+def refuses(subject: Any, one: NamedCase) -> Outcome:
     """What does not fit is refused with an error, never answered; raises NotOffered as the subject
     does."""
     try:
-        got = Trial(subject, one.case, _NoAnswers()).forward()  # type: ignore[arg-type]
+        got = Trial(subject, one.case).forward()
     except Crashed as error:
         return Outcome(words=f"{one.title}: {error}", part="ended by forward")
     except Refused:
         return Outcome()
     words = f"{one.title}: answered with an array of shape {np.shape(got)} instead of an error"
     return Outcome(words=words, part="refusal", expected="an error", got=got)
-
-
-class _NoAnswers:
-    whole = False
 
 
 def fixed_case(answer: Fixed) -> Case:
@@ -134,5 +109,5 @@ def listed(kind: type[Operator]) -> Iterator[tuple[str, str, Case, Callable[[Any
     for answer in fixed_of(kind):
         yield "fixed", "a published answer", fixed_case(answer), functools.partial(fixed, answer=answer)
     for one in illegal():
-        if type(one.op) is kind:
+        if type(one.case.op) is kind:
             yield "refuses", one.title, one.case, functools.partial(refuses, one=one)

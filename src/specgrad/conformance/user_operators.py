@@ -26,6 +26,7 @@ from ..ops.pool import Pool
 from ..ops.window import AdaptiveWindow, SlidingWindow, WholeWindow
 from .cases import Case
 from .claims import CLAIMS
+from .compare import Outcome
 from .statements import scalar_of
 from .subject import BadSubject, named, printable, words_of
 
@@ -101,13 +102,8 @@ class Drawn(NamedTuple):
     cells: tuple[int, ...]
 
 
-class Verdict(NamedTuple):
-    """What became of a claim: nothing in words where it holds; `unfit` says why there is no
-    case."""
-
-    words: str | None = None
-    unfit: str | None = None
-    part: str = "exact"
+UNFIT = "no case"
+"""The part of an outcome whose words say why there is no case."""
 
 
 def describe(found: Any) -> Description:
@@ -190,7 +186,7 @@ def made(found: Any, drawn: Drawn) -> Operator:
     return found(**drawn.parameters, **{name: values[name][place] for name, place in drawn.choices.items()})  # type: ignore[no-any-return]
 
 
-def judge(found: Any, drawn: Drawn | Case, claim: str) -> Verdict:
+def judge(found: Any, drawn: Drawn | Case, claim: str) -> Outcome:
     """What becomes of a claim on a case, where the operator is; a case that is one already is
     legal."""
     if isinstance(drawn, Case):
@@ -199,25 +195,25 @@ def judge(found: Any, drawn: Drawn | Case, claim: str) -> Verdict:
         op = made(found, drawn)
         shape = op.output_shape(*(x.shape for x in drawn.operands))
     except SpecgradError as error:
-        return Verdict(unfit=words_of(error))
+        return Outcome(words=words_of(error), part=UNFIT)
     except Exception as error:
         words = f"making it raised {named(error)}: {words_of(error)}"
         chosen = isinstance(error, ValueError | TypeError) and drawn.choices  # a value that the class does not take
-        return Verdict(unfit=words) if chosen else Verdict(words)
+        return Outcome(words=words, part=UNFIT if chosen else "exact")
     case = Case(op, drawn.operands, drawn.tangents, np.resize(drawn.cells, shape))
     return _judged(case, claim, (SpecgradError, ArithmeticError))
 
 
-def _judged(case: Case, claim: str, unfit: tuple[type[Exception], ...]) -> Verdict:
+def _judged(case: Case, claim: str, unfit: tuple[type[Exception], ...]) -> Outcome:
     statement = CLAIMS[claim].stated
     assert statement is not None
     try:
         words = statement.broken(case)
     except Exception as error:
         if isinstance(error, unfit):
-            return Verdict(unfit=words_of(error))
+            return Outcome(words=words_of(error), part=UNFIT)
         words = f"{named(error)}: {words_of(error)}"
-    return Verdict(words and printable(words))
+    return Outcome(words=words and printable(words), part="exact")
 
 
 PARAMETERS = {
@@ -254,7 +250,7 @@ def wrong(known: Description) -> list[str]:
     return calls
 
 
-def refuses(found: Any, drawn: Drawn, call: str) -> Verdict:
+def refuses(found: Any, drawn: Drawn, call: str) -> Outcome:
     """Whether a wrong call is refused in words."""
     op = made(found, drawn)
     inputs, _, _ = Case(op, drawn.operands, drawn.tangents, np.zeros(0)).over(np.dtype(np.float64))
@@ -265,7 +261,8 @@ def refuses(found: Any, drawn: Drawn, call: str) -> Verdict:
     try:
         got = eval(call, scope)
     except SpecgradError:
-        return Verdict()
+        return Outcome()
     except Exception as error:
-        return Verdict(f"{call} raised {named(error)}: {words_of(error)}, which is no SpecgradError")
-    return Verdict(f"{call} gave {printable(type(got).__name__)} instead of an error")
+        words = f"{call} raised {named(error)}: {words_of(error)}, which is no SpecgradError"
+        return Outcome(words=words, part="exact")
+    return Outcome(words=f"{call} gave {printable(type(got).__name__)} instead of an error", part="exact")
