@@ -400,7 +400,7 @@ def test_interrupting_prints_what_was_found(tmp_path, target, option):
     )
     words = ["-m", "specgrad", "check", f"{stopping}:subject", "--claim", "value", "--operator", "MaxPool", *option]
     environment = {**os.environ, "COLUMNS": "150"}
-    words += ["--operator", "Linear"]
+    words += ["--operator", "Linear", "--quick"]
     process = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120)
     assert process.returncode == 130
     assert "interrupted" in process.stdout + process.stderr
