@@ -48,7 +48,8 @@ CASES = {
     "conv in groups": (sg.Conv((2,), padding="same", groups=2), (4, 5), (2, 2, 2)),
     "conv_transpose": (sg.ConvTranspose((3, 2), stride=2, padding=1, output_padding=1), X, (3, 2, 3, 2), (2,)),
     "linear": (sg.Linear(), (4, 6), (5, 6), (5,)),
-    "unfold": (sg.Unfold((2, 2), stride=2), (3, 4, 6)),
+    "unfold": (sg.Unfold((2, 3), stride=2, padding=((1, 0), (2, 1)), dilation=(2, 1)), (3, 4, 6)),
+    "fold": (sg.Fold((2, 2), (4, 6), stride=(1, 2), padding=1), (2, 12, 20)),
 }
 """Operators whose slopes are rational, so that whole numbers have exact derivatives: what runs
 where cannot matter."""
@@ -104,7 +105,7 @@ def test_value_and_derivatives_are_those_of_arrays(name, way):
     same(found[-1], moved)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "unfold"])  # which runs on the host
+@pytest.mark.parametrize("name", CASES)
 def test_programs_for_a_gpu_are_xla_s_operations(name):
     op, *shapes = CASES[name]
     xs, ts, g = directed(op, shapes)

@@ -21,7 +21,7 @@ from jax import lax
 
 from ..derive import ShapeOnly, VJPOf
 from ..operator import Window
-from ..ops import Conv, Linear
+from ..ops import Conv, Fold, Linear, SumPool, Unfold
 from ..ops.conv import Bilinear
 from ..ops.pointwise import Pointwise
 from ..ops.window import Pool
@@ -64,6 +64,8 @@ def _is_composed(base: Any, op: Any, operands: Sequence[Any]) -> bool:
         shapes = [tuple(x.shape) for x in operands]
         (shape,) = op.base_shapes(shapes) if op.derived and not isinstance(op, Indices) else shapes
         return whole.is_whole(base) or Sliced(base, shape).taps <= MOST_TAPS
+    if type(base) in (Fold, Unfold):
+        return bool(math.prod(base.kernel_size) <= MOST_TAPS)
     return isinstance(base, Pointwise | Bilinear)
 
 
@@ -105,6 +107,8 @@ def _forward(op: Any, operands: Sequence[Any]) -> Any:
         found = _bilinear(op, *xs)
     elif isinstance(op, Pointwise):
         found = op.function(S, *xs)
+    elif type(op) in (Fold, Unfold):
+        found = _patches(op, *xs)
     elif whole.is_whole(op):
         found = whole.value(S, op, *xs)
     else:
@@ -163,6 +167,8 @@ def _row(S: Arrays, op: Any, xs: Sequence[Any]) -> Function:
             return sum(parts, S.constant(0))
 
         return gathered
+    if type(op) in (Fold, Unfold):
+        return functools.partial(_patches, op)
     if whole.is_whole(op):
         return whole.row(S, op, *xs)
     window = _window(S, op, xs)
@@ -185,6 +191,16 @@ def _pull(op: Any, operands: Sequence[Any], slot: int, cotangent: Any) -> Any:
         return jnp.broadcast_to(row(*directions), lengths)
 
     return S.leave(jax.linear_transpose(moved, xs[slot])(arriving)[0], shape)
+
+
+def _patches(op: Any, x: Any) -> Any:
+    """The cells under each tap of a kernel, side by side; or the transpose."""
+    if type(op) is Fold:
+        unfold, shape = op.transposes(x.shape)
+        return jax.linear_transpose(functools.partial(_patches, unfold), jax.ShapeDtypeStruct(shape, x.dtype))(x)[0]
+    taps = Sliced(SumPool(op.kernel_size, stride=op.stride, padding=op.padding, dilation=op.dilation), x.shape).steps()
+    cells = jnp.stack([tap.place[0].of(x) for tap in taps], x.ndim - len(op.kernel_size))  # type: ignore[attr-defined]
+    return cells.reshape(op.output_shape(x.shape))
 
 
 def _bilinear(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
