@@ -125,6 +125,12 @@ def runs_of(axis: Any) -> Array:
     return np.ascontiguousarray(np.stack(table, axis=1), np.int64)
 
 
+def rows_of(axes: Sequence[Any], planes: int) -> tuple[Any, int]:
+    """The axis of rows of so many planes, of one or more axes, and how many planes there are: lines
+    are the rows of one plane."""
+    return (axes[-2], planes) if len(axes) > 1 else (Sliding(planes, 1), 1)
+
+
 def tiles_planes(axes: Sequence[Axis]) -> bool:
     """Whether each plane of the first of three axes is read by one window, of few planes."""
     first = axes[0]

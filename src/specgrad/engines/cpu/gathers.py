@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...geometry import Axis, Sliding
 from . import limits
-from .axes import even, known_window, nominal
+from .axes import even, known_window, nominal, rows_of
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import working
 from .codegen.thread_pool import address
@@ -37,8 +37,8 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
     """The kernel by which each cell gathers, over the last two axes of windows, or one, or three of
     which the first share no plane."""
     columns, kind, beta = own[-1], divides[0], what.beta
-    rows, depth = own[-2] if len(own) > 1 else Sliding(planes, 1), own[0].kernel if len(own) == 3 else 1
-    planes = 1 if len(own) == 1 else planes * own[0].length if len(own) == 3 else planes
+    rows, planes = rows_of(own, planes)
+    depth, planes = (own[0].kernel, planes * own[0].length) if len(own) == 3 else (1, planes)
     down, across = known_window(rows), known_window(columns)
     low, high = phases.span(phases.readers(across, columns.before))
     groups_down, groups_across = -(-rows.size // rows.stride), -(-columns.size // columns.stride)
@@ -161,8 +161,7 @@ def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, bet
     """The kernel that adds up what the cells of a window bring, times their weights; windows lie
     inside of the array."""
     columns = own[-1]
-    rows = own[0] if len(own) == 2 else Sliding(planes, 1)
-    planes = planes if len(own) == 2 else 1
+    rows, planes = rows_of(own, planes)
     down, across = known_window(rows), known_window(columns)
     lanes = min(limits.VECTOR // working(cell).size, max(64 // columns.stride, 1))
     lanes = power(lanes, columns.length) if columns.extent >= columns.stride else 1

@@ -7,6 +7,7 @@ float32 and rounded once. Integers and all other scalars are left to the specifi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -197,28 +198,17 @@ class _Relu(Rule):
         np.copyto(target, 0, where=off)
 
 
-class _Add(Rule):
+class _Ufunc(Rule):
+    """A ufunc of two operands, and what it makes of a move of one of them."""
+
+    def __init__(self, ufunc: Any, moved: Callable[[Any, int, Array], Array]) -> None:
+        self.ufunc, self.moved = ufunc, moved
+
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        np.add(xs[0], xs[1], out=out)
+        self.ufunc(xs[0], xs[1], out=out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return dx
-
-
-class _Sub(Rule):
-    def value(self, op: Any, xs: Any, out: Array) -> Any:
-        np.subtract(xs[0], xs[1], out=out)
-
-    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return made(np.negative, dx) if slot else dx
-
-
-class _Mul(Rule):
-    def value(self, op: Any, xs: Any, out: Array) -> Any:
-        np.multiply(xs[0], xs[1], out=out)
-
-    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return made(np.multiply, dx, xs[1 - slot])
+        return self.moved(xs, slot, dx)
 
 
 class _Scale(Rule):
@@ -325,9 +315,9 @@ RULES: dict[type, Rule] = {
     **{kind: _Pointwise() for kind in OPERATORS if (kind.value, kind.row) == (Pointwise.value, Pointwise.row)},
     Own: _Pointwise(),
     Relu: _Relu(),
-    Add: _Add(),
-    Sub: _Sub(),
-    Mul: _Mul(),
+    Add: _Ufunc(np.add, lambda xs, slot, dx: dx),
+    Sub: _Ufunc(np.subtract, lambda xs, slot, dx: made(np.negative, dx) if slot else dx),
+    Mul: _Ufunc(np.multiply, lambda xs, slot, dx: made(np.multiply, dx, xs[1 - slot])),
     Scale: _Scale(),
     Reshape: _Same(),
     Detach: _Same(),

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...dispatch import check_out
-from ...geometry import Axis, Shape
+from ...geometry import Axis, Shape, strides
 from ...memory import empty, room
 from .codegen.builder import CELLS, Cell
 
@@ -47,6 +46,11 @@ class Layout(NamedTuple):
         """The order of axes that turns what lies so into what was given."""
         return back_of(self.order)
 
+    def cells(self, array: Array, lengths: Shape, dtype: np.dtype[Any]) -> Array:
+        """The cells of an array that has these lengths in this order, which are copied if they do
+        not lie so."""
+        return cells_in(self, array.reshape([lengths[p] for p in self.back]), dtype)
+
     def of_output(self, axes: tuple[Axis, ...]) -> Shape:
         """The shape of windows over the spatial axes, in this order."""
         rank = len(self.spatial)
@@ -60,13 +64,13 @@ def back_of(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=512)
-def layout_of(shape: Shape, strides: Shape, positions: tuple[int, ...], any_order: bool) -> Layout:
+def layout_of(shape: Shape, steps: Shape, positions: tuple[int, ...], any_order: bool) -> Layout:
     """How an array of these strides is taken; `any_order` lets the spatial axes stand as they
     lie."""
-    spatial = sorted(positions, key=lambda p: -abs(strides[p])) if any_order else list(positions)
-    nearest = min((abs(strides[p]) for p in spatial if shape[p] > 1), default=0)
-    batch = sorted((p for p in range(len(shape)) if p not in positions), key=lambda p: -abs(strides[p]))
-    tail = [p for p in batch if shape[p] > 1 and abs(strides[p]) < nearest]
+    spatial = sorted(positions, key=lambda p: -abs(steps[p])) if any_order else list(positions)
+    nearest = min((abs(steps[p]) for p in spatial if shape[p] > 1), default=0)
+    batch = sorted((p for p in range(len(shape)) if p not in positions), key=lambda p: -abs(steps[p]))
+    tail = [p for p in batch if shape[p] > 1 and abs(steps[p]) < nearest]
     outer = [p for p in batch if p not in tail]
     order = (*outer, *spatial, *tail)
     return Layout(order, len(outer), tuple(shape[p] for p in order), tuple(spatial))
@@ -75,8 +79,7 @@ def layout_of(shape: Shape, strides: Shape, positions: tuple[int, ...], any_orde
 @functools.lru_cache(maxsize=512)
 def contiguous_layout(shape: Shape, positions: tuple[int, ...], any_order: bool) -> Layout:
     """How an array that lies in row-major order is taken."""
-    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-    return layout_of(shape, strides, positions, any_order)
+    return layout_of(shape, strides(shape), positions, any_order)
 
 
 @functools.cache
@@ -125,15 +128,6 @@ def result_in(
     if is_sorted(layout.order):
         return memory, memory if lengths == shape else memory.reshape(shape)
     return memory, memory.transpose(layout.back).reshape(shape)
-
-
-def delivered(name: str, result: Array, out: Array | None, shape: Shape, dtype: np.dtype[Any]) -> Array:
-    """The result, copied to `out` where one was given and is not the result itself."""
-    if out is None or out is result:
-        return result
-    check_out(name, out, shape, dtype)
-    np.copyto(out, result)
-    return out
 
 
 def handed_over(result: Array, out: Array | None) -> Array:

@@ -21,6 +21,7 @@ from .axes import (
     overhang,
     reversed_axis,
     row_lanes,
+    rows_of,
     runs_of,
     window_of,
 )
@@ -168,13 +169,8 @@ class Planner:
 
     def _tiles(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """Windows of one size over planes."""
-        columns = self.axes[stop - 1]
-        planes = self._planes(start)
-        rows: Axis = self.axes[start]
-        if stop - start == 1:  # lines are the rows of one plane
-            rows, planes = Sliding(planes, 1), 1
-        assert isinstance(rows, Sliding)
-        assert isinstance(columns, Sliding)
+        columns: Any = self.axes[stop - 1]
+        rows, planes = rows_of(self.axes[start:stop], self._planes(start))
         down, across = known_window(rows), known_window(columns)
         combine = self._combine(self._cell)
         lanes = limits.VECTOR // working(self._cell).size
@@ -230,15 +226,10 @@ class Planner:
 
     def _direct(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """Small windows over planes, in registers."""
-        axes = self.axes[start:stop]
-        columns, rows = axes[-1], axes[-2] if len(axes) > 1 else Sliding(1, 1)
-        outer: Axis = axes[0] if len(axes) > 2 else Sliding(1, 1)
-        planes = self._planes(start)
+        columns: Any = self.axes[stop - 1]
+        rows, planes = rows_of(self.axes[start:stop], self._planes(start))
+        outer: Axis = self.axes[start] if stop - start == 3 else Sliding(1, 1)
         lanes = direct_lanes(self.fold.cell.size, columns)
-        if stop - start == 1:  # lines are the rows of one plane
-            rows, planes = Sliding(planes, 1), 1
-        assert isinstance(rows, Sliding)
-        assert isinstance(columns, Sliding)
         across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
         behind = overhang(columns)
         parts = -(-columns.length // max(8 * limits.TILE, 8 * lanes))
@@ -269,12 +260,9 @@ class Planner:
             self._divides()[0],
         )
         sizes = {
+            **plane(rows, columns),
             "depth": outer.size,
-            "height": rows.size,
-            "width": columns.size,
             "depth_out": outer.length,
-            "height_out": rows.length,
-            "width_out": columns.length,
             "above": rows.before,
             "inside": (columns.size + columns.before - across.extent) // across.stride - lanes + 1,
             "down": bands,
@@ -363,12 +351,10 @@ class Planner:
 
     def _channels(self, start: int, stop: int, names: tuple[str, ...]) -> None:
         """Small windows over two axes, lanes along what lies behind them."""
-        rows, columns = self.axes[start:stop]
-        assert isinstance(rows, Sliding)
-        assert isinstance(columns, Sliding)
+        rows, columns = own = [axis for axis in self.axes[start:stop] if isinstance(axis, Sliding)]
         planes, inner = self._planes(start), self.fold.inner
         down, across = known_window(rows), known_window(columns)
-        whole = [np.flatnonzero(axis.ranges().count == axis.kernel) for axis in (rows, columns)]
+        whole = [np.flatnonzero(axis.ranges().count == axis.kernel) for axis in own]
         (top, bottom), (begin, end) = ((int(w[0]), int(w[-1]) + 1) if w.size else (0, 0) for w in whole)
         lanes = power(limits.VECTOR // self._cell.size, inner)
         how = channels.Channels(

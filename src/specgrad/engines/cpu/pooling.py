@@ -23,7 +23,7 @@ from .. import reduction, reference
 from . import pools, tied, weighted
 from .codegen import CodegenError
 from .fallback import ByStatement, or_by_statement, warn
-from .operands import cell_of
+from .operands import cell_of, is_plain_array
 from .steps import Step
 
 Array = npt.NDArray[Any]
@@ -133,7 +133,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
     (x,), (dx,) = operands, tangents
     if dx is None:
         dx = np.zeros_like(x)
-    if not is_plain(dx):
+    if not is_plain_array(dx):
         return reference.push(op, operands, reference.recall(op, operands), tangents, out)
     dx = admitted(native(x.dtype), op.name, "tangent of x", dx)
     if isinstance(kept, ByStatement):
@@ -152,7 +152,7 @@ def pull(
     op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: Any = None, out: Any = None
 ) -> tuple[Any, ...]:
     (x,) = operands
-    if not is_plain(cotangent):
+    if not is_plain_array(cotangent):
         return reference.pull(op, operands, reference.recall(op, operands), cotangent)
     gy = admitted(native(x.dtype), op.name, "cotangent", cotangent)
     target = None if out is None else out[0]
@@ -226,9 +226,3 @@ def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tup
 
 MODULES: dict[Any, Any] = {pools.Kept: pools, weighted.Kept: weighted, tied.Kept: tied}
 """Who reads what was kept."""
-
-
-def is_plain(direction: Any) -> bool:
-    """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other
-    objects."""
-    return isinstance(direction, np.ndarray) and direction.dtype != object

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ...caches import cached, cached_property
 from ...geometry import Axis, Shape, Sliding, strides
-from ...memory import empty, room
+from ...memory import room
 from . import limits
 from .axes import even, flattened, in_phases, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
@@ -29,7 +29,7 @@ from .operands import (
     cell_of,
     cells_in,
     contiguous_layout,
-    delivered,
+    handed_over,
     is_sorted,
     layout_for,
     layout_of,
@@ -130,19 +130,17 @@ class Pool:
         return {}
 
     def fold(self, what: str, exact: bool = False) -> Chain:
-        """The kernels of "max", "min", "argmax", or the "average" and its adjoint "spread"."""
+        """The kernels of "max", "min", "argmax", of the "sum" and its "adjoint", and of the
+        "average" and its adjoint "spread"."""
         found = self._chains.get((what, exact))
         if found is None:
             axes, divisors = self.axes, None
-            if what in ("average", "spread"):
+            if what == "average" or (what == "spread" and self.divisors.columns is None):
                 divisors = self.divisors
-                if what == "spread":
-                    axes = tuple(map(reversed_axis, axes))
-                    divisors = divisors if divisors.columns is None else None
-                what_is = "sum"
-            else:
-                what_is = what
-            found = chain(Fold(what_is, exact, axes, self.layout.planes, self.layout.inner, self.cell), divisors)
+            if what in ("spread", "adjoint"):
+                axes = tuple(map(reversed_axis, axes))
+            name = what if what in ("max", "min", "argmax") else "sum"
+            found = chain(Fold(name, exact, axes, self.layout.planes, self.layout.inner, self.cell), divisors)
             self._chains[what, exact] = found
         return found
 
@@ -267,14 +265,13 @@ def codes_as_array(kept: Kept) -> Array:
 
 def codes_of_array(pool: Pool, codes: Array) -> Kept:
     """What `codes_as_array` undoes."""
-    lengths = tuple(pool.lengths[p] for p in pool.layout.back)
-    return Kept(pool, cells_in(pool.layout, codes.reshape(lengths), pool.code_dtype))
+    return Kept(pool, pool.layout.cells(codes, pool.lengths, pool.code_dtype))
 
 
 def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
     """The maximum alone."""
     pool, cells = seen(op, x)
-    memory, y = _result(pool, out)
+    memory, y = result(pool, out)
     if not pool.is_empty:
         flags = pool.fold("max")(cells, memory)
         if flags & 1 or (flags and not memory.all()):  # a -0.0 matters where it could be the result
@@ -284,7 +281,7 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
                 pool.fold("max", True)(cells, memory)
         if pool.blanks:
             pool.blank(memory, 0)
-    return delivered(op.name, y, out, pool.shape, pool.dtype)
+    return handed_over(y, out)
 
 
 def minimum(op: Any, x: Array) -> Array | None:
@@ -293,12 +290,12 @@ def minimum(op: Any, x: Array) -> Array | None:
     pool, cells = seen(op, x)
     if any(getattr(axis, "stride", 1) > limits.NEAR for axis in pool.axes):
         return None
-    memory, y = _result(pool, None)
+    memory, y = result(pool, None)
     if not pool.is_empty and pool.fold("min")(x=cells, y=memory):
         if pool.is_half:
             return None
         pool.fold("min", True)(x=cells, y=memory)
-    return delivered(op.name, y, None, pool.shape, pool.dtype)
+    return y
 
 
 def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
@@ -313,7 +310,7 @@ def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
 def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
     """The maximum, and the codes of winners."""
     pool, cells = seen(op, x)
-    memory, y = _result(pool, out)
+    memory, y = result(pool, out)
     codes = room(pool.lengths, pool.code_dtype)
     if not pool.is_empty:
         if pool.fold("argmax")(cells, memory, codes=codes):
@@ -321,14 +318,17 @@ def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Ke
         if pool.blanks:
             pool.blank(memory, 0)
             pool.blank(codes, pool.none)
-    return delivered(op.name, y, out, pool.shape, pool.dtype), Kept(pool, codes)
+    return handed_over(y, out), Kept(pool, codes)
 
 
-def _result(pool: Pool, out: Array | None) -> tuple[Array, Array]:
-    if out is None and pool.is_in_order and pool.lengths == pool.shape:
-        y = empty(pool.shape, pool.dtype)
-        return y, y
+def result(pool: Pool, out: Array | None) -> tuple[Array, Array]:
+    """Memory for a result, and the array that it makes up."""
     return result_in(pool.layout, pool.lengths, pool.shape, pool.dtype, out)
+
+
+def cotangent(pool: Pool, out: Array | None) -> tuple[Array, Array]:
+    """Memory for a cotangent of the operand, and the array that it makes up."""
+    return result_in(pool.layout, pool.layout.shape, pool.given, pool.dtype, out)
 
 
 def indices(kept: Kept) -> Array:
@@ -343,16 +343,16 @@ def indices(kept: Kept) -> Array:
 def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     """dy: the tangent of each winner."""
     pool = kept.pool
-    memory, dy = _result(pool, out)
+    memory, dy = result(pool, out)
     if not pool.is_empty:
         pool.winners("gather").call.on(kept.codes, as_laid(pool, dx, pool.layout.shape), memory)
-    return delivered(pool.op.name, dy, out, pool.shape, pool.dtype)
+    return handed_over(dy, out)
 
 
 def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     """gx: at each cell the cotangents of the windows that it won."""
     pool = kept.pool
-    memory, gx = _cotangent(pool, out)
+    memory, gx = cotangent(pool, out)
     if pool.is_empty:
         memory[...] = 0
     else:
@@ -361,7 +361,7 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
             pool.gathers.call.on(arriving, kept.codes, memory)
         else:
             pool.winners("scatter").call.on(kept.codes, arriving, memory)
-    return delivered(pool.op.name, gx, out, pool.given, pool.dtype)
+    return handed_over(gx, out)
 
 
 def as_laid(pool: Pool, array: Array, lengths: Shape) -> Array:
@@ -369,29 +369,21 @@ def as_laid(pool: Pool, array: Array, lengths: Shape) -> Array:
     which it has these lengths."""
     if pool.is_in_order and array.flags.carray and array.dtype == pool.dtype and array.dtype.isnative:
         return array
-    return cells_in(pool.layout, array.reshape([lengths[p] for p in pool.layout.back]), pool.dtype)
-
-
-def _cotangent(pool: Pool, out: Array | None) -> tuple[Array, Array]:
-    """Memory for a cotangent of the operand, and the array that it makes up."""
-    if out is None and pool.is_in_order and pool.layout.shape == pool.given:
-        gx = empty(pool.given, pool.dtype)
-        return gx, gx
-    return result_in(pool.layout, pool.layout.shape, pool.given, pool.dtype, out)
+    return pool.layout.cells(array, lengths, pool.dtype)
 
 
 def average(op: Any, x: Array, out: Array | None = None) -> Array:
     """The average."""
     pool, cells = seen(op, x, any_order=True)
-    memory, y = _result(pool, out)
+    memory, y = result(pool, out)
     if not pool.is_empty:
         pool.fold("average")(cells, memory)
-    return delivered(op.name, y, out, pool.shape, pool.dtype)
+    return handed_over(y, out)
 
 
 def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
     """gx: at each cell the shares of the windows that read it."""
-    memory, gx = _cotangent(pool, out)
+    memory, gx = cotangent(pool, out)
     if pool.is_empty:
         memory[...] = 0
     else:
@@ -405,4 +397,4 @@ def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
             pool.in_single.fold("spread")(shares, sums)
             if pool.is_half:  # rounded once, at the end
                 np.copyto(memory, sums, casting="unsafe")
-    return delivered(pool.op.name, gx, out, pool.given, pool.dtype)
+    return handed_over(gx, out)

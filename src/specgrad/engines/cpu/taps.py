@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...caches import cached_property
-from ...geometry import Integers, Sliding
+from ...geometry import Integers, Sliding, strides
 
 
 class Residue(NamedTuple):
@@ -134,12 +134,7 @@ def grid_of(axes: tuple[tuple[Sliding, int], ...], forward: bool) -> Grid:
         else:
             made.append((one, *sizes, axis.kernel))
     taps, source, target, kernel = zip(*made, strict=True)
-    return Grid(taps, row_major(source), row_major(target), row_major(kernel))
-
-
-def row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """How far apart the cells of each axis lie."""
-    return tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
+    return Grid(taps, strides(source), strides(target), strides(kernel))
 
 
 class Job(NamedTuple):
@@ -161,7 +156,7 @@ class Layout:
     @cached_property
     def units(self) -> tuple[int, ...]:
         """How far apart neighbouring targets lie in the layout, axis by axis."""
-        return row_major((1, *(axis.pitch() for axis in self.grid.axes[1:])))
+        return strides((1, *(axis.pitch() for axis in self.grid.axes[1:])))
 
     @cached_property
     def extents(self) -> tuple[int, ...]:
@@ -175,7 +170,7 @@ class Layout:
 
     @cached_property
     def lanes(self) -> tuple[int, ...]:
-        return row_major(tuple(len(axis.lanes) for axis in self.grid.axes))
+        return strides(tuple(len(axis.lanes) for axis in self.grid.axes))
 
     @cached_property
     def pitch(self) -> int:

@@ -1,128 +1,79 @@
-"""Maxima whose ties share, ties "all" and "split": windows that share no cell by comparing whole
-arrays, others by weights."""
+"""Maxima whose ties share, ties "all" and "split": windows that share no cell by kernels of sums,
+others by weights.
+
+Where windows share no cell, the adjoint of a sum spreads a number of each window over its cells. So
+a cell ties where it equals its window's value, spread; tied tangents are summed, cotangents spread.
+"""
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...geometry import Shape, Sliding
-from . import weighted
-from .axes import even
+from ...memory import room
+from . import pools, weighted
+from .operands import handed_over
 
 Array = npt.NDArray[Any]
 
 
-class Blocks(NamedTuple):
-    """An array cut into the cells of its windows: batch axes, then for each axis the windows and
-    the cells of one."""
-
-    op: Any
-    given: Shape
-    order: tuple[int, ...]
-    cut: tuple[slice, ...]
-    blocks: Shape
-    within: tuple[int, ...]
-    """The axes of `blocks` along which a window's cells lie."""
-    shape: Shape
-
-    def of_cells(self, array: Array) -> Array:
-        """An array of the operand's shape, in blocks."""
-        return array.reshape(self.given).transpose(self.order)[self.cut].reshape(self.blocks)
-
-    def of_windows(self, array: Array) -> Array:
-        """An array of the result's shape, to be broadcast over blocks."""
-        lengths = tuple(1 if axis in self.within else n for axis, n in enumerate(self.blocks))
-        full = [n for axis, n in enumerate(self.blocks) if axis not in self.within]
-        back = np.argsort(self.order)
-        return array.reshape([full[p] for p in back]).transpose(self.order).reshape(lengths)
-
-    def back(self, windows: Array) -> Array:
-        """What `of_windows` undoes."""
-        full = [n for axis, n in enumerate(self.blocks) if axis not in self.within]
-        return windows.reshape(full).transpose(np.argsort(self.order)).reshape(self.shape)
-
-
 class Kept(NamedTuple):
-    """Where cells tie with their window's value, and among how many a cotangent is split."""
+    """Which cells tie with their window's value, and among how many a cotangent is split, both in
+    the order of the pool's layout."""
 
-    blocks: Blocks
+    pool: pools.Pool
     tied: Array
     sharers: Array | None
-    dtype: np.dtype[Any]
-
-
-@functools.lru_cache(maxsize=256)
-def blocks_of(op: Any, given: Shape) -> Blocks | None:
-    """How windows that lie side by side cut an array; None for others."""
-    positions = op.positions(given)
-    axes = [even(axis) for axis in op.spatial(tuple(given[p] for p in positions))]
-    if not axes:
-        return None
-    for axis in axes:
-        if not isinstance(axis, Sliding) or axis.stride != axis.kernel or axis.before or axis.dilation > 1:
-            return None
-        if axis.length * axis.kernel > axis.size:
-            return None
-    batch = tuple(p for p in range(len(given)) if p not in positions)
-    sizes = [(axis.length, axis.kernel) for axis in axes if isinstance(axis, Sliding)]
-    cut = (slice(None),) * len(batch) + tuple(slice(0, n * k) for n, k in sizes)
-    shape = tuple(given[p] for p in batch) + tuple(n for pair in sizes for n in pair)
-    within = tuple(len(batch) + 2 * i + 1 for i in range(len(sizes)))
-    return Blocks(op, given, batch + positions, cut, shape, within, op.output_shape(given))
 
 
 def keep(op: Any, x: Array, value: Array) -> Any:
     """What the derivatives keep; None where only the specification knows."""
-    dtype = x.dtype.newbyteorder("=")
     if not x.size or not value.size:
         return None
-    blocks = blocks_of(op, x.shape)
-    how = weighted.weighted_of(op, x.shape, dtype)
-    small = math.prod(getattr(op, "kernel_size", x.shape)) <= weighted.AT_ONCE
-    if how is not None and (blocks is None or small):
+    pool, cells = pools.seen(op, x)
+    is_apart = all((axis.readers(np.arange(axis.size)).count <= 1).all() for axis in pool.axes)
+    how = weighted.weighted_of(op, x.shape, pool.dtype)
+    if how is not None and (not is_apart or pool.taps <= weighted.AT_ONCE):
         return weighted.keep_ties(how, x, value)
-    if blocks is None:
+    if not is_apart:
         return None
-    cells, greatest = blocks.of_cells(x), blocks.of_windows(value)
+    greatest = room(pool.layout.shape, pool.dtype)
+    pool.fold("adjoint")(pools.as_laid(pool, value, pool.lengths), greatest)
     tied = cells == greatest
-    if dtype.kind not in "iu":
+    if pool.cell.is_float:
         tied |= (cells != cells) & (greatest != greatest)
-    sharers = tied.sum(axis=blocks.within, keepdims=True) if op.ties == "split" else None
-    return Kept(blocks, tied, sharers, dtype)
+    sharers = _summed(pool, tied) if op.ties == "split" else None
+    return Kept(pool, tied, None if sharers is None else np.maximum(sharers, 1, out=sharers))
+
+
+def _summed(pool: pools.Pool, cells: Array) -> Array:
+    """The sum of each window, in the type that is computed in."""
+    pool = pool.in_single
+    sums = np.empty(pool.lengths, pool.dtype)
+    pool.fold("sum")(cells.astype(pool.dtype, copy=False), sums)
+    return sums
 
 
 def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     """dy: the tangents of tied cells, or their mean."""
-    blocks, tied, sharers, dtype = kept
-    wide = np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
-    terms = np.zeros(blocks.blocks, wide)  # in one order, however tangents lie, so that sums have the same bits
-    np.copyto(terms, blocks.of_cells(dx), where=tied)
-    total = terms.sum(axis=blocks.within, keepdims=True)
-    return _delivered(blocks.back(total if sharers is None else total / sharers), dtype, out)
+    pool, tied, sharers = kept
+    sums = _summed(pool, np.where(tied, pools.as_laid(pool, dx, pool.layout.shape), pool.dtype.type(0)))
+    memory, dy = pools.result(pool, out)
+    with np.errstate(all="ignore"):
+        np.copyto(memory, sums if sharers is None else np.divide(sums, sharers, out=sums), casting="unsafe")
+    return handed_over(dy, out)
 
 
 def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     """gx: the cotangent of its window at each tied cell, or its share."""
-    blocks, tied, sharers, dtype = kept
-    share = blocks.of_windows(gy) + dtype.type(0)  # a sum of one, which is no -0.0
+    pool, tied, sharers = kept
+    share = pools.as_laid(pool, gy, pool.lengths)
     if sharers is not None:
-        wide = np.float32 if dtype.itemsize == 2 else dtype
-        share = (share.astype(wide) / sharers.astype(wide)).astype(dtype)
-    gx = np.zeros(blocks.given, dtype) if out is None else out
-    if out is not None:
-        gx[...] = 0
-    turned = gx.transpose(blocks.order)[blocks.cut]
-    turned[...] = np.where(tied, share, np.zeros((), dtype)).reshape(turned.shape)
-    return gx
-
-
-def _delivered(found: Array, dtype: np.dtype[Any], out: Array | None) -> Array:
-    if out is None:
-        return found.astype(dtype, copy=False)
-    np.copyto(out, found, casting="unsafe")
-    return out
+        with np.errstate(all="ignore"):
+            share = np.divide(share, sharers, out=room(share.shape, pool.dtype), casting="unsafe")
+    memory, gx = pools.cotangent(pool, out)
+    pool.fold("adjoint")(share, memory)
+    np.copyto(memory, 0, where=np.logical_not(tied))
+    return handed_over(gx, out)

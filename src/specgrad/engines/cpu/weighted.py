@@ -26,7 +26,7 @@ from .codegen.builder import CELLS, Cell
 from .codegen.combine import lowest
 from .codegen.thread_pool import address
 from .gathers import Gather, phases_step, weights_step
-from .operands import is_sorted
+from .operands import Layout, handed_over
 from .passes import Fold
 from .schedule import chain
 from .steps import Step
@@ -56,11 +56,11 @@ class Weighted:
 
     op: Any
     operand: Shape
-    given: Shape
-    """The same with an axis of one cell, if there is no other."""
     shape: Shape
     dtype: np.dtype[Any]
-    positions: tuple[int, ...]
+    layout: Layout
+    """Of the operand without padding: batch axes, then the window's, of which there is one at
+    least."""
     axes: tuple[Sliding, ...]
     """Over the array with its padding."""
     pads: tuple[tuple[int, int, int, int], ...]
@@ -68,19 +68,9 @@ class Weighted:
     behind that do not exist."""
 
     @cached_property
-    def order(self) -> tuple[int, ...]:
-        """Batch axes, then the window's."""
-        return (*(p for p in range(len(self.given)) if p not in self.positions), *self.positions)
-
-    @cached_property
-    def back(self) -> tuple[int, ...] | None:
-        """The order that undoes it; None where there is nothing to undo."""
-        return None if is_sorted(self.order) else tuple(np.argsort(self.order).tolist())
-
-    @cached_property
     def lead(self) -> Shape:
         """The lengths of the batch axes."""
-        return tuple(self.given[p] for p in self.order[: len(self.order) - len(self.axes)])
+        return self.layout.shape[: self.layout.outer]
 
     @cached_property
     def sizes(self) -> Shape:
@@ -113,7 +103,7 @@ class Weighted:
 
     @cached_property
     def planes(self) -> int:
-        return math.prod(self.lead)
+        return self.layout.planes
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -142,28 +132,20 @@ class Weighted:
     def cells_of(self, array: Array, padding: Any, absent: Any) -> Array:
         """An array of the operand's shape as (planes, *axes), with its padding."""
         if not self.is_padded:
-            return self._laid(array.reshape(self.given), self.sizes)
-        cells = room((*self.lead, *self.sizes), self.computed)
-        cells.fill(absent)
-        if padding is not absent:
-            cells[self.exists] = padding
-        cells[self.real] = array.reshape(self.given).transpose(self.order)
+            cells = self.layout.cells(array, self.layout.shape, self.computed)
+        else:
+            cells = room((*self.lead, *self.sizes), self.computed)
+            cells.fill(absent)
+            if padding is not absent:
+                cells[self.exists] = padding
+            given = [self.layout.shape[p] for p in self.layout.back]
+            cells[self.real] = array.reshape(given).transpose(self.layout.order)
         return cells.reshape((self.planes, *self.sizes))
 
     def windows_of(self, array: Array) -> Array:
         """An array of the result's shape as (planes, *windows)."""
-        lengths = dict(zip(self.positions, self.lengths, strict=True))
-        return self._laid(array.reshape([lengths.get(p, n) for p, n in enumerate(self.given)]), self.lengths)
-
-    def _laid(self, array: Array, lengths: Shape) -> Array:
-        """An array as (planes, *lengths), of the type that is computed in; itself where it lies
-        so."""
-        turned = array if self.back is None else array.transpose(self.order)
-        if not _fits(turned, self.computed):
-            cells = room(turned.shape, self.computed)
-            np.copyto(cells, turned, casting="unsafe")
-            turned = cells
-        return turned.reshape((self.planes, *lengths))
+        windows = self.layout.cells(array, (*self.lead, *self.lengths), self.computed)
+        return windows.reshape((self.planes, *self.lengths))
 
     def cropped(self, cells: Array, out: Array | None) -> Array:
         """What `cells_of` undoes, without the padding."""
@@ -176,14 +158,12 @@ class Weighted:
 
     def _delivered(self, found: Array, shape: Shape, out: Array | None) -> Array:
         """An array of that shape, in `out` if one is given."""
-        found = (found if self.back is None else found.transpose(self.back)).reshape(shape)
+        found = found.transpose(self.layout.back).reshape(shape)
         if out is None:
             if found.dtype == self.dtype and found.size == (found.size if found.base is None else found.base.size):
                 return found  # all of its memory
             out = empty(shape, self.dtype)
-        with np.errstate(all="ignore"):
-            np.copyto(out, found, casting="unsafe")
-        return out
+        return handed_over(found, out)
 
     @cached_property
     def stages(self) -> list[Stage]:
@@ -250,10 +230,6 @@ class Weighted:
         return found
 
 
-def _fits(array: Array, dtype: np.dtype[Any]) -> bool:
-    return array.flags.c_contiguous and array.flags.aligned and array.dtype == dtype and array.dtype.isnative
-
-
 @functools.lru_cache(maxsize=256)
 def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
     """An operator whose windows slide on arrays of this shape; None where an axis has bins, or too
@@ -280,7 +256,10 @@ def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
         after = (axis.length - 1) * axis.stride + axis.extent - total
         inside.append(Sliding(total, axis.kernel, axis.stride, 0, after, axis.dilation))
         pads.append((axis.before, axis.size, axis.after if zero else 0, beyond))
-    return Weighted(op, operand, given, shape, dtype, positions, tuple(inside), tuple(pads))
+    batch = tuple(p for p in range(len(given)) if p not in positions)
+    order = (*batch, *positions)
+    layout = Layout(order, len(batch), tuple(given[p] for p in order), positions)
+    return Weighted(op, operand, shape, dtype, layout, tuple(inside), tuple(pads))
 
 
 class Kept(NamedTuple):
@@ -322,7 +301,7 @@ def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
     kept = Kept(how, [*_between(how, cells), how.windows_of(own)], None)
     if how.op.ties == "all":
         return kept
-    ones = np.broadcast_to(how.computed.type(1), how.given)
+    ones = np.broadcast_to(how.computed.type(1), how.operand)
     count = _forward(kept, how.cells_of(ones, 0, 0))
     return kept._replace(total=np.maximum(count, 1, out=count))
 

@@ -257,9 +257,9 @@ class Kernel:
         place = self.builder.gep(self._args, [I64(len(self.parameters) - 1)], source_etype=I64)
         return Value(self, self.builder.load(place, typ=I64, name=name))
 
-    def sizes(self, *names: str) -> Any:
+    def sizes(self, names: str) -> Any:
         """The next of the arguments, integers, by their names."""
-        return SimpleNamespace(**{name: self.parameter(name) for name in names})
+        return SimpleNamespace(**{name: self.parameter(name) for name in names.split()})
 
     def array(self, name: str, cell: Cell) -> Pointer:
         """The next of the arguments, the address of cells."""
@@ -459,6 +459,19 @@ class Kernel:
             made = body(self.least(along.index, last), along.values)
             along.next = list(carried if made is None else made)
         return along.result
+
+    def together(
+        self, begin: Number, end: Value, most: int, body: Callable[[Value, int, list[Any]], Any], carried: Any = ()
+    ) -> Any:
+        """body(index, count, carried) for `most` items at a time while there are so many, then for
+        one at a time."""
+        for count in sorted({most, 1}, reverse=True):
+            stop = end - (end - begin) % count
+            with self.loop(begin, stop, count, carried) as turn:
+                made = body(turn.index, count, turn.values)
+                turn.next = list(turn.values if made is None else made)
+            begin, carried = stop, turn.result
+        return carried
 
     def finish(self, flags: Number = 0) -> Kernel:
         """Return flags, which `parallel_for` joins by "or"."""

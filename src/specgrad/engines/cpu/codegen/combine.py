@@ -26,9 +26,12 @@ def code_cell(taps: int) -> Cell:
 
 def lowest(cell: Cell) -> Any:
     """The number below which there is none."""
-    if cell.is_float:
-        return -np.inf
-    return np.iinfo(cell.name).min
+    return -np.inf if cell.is_float else np.iinfo(cell.name).min
+
+
+def greatest(cell: Cell) -> Any:
+    """The number above which there is none."""
+    return np.inf if cell.is_float else np.iinfo(cell.name).max
 
 
 class Sum:
@@ -104,38 +107,46 @@ class Sum:
 
 
 class Max(Sum):
-    """The greatest cell, of equal ones the first. Right where there is no NaN; padding is the
-    lowest number, which changes no value."""
+    """The greatest cell, or the `least`, of equal ones the first. Right where there is no NaN;
+    padding is a number that changes no value."""
 
-    name, overlaps, guards = "max", True, True
+    name, overlaps, least = "max", True, False
+    takes_nan = False
+    """Whether it is right where there are NaNs: the last of them wins."""
 
     def __init__(self, cell: Cell) -> None:
         super().__init__(cell)
-        self.identity = lowest(cell)
-        self.guards = cell.is_float
+        self.identity = greatest(cell) if self.least else lowest(cell)
+        self.guards = cell.is_float and not self.takes_nan
 
     def finish(self, k: Kernel, part: Part) -> Part:
         return part
 
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
         """Where the later part takes the lead."""
-        return two[0] > one[0]
+        leads = two[0] < one[0] if self.least else two[0] > one[0]
+        return leads | two[0].differs(two[0]) if self.takes_nan and self.cell.is_float else leads
 
     def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
         return [k.select(self.wins(k, one, two), two[0], one[0])]
 
 
 class NaNMax(Max):
-    """The greatest cell, where there may be NaNs: the last NaN wins."""
+    """The greatest cell, where there may be NaNs."""
 
-    name, guards = "nan_max", False
+    name, takes_nan = "nan_max", True
 
-    def __init__(self, cell: Cell) -> None:
-        super().__init__(cell)
-        self.guards = False
 
-    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        return (two[0] > one[0]) | two[0].differs(two[0])
+class Min(Max):
+    """The least cell, where there is no NaN."""
+
+    name, least = "min", True
+
+
+class NaNMin(Min):
+    """The least cell, where there may be NaNs."""
+
+    name, takes_nan = "nan_min", True
 
 
 class ArgMax(Max):
@@ -172,12 +183,12 @@ class NaNArgMax(ArgMax):
     """The same for all numbers: the last NaN wins, and any cell wins over padding, whose code is
     all ones."""
 
-    name = "nan_argmax"
+    name, takes_nan, masks = "nan_argmax", True, True
 
     def __init__(self, cell: Cell, taps: int) -> None:
         super().__init__(cell, taps)
         assert self.codes is not None
-        self.guards, self.masks, self.none = False, True, (1 << 8 * self.codes.size) - 1
+        self.none = (1 << 8 * self.codes.size) - 1
 
     def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
         cells, code = super().first(k, cells, tap)
@@ -188,10 +199,7 @@ class NaNArgMax(ArgMax):
         return [super().nothing(k, lanes)[0], k.number(self.codes, self.none, lanes)]
 
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        greater = (two[0] > one[0]) | one[1].equals(self.none)
-        if self.cell.is_float:
-            greater = greater | two[0].differs(two[0])
-        return greater & two[1].differs(self.none)
+        return (super().wins(k, one, two) | one[1].equals(self.none)) & two[1].differs(self.none)
 
     def shifted(self, k: Kernel, code: Value, shift: int) -> Value:
         return k.select(code.equals(self.none), code, code + shift) if shift else code
@@ -224,11 +232,7 @@ class AnyArgMax(ArgMax):
 class AnyNaNArgMax(AnyArgMax):
     """The same for all numbers: of NaNs that with the greater code wins."""
 
-    name = "any_nan_argmax"
-
-    def __init__(self, cell: Cell, taps: int) -> None:
-        super().__init__(cell, taps)
-        self.guards = False
+    name, takes_nan = "any_nan_argmax", True
 
     def follow(self, k: Kernel, one: Part, two: Part) -> Part:
         return self.join(k, one, two)
@@ -314,32 +318,6 @@ def weight(k: Kernel, cells: Value, value: Value) -> Value:
 def scalar(k: Kernel, like: Value) -> Value:
     """β in all lanes."""
     return k.splat(k.beta, like.lanes) if like.lanes else k.beta
-
-
-class Min(Max):
-    """The least cell, of equal ones the first, where there is no NaN."""
-
-    name = "min"
-
-    def __init__(self, cell: Cell) -> None:
-        super().__init__(cell)
-        self.identity = np.inf if cell.is_float else np.iinfo(cell.name).max
-
-    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        return two[0] < one[0]
-
-
-class NaNMin(Min):
-    """The least cell, where there may be NaNs: the last NaN wins."""
-
-    name = "nan_min"
-
-    def __init__(self, cell: Cell) -> None:
-        super().__init__(cell)
-        self.guards = False
-
-    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        return (two[0] < one[0]) | two[0].differs(two[0])
 
 
 COMBINES = {

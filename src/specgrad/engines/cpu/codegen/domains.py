@@ -22,6 +22,16 @@ from .builder import F16, F32, F64
 Comparison = Callable[[Any, Any], Any]
 
 
+ORDERS: dict[str, Comparison] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lt": operator.lt,
+    "le": operator.le,
+}
+
+
 def _apart(a: Any, b: Any) -> bool:
     return bool(a < b) or bool(a > b)
 
@@ -200,14 +210,6 @@ class Rationals(Domain):
 
     maximum: Any = staticmethod(max)
     minimum: Any = staticmethod(min)
-    ORDERS = {
-        "eq": operator.eq,
-        "ne": operator.ne,
-        "gt": operator.gt,
-        "ge": operator.ge,
-        "lt": operator.lt,
-        "le": operator.le,
-    }
 
     def constant(self, number: Any, kind: Any) -> Any:
         if isinstance(number, int | Fraction | Infinity):
@@ -228,7 +230,7 @@ class Rationals(Domain):
         return self.constant(Floats().from_bits(bits, kind), kind)
 
     def comparison(self, predicate: str) -> Comparison:
-        return self.ORDERS.get(predicate[1:]) or super().comparison(predicate)
+        return ORDERS.get(predicate[1:]) or super().comparison(predicate)
 
     def truncated(self, value: Any) -> int:
         if isinstance(value, Infinity):

@@ -18,18 +18,10 @@ from llvmlite import ir
 
 from .allocations import SIZES, UNDEFINED, Fault, access, is_float
 from .builder import I1
-from .domains import Domain
+from .domains import ORDERS, Domain
 
 Function = Callable[..., Any]
 
-ORDERS: dict[str, Function] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lt": operator.lt,
-    "le": operator.le,
-}
 FLOATS = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "fneg": "neg"} | {
     f"llvm.{name}": name for name in ("maximum", "minimum", "fma", "fabs")
 }

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Value
-from ..codegen.combine import Part, Sum
-from .windows import Divisors, Window, guard_nan, stacked
+from ..codegen.combine import Part
+from .windows import Walk, Window, stacked
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,13 @@ def emit(how: Along, vector: int) -> Kernel:
     return _Along(how, vector).kernel
 
 
-class _Along:
+class _Along(Walk):
     def __init__(self, how: Along, vector: int) -> None:
-        self.how, self.combine = how, how.combine
-        k = self.kernel = Kernel("along", vector)
-        combine: Sum = how.combine
-        self.x = [k.array("x", combine.cell)]
-        if how.has_codes:
-            self.x.append(k.array("x_codes", combine.cells()[1]))
-        self.y = [k.array(name, cell) for name, cell in combine.written(how.result)]
-        self.divisors = Divisors(k, how.divides, combine.cell)
+        super().__init__("along", how, vector, how.has_codes)
+        k = self.kernel
         self.first, self.count, self.skipped = (k.array(name, WORD) for name in ("first", "count", "skipped"))
         self.combine.begin(k)
-        self.n = k.sizes(
-            "size", "length", "inner", "step", "bands", "band", "blocks", "block", "whole_begin", "whole_end"
-        )
+        self.n = k.sizes("size length inner step bands band blocks block whole_begin whole_end")
         k.finish(self._items())
 
     def _items(self) -> Value:
@@ -64,7 +56,7 @@ class _Along:
             begin, left = rest // self.n.blocks * self.n.band, rest % self.n.blocks * self.n.block
             end = k.least(begin + self.n.band, self.n.length)
             self.cells = k.least(self.n.block, self.n.inner - left)
-            self.source = [x + (outer * self.n.size * self.n.inner + left) for x in self.x]
+            self.source = outer * self.n.size * self.n.inner + left
             self.target = [y + (outer * self.n.length * self.n.inner + left) for y in self.y]
             self.left = left
             each.next = [self._windows(begin, end, each.values[0])]
@@ -88,16 +80,17 @@ class _Along:
         k, window, lanes = self.kernel, self.how.window, self.how.lanes
         assert window is not None
         start = k.load(self.first, row) * self.n.inner
-        offsets = sorted({i * window.stride + t * window.dilation for i in range(some) for t in range(window.taps)})
+        offsets = window.offsets(some)
 
         def body(index: Number, carried: list[Any]) -> list[Any]:
             lines = {j: self._part(start + j * self.n.inner + index, lanes) for j in offsets}
-            flag = guard_nan(k, self.combine, carried[0], [lines[j][0] for j in self._seen(offsets, some)])
+            flag = self.guard_nan(carried[0], [lines[j][0] for j in self._seen(offsets, some)])
             for i, part in enumerate(stacked(k, self.combine, lines, window, some, self.how.width)):
-                flag = self._store(part, row + i, index, lanes, flag)
+                self._store(part, row + i, index)
             return [flag]
 
-        return self._vectors(body, flags)
+        result: Value = k.vectors(self.cells, lanes, body, [flags])[0]
+        return result
 
     def _seen(self, offsets: list[int], some: int) -> list[int]:
         """Of the rows that windows read together those that the windows before did not."""
@@ -111,28 +104,26 @@ class _Along:
         taps were skipped before the first of them."""
         k = self.kernel
         with k.loop(begin, end, carried=[flags]) as each:
-            first, count = k.load(self.first, each.index), k.load(self.count, each.index)
-            skipped = k.load(self.skipped, each.index)
             row = each.index
+            first, count, skipped = (k.load(table, row) for table in (self.first, self.count, self.skipped))
 
-            def body(
-                index: Number, carried: list[Any], lanes: int, first: Any = first, count: Any = count, row: Any = row
-            ) -> list[Any]:
-                part, flag = self._taps(first, count, index, lanes, carried[0])
+            def body(index: Number, carried: list[Any], row: Any = row, where: Any = (first, count)) -> list[Any]:
+                part, flag = self._taps(*where, index, carried[0])
                 if self.combine.counts:
                     part = [part[0], self._moved(part[1], skipped)]
-                return [self._store(part, row, index, lanes, flag)]
+                self._store(part, row, index)
+                return [flag]
 
-            each.next = [self._vectors(body, each.values[0], by_lanes=True)]
+            each.next = k.vectors(self.cells, self.how.lanes, body, each.values)
         return each.result[0]
 
-    def _taps(self, first: Value, count: Value, index: Number, lanes: int, flag: Value) -> tuple[Part, Value]:
+    def _taps(self, first: Value, count: Value, index: Number, flag: Value) -> tuple[Part, Value]:
         """A vector of windows that have `count` cells from `first` on."""
-        k = self.kernel
+        k, lanes = self.kernel, self.how.lanes
         with k.loop(0, count, carried=[*self.combine.nothing(k, lanes), flag]) as taps:
             *so_far, flag = taps.values
             part = self._part((first + taps.index * self.n.step) * self.n.inner + index, lanes)
-            flag = guard_nan(k, self.combine, flag, [part[0]])
+            flag = self.guard_nan(flag, [part[0]])
             if self.combine.counts:
                 part = [part[0], self._moved(part[1], taps.index)]
             is_first = self.kernel.splat(taps.index.equals(0), lanes)
@@ -151,24 +142,9 @@ class _Along:
 
     def _part(self, index: Number, lanes: int) -> Part:
         """What is known of the cells from `index` on."""
-        k = self.kernel
-        cells = k.load(self.source[0], index, lanes)
-        if self.how.has_codes:
-            return [cells, k.load(self.source[1], index, lanes)]
-        return self.combine.first(k, cells, 0)
+        k, at = self.kernel, self.source + index
+        cells = k.load(self.x, at, lanes)
+        return self.combine.first(k, cells, 0) if self.x_codes is None else [cells, k.load(self.x_codes, at, lanes)]
 
-    def _vectors(self, body: Any, flags: Value, by_lanes: bool = False) -> Value:
-        """body for vectors of the inner cells of a block: the last begins where it still is
-        full."""
-        lanes = self.how.lanes
-        run = (lambda index, carried: body(index, carried, lanes)) if by_lanes else body
-        result: Value = self.kernel.vectors(self.cells, lanes, run, [flags])[0]
-        return result
-
-    def _store(self, part: Part, row: Number, index: Number, lanes: int, flag: Value) -> Value:
-        k = self.kernel
-        part = self.combine.finish(k, part)
-        part = [self.divisors.divide(part[0], row, self.left + index), *part[1:]]
-        for one, target in zip(part, self.target, strict=True):
-            k.store(one, target, row * self.n.inner + index)
-        return flag
+    def _store(self, part: Part, row: Number, index: Number) -> None:
+        self.store(self.finished(part, row, self.left + index), self.target, row * self.n.inner + index)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import I32, WORD, Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import Part, Sum
-from .windows import Divisors, guard_nan
+from ..codegen.combine import Part
+from .windows import Walk
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,16 @@ def emit(how: Bins, vector: int) -> Kernel:
     return _Bins(how, vector).kernel
 
 
-class _Bins:
+class _Bins(Walk):
     def __init__(self, how: Bins, vector: int) -> None:
-        self.how = how
-        self.combine: Sum = how.combine
-        k = self.kernel = Kernel("bins", vector)
-        self.x = k.array("x", self.combine.cell)
-        self.y = [k.array(name, cell) for name, cell in self.combine.written(how.result)]
-        self.divisors = Divisors(k, how.divides, self.combine.cell)
+        super().__init__("bins", how, vector)
+        k = self.kernel
         names = ("first_row", "row_count", "first_column", "column_count")
         self.first_row, self.row_count, self.first_column, self.column_count = (k.array(n, WORD) for n in names)
         if self.combine.codes is not None:
             self.skipped_rows, self.skipped_columns = (k.array(n, WORD) for n in ("skipped_rows", "skipped_columns"))
         self.combine.begin(k)
-        self.n = k.sizes("height", "width", "height_out", "width_out")
+        self.n = k.sizes("height width height_out width_out")
         self.lines = [k.room(how.room + how.bin_lanes, cell) for cell in self.combine.cells()] if how.room else []
         if how.room:  # vectors may go beyond the last bin
             for line, nothing in zip(self.lines, self.combine.nothing(k, how.bin_lanes), strict=True):
@@ -77,11 +73,11 @@ class _Bins:
 
         def body(index: Number, carried: list[Any]) -> list[Any]:
             cells = k.load(source, index, lanes)
-            flag = guard_nan(k, self.combine, carried[0], [cells])
+            flag = self.guard_nan(carried[0], [cells])
             with k.loop(1, count, carried=[*self.combine.first(k, cells, 0), flag]) as down:
                 *so_far, flag = down.values
                 cells = k.load(source, down.index * self.n.width + index, lanes)
-                flag = guard_nan(k, self.combine, flag, [cells])
+                flag = self.guard_nan(flag, [cells])
                 part = self._coded(cells, down.index * self.how.width)
                 down.next = [*self.combine.follow(k, so_far, part), flag]
             *part, flag = down.result
@@ -107,15 +103,13 @@ class _Bins:
         with k.loop(0, self.n.width_out, carried=[flags]) as each:
             first, count = k.load(self.first_column, each.index), k.load(self.column_count, each.index)
             part, flag = self._across(source, first, count, each.values[0])
-            part = self.combine.finish(k, part)
-            part = [self.divisors.divide(part[0], self.row, each.index), *part[1:]]
+            part = self.finished(part, self.row, each.index)
             if self.combine.codes is not None:
                 skipped = k.load(self.skipped_rows, self.row) * self.how.width + k.load(
                     self.skipped_columns, each.index
                 )
                 part = [part[0], part[1] + k.cast(skipped, part[1].element, False)]
-            for one, where in zip(part, target, strict=True):
-                k.store(one, where, each.index)
+            self.store(part, target, each.index)
             each.next = [flag]
         return each.result[0]
 
@@ -168,7 +162,7 @@ class _Bins:
         """What is known of the cells of a row from `index` on."""
         k, combine = self.kernel, self.combine
         cells = k.load(source, first + index, lanes)
-        part, flag = self._coded(cells, index), guard_nan(k, combine, flag, [cells])
+        part, flag = self._coded(cells, index), self.guard_nan(flag, [cells])
         if combine.codes is not None and lanes:
             part[1] = part[1] + k.cast(k.iota(lanes), combine.codes.computed, False)
         return part, flag

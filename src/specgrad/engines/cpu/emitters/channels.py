@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import Part, Sum, working
+from ..codegen.combine import Part, working
 from .phases import Reader, readers, span
-from .windows import Divisors, Window, fold_parts, guard_identity, guard_nan, stacked
+from .windows import Divisors, Walk, Window, fold_parts, stacked
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,12 @@ class Channels:
     divides: str = "no"
 
 
-class _Walk:
+class _Places:
     """Rows of places, each with its cells behind it."""
 
-    def __init__(self, name: str, how: Channels, vector: int) -> None:
-        self.how = how
-        self.kernel = Kernel(name, vector)
-
-    def _sizes(self, names: str) -> None:
-        self.n = self.kernel.sizes(*names.split())
+    how: Channels
+    kernel: Kernel
+    n: Any
 
     def _vectors(self, body: Callable[[Number, Any], Any], flags: Any) -> Any:
         """body for vectors of the cells behind a place: the last begins where it still is full."""
@@ -73,15 +70,12 @@ def emit(how: Channels, vector: int) -> Kernel:
     return _Forward(how, vector).kernel
 
 
-class _Forward(_Walk):
+class _Forward(_Places, Walk):
     def __init__(self, how: Channels, vector: int) -> None:
         super().__init__("channels", how, vector)
         k = self.kernel
-        combine: Sum = how.combine
-        self.x = k.array("x", combine.cell)
-        self.y = [k.array(name, cell) for name, cell in combine.written(how.result)]
-        self.divisors = Divisors(k, how.divides, combine.cell)
-        self._sizes("height width height_out width_out above before inner whole_begin whole_end whole_top whole_bottom")
+        names = "height width height_out width_out above before inner whole_begin whole_end whole_top whole_bottom"
+        self.n = k.sizes(names)
         with k.loop(k.begin, k.end, carried=[0]) as each:
             each.next = [self._row(each.index, each.values[0])]
         k.finish(each.result[0])
@@ -112,11 +106,10 @@ class _Forward(_Walk):
         k, how, n = self.kernel, self.how, self.n
         combine, rows, columns = how.combine, how.rows, how.columns
         left = column * columns.stride - n.before
-        needed = sorted({i * columns.stride + t * columns.dilation for i in range(some) for t in range(columns.taps)})
         places = [
             {
                 j: self._at(self.plane, (self.first + t * rows.dilation, left + j), (n.height, n.width), edge)
-                for j in needed
+                for j in columns.offsets(some)
             }
             for t in range(rows.taps)
         ]
@@ -127,10 +120,13 @@ class _Forward(_Walk):
             for row in places:
                 cells = {j: self._load(*place, index, seen) for j, place in row.items()}
                 folded.append(stacked(k, combine, cells, columns, some, 1))
-            flag = guard_nan(k, combine, flag, seen)
+            flag = self.guard_nan(flag, seen)
             for i in range(some):
                 part, _ = fold_parts(k, combine, [(row[i], t) for t, row in enumerate(folded)], columns.taps)
-                flag = self._store(part, column + i, index, flag)
+                place = (column + i) * n.inner + index
+                part = self.finished(part, self.row, place)
+                flag = self.guard_padding(flag, part)
+                self.store(part, self.target, place)
             return flag
 
         result: Value = self._vectors(fold, flags)
@@ -145,16 +141,6 @@ class _Forward(_Walk):
         part: Part = combine.first(k, loaded, 0)
         return part
 
-    def _store(self, part: Part, column: Value, index: Number, flag: Value) -> Value:
-        k, n, combine = self.kernel, self.n, self.how.combine
-        part = combine.finish(k, part)
-        part = [self.divisors.divide(part[0], self.row, column * n.inner + index), *part[1:]]
-        if combine.counts and (self.how.rows.padded or self.how.columns.padded):
-            flag = guard_identity(k, combine, flag, part)
-        for one, target in zip(part, self.target, strict=True):
-            k.store(one, target, column * n.inner + index)
-        return flag
-
 
 def emit_back(how: Channels, vector: int) -> Kernel:
     """args: g, [codes], gx, [divisors], sizes; an item is a group of rows of cells: as many as
@@ -162,19 +148,19 @@ def emit_back(how: Channels, vector: int) -> Kernel:
     return _Back(how, vector).kernel
 
 
-class _Back(_Walk):
+class _Back(_Places):
     """`combine` is here the cells of cotangents and those of codes, or None."""
 
     def __init__(self, how: Channels, vector: int) -> None:
-        super().__init__("channels", how, vector)
-        k = self.kernel
+        self.how = how
+        k = self.kernel = Kernel("channels", vector)
         self.cell, self.codes = how.combine
         self.given = [k.array("g", self.cell)]
         if self.codes is not None:
             self.given.append(k.array("codes", self.codes))
         self.gx = k.array("gx", how.result)
         self.divisors = Divisors(k, how.divides, self.cell)
-        self._sizes("height width height_out width_out inner groups groups_across")
+        self.n = k.sizes("height width height_out width_out inner groups groups_across")
         self.down, self.across = readers(how.rows, how.before[0]), readers(how.columns, how.before[1])
         self.reach = span(self.down), span(self.across)
         with k.loop(k.begin, k.end) as each:

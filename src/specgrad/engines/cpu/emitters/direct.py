@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import Part, Sum, working
-from .windows import AHEAD, Divisors, Window, fold_parts, guard_identity, guard_nan, load_padded, stacked, tree
+from ..codegen.combine import Part, working
+from .windows import Walk, Window, fold_parts, load_padded, stacked, tree
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,12 @@ def emit(how: Direct, vector: int) -> Kernel:
     return _Direct(how, vector).kernel
 
 
-class _Direct:
+class _Direct(Walk):
     def __init__(self, how: Direct, vector: int) -> None:
-        self.how, self.combine = how, how.combine
-        k = self.kernel = Kernel("direct", vector)
-        self.x = k.array("x", self.combine.cell)
-        self.y = [k.array(name, cell) for name, cell in self.combine.written(how.result)]
-        self.divisors = Divisors(k, how.divides, self.combine.cell)
+        super().__init__("direct", how, vector)
+        k = self.kernel
         names = "depth height width depth_out height_out width_out above inside down across tile_rows tile_columns"
-        self.n = k.sizes(*names.split())
+        self.n = k.sizes(names)
         if how.rows.padded:
             span = (how.columns_of_tile + how.lanes) * how.columns.stride + how.columns.extent
             span = -(-span // how.lanes) * how.lanes
@@ -72,23 +69,16 @@ class _Direct:
             first = plane // n.depth_out * n.depth + plane % n.depth_out * how.planes.stride
             self.plane = self.x + first * n.height * n.width
             self.target = [y + (plane * n.height_out + self.top) * n.width_out for y in self.y]
-            flags, done = each.values[0], k.integer(0)
-            for some in sorted({how.stack, 1}, reverse=True):
-                stop = rows - (rows - done) % some
-                with k.loop(done, stop, some, carried=[flags]) as down:
-                    down.next = [self._rows(down.index, some, down.values[0])]
-                flags, done = down.result[0], stop
-            each.next = [flags]
+            each.next = k.together(0, rows, how.stack, self._rows, each.values)
         return each.result[0]
 
-    def _rows(self, row: Value, some: int, flags: Value) -> Value:
+    def _rows(self, row: Value, some: int, carried: list[Value]) -> list[Value]:
         """The windows of `some` rows from `row` of the tile on."""
         k, how, n, lanes = self.kernel, self.how, self.n, self.how.lanes
-        rows = how.rows
+        rows, (flags,) = how.rows, carried
         first = (self.top + row) * rows.stride - n.above
-        needed = sorted({i * rows.stride + t * rows.dilation for i in range(some) for t in range(rows.taps)})
         sources = [
-            {j: self._source(plane * how.planes.dilation, first + j) for j in needed}
+            {j: self._source(plane * how.planes.dilation, first + j) for j in rows.offsets(some)}
             for plane in range(how.planes.taps)
         ]
 
@@ -108,7 +98,7 @@ class _Direct:
             flags, end, last = once.result[0], k.select(at_right, end - lanes, end), k.least(last, n.inside)
         with k.loop(begin, end, lanes, carried=[flags]) as along:
             along.next = [fold(k.least(along.index, last), "", along.values[0])]
-        return along.result[0]
+        return along.result
 
     def _source(self, plane: int, row: Value) -> Pointer:
         """Where a row of cells lies; where there is none, one of padding."""
@@ -127,11 +117,13 @@ class _Direct:
         for by_row in sources:
             parts = {j: self._across(source, column, edge, seen) for j, source in by_row.items()}
             folded.append(stacked(k, self.combine, parts, how.rows, some, how.columns.taps))
-        flag = guard_nan(k, self.combine, flag, seen)
+        flag = self.guard_nan(flag, seen)
         area = how.rows.taps * how.columns.taps
         for i in range(some):
             part, _ = fold_parts(k, self.combine, [(rows[i], plane) for plane, rows in enumerate(folded)], area)
-            flag = self._store(part, row + i, column, flag)
+            part = self.finished(part, self.top + row + i, column)
+            flag = self.guard_padding(flag, part)
+            self.store(part, self.target, (row + i) * self.n.width_out + column)
         return flag
 
     def _across(self, source: Pointer, column: Number, edge: str, seen: list[Value]) -> Part:
@@ -149,21 +141,7 @@ class _Direct:
             first = column * columns.stride + (offset - lead - self.how.before)
             edges = (edge, place, self.n.width)
             taps.append(load_padded(k, source, first, (columns.stride, lanes, lead), edges, self.combine.identity))
-        if edge != "left" and edge != "right":
-            size = self.combine.cell.size
-            for line in range(0, lanes * columns.stride * size, 64):
-                k.prefetch(source, column * columns.stride + (AHEAD + line) // size)
-        few = columns.dilation == 1 and len(taps) > 2 * columns.stride
-        seen += taps[: columns.stride] + taps[-columns.stride :] if few else taps
+        if not edge:
+            self.prefetch(source, column * columns.stride, lanes * columns.stride)
+        seen += self.seen(taps)
         return tree(k, self.combine, [self.combine.first(k, cells, tap) for tap, cells in enumerate(taps)])
-
-    def _store(self, part: Part, row: Value, column: Number, flag: Value) -> Value:
-        k, how, n = self.kernel, self.how, self.n
-        combine: Sum = self.combine
-        part = combine.finish(k, part)
-        part = [self.divisors.divide(part[0], self.top + row, column), *part[1:]]
-        if combine.counts and (how.rows.padded or how.columns.padded):
-            flag = guard_identity(k, combine, flag, part)
-        for one, target in zip(part, self.target, strict=True):
-            k.store(one, target, row * n.width_out + column)
-        return flag

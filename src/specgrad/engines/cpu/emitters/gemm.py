@@ -11,12 +11,12 @@ that lie side by side, of which those that stand beside the image are dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.vector_math import fma
+from .windows import copy, fill
 
 QUARTER = 4  # lanes of vectors for runs that are shorter than a vector
 UNROLL = 8  # channels whose weights are packed together
@@ -59,7 +59,7 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
     terms of a block. Channels that a last block lacks are 0."""
     k = Kernel("packing", vector)
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
-    n = k.sizes("blocks", "channels", "channel", "group", "count", "begin", "near", "pieces")
+    n = k.sizes("blocks channels channel group count begin near pieces")
     zero = k.number(how.cell, 0)
     unroll = how.lanes or math.gcd(how.rows, UNROLL)
     with k.loop(k.begin, k.end) as item, k.loop(0, how.rows, unroll) as row:
@@ -119,39 +119,20 @@ def lay_out(k: Kernel, how: Any, stride: int, source: Pointer | None, target: Po
                 copy(k, source + begin, stride, target + to, count, how.lanes if stride <= QUARTER else 0)
 
 
-def fill(k: Kernel, target: Pointer, count: Value, lanes: int, one: Value) -> None:
-    """Write a number into so many cells."""
-    each_cell(k, target, count, lanes, lambda _, some, is_end: k.splat(one, some) if some else one)
-
-
-def copy(k: Kernel, source: Pointer, stride: int, target: Pointer, count: Value, lanes: int) -> None:
-    """Copy so many cells, `stride` apart in the source, side by side. Other cells that a vector
-    reads lie behind its own, or before them at the end."""
-
-    def made(at: Number, some: int, is_end: bool) -> Value:
-        if not some:
-            return k.load(source, at * stride)
-        return k.strided(source, at * stride, stride, some, stride - 1 if is_end else 0)
-
-    each_cell(k, target, count, lanes, made)
-
-
-def each_cell(k: Kernel, target: Pointer, count: Value, lanes: int, made: Callable[..., Value]) -> None:
-    """Write made(index, lanes, is_end) into so many cells, by vectors. The last of them may overlap
-    the one before; it is never the first one too, so that there are cells before it. No lanes: cell
-    by cell."""
-    below = None
-    some = lanes
-    while some > 1:
-        fits = count > some
-        with k.when(fits if below is None else fits & below):
-            last = count - some
-            with k.loop(0, last, some) as along:
-                k.store(made(along.index, some, False), target, along.index)
-            k.store(made(last, some, True), target, last)
-        below, some = count <= some, some // 2
-    with k.loop(0, count if below is None else k.select(below, count, 0)) as one:
-        k.store(made(one.index, 0, False), target, one.index)
+def turned_sums(k: Kernel, how: Any, rows: list[tuple[Pointer, int]], terms: Any, sums: list[Value]) -> list[Value]:
+    """For each row, cells from (pointer, index) on, and each of how.vectors vectors of factors: the
+    sum of their products, added to what it was. `terms`: where in a row cells lie, the factors, and
+    how many terms there are."""
+    places, factors, count = terms
+    with k.loop(0, count, carried=sums) as term:
+        place = k.load(places, term.index)
+        found = [k.load(factors, (term.index * how.vectors + j) * how.lanes, how.lanes) for j in range(how.vectors)]
+        made = []
+        for i, (row, index) in enumerate(rows):
+            one = k.splat(k.load(row + place, index), how.lanes)
+            made += [fma(k, one, some, term.values[i * how.vectors + j]) for j, some in enumerate(found)]
+        term.next = made
+    return term.result
 
 
 def emit(how: Gemm, vector: int) -> Kernel:
@@ -176,9 +157,9 @@ class _Gemm:
         tables = "runs", "bands", "jobs", "offsets", "tiles", "segments"
         self.runs, self.bands, self.jobs, self.offsets, self.tiles, self.segments = (k.array(t, WORD) for t in tables)
         self.places = k.array("places", WORD) if how.skips else None
-        sizes = "band_count groups part_count part blocks job_count channels chunk slots pitch step out_channels"
+        sizes = "band_count groups part_count part blocks job_count channels chunk slots pitch step out_channels "
         places = "source_image source_group source_channel target_image target_group target_channel"
-        self.n = k.sizes(*sizes.split(), *places.split())
+        self.n = k.sizes(sizes + places)
         self.width = how.vectors * how.lanes
         self.tile = k.room(0 if how.is_turned else how.rows * self.width, how.cell)
         self.laid = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
@@ -299,7 +280,8 @@ class _Turned(_Gemm):
                         apart = k.select(is_first, k.integer(0), k.integer(size))
                         begin, _, begins, ends, _ = record(k, self.tiles, tile.index, TILE)
                         sums = [k.load(begun, apart * i + j * how.lanes, how.lanes) for i, j in self._places()]
-                        sums = self._turned_sums(self.laid + begin, offsets, here, count * taps, sums)
+                        rows = [(self.laid + begin, i) for i in range(how.rows)]
+                        sums = turned_sums(k, how, rows, (offsets, here, count * taps), sums)
                         for (i, j), some in zip(self._places(), sums, strict=True):
                             k.store(some, slot, i * size + j * how.lanes)
                         with k.when(is_last), k.loop(begins, ends) as segment:
@@ -307,19 +289,6 @@ class _Turned(_Gemm):
 
     def _places(self) -> list[tuple[int, int]]:
         return [(i, j) for i in range(self.how.rows) for j in range(self.how.vectors)]
-
-    def _turned_sums(self, cells: Pointer, offsets: Pointer, weights: Pointer, terms: Value, sums: Any) -> list[Value]:
-        """A tile's sums, row by row, and so many terms more."""
-        k, how = self.kernel, self.how
-        with k.loop(0, terms, carried=sums) as term:
-            source = cells + k.load(offsets, term.index)
-            found = [k.load(weights, (term.index * how.vectors + j) * how.lanes, how.lanes) for j in range(how.vectors)]
-            made = []
-            for i in range(how.rows):
-                one = k.splat(k.load(source, i), how.lanes)
-                made += [fma(k, one, found[j], term.values[i * how.vectors + j]) for j in range(how.vectors)]
-            term.next = made
-        return term.result
 
     def _write(self, slot: Pointer, first: Value, segment: list[Value]) -> None:
         """Write a segment's results, channel by channel."""

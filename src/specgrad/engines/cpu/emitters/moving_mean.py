@@ -44,7 +44,7 @@ class _MovingMean:
         self.x, self.y = k.array("x", how.cell), k.array("y", how.cell)
         self.rows, self.columns = k.array("rows", WORD), k.array("columns", WORD)
         self.filling = k.array("filling", how.cell)
-        self.n = k.sizes("height", "width", "bands", "band", "before", "pitch")
+        self.n = k.sizes("height width bands band before pitch")
         self.sums = k.room(0, how.total)
         self.wide = self.sums + self.n.pitch
         self.blocks = self.wide + self.n.pitch

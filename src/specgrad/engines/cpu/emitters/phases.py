@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from ..codegen.builder import F32, I32, I64, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import weight, working
 from ..codegen.vector_math import fma
-from .windows import Divisors, Window, copy_exactly, load_padded
+from .windows import Divisors, Window, copy, load_padded
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class _Phases:
         if how.term == "softmax":
             k.beta = k.load(k.array("beta", working(how.cell)))
         names = "height width height_out width_out down across tile_rows tile_columns groups_down groups_across inside"
-        self.n = k.sizes(*names.split())
+        self.n = k.sizes(names)
         none = {"code": -1, "softmax": -math.inf if how.negative else math.inf}.get(how.term, 0)
         self.nothing: list[Any] = [0, none][: len(self.given)]
         """What a window that does not exist brings, and what stands beside it."""
@@ -147,12 +147,8 @@ class _Phases:
             if self.compares:
                 self.source = self.x + first
             is_last = k.cast((self.top + rows).equals(n.groups_down), rows.type)
-            whole, done = rows - is_last if how.rest[0] else rows, k.integer(0)
-            for some in sorted({how.stack, 1}, reverse=True):
-                stop = whole - (whole - done) % some
-                with k.loop(done, stop, some) as down:
-                    self._groups(down.index, some, how.rows.stride)
-                done = stop
+            whole = rows - is_last if how.rest[0] else rows
+            k.together(0, whole, how.stack, lambda group, some, _: self._groups(group, some, how.rows.stride))
             if how.rest[0]:
                 with k.loop(whole, rows) as down:
                     self._groups(down.index, 1, how.rest[0])
@@ -160,7 +156,7 @@ class _Phases:
                 cells = k.least(rows * how.rows.stride, n.height - self.top * how.rows.stride) * n.width
                 for plane in range(how.planes):
                     stage = self.stage + plane * self.room_of_plane
-                    copy_exactly(k, stage, self.target + plane * n.height * n.width, cells, how.lanes)
+                    copy(k, stage, 1, self.target + plane * n.height * n.width, cells, how.lanes)
 
     def _copy_line(self, index: Value) -> None:
         """Copy what a row of windows brings, and nothing where there are no windows."""

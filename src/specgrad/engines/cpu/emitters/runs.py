@@ -39,7 +39,7 @@ def emit(how: Runs, vector: int) -> Kernel:
     g, gx = k.array("g", how.cell), k.array("gx", how.result)
     divisors = Divisors(k, how.divides, how.cell)
     down, across = k.array("down", WORD), k.array("across", WORD)
-    n = k.sizes("height", "width", "height_out", "width_out", "runs_down", "runs_across")
+    n = k.sizes("height width height_out width_out runs_down runs_across")
     sums = k.room(how.windows + how.lanes, working(how.cell))
     line = k.room(how.cells + how.lanes, working(how.cell))
     with k.loop(k.begin, k.end) as each:

@@ -14,21 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import Part, Sum, working
+from ..codegen.combine import Part, working
 from .shifts import fold_row, load_row
-from .windows import (
-    AHEAD,
-    Divisors,
-    Window,
-    any_lane,
-    block_of,
-    copy_exactly,
-    fold_parts,
-    guard_nan,
-    split,
-    stacked,
-    tree,
-)
+from .windows import Walk, Window, block_of, copy, fold_parts, split, stacked, tree
 
 
 @dataclass(frozen=True)
@@ -61,28 +49,12 @@ def emit(how: Tiles, vector: int) -> Kernel:
     return _Tiles(how, vector).kernel
 
 
-class _Tiles:
+class _Tiles(Walk):
     def __init__(self, how: Tiles, vector: int) -> None:
-        self.how = how
-        self.combine: Sum = how.combine
-        self.cells = self.combine.cells()
-        k = self.kernel = Kernel("tiles", vector)
-        self.x = k.array("x", self.combine.cell)
-        self.y = [k.array(name, cell) for name, cell in self.combine.written(how.result)]
-        self.divisors = Divisors(k, how.divides, self.combine.cell)
+        super().__init__("tiles", how, vector)
+        k, self.cells = self.kernel, self.combine.cells()
         self.combine.begin(k)
-        self.n = k.sizes(
-            "height",
-            "width",
-            "height_out",
-            "width_out",
-            "above",
-            "before",
-            "down",
-            "across",
-            "tile_rows",
-            "tile_columns",
-        )
+        self.n = k.sizes("height width height_out width_out above before down across tile_rows tile_columns")
         self._rooms()
         if self.combine.multiplies and how.copies:
             zeros = k.number(working(self.combine.cell), 0, how.lanes)
@@ -127,28 +99,16 @@ class _Tiles:
             self.target = [y + first_cell for y in self.y]
             self.first_row = self.top * how.rows.stride - self.n.above
             self.first_column = self.left * how.columns.stride - self.n.before
-            flags = self._stacks(each.values[0])
+            flags, _ = k.together(0, self.rows_here, how.stack, self._stack, [each.values[0], 0])
             if how.narrow:
                 self._unstage()
             each.next = [flags]
         return each.result[0]
 
-    def _stacks(self, flags: Value) -> Value:
-        """Rows of windows, as many together as `stack` and then one by one."""
-        k, stack = self.kernel, self.how.stack
-        whole = self.rows_here - self.rows_here % stack if stack > 1 else 0
-        done: Any = 0
-        for start, stop, some in ((0, whole, stack), (whole, self.rows_here, 1)):
-            if some == 1 or stack > 1:
-                with k.loop(start, stop, some, carried=[flags, done]) as down:
-                    flags, done = self._stack(down.index, some, *down.values)
-                    down.next = [flags, done]
-                flags, done = down.result
-        return flags
-
-    def _stack(self, row: Value, some: int, flags: Value, done: Value) -> tuple[Value, Value]:
-        """The windows of `some` rows from `row` on; lines up to `done` are folded across."""
-        k, rows = self.kernel, self.how.rows
+    def _stack(self, row: Value, some: int, carried: list[Value]) -> tuple[Value, Value]:
+        """The windows of `some` rows from `row` on. Carried: flags, and up to which line lines are
+        folded across."""
+        k, rows, (flags, done) = self.kernel, self.how.rows, carried
         if rows.taps == 1 and not rows.padded:
             return self._single(row, flags), done
         needed = row * rows.stride + (some - 1) * rows.stride + rows.extent
@@ -163,8 +123,7 @@ class _Tiles:
 
         def down(column: Number, carried: list[Any]) -> list[Any]:
             parts = {
-                j: [k.load(room, j * self.pitch + column, self.how.lanes) for room in here]
-                for j in sorted({i * rows.stride + t * rows.dilation for i in range(some) for t in range(rows.taps)})
+                j: [k.load(room, j * self.pitch + column, self.how.lanes) for room in here] for j in rows.offsets(some)
             }
             flag = carried[0]
             for i, part in enumerate(stacked(k, self.combine, parts, rows, some, self.how.columns.taps)):
@@ -283,9 +242,9 @@ class _Tiles:
 
         def copy_some(index: Number, carried: list[Any]) -> list[Any]:
             loaded = k.load(cells, begin + index, lanes)
-            self._prefetch(cells, begin + index, lanes)
+            self.prefetch(cells, begin + index, lanes)
             k.store(loaded, copy, begin + index)
-            return [self._guard(carried[0], [loaded])]
+            return [self.guard_nan(carried[0], [loaded])]
 
         flags = k.vectors(real, lanes, copy_some, [flags])[0]
         if how.columns.padded:
@@ -300,9 +259,9 @@ class _Tiles:
         k, columns, lanes = self.kernel, self.how.columns, self.how.lanes
         if self.how.register is not None:
             size, before = self.how.register
-            self._prefetch(source, 0, size)
+            self.prefetch(source, 0, size)
             taps = load_row(k, self.combine, source, size, lanes)
-            return fold_row(k, self.combine, taps, columns, before), self._guard(flag, taps[:1])
+            return fold_row(k, self.combine, taps, columns, before), self.guard_nan(flag, taps[:1])
         if self.block > 1:
             parts = []
             for start, size in split(columns.taps, self.block, self.combine.overlaps):
@@ -317,17 +276,11 @@ class _Tiles:
         cells = source
         loaded = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]
         if not self.how.copies:
-            flag = self._guard(flag, self._seen(loaded))
-            self._prefetch(source, column * columns.stride, lanes * columns.stride)
+            flag = self.guard_nan(flag, self.seen(loaded))
+            self.prefetch(source, column * columns.stride, lanes * columns.stride)
         real = [self._real(column, t) for t in range(columns.taps)]
         firsts = [(self.combine.first(k, v, t, r), t) for t, (v, r) in enumerate(zip(loaded, real, strict=True))]
         return tree(k, self.combine, [part for part, _ in firsts]), flag
-
-    def _prefetch(self, source: Pointer, index: Number, cells: int) -> None:
-        """Ask for as many cells of the array, some way ahead, as are read now."""
-        size = self.combine.cell.size
-        for line in range(0, max(cells * size, 64), 64):
-            self.kernel.prefetch(source, index + (AHEAD + line) // size)
 
     def _strided(self, source: Pointer, column: Number, offset: int) -> Value:
         """Cells of a vector of windows at a tap; of those between, none that lies behind the last
@@ -356,8 +309,8 @@ class _Tiles:
             taps = [k.load(cells, index + t * how.columns.dilation, lanes) for t in range(self.block)]
             flag = carried[0]
             if not how.copies:
-                flag = self._guard(flag, [taps[0], taps[-1]])
-                self._prefetch(source, index, lanes)
+                flag = self.guard_nan(flag, [taps[0], taps[-1]])
+                self.prefetch(source, index, lanes)
             parts = []
             for t, tap in enumerate(taps):
                 real = None
@@ -374,38 +327,22 @@ class _Tiles:
 
     # NaNs, results
 
-    def _seen(self, taps: list[Value]) -> list[Value]:
-        """Of the taps of a vector of windows those that together see every cell of a row."""
-        columns = self.how.columns
-        if columns.dilation > 1 or len(taps) <= 2 * columns.stride:
-            return taps
-        return taps[: columns.stride] + taps[-columns.stride :]
-
-    def _guard(self, flags: Value, cells: list[Value]) -> Value:
-        return guard_nan(self.kernel, self.combine, flags, cells)
-
     def _store(self, part: Part, row: Value, column: Number, flag: Value) -> Value:
         """Write the results of a vector of windows."""
         k, how = self.kernel, self.how
-        part = self.combine.finish(k, part)
-        part = [self.divisors.divide(part[0], self.top + row, self.left + column), *part[1:]]
-        if self.combine.counts and not self.combine.masks and self._is_padded():
-            tied = part[0].equals(self.combine.identity)
-            if how.narrow:  # lanes behind the last window hold anything
-                here = k.cast(self.columns_here - column, I32)
-                tied = tied & (k.iota(how.lanes, I32) < k.splat(here, how.lanes))
-            flag = flag | k.cast(any_lane(k, tied), flag.type, False)
+        part = self.finished(part, self.top + row, self.left + column)
+        here = None
+        if how.narrow:  # lanes behind the last window hold anything
+            windows = k.cast(self.columns_here - column, I32)
+            here = k.iota(how.lanes, I32) < k.splat(windows, how.lanes)
+        flag = self.guard_padding(flag, part, here)
         targets, pitch = (self.stage, self.columns_here) if how.narrow else (self.target, self.n.width_out)
-        for one, target in zip(part, targets, strict=True):
-            k.store(one, target, row * pitch + column)
+        self.store(part, targets, row * pitch + column)
         return flag
-
-    def _is_padded(self) -> bool:
-        return self.how.rows.padded or self.how.columns.padded
 
     def _unstage(self) -> None:
         """Copy the results of narrow rows to where they belong."""
         k = self.kernel
         count = self.rows_here * self.columns_here
         for stage, target in zip(self.stage, self.target, strict=True):
-            copy_exactly(k, stage, target, count, k.lanes(stage.cell) if stage.cell.is_float else k.vector)
+            copy(k, stage, 1, target, count, k.lanes(stage.cell) if stage.cell.is_float else k.vector)

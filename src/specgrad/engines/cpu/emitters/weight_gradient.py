@@ -13,7 +13,8 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
 from ..codegen.vector_math import fma
-from .gemm import RUN, fill, lay_out, record, transposed
+from .gemm import RUN, lay_out, record, transposed, turned_sums
+from .windows import fill
 
 BAND = 6  # words of a band's record
 
@@ -53,10 +54,10 @@ class _WeightGradient:
         self.places = k.array("places", WORD) if how.skips or how.vectors else None
         sizes = (
             "band_count image_bands share groups part_count part channels taps out_parts out_part out_channels "
-            "pitch length out_blocks slots"
+            "pitch length out_blocks slots "
         )
         places = "wide_image wide_group wide_channel narrow_image narrow_group narrow_channel"
-        self.n = n = k.sizes(*sizes.split(), *places.split())
+        self.n = n = k.sizes(sizes + places)
         self._take_rooms()
         with k.loop(k.begin, k.end) as item:
             part, place = item.index % n.part_count, item.index // n.part_count
@@ -216,18 +217,11 @@ class _Turned(_WeightGradient):
     def _turned_sums(self, block: Value, row: Value, count: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
         assert self.places is not None
-        lines = [self.laid + k.load(self.offsets, k.least(row + i, self.last - 1)) for i in range(how.rows)]
-        columns, zero = self.arrived + block * n.length * self.size, k.number(how.cell, 0, how.lanes)
-        with k.loop(0, count, carried=[zero] * (how.rows * how.vectors)) as cell:
-            place = k.load(self.places, cell.index)
-            found = [k.load(columns, cell.index * self.size + j * how.lanes, how.lanes) for j in range(how.vectors)]
-            made = []
-            for i, line in enumerate(lines):
-                one = k.splat(k.load(line, place), how.lanes)
-                made += [fma(k, one, some, cell.values[i * how.vectors + j]) for j, some in enumerate(found)]
-            cell.next = made
+        lines = [(self.laid + k.load(self.offsets, k.least(row + i, self.last - 1)), 0) for i in range(how.rows)]
+        cells = self.places, self.arrived + block * n.length * self.size, count
+        zeros = [k.number(how.cell, 0, how.lanes)] * (how.rows * how.vectors)
         slot = self._slot(block, row)
-        for at, sums in enumerate(cell.result):
+        for at, sums in enumerate(turned_sums(k, how, lines, cells, zeros)):
             k.store(k.load(slot, at * how.lanes, how.lanes) + sums, slot, at * how.lanes)
 
     def _end(self) -> None:

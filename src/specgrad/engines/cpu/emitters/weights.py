@@ -34,7 +34,7 @@ def emit(how: Weights, vector: int) -> Kernel:
     values, dy = k.array("values", how.cell), k.array("dy", how.result)
     if how.term == "softmax":
         k.beta = k.load(k.array("beta", working(how.cell)))
-    n = k.sizes("height", "width", "height_out", "width_out")
+    n = k.sizes("height width height_out width_out")
     with k.loop(k.begin, k.end) as each:
         plane, row = each.index // n.height_out, each.index % n.height_out
         first, target = (plane * n.height + row * how.rows.stride) * n.width, each.index * n.width_out

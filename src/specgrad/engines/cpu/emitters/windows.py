@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,10 @@ class Window:
     def extent(self) -> int:
         """From the first tap to the last, both included."""
         return self.dilation * (self.taps - 1) + 1
+
+    def offsets(self, windows: int) -> list[int]:
+        """Where the taps of so many neighbouring windows lie, counted from the first."""
+        return sorted({i * self.stride + t * self.dilation for i in range(windows) for t in range(self.taps)})
 
     @property
     def shared(self) -> int:
@@ -58,13 +63,99 @@ class Divisors:
         return sums * by if kind == "scale" else sums / by
 
 
-def copy_exactly(k: Kernel, source: Pointer, target: Pointer, count: Value, lanes: int) -> None:
-    """Copy so many cells, in vectors as far as they are full."""
-    whole = count - count % lanes
-    with k.loop(0, whole, lanes) as along:
-        k.store(k.load(source, along.index, lanes), target, along.index)
-    with k.loop(whole, count) as rest:
-        k.store(k.load(source, rest.index), target, rest.index)
+class Walk:
+    """A kernel that folds windows, being emitted: its operand, with codes or without, its results,
+    and what they are divided by."""
+
+    def __init__(self, name: str, how: Any, vector: int, has_codes: bool = False) -> None:
+        self.how = how
+        self.combine: Sum = how.combine
+        combine = self.combine
+        k = self.kernel = Kernel(name, vector)
+        self.x = k.array("x", combine.cell)
+        self.x_codes = k.array("x_codes", combine.cells()[1]) if has_codes else None
+        self.y = [k.array(name, cell) for name, cell in combine.written(how.result)]
+        self.divisors = Divisors(k, how.divides, combine.cell)
+
+    def finished(self, part: Part, row: Number, column: Number) -> Part:
+        """What is written of whole windows of a row, from `column` on."""
+        value, *beside = self.combine.finish(self.kernel, part)
+        return [self.divisors.divide(value, row, column), *beside]
+
+    def store(self, part: Part, targets: list[Pointer], index: Number) -> None:
+        """Write the results of windows."""
+        for one, target in zip(part, targets, strict=True):
+            self.kernel.store(one, target, index)
+
+    def prefetch(self, source: Pointer, index: Number, cells: int) -> None:
+        """Ask for as many cells of the array, some way ahead, as are read now."""
+        size = self.combine.cell.size
+        for line in range(0, max(cells * size, 64), 64):
+            self.kernel.prefetch(source, index + (AHEAD + line) // size)
+
+    def seen(self, taps: list[Value]) -> list[Value]:
+        """Of the taps of vectors of windows those that together see every cell of a row."""
+        stride = self.how.columns.stride
+        few = self.how.columns.dilation > 1 or len(taps) <= 2 * stride
+        return taps if few else taps[:stride] + taps[-stride:]
+
+    def guard_nan(self, flags: Value, cells: list[Value]) -> Value:
+        """Flags, with a bit more if there is a number among cells that a fold is right without: the
+        first for a NaN, the second for a -0.0."""
+        k = self.kernel
+        if not self.combine.guards:
+            return flags
+        pairs = [(cells[i].value, cells[min(i + 1, len(cells) - 1)].value) for i in range(0, len(cells), 2)]
+        flags = flags | _any_of(k, [Value(k, k.builder.fcmp_unordered("uno", *pair)) for pair in pairs], flags)
+        if self.combine.guards_zero:
+            word = I32 if cells[0].element == F32 else I64
+            negative = [k.bits(one, word).equals(-1 << (word.width - 1)) for one in cells]
+            flags = flags | _any_of(k, negative, flags) * 2
+        return flags
+
+    def guard_padding(self, flags: Value, part: Part, here: Value | None = None) -> Value:
+        """Flags, with a bit more if the code of a padded window may be that of padding: its result,
+        in a lane that is `here`, is the number that padding is taken for."""
+        combine, is_padded = self.combine, self.how.rows.padded or self.how.columns.padded
+        if not is_padded or not combine.counts or combine.masks:
+            return flags
+        tied = part[0].equals(combine.identity)
+        return flags | _any_of(self.kernel, [tied if here is None else tied & here], flags)
+
+
+def fill(k: Kernel, target: Pointer, count: Value, lanes: int, one: Value) -> None:
+    """Write a number into so many cells."""
+    each_cell(k, target, count, lanes, lambda _, some, is_end: k.splat(one, some) if some else one)
+
+
+def copy(k: Kernel, source: Pointer, stride: int, target: Pointer, count: Value, lanes: int) -> None:
+    """Copy so many cells, `stride` apart in the source, side by side. Other cells that a vector
+    reads lie behind its own, or before them at the end."""
+
+    def made(at: Number, some: int, is_end: bool) -> Value:
+        if not some:
+            return k.load(source, at * stride)
+        return k.strided(source, at * stride, stride, some, stride - 1 if is_end else 0)
+
+    each_cell(k, target, count, lanes, made)
+
+
+def each_cell(k: Kernel, target: Pointer, count: Value, lanes: int, made: Callable[..., Value]) -> None:
+    """Write made(index, lanes, is_end) into so many cells, by vectors. The last of them may overlap
+    the one before; it is never the first one too, so that there are cells before it. No lanes: cell
+    by cell."""
+    below = None
+    some = lanes
+    while some > 1:
+        fits = count > some
+        with k.when(fits if below is None else fits & below):
+            last = count - some
+            with k.loop(0, last, some) as along:
+                k.store(made(along.index, some, False), target, along.index)
+            k.store(made(last, some, True), target, last)
+        below, some = count <= some, some // 2
+    with k.loop(0, count if below is None else k.select(below, count, 0)) as one:
+        k.store(made(one.index, 0, False), target, one.index)
 
 
 def load_padded(
@@ -87,33 +178,10 @@ def load_padded(
     return k.shuffle(loaded, nothing, [at if 0 <= at < cells else cells for at in wanted])
 
 
-def any_lane(k: Kernel, mask: Value) -> Value:
-    """Whether it holds in any lane."""
-    return k.call("llvm.vector.reduce.or.{}", I1, mask)
-
-
-def guard_nan(k: Kernel, combine: Sum, flags: Value, cells: list[Value]) -> Value:
-    """Flags, with a bit more if there is a number among cells that a fold is right without: the
-    first for a NaN, the second for a -0.0."""
-    if not combine.guards:
-        return flags
-    pairs = [(cells[i], cells[min(i + 1, len(cells) - 1)]) for i in range(0, len(cells), 2)]
-    flags = flags | _any_of(k, [Value(k, k.builder.fcmp_unordered("uno", a.value, b.value)) for a, b in pairs], flags)
-    if combine.guards_zero:
-        word = I32 if cells[0].element == F32 else I64
-        negative = [k.bits(one, word).equals(-1 << (word.width - 1)) for one in cells]
-        flags = flags | _any_of(k, negative, flags) * 2
-    return flags
-
-
 def _any_of(k: Kernel, seen: list[Value], flags: Value) -> Value:
+    """1, of the type of flags, if one of these holds in any lane."""
     met = functools.reduce(operator.or_, seen)
-    return k.cast(any_lane(k, met) if met.lanes else met, flags.type, False)
-
-
-def guard_identity(k: Kernel, combine: Sum, flags: Value, part: Part) -> Value:
-    """Flags, with a bit more if a result is the number that padding is taken for."""
-    return flags | k.cast(any_lane(k, part[0].equals(combine.identity)), flags.type, False)
+    return k.cast(k.call("llvm.vector.reduce.or.{}", I1, met) if met.lanes else met, flags.type, False)
 
 
 def tree(k: Kernel, combine: Sum, parts: list[Part]) -> Part:

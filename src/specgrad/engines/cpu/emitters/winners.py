@@ -10,12 +10,12 @@ some planes are filled side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import CELLS, WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import working
+from .windows import fill
 
 SOME = 1024  # windows that are located together
 UNROLLED = 4  # windows that are taken between two tests whether there are more
@@ -68,16 +68,12 @@ class _Winners:
         self.steps = [k.cast(k.parameter(f"step_{axis}"), how.places.computed) for axis in range(len(how.taps))]
         self.located = [k.room(SOME + 2 * how.lanes, how.places) + how.lanes for _ in range(how.planes)]
         self.sums = k.room(0, working(how.cell)) if how.widens else None  # a plane, behind all other scratch
-        done = k.begin
-        for some in sorted({how.planes, 1}, reverse=True):
-            stop = k.end - (k.end - done) % some
-            with k.loop(done, stop, some) as plane:
-                self._planes([plane.index + i for i in range(some)])
-            done = stop
+        k.together(k.begin, k.end, how.planes, self._planes)
         k.finish()
 
-    def _planes(self, planes: Sequence[Value]) -> None:
+    def _planes(self, first: Value, count: int, _: Any) -> None:
         k, how = self.kernel, self.how
+        planes = [first + i for i in range(count)]
         starts = [plane * self.cells * self.inner for plane in planes]
         windows = [plane * self.windows * self.inner for plane in planes]
         cells = [self.source + start if how.what == "gather" else self.target + start for start in starts]
@@ -85,7 +81,7 @@ class _Winners:
             cells = [self.sums]
         if how.what == "scatter":
             for one in cells:
-                clear(k, one, self.cells * self.inner, how.lanes)
+                fill(k, one, self.cells * self.inner, how.lanes, k.number(one.cell, 0))
         if how.inner:
             with k.loop(0, self.windows) as each:
                 self._some(each.index, [first + each.index * self.inner for first in windows], cells, self.inner)
@@ -106,12 +102,12 @@ class _Winners:
                 k.vectors(here, self.how.lanes, self._locate(window, part.index, start, located))
             if self.how.what == "index":
                 return
-            whole = here - here % UNROLLED
-            with k.loop(0, whole, UNROLLED) as some:
-                for turn in range(UNROLLED):
-                    self._move(starts, cells, some.index + turn)
-            with k.loop(whole, here) as rest:
-                self._move(starts, cells, rest.index)
+
+            def move(index: Value, count: int, _: Any, starts: list[Value] = starts) -> None:
+                for turn in range(count):
+                    self._move(starts, cells, index + turn)
+
+            k.together(0, here, UNROLLED, move)
 
     def _locate(self, window: Value | None, behind: Value, start: Value, located: Pointer) -> Any:
         """Where the winners of a vector of windows lie; the last vector of a part may begin before
@@ -167,12 +163,3 @@ class _Winners:
 def none(how: Winners) -> int:
     """The code of a window without a winner."""
     return (1 << 8 * how.codes.size) - 1
-
-
-def clear(k: Kernel, cells: Pointer, count: Value, lanes: int) -> None:
-    """Write zeros."""
-    whole = count - count % lanes
-    with k.loop(0, whole, lanes) as along:
-        k.store(k.number(cells.cell, 0, lanes), cells, along.index)
-    with k.loop(whole, count) as rest:
-        k.store(k.number(cells.cell, 0), cells, rest.index)
