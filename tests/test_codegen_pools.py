@@ -71,16 +71,19 @@ def adaptive(random, kind):
 # operators
 
 
-def maximum(random, op, shape, dtype, with_codes=None):
+def maximum(random, op, shape, dtype, walk=None, with_codes=None):
     """The maximum; or the argmax, and what is done with it: cotangents scattered, tangents
-    gathered, indices written."""
+    gathered, indices written. Nothing is run if a walk is named that it does not take."""
     case = Planned(random, op, shape, dtype)
     pool, x = case.pool, case.draw(shape)
     x[random.random(shape) < 0.05] = 0
     exact, with_codes = bool(random.random() < 0.4), with_codes or bool(random.random() < 0.3)
+    chain = pool.fold("argmax" if with_codes else "max", exact)
+    if walk and not takes(walk, *chain.steps) and not (with_codes and takes(walk, *moves(case))):
+        return case
     given = {"x": (case.cell, case.operand(x))}
     wanted = {"y": (case.cell, pool.lengths)} | ({"codes": (pool.codes, pool.lengths)} if with_codes else {})
-    made = case.run(pool.fold("argmax" if with_codes else "max", exact), given, wanted)
+    made = case.run(chain, given, wanted)
     if made is None:  # a window has the number that padding is taken for: the exact chain is to run
         assert not exact
         assert pool.blanks or (case.dtype.kind == "u" and x.min() == 0)
@@ -94,11 +97,21 @@ def maximum(random, op, shape, dtype, with_codes=None):
     return case
 
 
+def takes(walk, *steps):
+    return any(step is not None and step.walk == walk for step in steps)
+
+
+def moves(case):
+    """The kernels that move cotangents to winners."""
+    has_some = case.cell.is_float and case.op.ties == "first"
+    return (case.pool.winners("scatter"), case.pool.gathers) if has_some else ()
+
+
 def derivatives(case, x, codes):
     """Cotangents scattered by codes, tangents gathered, and indices: the tangent at an index is the
     one that was gathered."""
     pool, op, kind = case.pool, case.op, case.cell
-    if not kind.is_float or op.ties != "first":
+    if not moves(case):
         return
     given = {"codes": (pool.codes, codes)}
     dx, gy = case.draw(case.shape), case.draw(pool.shape)
@@ -131,11 +144,14 @@ def indices(op, x):
     return sg.adaptive_max_pool(x, op.output_size, axes=op.axes, return_indices=True)[1]
 
 
-def average(random, op, shape, dtype):
-    """The average, or its adjoint."""
+def average(random, op, shape, dtype, walk=None):
+    """The average, or its adjoint. Nothing is run if a walk is named that it does not take."""
     case = Planned(random, op, shape, dtype)
     pool, kind = case.pool, case.cell
-    if random.random() < 0.5 or dtype == "bfloat16":  # whose adjoint is rounded before it is summed up
+    what = "average" if random.random() < 0.5 or dtype == "bfloat16" else "spread"
+    if walk and not takes(walk, *pool.fold(what).steps):
+        return case
+    if what == "average":  # of bfloat16, the adjoint is rounded before it is summed up
         x = case.draw(shape)
         (y,) = case.run(pool.fold("average"), {"x": (kind, case.operand(x))}, {"y": (kind, pool.lengths)})
         case.same(case.as_result(y), case.specified(lambda: op(case.numbers(x))))
@@ -150,9 +166,9 @@ def average(random, op, shape, dtype):
     return case
 
 
-def winners(random, op, shape, dtype):
+def winners(random, op, shape, dtype, walk=None):
     """The argmax, and what is done with it."""
-    return maximum(random, op, shape, dtype, with_codes=True)
+    return maximum(random, op, shape, dtype, walk, with_codes=True)
 
 
 def special(random, op, shape, dtype):
@@ -219,7 +235,7 @@ def test_every_walk_is_exact_on_random_geometries(seed, walk):
         while done < CASES:
             run, op, shape = drawn(random, walk)
             floats = run is not maximum or random.random() < 0.7
-            done += walk in run(random, op, shape, str(random.choice(FLOATS if floats else INTEGERS))).walks
+            done += walk in run(random, op, shape, str(random.choice(FLOATS if floats else INTEGERS)), walk).walks
 
 
 @pytest.mark.parametrize("walk", ["direct", "tiles", "along", "bins"])

@@ -17,7 +17,7 @@ from .codegen.builder import CELLS, Cell
 from .codegen.combine import working
 from .codegen.thread_pool import address
 from .emitters import channels, phases, weights, winners
-from .steps import NOT_DIVIDED, Divided, Step, grain, plane, power, step
+from .steps import NOT_DIVIDED, Divided, Step, cut, grain, plane, power, step
 
 Array = npt.NDArray[Any]
 
@@ -46,15 +46,13 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
     behind = whole + high - columns.length
     lanes, lines = _phase_lanes(columns, (low, high), what, kind)
     narrow = whole < lanes
-    parts = 1 if narrow else -(-groups_across // max(limits.TILE, 8 * lanes))
-    tile_columns = -(-groups_across // parts)
+    tile_columns, parts = cut(groups_across, 1 if narrow else -(-groups_across // max(limits.TILE, 8 * lanes)))
     if not narrow and groups_across - (parts - 1) * tile_columns - (1 if rest else 0) < lanes + high - low:
         parts, tile_columns = 1, groups_across
     most = max(1, min(groups_down, limits.LINES // 2 // max(tile_columns, 1)))
     if planes < 32:
         most = min(most, max(4 * down.shared, -(-groups_down * planes // 32)))
-    bands = -(-groups_down // most)
-    tile_rows = -(-groups_down // bands)
+    tile_rows, bands = cut(groups_down, -(-groups_down // most))
     totals = rows.stride * columns.stride * (depth if what.term == "code" else 1)
     how = phases.Phases(
         what.term,

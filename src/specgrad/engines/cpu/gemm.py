@@ -20,7 +20,7 @@ from .codegen.builder import CELLS
 from .codegen.object_code import host
 from .codegen.thread_pool import Call, address
 from .emitters.gemm import JOB, Gemm, Packing, emit, emit_packing
-from .steps import Step, compiled
+from .steps import Step, compiled, cut
 from .taps import Grid, Layout, grid_of, tiles_of
 
 Array = npt.NDArray[Any]
@@ -186,13 +186,6 @@ def strides(name: str, groups: int, channels: int, cells: int) -> dict[str, int]
     """How far apart the images, groups and channels of an array lie."""
     every = groups * channels * cells
     return {f"{name}_image": every, f"{name}_group": channels * cells, f"{name}_channel": cells}
-
-
-def cut(count: int, parts: int) -> tuple[int, int]:
-    """How large the parts are into which something is cut, and how many these are; at most so many,
-    and one at least."""
-    part = -(-count // max(1, min(count, parts)))
-    return part, -(-count // part)
 
 
 def grain(p: Plan, items: int, tasks: int) -> int:

@@ -30,7 +30,7 @@ from .codegen.combine import LogSumExp, SmoothMax, Sum, combine_of, working
 from .codegen.thread_pool import address
 from .emitters import along, bins, channels, direct, runs, tiles
 from .gathers import Gather, channels_step, phases_step
-from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, grain, plane, power, step
+from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, cut, grain, plane, power, step
 
 Array = npt.NDArray[Any]
 
@@ -174,8 +174,7 @@ class Planner:
         down, across = known_window(rows), known_window(columns)
         combine = self._combine(self._cell)
         lanes = limits.VECTOR // working(self._cell).size
-        parts = -(-columns.length // max(limits.TILE, 8 * lanes)) or 1
-        tile_columns = -(-columns.length // parts)
+        tile_columns, parts = cut(columns.length, -(-columns.length // max(limits.TILE, 8 * lanes)))
         converts = working(self._cell) is not self._cell
         register = None
         if parts == 1 and not converts and not combine.masks and (held := row_lanes(columns, lanes)):
@@ -184,9 +183,8 @@ class Planner:
         total = planes * max(rows.size * columns.size, 1)
         cells = min(limits.LINES, max(total // 32, 1 << 12))
         least = -(-down.extent // down.stride)  # so that no line is folded more than twice or so
-        tile_rows = max(1, min(rows.length, max((cells // pitch - down.extent) // down.stride, least), 1 << 12))
-        bands = -(-rows.length // tile_rows) or 1
-        tile_rows = -(-rows.length // bands)
+        most = max(1, min(rows.length, max((cells // pitch - down.extent) // down.stride, least), 1 << 12))
+        tile_rows, bands = cut(rows.length, -(-rows.length // most))
         stack = 1
         if down.dilation == 1 and down.taps > 1:
             stack = max(1, min(down.shared, tile_rows, 8 if combine.codes is None else 4))
@@ -232,8 +230,7 @@ class Planner:
         lanes = direct_lanes(self.fold.cell.size, columns)
         across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
         behind = overhang(columns)
-        parts = -(-columns.length // max(8 * limits.TILE, 8 * lanes))
-        tile_columns = -(-columns.length // parts)
+        tile_columns, parts = cut(columns.length, -(-columns.length // max(8 * limits.TILE, 8 * lanes)))
         if columns.length - (parts - 1) * tile_columns < lanes:
             parts, tile_columns = 1, columns.length
         stack = min(limits.TOGETHER, rows.length) if down.taps > 1 else 1
@@ -242,8 +239,7 @@ class Planner:
         most = max(stack, min(rows.length, limits.MOST // max(cells, 1)))
         if items < 32:
             most = max(stack, min(most, -(-rows.length * items // 32)))
-        bands = -(-rows.length // most)
-        tile_rows = -(-rows.length // bands)
+        tile_rows, _ = cut(rows.length, -(-rows.length // most))
         tile_rows = min(-(-tile_rows // stack) * stack, rows.length)
         bands = -(-rows.length // tile_rows)
         how = direct.Direct(

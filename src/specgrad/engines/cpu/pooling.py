@@ -74,12 +74,16 @@ def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=")
 
 
+def _check_result(op: Any, x: Array, out: Any) -> None:
+    if out is not None:
+        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
+
+
 @or_by_statement
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
     reduces = reduction(op)
-    if out is not None:
-        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
+    _check_result(op, x, out)
     if reduces == "max":
         return pools.maximum(op, x, out)
     if reduces == "mean":
@@ -97,8 +101,7 @@ def _smooth(op: Any, x: Array) -> Any:
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     reduces = reduction(op)
-    if out is not None:
-        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
+    _check_result(op, x, out)
     if reduces == "mean":
         return pools.average(op, x, out), recall(op, operands)
     if reduces == "max" and op.ties == "first":
@@ -122,8 +125,7 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
 @or_by_statement
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
-    if out is not None:
-        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
+    _check_result(op, x, out)
     value, kept = pools.keep_maximum(op, x, out)
     return value, pools.indices(kept)
 
@@ -138,10 +140,9 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
     dx = admitted(native(x.dtype), op.name, "tangent of x", dx)
     if isinstance(kept, ByStatement):
         return reference.push(op, operands, kept.kept, (dx,), out)
-    if out is not None:
-        check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
-        if np.may_share_memory(out, dx):
-            return write(op.name, push(op, operands, kept, (dx,)), out)
+    _check_result(op, x, out)
+    if out is not None and np.may_share_memory(out, dx):
+        return write(op.name, push(op, operands, kept, (dx,)), out)
     if isinstance(kept, pools.Pool):
         return pools.average(op, dx, out)
     return MODULES[type(kept)].push(kept, dx, out)

@@ -81,6 +81,13 @@ def grain(items: int, cells: int) -> int:
     return max(1, min(max(items * cells // 64, limits.LEAST), limits.MOST) // max(cells, 1))
 
 
+def cut(count: int, parts: int) -> tuple[int, int]:
+    """How large the parts are into which something is cut, and how many these are; at most so many,
+    and one at least."""
+    part = -(-count // max(1, min(count, parts))) or 1
+    return part, -(-count // part) or 1
+
+
 def power(lanes: int, cells: int) -> int:
     """The lanes of vectors of which one at least fits into so many cells."""
     return min(lanes, 1 << max(cells, 1).bit_length() - 1)

@@ -14,8 +14,8 @@ from .bilinear import Plan
 from .codegen.builder import CELLS
 from .codegen.thread_pool import Call, address
 from .emitters.weight_gradient import WeightGradient, emit
-from .gemm import ITEMS, LAID, arranged, cut, grain, strides, vectors
-from .steps import Step, compiled
+from .gemm import ITEMS, LAID, arranged, grain, strides, vectors
+from .steps import Step, compiled, cut
 from .taps import Layout, grid_of, runs_of
 
 Array = npt.NDArray[Any]

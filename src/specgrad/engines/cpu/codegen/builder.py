@@ -274,10 +274,6 @@ class Kernel:
 
     # numbers and vectors
 
-    def lanes(self, cell: Cell) -> int:
-        """How many of these cells, as they are computed with, make a vector."""
-        return self.vector // (cell.computed.width // 8 if not cell.is_float else 4 if cell.computed is F32 else 8)
-
     def integer(self, number: Number) -> Value:
         """A number as a 64-bit integer of the kernel."""
         return number if isinstance(number, Value) else Value(self, I64(number))

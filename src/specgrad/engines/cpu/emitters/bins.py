@@ -49,8 +49,7 @@ class _Bins(Walk):
         self.n = k.sizes("height width height_out width_out")
         self.lines = [k.room(how.room + how.bin_lanes, cell) for cell in self.combine.cells()] if how.room else []
         if how.room:  # vectors may go beyond the last bin
-            for line, nothing in zip(self.lines, self.combine.nothing(k, how.bin_lanes), strict=True):
-                k.store(nothing, line, self.n.width)
+            self.store(self.combine.nothing(k, how.bin_lanes), self.lines, self.n.width)
         k.finish(self._rows())
 
     def _rows(self) -> Value:
@@ -81,8 +80,7 @@ class _Bins(Walk):
                 part = self._coded(cells, down.index * self.how.width)
                 down.next = [*self.combine.follow(k, so_far, part), flag]
             *part, flag = down.result
-            for one, line in zip(part, self.lines, strict=True):
-                k.store(one, line, index)
+            self.store(part, self.lines, index)
             return [flag]
 
         result: Value = k.vectors(self.n.width, lanes, body, [flags])[0]

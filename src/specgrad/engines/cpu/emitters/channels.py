@@ -8,7 +8,6 @@ from the nearest one and counts for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,33 +35,17 @@ class Channels:
     divides: str = "no"
 
 
-class _Places:
-    """Rows of places, each with its cells behind it."""
-
-    how: Channels
-    kernel: Kernel
-    n: Any
-
-    def _vectors(self, body: Callable[[Number, Any], Any], flags: Any) -> Any:
-        """body for vectors of the cells behind a place: the last begins where it still is full."""
-        carried = [flags] if flags is not None else []
-
-        def run(index: Number, values: list[Any]) -> Any:
-            made = body(index, values[0] if values else None)
-            return [made] if carried else None
-
-        found = self.kernel.vectors(self.n.inner, self.how.lanes, run, carried)
-        return found[0] if carried else None
-
-    def _at(self, array: Pointer, place: tuple[Any, Any], sizes: tuple[Value, Value], edge: bool) -> tuple[Any, Any]:
-        """Where the cells behind a place (row, column) of a plane lie, and at the edge whether
-        there is such a place."""
-        k, (row, column), (height, width) = self.kernel, place, sizes
-        if not edge:
-            return array + (row * width + column) * self.n.inner, None
-        real = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        row, column = (k.most(0, k.least(at, size - 1)) for at, size in ((row, height), (column, width)))
-        return array + (row * width + column) * self.n.inner, real
+def place_of(
+    k: Kernel, array: Pointer, place: tuple[Value, Value], sizes: tuple[Value, Value, Value], edge: bool
+) -> tuple[Pointer, Any]:
+    """Where the cells behind a place (row, column) of a plane lie, and at the edge whether there is
+    such a place. `sizes`: rows and columns of the plane, and cells behind each place."""
+    (row, column), (height, width, inner) = place, sizes
+    if not edge:
+        return array + (row * width + column) * inner, None
+    real = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    row, column = (k.most(0, k.least(at, size - 1)) for at, size in ((row, height), (column, width)))
+    return array + (row * width + column) * inner, real
 
 
 def emit(how: Channels, vector: int) -> Kernel:
@@ -70,7 +53,7 @@ def emit(how: Channels, vector: int) -> Kernel:
     return _Forward(how, vector).kernel
 
 
-class _Forward(_Places, Walk):
+class _Forward(Walk):
     def __init__(self, how: Channels, vector: int) -> None:
         super().__init__("channels", how, vector)
         k = self.kernel
@@ -106,30 +89,31 @@ class _Forward(_Places, Walk):
         k, how, n = self.kernel, self.how, self.n
         combine, rows, columns = how.combine, how.rows, how.columns
         left = column * columns.stride - n.before
+        sizes = n.height, n.width, n.inner
         places = [
             {
-                j: self._at(self.plane, (self.first + t * rows.dilation, left + j), (n.height, n.width), edge)
+                j: place_of(k, self.plane, (self.first + t * rows.dilation, left + j), sizes, edge)
                 for j in columns.offsets(some)
             }
             for t in range(rows.taps)
         ]
 
-        def fold(index: Number, flag: Value) -> Value:
+        def fold(index: Number, carried: list[Any]) -> list[Any]:
             seen: list[Value] = []
             folded = []
             for row in places:
                 cells = {j: self._load(*place, index, seen) for j, place in row.items()}
                 folded.append(stacked(k, combine, cells, columns, some, 1))
-            flag = self.guard_nan(flag, seen)
+            flag = self.guard_nan(carried[0], seen)
             for i in range(some):
                 part, _ = fold_parts(k, combine, [(row[i], t) for t, row in enumerate(folded)], columns.taps)
                 place = (column + i) * n.inner + index
                 part = self.finished(part, self.row, place)
                 flag = self.guard_padding(flag, part)
                 self.store(part, self.target, place)
-            return flag
+            return [flag]
 
-        result: Value = self._vectors(fold, flags)
+        result: Value = k.vectors(n.inner, how.lanes, fold, [flags])[0]
         return result
 
     def _load(self, cells: Pointer, real: Any, index: Number, seen: list[Value]) -> Part:
@@ -148,7 +132,7 @@ def emit_back(how: Channels, vector: int) -> Kernel:
     return _Back(how, vector).kernel
 
 
-class _Back(_Places):
+class _Back:
     """`combine` is here the cells of cotangents and those of codes, or None."""
 
     def __init__(self, how: Channels, vector: int) -> None:
@@ -189,16 +173,18 @@ class _Back(_Places):
         (top, bottom), (left, right) = self.reach
         windows = {
             (w, v): [
-                self._at(one, (self.group + w, column + v), (n.height_out, n.width_out), edge) for one in self.planes
+                place_of(k, one, (self.group + w, column + v), (n.height_out, n.width_out, n.inner), edge)
+                for one in self.planes
             ]
             for w in range(top, bottom + 1)
             for v in range(left, right + 1)
         }
         places = {
-            (p, q): self._at(
+            (p, q): place_of(
+                k,
                 self.target,
                 (self.group * how.rows.stride + p, column * how.columns.stride + q),
-                (n.height, n.width),
+                (n.height, n.width, n.inner),
                 edge,
             )
             for p in range(how.rows.stride)
@@ -212,7 +198,7 @@ class _Back(_Places):
                 with k.always() if real is None else k.when(real):
                     k.store(total, target, index)
 
-        self._vectors(gather, None)
+        k.vectors(n.inner, how.lanes, gather)
 
     def _load(self, found: list[tuple[Pointer, Any]], index: Number) -> list[Value]:
         """What a window brings, and its code; nothing where there is no window."""

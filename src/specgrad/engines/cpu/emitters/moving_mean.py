@@ -56,12 +56,9 @@ class _MovingMean:
 
     def _along(self, body: Callable[[Value, int], None]) -> None:
         """body(index, lanes) for each cell of a row, once: in vectors, then one by one."""
-        k, lanes = self.kernel, self.how.lanes
-        whole = self.n.width - self.n.width % lanes
-        with k.loop(0, whole, lanes) as vectors:
-            body(vectors.index, lanes)
-        with k.loop(whole, self.n.width) as cells:
-            body(cells.index, 0)
+        self.kernel.together(
+            0, self.n.width, self.how.lanes, lambda index, lanes, _: body(index, lanes if lanes > 1 else 0)
+        )
 
     def _row(self, plane: Pointer, number: Number) -> Pointer:
         k, place = self.kernel, self.kernel.load(self.rows, number)

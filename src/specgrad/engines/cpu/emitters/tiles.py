@@ -170,18 +170,15 @@ class _Tiles(Walk):
         with k.loop(0, k.cast(is_real, row.type), carried=[flags]) as once:
             once.next = [self._across(row, copy, line, once.values[0])]
         with k.when(~is_real), k.loop(0, self.columns_here, self.how.lanes) as along:
-            for part, room in zip(self.combine.nothing(k, self.how.lanes), line, strict=True):
-                k.store(part, room, along.index)
+            self.store(self.combine.nothing(k, self.how.lanes), line, along.index)
         return once.result[0]
 
     def _across(self, row: Value, copy: Pointer | None, line: list[Pointer], flags: Value) -> Value:
-        k = self.kernel
         source, flags = self._source(row, copy, flags)
 
         def across(column: Number, carried: list[Any]) -> list[Any]:
             part, flag = self._windows(source, column, carried[0])
-            for one, room in zip(part, line, strict=True):
-                k.store(one, room, column)
+            self.store(part, line, column)
             return [flag]
 
         return self._covered(self.columns_here, across, flags)
@@ -267,20 +264,30 @@ class _Tiles(Walk):
             for start, size in split(columns.taps, self.block, self.combine.overlaps):
                 at = start * columns.dilation
                 if size == 1:
-                    cells = source
-                    part = self.combine.first(k, self._strided(cells, column, at), 0)
+                    part = self.combine.first(k, self._strided(source, column, at), 0)
                 else:
                     part = [self._strided(room, column, at) for room in self.blocks]
                 parts.append((part, start))
             return fold_parts(k, self.combine, parts)[0], flag
-        cells = source
-        loaded = [self._strided(cells, column, t * columns.dilation) for t in range(columns.taps)]
+        loaded = [self._strided(source, column, t * columns.dilation) for t in range(columns.taps)]
         if not self.how.copies:
             flag = self.guard_nan(flag, self.seen(loaded))
             self.prefetch(source, column * columns.stride, lanes * columns.stride)
-        real = [self._real(column, t) for t in range(columns.taps)]
-        firsts = [(self.combine.first(k, v, t, r), t) for t, (v, r) in enumerate(zip(loaded, real, strict=True))]
-        return tree(k, self.combine, [part for part, _ in firsts]), flag
+        return self._joined(loaded, column * columns.stride, columns.stride), flag
+
+    def _joined(self, taps: list[Value], first: Number, stride: int) -> Part:
+        """The part of neighbouring taps: vectors of cells `stride` apart; the first tap's begins at
+        cell `first` of the tile."""
+        k, how, lanes = self.kernel, self.how, self.how.lanes
+        parts = []
+        for t, cells in enumerate(taps):
+            real = None
+            if self.combine.masks and how.columns.padded:
+                base = self.first_column + first + t * how.columns.dilation
+                at = k.splat(k.integer(base), lanes) + k.iota(lanes, step=stride)
+                real = (at >= 0) & (at < self.n.width)
+            parts.append(self.combine.first(k, cells, t, real))
+        return tree(k, self.combine, parts)
 
     def _strided(self, source: Pointer, column: Number, offset: int) -> Value:
         """Cells of a vector of windows at a tap; of those between, none that lies behind the last
@@ -289,15 +296,6 @@ class _Tiles(Walk):
         lead = min(offset, columns.stride - 1) if not self.how.copies else 0
         return self.kernel.strided(source, column * columns.stride + offset, columns.stride, self.how.lanes, lead)
 
-    def _real(self, column: Number, tap: int) -> Value | None:
-        """Where a tap of a vector of windows is a cell."""
-        k, columns = self.kernel, self.how.columns
-        if not self.combine.masks or not columns.padded:
-            return None
-        base = self.first_column + column * columns.stride + tap * columns.dilation
-        at = k.splat(k.integer(base), self.how.lanes) + k.iota(self.how.lanes, step=columns.stride)
-        return (at >= 0) & (at < self.n.width)
-
     def _fold_blocks(self, source: Any, flags: Value) -> Value:
         """Fold `block` neighbouring taps, from every cell on, into scratch."""
         k, how, lanes = self.kernel, self.how, self.how.lanes
@@ -305,22 +303,12 @@ class _Tiles(Walk):
         starts = span - (self.block - 1) * how.columns.dilation
 
         def fold(index: Number, carried: list[Any]) -> list[Any]:
-            cells = source
-            taps = [k.load(cells, index + t * how.columns.dilation, lanes) for t in range(self.block)]
+            taps = [k.load(source, index + t * how.columns.dilation, lanes) for t in range(self.block)]
             flag = carried[0]
             if not how.copies:
                 flag = self.guard_nan(flag, [taps[0], taps[-1]])
                 self.prefetch(source, index, lanes)
-            parts = []
-            for t, tap in enumerate(taps):
-                real = None
-                if self.combine.masks and how.columns.padded:
-                    base = self.first_column + index + t * how.columns.dilation
-                    at = k.splat(k.integer(base), lanes) + k.iota(lanes)
-                    real = (at >= 0) & (at < self.n.width)
-                parts.append(self.combine.first(k, tap, t, real))
-            for one, room in zip(tree(k, self.combine, parts), self.blocks, strict=True):
-                k.store(one, room, index)
+            self.store(self._joined(taps, index, 1), self.blocks, index)
             return [flag]
 
         return self._covered(starts, fold, flags)
@@ -345,4 +333,4 @@ class _Tiles(Walk):
         k = self.kernel
         count = self.rows_here * self.columns_here
         for stage, target in zip(self.stage, self.target, strict=True):
-            copy(k, stage, 1, target, count, k.lanes(stage.cell) if stage.cell.is_float else k.vector)
+            copy(k, stage, 1, target, count, k.vector // working(stage.cell).size)
