@@ -1,6 +1,8 @@
 """One Hypothesis profile for all tests: repeatable, without a deadline (timing belongs in
 benchmarks). And their order."""
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 from kinds import examples
@@ -18,6 +20,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("specgrad")
+
+
+gc.set_threshold(50_000, 20, 20)
+"""Tests make garbage by the million (instructions of kernels, terms of formulas): to look for it as
+often as Python does takes a quarter of their time."""
 
 
 def pytest_collection_modifyitems(items):
