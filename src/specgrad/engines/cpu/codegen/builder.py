@@ -130,9 +130,6 @@ class Value:
     def __truediv__(self, other: Number) -> Value:
         return self._arithmetic("div", other)
 
-    def __rtruediv__(self, other: Number) -> Value:
-        return self._arithmetic("div", other, swap=True)
-
     def __floordiv__(self, other: Number) -> Value:
         """Of integers that are not negative."""
         return self if is_number(other, 1) else self._made(self.kernel.builder.udiv(self.value, self._with(other)))
@@ -152,10 +149,6 @@ class Value:
 
     def __invert__(self) -> Value:
         return self._made(self.kernel.builder.not_(self.value))
-
-    def __neg__(self) -> Value:
-        b = self.kernel.builder
-        return self._made(b.fneg(self.value) if self.is_float else b.neg(self.value))
 
     def _compared(self, sign: str, other: Number) -> Value:
         b, two = self.kernel.builder, self._with(other)

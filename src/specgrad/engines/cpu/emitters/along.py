@@ -107,8 +107,10 @@ class _Along(Walk):
             row = each.index
             first, count, skipped = (k.load(table, row) for table in (self.first, self.count, self.skipped))
 
-            def body(index: Number, carried: list[Any], row: Any = row, where: Any = (first, count)) -> list[Any]:
-                part, flag = self._taps(*where, index, carried[0])
+            def body(
+                index: Number, carried: list[Any], row: Any = row, first: Any = first, count: Any = count
+            ) -> list[Any]:
+                part, flag = self._taps(first, count, index, carried[0])
                 if self.combine.counts:
                     part = [part[0], self._moved(part[1], skipped)]
                 self._store(part, row, index)

@@ -18,7 +18,6 @@ from ..codegen.combine import working
 from .windows import fill
 
 SOME = 1024  # windows that are located together
-UNROLLED = 4  # windows that are taken between two tests whether there are more
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,8 @@ class _Winners:
                 k.vectors(here, self.how.lanes, self._locate(window, part.index, start, located))
             if self.how.what == "index":
                 return
-
-            def move(index: Value, count: int, _: Any, starts: list[Value] = starts) -> None:
-                for turn in range(count):
-                    self._move(starts, cells, index + turn)
-
-            k.together(0, here, UNROLLED, move)
+            with k.loop(0, here) as each:
+                self._move(starts, cells, each.index)
 
     def _locate(self, window: Value | None, behind: Value, start: Value, located: Pointer) -> Any:
         """Where the winners of a vector of windows lie; the last vector of a part may begin before
