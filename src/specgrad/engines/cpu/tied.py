@@ -42,24 +42,26 @@ def keep(op: Any, x: Array, value: Array) -> Any:
     greatest = room(pool.layout.shape, pool.dtype)
     pool.fold("adjoint")(pools.as_laid(pool, value, pool.lengths), greatest)
     tied = cells == greatest
-    if pool.cell.is_float:
+    if (value != value).any():
         tied |= (cells != cells) & (greatest != greatest)
-    sharers = _summed(pool, tied) if op.ties == "split" else None
+    sharers = _summed(pool, 1, tied) if op.ties == "split" else None
     return Kept(pool, tied, None if sharers is None else np.maximum(sharers, 1, out=sharers))
 
 
-def _summed(pool: pools.Pool, cells: Array) -> Array:
-    """The sum of each window, in the type that is computed in."""
+def _summed(pool: pools.Pool, cells: Any, tied: Array) -> Array:
+    """The sum of each window's tied cells, in the type that is computed in."""
     pool = pool.in_single
-    sums = np.empty(pool.lengths, pool.dtype)
-    pool.fold("sum")(cells.astype(pool.dtype, copy=False), sums)
+    terms, sums = room(pool.layout.shape, pool.dtype), np.empty(pool.lengths, pool.dtype)
+    terms.fill(0)
+    np.copyto(terms, cells, where=tied, casting="unsafe")
+    pool.fold("sum")(terms, sums)
     return sums
 
 
 def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     """dy: the tangents of tied cells, or their mean."""
     pool, tied, sharers = kept
-    sums = _summed(pool, np.where(tied, pools.as_laid(pool, dx, pool.layout.shape), pool.dtype.type(0)))
+    sums = _summed(pool, pools.as_laid(pool, dx, pool.layout.shape), tied)
     memory, dy = pools.result(pool, out)
     with np.errstate(all="ignore"):
         np.copyto(memory, sums if sharers is None else np.divide(sums, sharers, out=sums), casting="unsafe")
