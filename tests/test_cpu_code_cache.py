@@ -47,7 +47,7 @@ class Emitted:
 
         found, y = code_cache.cached((constant, number) if key is None else key, emit), np.zeros(3, np.int64)
         assert found.scratch == -(-number * 8 // 64) * 64
-        Call(found, {}, 3, 3).on(y)
+        Call(found, {}, 3, 3)(y)
         return y.tolist()
 
 

@@ -65,7 +65,7 @@ def run(compiled, items, grain=1, flags=(), pause=0, count=3):
         marks[place] = flag
     marks.flags.writeable = False
     with sg.num_threads(count):
-        said = Call(compiled, {"pause": pause}, items, grain).on(counts, marks, who)
+        said = Call(compiled, {"pause": pause}, items, grain)(counts, marks, who)
     assert counts.tolist() == [1] * items
     assert not (who % 64).any()
     return said, len(set(who.tolist()))
@@ -240,16 +240,10 @@ def test_where_the_layout_of_arrays_is_not_known_their_addresses_are_asked_for(c
     assert run(compiled, 20, 3, [(5, 2)])[0] == 2
 
 
-def test_a_call_takes_addresses_too(compiled):
-    counts, flags, who = np.zeros((3, 5), np.int64)
-    assert Call(compiled, {"pause": 0}, 5, 1)(address(counts), address(flags), address(who)) == 0
-    assert counts.tolist() == [1] * 5
-
-
-def test_an_address_too_few_or_too_many_is_an_error(compiled):
+def test_an_array_too_few_or_too_many_is_an_error(compiled):
     for count in (0, 2, 4):
         with pytest.raises(struct.error):
-            Call(compiled, {"pause": 0}, 1, 1)(*[0] * count)
+            Call(compiled, {"pause": 0}, 1, 1)(*[np.zeros(1, np.int64)] * count)
 
 
 def script(text, *words, **environment):
@@ -317,7 +311,7 @@ sg.set_num_threads(3)
 for i in range(300):
     try:
         signal.setitimer(signal.ITIMER_REAL, 1e-5 + i * 7e-6)
-        while True: run(object_code.compile(tally()), 60, 1) if i % 6 == 0 else call.on(counts, flags, who)
+        while True: run(object_code.compile(tally()), 60, 1) if i % 6 == 0 else call(counts, flags, who)
     except KeyboardInterrupt:
         interrupted += 1
         now = counts.copy()

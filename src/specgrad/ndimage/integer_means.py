@@ -43,7 +43,7 @@ def integer_mean(x: Array, lines: Sequence[Line], cval: float) -> Array | None:
             step = _step(x.dtype.name, (planes, height, math.prod(x.shape[stop:])), rows, columns, int(cval))
         except CodegenError:
             return None
-        step.call.on(x, y)
+        step.call(x, y)
         x = y
     return x
 

@@ -141,13 +141,16 @@ def tiles_planes(axes: Sequence[Axis]) -> bool:
 
 def least_cells(columns: Sliding, tile_columns: int, parts: int) -> int:
     """The fewest real cells that a tile reads of a row."""
-    least = columns.size
-    for part in range(parts):
-        left, right = part * tile_columns, min((part + 1) * tile_columns, columns.length)
-        begin = max(0, left * columns.stride - columns.before)
-        end = min(columns.size, (right - 1) * columns.stride - columns.before + columns.extent)
-        least = min(least, end - begin)
-    return max(least, 1)
+    counts = []
+    for left, right in edges(columns.length, tile_columns, parts):
+        first, last = (at * columns.stride - columns.before for at in (left, right - 1))
+        counts.append(min(columns.size, last + columns.extent) - max(0, first))
+    return max(min(counts), 1)
+
+
+def edges(count: int, part: int, parts: int) -> list[tuple[int, int]]:
+    """Where the parts begin and end into which something is cut."""
+    return [(turn * part, min((turn + 1) * part, count)) for turn in range(parts)]
 
 
 def direct_lanes(size: int, columns: Axis) -> int:

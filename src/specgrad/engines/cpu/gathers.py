@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...geometry import Axis, Sliding
 from . import limits
-from .axes import even, known_window, nominal, rows_of
+from .axes import edges, even, known_window, nominal, rows_of
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import working
 from .codegen.thread_pool import address
@@ -148,11 +148,8 @@ def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:
     """The fewest windows of a row that a tile reads."""
     low, high = phases.span(phases.readers(known_window(columns), columns.before))
     groups = -(-columns.size // columns.stride)
-    counts = []
-    for part in range(parts):
-        left, right = part * tile_columns, min((part + 1) * tile_columns, groups)
-        counts.append(min(right + high, columns.length) - max(left + low, 0))
-    return max(min(counts), 1)
+    tiles = edges(groups, tile_columns, parts)
+    return max(min(min(right + high, columns.length) - max(left + low, 0) for left, right in tiles), 1)
 
 
 def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, beta: Array | None = None) -> Step:

@@ -119,8 +119,8 @@ class Product(NamedTuple):
         if bias is not None:
             added[:, :channels] = bias.reshape(groups, channels)
         for packing in self.packings:
-            packing.call.on(weight, packed)
-        self.step.call.on(source, packed, added, target)
+            packing.call(weight, packed)
+        self.step.call(source, packed, added, target)
 
 
 @functools.lru_cache(maxsize=256)

@@ -304,7 +304,7 @@ def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
     pool.fold("argmax", True)(cells, memory, codes=codes)
     if pool.is_half:
         pool.blank(codes, pool.none)
-        pool.of_bits.winners("gather").call.on(codes, cells, memory)
+        pool.of_bits.winners("gather").call(codes, cells, memory)
 
 
 def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
@@ -336,7 +336,7 @@ def indices(kept: Kept) -> Array:
     pool = kept.pool
     memory, found = result_in(pool.layout, pool.lengths, pool.shape, np.dtype(np.int64), None)
     if not pool.is_empty:
-        pool.winners("index").call.on(kept.codes, kept.codes, memory)
+        pool.winners("index").call(kept.codes, kept.codes, memory)
     return found
 
 
@@ -345,7 +345,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     pool = kept.pool
     memory, dy = result(pool, out)
     if not pool.is_empty:
-        pool.winners("gather").call.on(kept.codes, as_laid(pool, dx, pool.layout.shape), memory)
+        pool.winners("gather").call(kept.codes, as_laid(pool, dx, pool.layout.shape), memory)
     return handed_over(dy, out)
 
 
@@ -358,9 +358,9 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     else:
         arriving = as_laid(pool, gy, pool.lengths)
         if pool.gathers is not None:
-            pool.gathers.call.on(arriving, kept.codes, memory)
+            pool.gathers.call(arriving, kept.codes, memory)
         else:
-            pool.winners("scatter").call.on(kept.codes, arriving, memory)
+            pool.winners("scatter").call(kept.codes, arriving, memory)
     return handed_over(gx, out)
 
 

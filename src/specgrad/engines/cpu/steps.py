@@ -14,7 +14,7 @@ from ...memory import room
 from . import limits
 from .codegen.code_cache import cached
 from .codegen.object_code import Compiled
-from .codegen.thread_pool import Call, address
+from .codegen.thread_pool import Call
 
 Array = npt.NDArray[Any]
 
@@ -41,15 +41,11 @@ class Chain(NamedTuple):
         """Run all, or as far as a step meets a NaN; the flags of all. What is written beside y
         stands in the kernel's order."""
         if not self.between:  # one step
-            return self.steps[0].call.on(x, y, *beside.values())
-        addresses = {"x": address(x), "y": address(y), **{name: address(array) for name, array in beside.items()}}
-        held = []
-        for name, cells, dtype in self.between:
-            held.append(room((cells,), dtype))
-            addresses[name] = address(held[-1])
+            return self.steps[0].call(x, y, *beside.values())
+        arrays = {"x": x, "y": y, **beside, **{name: room((cells,), dtype) for name, cells, dtype in self.between}}
         flags = 0
         for step in self.steps:
-            flags |= step.call(*[addresses[name] for name in step.arrays])
+            flags |= step.call(*[arrays[name] for name in step.arrays])
             if flags & 1:
                 break
         return flags

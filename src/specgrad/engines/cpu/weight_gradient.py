@@ -78,13 +78,13 @@ class Gradient(NamedTuple):
     def __call__(self, wide: Array, narrow: Array, out: Array) -> None:
         matrix, is_whole = out.reshape(-1, self.every), len(self.taps) == self.every
         if self.step is not None and self.shares == 1 and is_whole:
-            self.step.call.on(wide, narrow, out)
+            self.step.call(wide, narrow, out)
             return
         if not is_whole:
             matrix[...] = 0
         if self.step is not None:
             made = room((self.shares, len(matrix), len(self.taps)), out.dtype)
-            self.step.call.on(wide, narrow, made)
+            self.step.call(wide, narrow, made)
             total = matrix if is_whole else room(made.shape[1:], out.dtype)
             made.sum(axis=0, out=total)
             if not is_whole:

@@ -24,7 +24,6 @@ from . import limits
 from .axes import even
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import lowest
-from .codegen.thread_pool import address
 from .gathers import Gather, phases_step, weights_step
 from .operands import Layout, handed_over
 from .passes import Fold
@@ -323,7 +322,7 @@ def _forward(kept: Kept, cells: Array) -> Array:
     for place, stage in enumerate(how.stages):
         brought = room(stage.windows, how.computed)
         before, after = kept.cells[place], kept.cells[place + 1]
-        stage.forward.call(address(before), address(cells), address(after), address(brought))
+        stage.forward.call(before, cells, after, brought)
         cells = brought
     return cells
 
@@ -363,7 +362,7 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     for place in range(len(how.stages) - 1, -1, -1):
         before, after = values[place], values[place + 1]
         cells = room(before.shape, how.computed)
-        how.stages[place].back.call(address(g), address(after), address(before), address(cells))
+        how.stages[place].back.call(g, after, before, cells)
         g = cells
     if undefined is not None:
         g[undefined] = np.nan

@@ -19,7 +19,7 @@ import platform
 import struct
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -167,10 +167,9 @@ def _start() -> Pool:
 
 
 class Call:
-    """A task over all items, in chunks of `grain`: ``call(*addresses)`` or ``call.on(*arrays)``
-    runs it, on all threads.
+    """A task over all items, in chunks of `grain`: ``call(*arrays)`` runs it, on all threads.
 
-    Parameters of the kernel that `sizes` does not name are addresses, in the kernel's order.
+    Parameters of the kernel that `sizes` does not name are arrays, in the kernel's order.
     `scratch` is how many bytes of it a thread needs, if that is more than the kernel says. Calls
     may overlap, in any threads and in signal handlers.
     """
@@ -188,23 +187,17 @@ class Call:
         self._pack = struct.Struct(f"={4 + sum(mask)}q").pack
         self._tail = struct.pack(f"={len(names) - sum(mask)}q", *(sizes[name] for name in names if name in sizes))
 
-    def __call__(self, *addresses: int) -> int:
-        """Run the task with these addresses; its flags, joined by "or"."""
-        return self._run(0, addresses)
-
-    def on(self, *arrays: Array) -> int:
+    def __call__(self, *arrays: Array) -> int:
         """Run the task with the addresses of these arrays, which may be read-only; its flags,
         joined by "or"."""
-        return self._run(DATA, map(id if DATA else address, arrays))
-
-    def _run(self, data: int, words: Iterable[int]) -> int:
+        words = map(id if DATA else address, arrays)
         pool, members = _pool or _start(), 1
         run = pool.alone
         if self._chunks > 1 and (members := min(threads.get_num_threads(), self._chunks, MOST)) > 1:
             pool.hire(members - 1)
             run = pool.parallel_for
         memory = take_scratch(members * self._scratch) if self._scratch else NONE
-        flags: int = run(self._head + self._pack(data, members, pool.address, memory.address, *words) + self._tail)
+        flags: int = run(self._head + self._pack(DATA, members, pool.address, memory.address, *words) + self._tail)
         if self._scratch:
             keep_scratch(memory)
         return flags
