@@ -426,19 +426,17 @@ class Kernel:
         turn.result = turn.values
 
     @contextlib.contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
-        """Only if it holds; no value leaves the block."""
+    def when(self, condition: Value | None) -> Iterator[None]:
+        """Only if it holds, or always without a condition; no value leaves the block."""
+        if condition is None:
+            yield
+            return
         body, after = (self.function.append_basic_block(word) for word in ("then", "after"))
         self.builder.cbranch(condition.value, body, after)
         self.builder.position_at_end(body)
         yield
         self.builder.branch(after)
         self.builder.position_at_end(after)
-
-    @contextlib.contextmanager
-    def always(self) -> Iterator[None]:
-        """A block that is no branch, where `when` is one."""
-        yield
 
     def vectors(self, count: Number, lanes: int, body: Callable[[Number, list[Any]], Any], carried: Any = ()) -> Any:
         """body(index, carried) for vectors that cover `count` >= lanes cells: the last begins where

@@ -195,7 +195,7 @@ class _Back:
             loaded = {window: self._load(found, index) for window, found in windows.items()}
             for (p, q), (target, real) in places.items():
                 total = self._total(loaded, self.down[p], self.across[q])
-                with k.always() if real is None else k.when(real):
+                with k.when(real):
                     k.store(total, target, index)
 
         k.vectors(n.inner, how.lanes, gather)

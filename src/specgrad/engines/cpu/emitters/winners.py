@@ -148,7 +148,7 @@ class _Winners:
             found = found if known is None else k.select(known, found, 0)
             k.store(found, self.target, starts[0] + index)
             return
-        with k.always() if known is None else k.when(known):
+        with k.when(known):
             arriving = [k.load(self.source, start + index) for start in starts]
             sums = [k.load(one, at) + g for one, at, g in zip(cells, places, arriving, strict=True)]
             for one, at, made in zip(cells, places, sums, strict=True):
