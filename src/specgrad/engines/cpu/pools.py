@@ -91,6 +91,11 @@ class Pool:
         return 0 in self.lengths or 0 in self.layout.shape
 
     @cached_property
+    def is_apart(self) -> bool:
+        """Whether no two windows share a cell."""
+        return all((axis.readers(np.arange(axis.size)).count <= 1).all() for axis in self.axes)
+
+    @cached_property
     def codes(self) -> Cell:
         """The cells in which codes lie."""
         return code_cell(self.taps)

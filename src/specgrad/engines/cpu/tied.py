@@ -33,11 +33,10 @@ def keep(op: Any, x: Array, value: Array) -> Any:
     if not x.size or not value.size:
         return None
     pool, cells = pools.seen(op, x)
-    is_apart = all((axis.readers(np.arange(axis.size)).count <= 1).all() for axis in pool.axes)
     how = weighted.weighted_of(op, x.shape, pool.dtype)
-    if how is not None and (not is_apart or pool.taps <= weighted.AT_ONCE):
+    if how is not None and (not pool.is_apart or pool.taps <= weighted.AT_ONCE):
         return weighted.keep_ties(how, x, value)
-    if not is_apart:
+    if not pool.is_apart:
         return None
     greatest = room(pool.layout.shape, pool.dtype)
     pool.fold("adjoint")(pools.as_laid(pool, value, pool.lengths), greatest)

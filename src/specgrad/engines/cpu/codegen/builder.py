@@ -150,6 +150,10 @@ class Value:
     def __invert__(self) -> Value:
         return self._made(self.kernel.builder.not_(self.value))
 
+    def __neg__(self) -> Value:
+        b = self.kernel.builder
+        return self._made(b.fneg(self.value) if self.is_float else b.neg(self.value))
+
     def _compared(self, sign: str, other: Number) -> Value:
         b, two = self.kernel.builder, self._with(other)
         if self.is_float:
