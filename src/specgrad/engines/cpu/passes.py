@@ -329,7 +329,9 @@ class Planner:
         single = int(down.count.max(initial=1)) == 1
         combine = self._combine(self._cell)
         room = 0 if single else -(-columns.size // 64) * 64
-        bin_lanes = min(lanes, 1 << (int(across.count.max(initial=1)) - 1).bit_length())
+        bin_lanes = min(
+            limits.VECTOR // working(self._cell).size, 1 << (int(across.count.max(initial=1)) - 1).bit_length()
+        )
         how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self._divides()[0])
         by_name = {"first_row": down.first, "row_count": down.count}
         by_name |= {"first_column": across.first, "column_count": across.count}

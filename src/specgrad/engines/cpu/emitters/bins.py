@@ -26,7 +26,7 @@ class Bins:
     room: int
     """Cells of a row, at least, where bins have several rows; 0 where all have one."""
     bin_lanes: int
-    """Of vectors that fold a line, or a row, into bins; at most the cells of a row."""
+    """Of vectors that fold a line into bins."""
     width: int = 1
     divides: str = "no"
 
@@ -93,7 +93,7 @@ class _Bins(Walk):
             return part
         k = self.kernel
         own = k.cast(k.integer(code), self.combine.codes.computed, False)
-        return [cells, k.splat(own, cells.lanes)]
+        return [cells, k.splat(own, cells.lanes) if cells.lanes else own]
 
     def _bins(self, source: Pointer, target: list[Pointer], flags: Value) -> Value:
         """Fold the cells of the line, or of the row itself, into bins."""
@@ -112,37 +112,58 @@ class _Bins(Walk):
         return each.result[0]
 
     def _across(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
-        """The cells of a bin, by vectors; lanes outside of the bin count for nothing."""
-        k, lanes, combine = self.kernel, self.how.bin_lanes, self.combine
-        nothing = combine.nothing(k, lanes)
-        if combine.codes is not None:
-            nothing[1] = k.number(combine.codes, (1 << 8 * combine.codes.size) - 1, lanes)
+        """The cells of a bin."""
+        return (self._in_line(first, count), flag) if self.how.room else self._in_row(source, first, count, flag)
 
-        def cells(index: Number, is_whole: bool, flag: Value) -> list[Any]:
-            start = first + index
-            if not is_whole and not self.lines:  # no cell behind the row is read
-                start = k.least(start, self.n.width - lanes)
-            part = [k.load(line, start, lanes) for line in self.lines]
-            part = part or combine.first(k, k.load(source, start, lanes), 0)
-            if combine.codes is not None:
-                own = self._coded(part[0], start - first)[1] + k.cast(k.iota(lanes), combine.codes.computed, False)
-                part[1] = part[1] + own
-            if not is_whole:
-                at = k.iota(lanes, I32) + k.splat(k.cast(start - first - index, I32), lanes)
-                here = (at >= 0) & (at < k.splat(k.cast(k.least(count - index, lanes), I32), lanes))
-                part = [k.select(here, one, none) for one, none in zip(part, nothing, strict=True)]
-            return [*part, flag if self.lines else self.guard_nan(flag, part[:1])]
+    def _in_line(self, first: Value, count: Value) -> Part:
+        """Those of a line, by vectors, of which lanes behind the bin count for nothing."""
+        k, lanes = self.kernel, self.how.bin_lanes
+        nothing = self.combine.nothing(k, lanes)
+        if self.combine.codes is not None:
+            nothing[1] = k.number(self.combine.codes, (1 << 8 * self.combine.codes.size) - 1, lanes)
 
-        joined = combine.join if self.lines else combine.follow  # rows of a line are in any order
-        carried, whole = cells(0, False, flag), count - count % lanes
-        for start, stop, is_whole in ((lanes, whole, True), (k.most(whole, lanes), count, False)):
-            with k.loop(start, stop, lanes, carried) as along:
-                *so_far, flag = along.values
-                *part, flag = cells(along.index, is_whole, flag)
-                along.next = [*joined(k, so_far, part), flag]
-            carried = along.result
-        *part, flag = carried
-        return self._reduced(part), flag
+        def cells(index: Number) -> Part:
+            here = k.iota(lanes, I32) < k.splat(k.cast(count - index, I32), lanes)
+            part = [k.load(line, first + index, lanes) for line in self.lines]
+            if self.combine.codes is not None:
+                part[1] = part[1] + self._coded(part[0], index)[1] + k.cast(k.iota(lanes), part[1].element, False)
+            return [k.select(here, one, none) for one, none in zip(part, nothing, strict=True)]
+
+        with k.loop(lanes, count, lanes, carried=cells(0)) as along:
+            along.next = self.combine.join(k, along.values, cells(along.index))
+        return self._reduced(along.result)
+
+    def _in_row(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
+        """Those of a row: as far as they fill vectors by these, the rest one by one."""
+        k, lanes = self.kernel, self.how.lanes
+        part, flag = self._cells(source, first, 0, 0, flag)
+        whole = count - count % lanes if lanes > 1 else 0
+        if lanes > 1:
+            with k.loop(0, k.least(whole, 1), carried=[*part, flag]) as once:
+                *_, flag = once.values
+                start, flag = self._cells(source, first, 0, lanes, flag)
+                with k.loop(lanes, whole, lanes, carried=[*start, flag]) as along:
+                    *so_far, flag = along.values
+                    cells, flag = self._cells(source, first, along.index, lanes, flag)
+                    along.next = [*self.combine.follow(k, so_far, cells), flag]
+                *vector, flag = along.result
+                once.next = [*self._reduced(vector), flag]
+            *part, flag = once.result
+        with k.loop(k.most(whole, 1), count, carried=[*part, flag]) as rest:
+            *so_far, flag = rest.values
+            cells, flag = self._cells(source, first, rest.index, 0, flag)
+            rest.next = [*self.combine.follow(k, so_far, cells), flag]
+        *part, flag = rest.result
+        return part, flag
+
+    def _cells(self, source: Pointer, first: Value, index: Any, lanes: int, flag: Value) -> tuple[Part, Value]:
+        """What is known of the cells of a row from `index` on."""
+        k, combine = self.kernel, self.combine
+        cells = k.load(source, first + index, lanes)
+        part, flag = self._coded(cells, index), self.guard_nan(flag, [cells])
+        if combine.codes is not None and lanes:
+            part[1] = part[1] + k.cast(k.iota(lanes), combine.codes.computed, False)
+        return part, flag
 
     def _reduced(self, part: Part) -> Part:
         """All lanes joined to one."""
