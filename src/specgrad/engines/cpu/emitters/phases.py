@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from ..codegen.builder import F32, I32, I64, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import weight, working
 from ..codegen.vector_math import fma
-from .windows import Divisors, Window, copy, load_padded
+from .windows import Divisors, Window, copy_whole, load_padded
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class _Phases:
                 cells = k.least(rows * how.rows.stride, n.height - self.top * how.rows.stride) * n.width
                 for plane in range(how.planes):
                     stage = self.stage + plane * self.room_of_plane
-                    copy(k, stage, 1, self.target + plane * n.height * n.width, cells, how.lanes)
+                    copy_whole(k, stage, self.target + plane * n.height * n.width, cells, how.lanes)
 
     def _copy_line(self, index: Value) -> None:
         """Copy what a row of windows brings, and nothing where there are no windows."""

@@ -16,7 +16,7 @@ from typing import Any
 from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, working
 from .shifts import fold_row, load_row
-from .windows import Walk, Window, block_of, copy, fold_parts, split, stacked, tree
+from .windows import Walk, Window, block_of, copy_whole, fold_parts, split, stacked, tree
 
 
 @dataclass(frozen=True)
@@ -333,4 +333,4 @@ class _Tiles(Walk):
         k = self.kernel
         count = self.rows_here * self.columns_here
         for stage, target in zip(self.stage, self.target, strict=True):
-            copy(k, stage, 1, target, count, k.vector // working(stage.cell).size)
+            copy_whole(k, stage, target, count, k.vector // working(stage.cell).size)

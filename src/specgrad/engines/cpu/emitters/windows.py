@@ -123,6 +123,17 @@ class Walk:
         return flags | _any_of(self.kernel, [tied if here is None else tied & here], flags)
 
 
+def copy_whole(k: Kernel, source: Pointer | None, target: Pointer, count: Value, lanes: int) -> None:
+    """Copy many cells, or write zeros where there is no source, as loops that LLVM knows as such."""
+
+    def some(index: Value, here: int, _: Any) -> None:
+        vector = here if here > 1 else 0
+        cells = k.number(target.cell, 0, vector) if source is None else k.load(source, index, vector)
+        k.store(cells, target, index)
+
+    k.together(0, count, lanes, some)
+
+
 def fill(k: Kernel, target: Pointer, count: Value, lanes: int, one: Value) -> None:
     """Write a number into so many cells."""
     each_cell(k, target, count, lanes, lambda _, some, is_end: k.splat(one, some) if some else one)

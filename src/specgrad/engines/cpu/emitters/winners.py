@@ -15,7 +15,7 @@ from typing import Any
 
 from ..codegen.builder import CELLS, WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import working
-from .windows import fill
+from .windows import copy_whole
 
 SOME = 1024  # windows that are located together
 
@@ -80,7 +80,7 @@ class _Winners:
             cells = [self.sums]
         if how.what == "scatter":
             for one in cells:
-                fill(k, one, self.cells * self.inner, how.lanes, k.number(one.cell, 0))
+                copy_whole(k, None, one, self.cells * self.inner, how.lanes)
         if how.inner:
             with k.loop(0, self.windows) as each:
                 self._some(each.index, [first + each.index * self.inner for first in windows], cells, self.inner)
