@@ -190,10 +190,8 @@ def winners_step(
     base = base.astype(kind)
     lanes = power(limits.VECTOR // np.dtype(kind).itemsize, inner if inner > 1 else len(base))
     several = what == "scatter" and working(cell) is cell and not blank and inner == 1
-    at_once = 4 if 4 * size * cell.size <= limits.NEAREST else 2 if 2 * size * cell.size <= limits.NEXT else 1
-    how = winners.Winners(
-        what, cell, codes, tuple(map(nominal, own)), lanes, inner > 1, blank, CELLS[kind], at_once if several else 1
-    )
+    at_once = (4 if 4 * size * cell.size <= limits.NEAREST else 2) if several else 1
+    how = winners.Winners(what, cell, codes, tuple(map(nominal, own)), lanes, inner > 1, blank, CELLS[kind], at_once)
     numbers = {"windows": len(base), "cells": size, "base": address(base)}
     numbers |= {f"step_{i}": one.step * step for i, (one, step) in enumerate(zip(ranges, by, strict=True))}
     numbers |= {"inner": inner} if inner > 1 else {}

@@ -18,5 +18,5 @@ NEIGHBOURS = 16  # taps of a window, behind which cells lie, that are folded at 
 GATHERED = 16  # taps of a window of which each cell gathers what it won, at most
 DENSE = 2  # taps that a vector of cells looks at per window that it holds, at most, where each cell gathers
 NEAR = 4  # cells that windows move by, at most, where lanes run along windows
-NEAREST, NEXT = 1 << 14, 1 << 18  # bytes of four and of two planes that are filled side by side: a cache holds them
+NEAREST = 1 << 14  # bytes of planes that are filled side by side: they stay in a processor's nearest cache
 LEAST, MOST = 1 << 13, 1 << 17  # cells that a task takes

@@ -124,7 +124,7 @@ class Walk:
 
 
 def copy_whole(k: Kernel, source: Pointer | None, target: Pointer, count: Value, lanes: int) -> None:
-    """Copy many cells, or write zeros where there is no source, as loops that LLVM knows as such."""
+    """Copy many cells, or write zeros where there is no source, by loops that LLVM knows."""
 
     def some(index: Value, here: int, _: Any) -> None:
         vector = here if here > 1 else 0
