@@ -154,11 +154,10 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
         else:
             near = max(1, FEWER // len(job.taps)) * len(job.taps)
         pieces = max(1, -(-len(terms) // near))
-        is_dense = forward and tile.is_turned and len(terms) - near * (pieces - 1) >= tile.lanes
-        is_dense = is_dense and np.array_equal(terms, np.arange(len(terms)))
         of |= {"group": p.narrow_channels * p.columns, "begin": begin, "near": near, "pieces": pieces}
-        packing = Packing(cell, tile.channels, tile.lanes * is_dense)
-        call = Call(compiled(emit_packing, packing), of, every * pieces, grain(p, every * pieces, ITEMS))
+        call = Call(
+            compiled(emit_packing, Packing(cell, tile.channels)), of, every * pieces, grain(p, every * pieces, ITEMS)
+        )
         packings.append(Step(call, ("weight", "packed"), "weights of a block term by term", (terms,)))
     ends = tables["jobs"].reshape(-1, len(layout.jobs), JOB)
     slots = int((ends[:, -1, 4] - ends[:, 0, 3]).max()) if tile.is_turned else 0
@@ -236,7 +235,7 @@ def tabled(
                 step = job.residues[-1].step * layout.grid.target[-1]
                 targets = layout.targets(job, start, count)
                 lanes, some = (1, tile.rows) if tile.is_turned else (tile.lanes, tile.vectors)
-                tiles, segments = tiles_of(*targets, step, lanes, some, not width and not tile.is_turned)
+                tiles, segments = tiles_of(*targets, step, lanes, some)
                 begin, far = len(made["tiles"]), len(made["segments"])
                 made["tiles"] += [
                     (q * channels if width else q, some, a + far, b + far, whole) for q, some, a, b, whole in tiles

@@ -266,20 +266,16 @@ def runs_of(cells: Integers, step: int, width: int = 0) -> Integers:
     return np.stack([begins, cells[begins], np.diff(np.append(begins, len(cells)))], axis=1)
 
 
-def tiles_of(
-    places: Integers, cells: Integers, step: int, lanes: int, vectors: int, is_even: bool
-) -> tuple[list[Any], list[Any]]:
+def tiles_of(places: Integers, cells: Integers, step: int, lanes: int, vectors: int) -> tuple[list[Any], list[Any]]:
     """Tiles (begin, vectors, first segment, last, cell if it is one full segment) and segments
-    (place, cell, count) of targets. Even: the last two are alike, rather than one narrow."""
+    (place, cell, count) of targets."""
     breaks = np.flatnonzero((np.diff(places) != 1) | (np.diff(cells) != step)) + 1
     tiles: list[Any] = []
     segments: list[Any] = []
     at = 0
     while at < len(places):
         begin = int(places[at])
-        left = -(-(int(places[-1]) + 1 - begin) // lanes)
-        wide = -(-left // 2) if is_even and vectors < left < 2 * vectors else vectors
-        end = int(np.searchsorted(places, begin + lanes * wide))
+        end = int(np.searchsorted(places, begin + lanes * vectors))
         some = -(-(int(places[end - 1]) + 1 - begin) // lanes)
         cuts = [at, *map(int, breaks[np.searchsorted(breaks, at, "right") : np.searchsorted(breaks, end)]), end]
         first = len(segments)

@@ -49,9 +49,6 @@ class Packing:
 
     cell: Cell
     rows: int
-    lanes: int
-    """Of vectors of terms that are transposed, where the weights of terms lie side by side; else
-    0."""
 
 
 def emit_packing(how: Packing, vector: int) -> Kernel:
@@ -61,7 +58,7 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
     n = k.sizes("blocks channels channel group count begin near pieces")
     zero = k.number(how.cell, 0)
-    unroll = how.lanes or math.gcd(how.rows, UNROLL)
+    unroll = math.gcd(how.rows, UNROLL)
     with k.loop(k.begin, k.end) as item, k.loop(0, how.rows, unroll) as row:
         block, begin = item.index // n.pieces, item.index % n.pieces * n.near
         first = block % n.blocks * how.rows + row.index
@@ -69,34 +66,11 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
         target = packed + (n.begin + block * n.count * how.rows + row.index)
         rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(unroll)]
         real = [first + i < n.channels for i in range(unroll)]
-        end = k.least(begin + n.near, n.count)
-        if how.lanes:
-            with k.loop(begin, end, how.lanes) as term:
-                at = k.least(term.index, end - how.lanes)
-                found = [k.load(one, at, how.lanes) for one in rows]
-                found = [
-                    k.select(is_real, one, k.number(how.cell, 0, how.lanes))
-                    for is_real, one in zip(real, found, strict=True)
-                ]
-                for i, column in enumerate(transposed(k, found)):
-                    k.store(column, target, (at + i) * how.rows)
-        else:
-            with k.loop(begin, end) as term:
-                place = k.load(terms, term.index)
-                for i in range(unroll):
-                    k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)
+        with k.loop(begin, k.least(begin + n.near, n.count)) as term:
+            place = k.load(terms, term.index)
+            for i in range(unroll):
+                k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)
     return k.finish()
-
-
-def transposed(k: Kernel, vectors: list[Value]) -> list[Value]:
-    """As many vectors as they have lanes, transposed. Each turn interleaves the vectors of the
-    first half with those of the second."""
-    lanes = len(vectors)
-    places = [place for i in range(lanes) for place in (i, i + lanes)]
-    for _ in range(lanes.bit_length() - 1):
-        pairs = list(zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True))
-        vectors = [k.shuffle(*pair, half) for pair in pairs for half in (places[:lanes], places[lanes:])]
-    return vectors
 
 
 def record(k: Kernel, table: Pointer, index: Number, words: int) -> list[Value]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
 from ..codegen.vector_math import fma
-from .gemm import RUN, lay_out, record, transposed, turned_sums
+from .gemm import RUN, lay_out, record, turned_sums
 from .windows import fill
 
 BAND = 6  # words of a band's record
@@ -166,6 +166,17 @@ def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
         high = [place + half for place in low]
         pairs = zip(vectors[::2], [*vectors[1::2], *vectors[-1:]], strict=False)
         vectors = [k.shuffle(one, other, low) + k.shuffle(one, other, high) for one, other in pairs]
+    return vectors
+
+
+def transposed(k: Kernel, vectors: list[Value]) -> list[Value]:
+    """As many vectors as they have lanes, transposed. Each turn interleaves the vectors of the
+    first half with those of the second."""
+    lanes = len(vectors)
+    places = [place for i in range(lanes) for place in (i, i + lanes)]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = list(zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True))
+        vectors = [k.shuffle(*pair, half) for pair in pairs for half in (places[:lanes], places[lanes:])]
     return vectors
 
 
