@@ -15,7 +15,7 @@ from llvmlite import ir
 
 import specgrad as sg
 from specgrad.engines.cpu import limits, pools, steps
-from specgrad.engines.cpu.codegen.allocations import Memory, access, disjoint
+from specgrad.engines.cpu.codegen.allocations import Fault, Memory, access, disjoint
 from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.engines.cpu.codegen.domains import Floats, Rationals
 from specgrad.engines.cpu.codegen.interpret import Program
@@ -184,12 +184,12 @@ class Planned:
 
 
 class Planted(Emitted):
-    """A kernel with a fault: the n-th of its loads from and stores to arrays is one cell off.
-    `done` counts how often it was run."""
+    """A kernel with a fault: the n-th of its loads from and stores to arrays is one cell off, of
+    `accesses`. `done` counts how often it was run."""
 
     def __init__(self, kernel, n):
         super().__init__(kernel)
-        self.n, self.done = n, 0
+        self.n, self.done, self.accesses = n, 0, 0
         self.program = functools.cache(self._spoilt)
 
     def _spoilt(self, domain):
@@ -200,6 +200,7 @@ class Planted(Emitted):
             for place, one in enumerate(block.instructions)
             if one.opname in ("load", "store") and block.block.name != "entry" and _leads_to_array(one.operands[-1])
         ]
+        self.accesses = len(found)
         if self.n < len(found):
             steps, place, one = found[self.n]
             pointer = program.task._place(one.operands[-1])
@@ -214,6 +215,29 @@ class Planted(Emitted):
 
             steps[place] = wrong
         return program
+
+
+def faults(run):
+    """How many faults are found: run(n, spoil) with spoil(kernel) for each kernel in question, for
+    one access of it after the other, until three runs in turn have no kernel with so many."""
+    n = caught = beyond = 0
+    while beyond < 3:
+        kernels = []
+
+        def spoil(kernel, n=n, kernels=kernels):
+            kernels.append(Planted(kernel, n))
+            return kernels[-1]
+
+        try:
+            run(n, spoil)
+        except (Fault, AssertionError):
+            caught += 1
+        else:
+            assert not any(one.done for one in kernels), n
+        if kernels:
+            beyond = 0 if any(n < one.accesses for one in kernels) else beyond + 1
+        n += 1
+    return caught
 
 
 def _leads_to_array(address):

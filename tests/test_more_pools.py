@@ -127,3 +127,9 @@ def test_windows_far_apart_have_the_values_of_the_specification(kind, dtype, pad
     with sg.engine("reference"):
         expected = op(x)
     assert np.allclose(op(x), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ones", [np.ones, torch.ones])
+def test_windows_that_no_memory_holds_are_refused(ones):
+    with pytest.raises(ShapeError, match=r"^min_pool: "):
+        sg.MinPool((1, 2), stride=3, padding=2**31 - 1)(ones((4, 2, 3)))

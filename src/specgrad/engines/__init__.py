@@ -21,6 +21,7 @@ from ..ops.pool import (
     SmoothMaxPool,
     SumPool,
 )
+from ..sizes import refuse_table
 
 REDUCTIONS: dict[type[Any], str] = {
     MaxPool: "max",
@@ -52,6 +53,8 @@ def twin(op: Any) -> tuple[Any, int]:
 def has_bare_window(op: Any, shape: tuple[int, ...]) -> bool:
     """Whether a window has no real cell: its 0 would get a sign."""
     axes = op.spatial(tuple(shape[p] for p in op.positions(shape)))
+    for axis in axes:
+        refuse_table(op.name, axis.length, 1)
     return any(bool((axis.ranges().count == 0).any()) for axis in axes)
 
 

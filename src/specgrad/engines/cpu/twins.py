@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dispatch import write
+from ...sizes import refuse_result
 from .. import has_bare_window, twin
 from . import pooling, pools
 from .fallback import or_by_statement
@@ -19,7 +20,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     (x,) = operands
     if type(x) is not np.ndarray:
         return f"it takes NumPy arrays only, not {type(x).__name__}"
-    op.output_shape(x.shape)  # what does not fit is refused in the operator's own name
+    refuse_result(op.name, op.output_shape(x.shape), x.dtype.itemsize)  # in the operator's own name
     other, sign = twin(op)
     reason = pooling.refuses(other, operands)
     if reason is None and sign < 0 and has_bare_window(op, x.shape):
