@@ -278,3 +278,25 @@ def test_numbers_are_kept_exactly_however_they_are_written():
 def test_beta_must_be_finite_and_not_zero(beta):
     with pytest.raises(ArgumentError, match="finite real number other than 0"):
         sg.smooth_max_pool(X, (2,), beta=beta)
+
+
+WINDOW = {"kernel_size": (2,), "stride": 1, "padding": 0, "dilation": 1, "ceil_mode": False}
+ORDERS = {
+    sg.MaxPool: {**WINDOW, "ties": "all", "axes": None},
+    sg.AvgPool: {**WINDOW, "axes": None, "count_include_pad": True, "divisor_override": 3},
+    sg.SmoothMaxPool: {**WINDOW, "axes": None, "beta": 1, "pad": "skip"},
+    sg.LpPool: {**WINDOW, "axes": None, "p": 2},
+    sg.AdaptiveMaxPool: {"output_size": (1,), "ties": "all", "axes": None},
+    sg.GlobalMaxPool: {"rank": 1, "keepdims": True, "ties": "all", "axes": None},
+    sg.ConvTranspose: {"kernel_size": (2,), "stride": 1, "padding": 0, "dilation": 1, "groups": 1, "output_padding": 0},
+}
+
+
+@pytest.mark.parametrize("kind", ORDERS, ids=lambda kind: kind.__name__)
+def test_of_several_wrong_arguments_the_first_of_the_window_is_told(kind):
+    given = dict.fromkeys(ORDERS[kind], "?")
+    for name, right in ORDERS[kind].items():
+        with pytest.raises(ArgumentError, match=rf"^{kind.name}: {name}='\?'"):
+            kind(**given)
+        given[name] = right
+    kind(**given)
