@@ -121,7 +121,7 @@ class Affine:
     @cached_property
     def light(self) -> dict[int, Any]:
         """The rows of every operand in the form that costs least times dense rows: the numbers on
-        the diagonal where there are no others, an array where it is small."""
+        the diagonal where there are no others, an array where it is small and not mostly 0."""
         return {slot: _light(matrix) for slot, matrix in self.rows.items()}
 
     @cached_property
@@ -168,7 +168,8 @@ def _light(matrix: Any) -> Any:
     square = matrix.shape == (n, n) and matrix.nnz == n and matrix.format == "csr"
     if square and np.array_equal(matrix.indices, np.arange(n)) and np.array_equal(matrix.indptr, np.arange(n + 1)):
         return matrix.data
-    return matrix.toarray() if math.prod(matrix.shape) <= SMALL else matrix
+    cells = math.prod(matrix.shape)
+    return matrix.toarray() if cells <= SMALL and matrix.nnz > 0.05 * cells else matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,12 +23,13 @@ from .analysis import Analysis, Form, Slopes, product, split
 from .maximum import Choice, Pool, Taps
 from .relax import POOLS
 
-RATES = {"single": (1.0, 0.7), "mean": (0.25, 0.97), "floor": (0.25, 0.97), "cuts": (0.2, 0.97)}
-"""How far the first step goes, and how much less each further one: that of a slope to the end that
-is better where the bound stands."""
+RATES = {"mean": (0.25, 0.97), "floor": (0.25, 0.97), "cuts": (0.2, 0.97)}
+"""How far the first step goes, and how much less each further one."""
+SHORTER = 0.6  # the same for slopes of relus, which first go to the end that is better where a bound stands
 LATE = 4  # steps that are taken as done where slopes are given
 MOMENTS = 0.5, 0.999
-PATIENCE, GAIN = 3, 0.01  # steps, and how much of what was gained before they must gain
+PATIENCE = 3  # steps
+GAINS = 1e-4, 1e-2  # how much of what was gained before they must gain; where a bound has to be enough, and no more
 GRID = 256  # a weight of a mean below maxima is a multiple of 1/GRID
 TRIED = 16  # splits
 MOST = 2**24  # cells of the matrices of open cells, and of the weights of means
@@ -355,7 +356,7 @@ def ascend(
 
 def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late: int) -> tuple[list[Any], Floats]:
     """The best choices that are found, on their grid, and cuts."""
-    ascent = Ascent(late)
+    ascent, gain = Ascent(late), GAINS[int(np.isfinite(enough).all())]
     choices, cuts = [_restricted(slopes, block) for block in open_.blocks], slopes.cuts
     kept = [_on_grid(block, choice, grid) for block, choice in zip(open_.blocks, choices, strict=True)], cuts
     best = first = before = np.full(len(open_.rows), -np.inf)
@@ -372,7 +373,7 @@ def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late
         if (best > enough + 1e-6 * np.abs(best)).all():
             break
         if step % PATIENCE == 0:
-            if step > PATIENCE and (best - before <= GAIN * (best - first)).all():
+            if step > PATIENCE and (best - before <= gain * (best - first)).all():
                 break
             before = best
         stands, cut = open_.stands(tried, b)
@@ -391,7 +392,7 @@ def _moved(ascent: Ascent, place: int, block: Block, choice: Any, move: Any, ste
         return Choice(mean, np.clip(choice.floor + ascent.move(("floor", place), move.floor, step), 0.0, 1.0))
     if move is None:
         return choice
-    return np.clip(choice + ascent.move(("single", place), move, step), 0.0, 1.0)
+    return np.clip(choice + SHORTER ** (step - 1 + ascent.late) * np.sign(move), 0.0, 1.0)
 
 
 def _on_grid(block: Block, choice: Any, grid: int) -> Any:

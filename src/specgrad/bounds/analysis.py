@@ -31,6 +31,7 @@ from .relax import POOLS, open_taps, relax, relax_chosen
 
 DENSE = 0.2  # of its cells: from there on a sparse row costs more than a dense one
 CHUNK = 2**23  # cells of a dense matrix at a time
+MANY = 64  # rows
 UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
 
 
@@ -303,6 +304,10 @@ class Analysis:
         pulled: dict[int, Any] = {}
         if relaxation.is_linear:
             parts = [(A, relaxation.below)]
+        elif not sparse.issparse(A) and type(node.op) is Relu:  # of one cell each: one pass over large rows
+            lines = relaxation.below.light[0], relaxation.above.light[0]
+            pulled, parts = {node.operands[0]: A * np.where(A > 0, *lines)}, []
+            constant = constant + np.minimum(A, 0) @ relaxation.above.constant
         else:
             parts = list(zip(split(A), (relaxation.below, relaxation.above), strict=True))
         for rows, form in parts:
@@ -381,8 +386,15 @@ def split(A: Any) -> tuple[Any, Any]:
 
 
 def product(rows: Any, matrix: Any) -> Any:
-    """rows @ matrix; a vector is the diagonal of one."""
-    return rows * matrix if matrix.ndim == 1 else rows @ matrix
+    """rows @ matrix; a vector is the diagonal of one. Many columns of many rows are 0 where a
+    maximum has chosen its cells and relus are off."""
+    if matrix.ndim == 1:
+        return rows * matrix
+    if isinstance(rows, np.ndarray) and len(rows) > MANY:
+        used = np.flatnonzero(rows.any(axis=0))
+        if 2 * used.size < rows.shape[1]:
+            return rows[:, used] @ matrix[used]
+    return rows @ matrix
 
 
 def packed(A: Any) -> Any:
