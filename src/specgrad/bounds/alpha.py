@@ -25,11 +25,11 @@ from .relax import POOLS
 
 RATES = {"mean": (0.25, 0.97), "floor": (0.25, 0.97), "cuts": (0.2, 0.97)}
 """How far the first step goes, and how much less each further one."""
-SHORTER = 0.6  # the same for slopes of relus, which first go to the end that is better where a bound stands
+SHORTER = 0.5  # the same for slopes of relus, which first go to the end that is better where a bound stands
 LATE = 4  # steps that are taken as done where slopes are given
 MOMENTS = 0.5, 0.999
 PATIENCE = 3  # steps
-GAINS = 1e-4, 1e-2  # how much of what was gained before they must gain; where a bound has to be enough, and no more
+GAINS = 1e-3, 1e-2  # how much of what was gained before they must gain; where a bound has to be enough, and no more
 GRID = 256  # a weight of a mean below maxima is a multiple of 1/GRID
 TRIED = 16  # splits
 MOST = 2**24  # cells of the matrices of open cells, and of the weights of means
@@ -189,6 +189,7 @@ class Open:
             A = waiting.pop(node.index, None)
             if A is None:
                 continue
+            analysis.in_time()
             A = A.toarray() if sparse.issparse(A) else A
             if node.index in self.columns:
                 cells, first = self.columns[node.index]
@@ -243,11 +244,13 @@ def open_cells(analysis: Analysis, node: Node) -> Any:
 
 def is_small(analysis: Analysis, start: int, rows: int) -> bool:
     """Whether the matrices of open cells fit into memory, and the means of maxima."""
-    nodes = analysis.graph.nodes[: start + 1]
-    inputs = sum(math.prod(node.shape) for node in analysis.graph.inputs)
-    count = sum(len(open_cells(analysis, node)) for node in nodes)
-    weights = sum(analysis.taps(node).real.size for node in nodes if type(node.op) in POOLS)
-    return max(count * (count + inputs), rows * (count + inputs + weights)) <= MOST
+    columns, cells = sum(math.prod(node.shape) for node in analysis.graph.inputs), 0
+    for node in analysis.graph.nodes[: start + 1]:
+        found = len(open_cells(analysis, node))
+        taps = len(analysis.taps(node).real) if type(node.op) in POOLS and found else 1
+        cells += taps * (found * columns + rows * math.prod(node.shape))
+        columns += found
+    return cells <= MOST
 
 
 def picked(cells: Any, width: int) -> Any:
@@ -344,8 +347,9 @@ def ascend(
     there is a grid. `begin`: slopes to start from."""
     dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     slopes = Slopes({}, {}, np.zeros((len(dense), len(analysis.splits))))
-    if steps and is_small(analysis, start, len(dense)):
-        slopes = _first(analysis, slopes, start, begin)
+    if not steps or not is_small(analysis, start, len(dense)):
+        return Found(analysis.lower(start, dense), slopes)
+    slopes = _first(analysis, slopes, start, begin)
     if not (slopes.single or slopes.pools or slopes.cuts.size):
         return Found(analysis.lower(start, dense), slopes)
     left = Open(analysis, start, dense)

@@ -19,7 +19,7 @@ from .results import Bounds, LinearForm
 from .rewrite import rewritten
 from .zonotope import Zonotopes
 
-INNER = 6  # steps for the cells of relus in between
+INNER = 3  # steps for the cells of relus in between
 UNITS = {"real": 0.0, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
