@@ -204,7 +204,7 @@ class Operator(ABC):
             """Refuse a class whose parameters no dataclass collects."""
             if "__dataclass_fields__" not in cls.__dict__:
                 _check_class(cls)
-            return object.__new__(cls)
+            return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Store the parameters in their normal form."""
