@@ -23,8 +23,8 @@ settings.load_profile("specgrad")
 
 
 gc.set_threshold(50_000, 20, 20)
-"""Tests make garbage by the million (instructions of kernels, terms of formulas): to look for it as
-often as Python does takes a quarter of their time."""
+"""Tests make objects by the million (instructions of kernels, terms of formulas): to look for
+garbage among them as often as Python does takes much of their time."""
 
 
 def pytest_collection_modifyitems(items):

@@ -23,6 +23,8 @@ PLANES = [  # windows that share no cell
     (sg.GlobalMaxPool, (2,), {}, (3, 5, 7)),
     (sg.GlobalMaxPool, (2,), {}, (2, 3, 97, 131)),
     (sg.GlobalMaxPool, (1,), {}, (3, 16)),
+    (sg.GlobalMaxPool, (1,), {"axes": (3,), "keepdims": False}, (2, 1, 2, 25)),
+    (sg.GlobalMaxPool, (2,), {"keepdims": False}, (2, 3, 9, 40)),
     (sg.MaxPool, ((2, 2),), {}, (2, 3, 12, 75)),  # pairs that make vectors
     (sg.MaxPool, ((2, 2),), {}, (5, 9, 21)),  # and that do not
     (sg.MaxPool, ((3, 2),), {"stride": (4, 3), "padding": ((2, 1), (1, 0)), "ceil_mode": True}, (5, 23, 50)),

@@ -70,7 +70,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
 def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     """gx: the cotangent of its window at each tied cell, or its share."""
     pool, tied, sharers = kept
-    share = pools.as_laid(pool, gy, pool.lengths)
+    share = pools.as_laid(pool, gy, pool.lengths).reshape(pool.lengths)
     if sharers is not None:
         with np.errstate(all="ignore"):
             share = np.divide(share, sharers, out=room(share.shape, pool.dtype), casting="unsafe")
