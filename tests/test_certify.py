@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import specgrad as sg
 from specgrad import ArgumentError, CertificateError, ShapeError, cli
-from specgrad.bounds import alpha, parts, rewrite, search
+from specgrad.bounds import alpha, joint, parts, rewrite, search
 from specgrad.bounds.affine import Box
 from specgrad.bounds.analysis import Analysis, Late, Split
 from specgrad.bounds.certificate import Certificate
@@ -165,6 +165,33 @@ def test_what_unsound_choices_find_is_refused(fault, monkeypatch):
     fault(monkeypatch)
     box = CUBE if fault.__name__.startswith("floor") else (np.ones(3), 2 * np.ones(3))
     certificate = sg.certify(LESS[fault.__name__], box, np.eye(1), progress=few_parts)
+    assert certificate.holds
+    with pytest.raises(CertificateError):
+        certificate.check()
+
+
+def two_relus(least):
+    """least - relu(a + b) - relu(a - b), which is at least least - 2 on a square; by chords - 3."""
+    weights = np.array([[[1.0, 1.0]], [[1.0, -1.0]]])
+    return lambda x: sg.linear(sg.reshape(sg.relu(sg.conv(x, weights)), (2,)), -np.ones((1, 2))) + least
+
+
+def test_relus_that_read_the_same_inputs_are_bounded_together(monkeypatch):
+    monkeypatch.setattr(search, "FEW", 0)
+    square = -np.ones((1, 1, 2)), np.ones((1, 1, 2))
+    certificate = sg.certify(two_relus(2.1), square, np.eye(1), progress=few_parts)
+    (step,) = steps(certificate)
+    assert step.proved[0].joint
+    Certificate.from_json(certificate.to_json()).check()
+    no_attack(monkeypatch)
+    sound = joint.Joint.lowest
+
+    def too_high(self, negative, a):
+        least, corner = sound(self, negative, a)
+        return least + 1, corner
+
+    monkeypatch.setattr(joint.Joint, "lowest", too_high)
+    certificate = sg.certify(two_relus(1.5), square, np.eye(1), progress=few_parts)
     assert certificate.holds
     with pytest.raises(CertificateError):
         certificate.check()

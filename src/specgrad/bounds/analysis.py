@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..ops import Relu
 from . import linear
 from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
 from .boxes import outward
+from .joint import Joint
 from .maximum import Choice, Pool, Taps
 from .relax import POOLS, open_taps, relax, relax_chosen
 
@@ -57,18 +59,20 @@ are never changed, only added."""
 
 class Slopes(NamedTuple):
     """What may be chosen for each row: the slopes of the lines below relus, the forms of maxima,
-    and how much of every split is taken off, (rows, splits): where a cell is at least a number, β
-    times their distance is nothing below 0.
+    how much of every split is taken off, (rows, splits): where a cell is at least a number, β times
+    their distance is nothing below 0; and forms above relus together.
     """
 
     single: dict[int, Floats]
     pools: dict[int, tuple[Pool, Choice]]
     cuts: Floats
+    joint: Mapping[int, tuple[Joint, Floats]] = MappingProxyType({})
 
     def of(self, rows: Any) -> Slopes:
         """Those of some rows."""
         pools = {p: (pool, Choice(mean[rows], floor[rows])) for p, (pool, (mean, floor)) in self.pools.items()}
-        return Slopes({p: a[rows] for p, a in self.single.items()}, pools, self.cuts[rows])
+        joint = {p: (group, a[rows]) for p, (group, a) in self.joint.items()}
+        return Slopes({p: a[rows] for p, a in self.single.items()}, pools, self.cuts[rows], joint)
 
 
 class Form(NamedTuple):
@@ -333,6 +337,10 @@ class Analysis:
         pulled = {before: positive * slopes.single[node.index]}
         spread = self.boxes[before].magnitude.reshape(-1)  # no slope is above 1
         error = error + gamma(3) * (abs(A) @ spread) + TINY
+        if node.index in slopes.joint:
+            joint, a = slopes.joint[node.index]
+            pulled[joint.source], added, cost = joint.below(negative, a)
+            return pulled, constant + added, error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added)
         pulled[before] = pulled[before] + negative * over.rows[0].diagonal()
         error = error + self._summed(A.shape[1]) * (abs(A) @ np.abs(over.constant))
         return pulled, constant + negative @ over.constant, error

@@ -255,6 +255,7 @@ def _steps_document(root: Step) -> list[dict[str, Any]]:
                     "single": {str(value): _numbers(a) for value, a in bound.single.items()},
                     "pools": {str(value): [_numbers(a) for a in both] for value, both in bound.pools.items()},
                     "cuts": _numbers(bound.cuts),
+                    "joint": {str(value): _numbers(a) for value, a in bound.joint.items()},
                 }
                 for bound in step.proved
             ],
@@ -289,7 +290,8 @@ def _steps(documents: Any) -> Step:
             single = {int(value): _array(a) for value, a in part["single"].items()}
             pools = {int(value): (_array(mean), _array(floor)) for value, (mean, floor) in part["pools"].items()}
             cuts = _array(part["cuts"]).reshape(-1)
-            step.proved.append(Bound(int(part["claim"]), int(part["row"]), single, pools, cuts))
+            joint = {int(value): _array(a) for value, a in part["joint"].items()}
+            step.proved.append(Bound(int(part["claim"]), int(part["row"]), single, pools, cuts, joint))
         if "split" in document:
             place, cell, other, at = document["split"]
             step.split = int(place), int(cell), int(other), float(at)

@@ -10,6 +10,7 @@ after it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -21,6 +22,8 @@ from ..errors import ArgumentError, ScalarError, refusal
 from ..graph.ir import Node
 from ..ops import AdaptiveMaxPool, GlobalMaxPool, MaxPool, Relu
 from .exact import SLOPES, STEPS, Box, Curve, Exact, Linear, Network, curve, failed, objects, planes, scatter, taps
+
+WIDEST = 9  # cells of relus that are bounded together
 
 
 class Part:
@@ -112,7 +115,8 @@ class Part:
         `chosen`: forms for one row. `single`: of a relu, for each cell the slope of the line below,
         in STEPS; `pools`: of a maximum, for each tap and window its weight in the mean below, in
         STEPS, and for each window the floor of the plane above; `cuts`: how much of every split is
-        taken off.
+        taken off; `joint`: the slopes of a form below the negative relus of each group that reads
+        the same cells.
         """
         total = [Fraction(0)] * len(rows.numbers)
         cuts = [] if chosen is None else chosen.cuts.tolist()
@@ -167,6 +171,11 @@ class Part:
         ways = self.curves[node.index]
         for sign, way in ((1, ways.below), (-1, ways.above)):
             part = A.part(sign)
+            if sign < 0 and chosen is not None and node.index in chosen.joint:
+                place, rows, added = self._together(node, part, chosen.joint[node.index][None])
+                found.append((place, rows))
+                total = [a + b for a, b in zip(total, added, strict=True)]
+                continue
             slope = way.slope if sign < 0 or single is None else self._chosen(node, single, way.slope)
             added = part.dot(way.intercept)
             for slot in set(way.slot.tolist()):
@@ -207,6 +216,55 @@ class Part:
         if chosen.shape != slope.shape or not ((chosen >= 0) & (chosen <= STEPS)).all():
             raise failed(f"slopes of {node.name}", f"must be from 0 to {STEPS}, one per cell")
         return np.where(is_open, chosen.astype(object) * (SLOPES // STEPS), slope)
+
+    def _together(self, node: Node, part: Exact, slopes: Any) -> tuple[int, Exact, list[Fraction]]:
+        """Σ w relu(z(x)) with w ≤ 0 is concave: a form a·x + b lies below it where it does at the
+        corners of the cells that z reads."""
+        before = self.graph.nodes[node.operands[0]]
+        made = self.linear.get(before.index)
+        if type(node.op) is not Relu or made is None or len(made.entries) != 1:
+            raise failed(f"forms of {node.name}", "need relus of affine forms of one value")
+        ((slot, (out, place, weights)),) = made.entries.items()
+        source = before.operands[slot]
+        groups: dict[tuple[int, ...], list[int]] = {}
+        order = np.argsort(out, kind="stable")
+        ends = np.searchsorted(out[order], np.arange(made.constant.numbers.size + 1))
+        reads = [order[a:b] for a, b in itertools.pairwise(ends)]
+        for output, entries in enumerate(reads):
+            groups.setdefault(tuple(sorted(place[entries].tolist())), []).append(output)
+        if len(slopes[0]) != len(groups) or max(map(len, groups)) > WIDEST:
+            raise failed(f"forms of {node.name}", f"must be one for each of {len(groups)} groups of few cells")
+        low, high = (end.fractions() for end in self.boxes[source])
+        shift = [
+            c + s
+            for c, s in zip(
+                made.constant.fractions(), made.slack.fractions() * (1 if len(made.slack.numbers) else 0), strict=True
+            )
+        ]
+        a = Exact.of(np.asarray(slopes, np.float64))
+        pulled = np.zeros((len(part.numbers), self._cells(source)), object)
+        total = [Fraction(0)] * len(part.numbers)
+        for group, (cells, members) in enumerate(groups.items()):
+            column = {cell: k for k, cell in enumerate(cells)}
+            corner = Exact.of(
+                objects(
+                    [x for c in itertools.product(*((low[k], high[k]) for k in cells)) for x in c], (-1, len(cells))
+                )
+            )
+            W = np.zeros((len(cells), len(members)), object)
+            for m, output in enumerate(members):
+                for entry in reads[output]:
+                    W[column[int(place[entry])], m] = weights[entry]
+            z = Exact(corner.numbers.dot(W), corner.over * made.over) + Exact.of(objects([shift[m] for m in members]))
+            value = Exact(np.maximum(z.numbers, 0), z.over)
+            mine = a.numbers[:, group, : len(cells)]
+            heights = Exact(part.numbers[:, members].dot(value.numbers.T), part.over * value.over) + Exact(
+                -mine.dot(corner.numbers.T), a.over * corner.over
+            )
+            least = heights.numbers.min(axis=1)
+            total = [t + Fraction(int(b), heights.over) for t, b in zip(total, least, strict=True)]
+            pulled[:, list(cells)] = pulled[:, list(cells)] + mine
+        return source, Exact(pulled, a.over), total
 
 
 def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree: Any) -> None:

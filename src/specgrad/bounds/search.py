@@ -19,7 +19,7 @@ from scipy import sparse
 from ..graph import Graph, transform
 from ..ops import Larger, Relu, Smaller
 from .affine import Box, Floats
-from .alpha import Found, ascend
+from .alpha import Found, ascend, together
 from .analysis import Analysis, Form, Late, Split
 from .exact import STEPS
 from .parts import Parts
@@ -29,6 +29,7 @@ from .replay import confirmed
 ROOM = 2.0**-16  # of a box's width, left for the rounding of whoever replays a certificate
 ASCENT, RESUMED = 40, 12  # steps, and those that go on from where a box stood before it was split
 FEW = 16  # varying inputs: below that they are split, above it relus and maxima
+GAIN = 0.1  # of what is missing, which forms of relus together must gain to be tried again
 BATCH = 64  # parts
 ATTACK, FEW_STEPS = 30, 3  # steps, on the whole box and on parts of it
 MAXIMA = (*POOLS, Larger, Smaller)
@@ -54,6 +55,7 @@ class Bound(NamedTuple):
     single: dict[int, Any]
     pools: dict[int, tuple[Any, Any]]
     cuts: Any
+    joint: dict[int, Any]
 
 
 class Step:
@@ -87,6 +89,7 @@ class Search:
     ) -> None:
         self.source, self.graph, self.ends, self.claims, self.unit = source, graph, ends, claims, unit
         (self.output,) = graph.outputs
+        self.together = True  # until forms of relus together turn out to gain nothing
         pairs = [(c, r) for c, claim in enumerate(claims) for r in range(len(claim))]
         self.owner = np.array([c for c, _ in pairs])
         self.number = np.array([r for _, r in pairs])
@@ -215,6 +218,13 @@ class Search:
         rest = self._take(step, left, found.form.lower - lost[left], rest, found)
         if not rest:
             return rest, None, None
+        if self.together:
+            before = found.form.lower
+            joined = together(analysis, self.output, self.rows[left], found, ASCENT, self.enough[left])
+            self.together = bool((joined.form.lower - before > GAIN * (self.enough[left] - before)).any())
+            rest = self._take(step, left, joined.form.lower - lost[left], rest, joined)
+            if not rest:
+                return rest, None, None
         x, broken = self._attack(analysis, found.form, left, rest, FEW_STEPS)
         if x is not None:
             return rest, Answer(x=x, broken=broken), None
@@ -236,7 +246,7 @@ class Search:
             claim = int(self.owner[places[at]])
             if margin[at] > 0 and claim in rest:
                 rest.remove(claim)
-                forms: Any = ({}, {}, np.zeros(0))
+                forms: Any = ({}, {}, np.zeros(0), {})
                 if found is not None:
                     forms = _forms(found, at)
                 step.proved.append(Bound(claim, int(self.number[places[at]]), *forms))
@@ -318,7 +328,7 @@ class Search:
         return best if cost > 0 else None
 
 
-def _forms(found: Found, at: int) -> tuple[Any, Any, Any]:
+def _forms(found: Found, at: int) -> tuple[Any, Any, Any, Any]:
     """What a certificate says of the slopes that make one row."""
     slopes = found.slopes
     single = {p: np.round(a[at] * STEPS).astype(np.uint16) for p, a in slopes.single.items()}
@@ -326,7 +336,7 @@ def _forms(found: Found, at: int) -> tuple[Any, Any, Any]:
         p: (np.round(c.mean[at] * STEPS).astype(np.uint16), pool.least + c.floor[at] * pool.reach)
         for p, (pool, c) in slopes.pools.items()
     }
-    return single, pools, slopes.cuts[at]
+    return single, pools, slopes.cuts[at], {p: a[at] for p, (_, a) in slopes.joint.items()}
 
 
 def _stacked(boxes: list[Box]) -> Box:
