@@ -20,7 +20,6 @@ from ..graph.ir import Node
 from ..ops import Relu
 from .affine import Box, Floats
 from .analysis import Analysis, Form, Slopes, product, split
-from .joint import Joint
 from .maximum import Choice, Pool, Taps
 from .relax import POOLS
 
@@ -372,7 +371,7 @@ def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late
         better = bound > best
         if better.any():
             best = np.maximum(bound, best)
-            kept = [_either(better, *pair) for pair in zip(tried, kept[0], strict=True)], _either(better, cuts, kept[1])
+            kept = [either(better, *pair) for pair in zip(tried, kept[0], strict=True)], either(better, cuts, kept[1])
         if step == 1:
             first = before = best
         if (best > enough + 1e-6 * np.abs(best)).all():
@@ -408,12 +407,12 @@ def _on_grid(block: Block, choice: Any, grid: int) -> Any:
     return choice if choice is None or not grid else np.round(choice * grid) / grid
 
 
-def _either(better: Any, one: Any, other: Any) -> Any:
+def either(better: Any, one: Any, other: Any) -> Any:
     """Row by row, what is better."""
     if one is None:
         return None
     if isinstance(one, Choice):
-        return Choice(*(_either(better, *pair) for pair in zip(one, other, strict=True)))
+        return Choice(*(either(better, *pair) for pair in zip(one, other, strict=True)))
     return np.where(better.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
 
@@ -470,35 +469,3 @@ def _first(analysis: Analysis, made: Slopes, start: int, begin: Slopes | None) -
     if begin is not None:
         made.cuts[:, : begin.cuts.shape[1]] = begin.cuts
     return made
-
-
-def together(analysis: Analysis, start: int, rows: Floats, found: Found, steps: int, enough: Any) -> Found:
-    """What was found, with forms above relus that read the same few inputs chosen too, and the rest
-    as it is."""
-    seen: dict[int, Any] = {}
-    best, slopes = analysis.lower(start, rows, found.slopes, seen), found.slopes
-    joint = {}
-    for place in slopes.single:
-        if Joint.offered(analysis, analysis.graph.nodes[place]):
-            group, over = Joint(analysis, analysis.graph.nodes[place]), analysis.relaxations[place].above
-            joint[place] = group, group.first(np.minimum(_dense(seen[place]), 0), over.rows[0].diagonal())
-    ascent, kept = Ascent(0), {p: a for p, (_, a) in joint.items()}
-    for step in range(1, steps + 1 if joint else 0):
-        form = analysis.lower(start, rows, slopes._replace(joint=joint), seen)
-        better = form.lower > best.lower
-        kept = {p: _either(better, a, kept[p]) for p, (_, a) in joint.items()}
-        best = best._replace(lower=np.maximum(best.lower, form.lower))
-        if (best.lower > enough + 1e-6 * np.abs(best.lower)).all():
-            break
-        for place, (group, a) in joint.items():
-            box = analysis.boxes[group.source].reshaped((-1,))
-            at = np.where(_dense(seen[group.source]) > 0, box.lower, box.upper)
-            move = group.gradient(np.minimum(_dense(seen[place]), 0), a, at)
-            scale = np.abs(a).max(axis=(1, 2), keepdims=True)
-            joint[place] = group, a + ascent.move(("joint", place), move, step, scale)
-    slopes = slopes._replace(joint={p: (group, kept[p]) for p, (group, _) in joint.items()})
-    return Found(analysis.lower(start, rows, slopes), slopes)
-
-
-def _dense(rows: Any) -> Floats:
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)

@@ -19,12 +19,13 @@ from scipy import sparse
 from ..graph import Graph, transform
 from ..ops import Larger, Relu, Smaller
 from .affine import Box, Floats
-from .alpha import Found, ascend, together
+from .alpha import Found, ascend
 from .analysis import Analysis, Form, Late, Split
 from .exact import STEPS
 from .parts import Parts
 from .relax import POOLS, open_taps
 from .replay import confirmed
+from .together import together
 
 ROOM = 2.0**-16  # of a box's width, left for the rounding of whoever replays a certificate
 ASCENT, RESUMED = 40, 12  # steps, and those that go on from where a box stood before it was split
