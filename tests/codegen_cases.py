@@ -9,11 +9,11 @@ import numpy as np
 from llvmlite import ir
 
 from specgrad.engines.cpu.codegen import object_code
-from specgrad.engines.cpu.codegen.allocations import Memory, disjoint
 from specgrad.engines.cpu.codegen.builder import CELLS, F32, F64, I1, I8, I16, I32, I64, Kernel, Value, constant
-from specgrad.engines.cpu.codegen.domains import Floats
-from specgrad.engines.cpu.codegen.interpret import Program
 from specgrad.engines.cpu.codegen.thread_pool import address
+from specgrad.prove.interpreter.domains import Floats
+from specgrad.prove.interpreter.memory import Memory, disjoint
+from specgrad.prove.interpreter.program import Program
 
 FLOAT = CELLS["float32"]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e-45, -1e-40, 1e-38, 65504.0, 1e30, -3e38, np.inf, -np.inf, np.nan]

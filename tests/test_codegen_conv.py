@@ -14,11 +14,11 @@ import specgrad as sg
 from specgrad.engines.cpu import bilinear, gemm, steps, weight_gradient
 from specgrad.engines.cpu.codegen import object_code
 from specgrad.engines.cpu.codegen.builder import CELLS
-from specgrad.engines.cpu.codegen.domains import Floats, Rationals
 from specgrad.engines.cpu.emitters import gemm as emitter
 from specgrad.engines.cpu.emitters.gemm import Gemm
 from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
 from specgrad.errors import SpecgradError
+from specgrad.prove.interpreter.domains import Floats, Rationals
 
 FLOAT = CELLS["float32"]
 SEEDS, CASES = range(5), effort(20, 80)

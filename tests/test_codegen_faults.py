@@ -9,11 +9,11 @@ import pytest
 from codegen_cases import FLOAT, interpreted, total, windows
 from llvmlite import ir
 
-from specgrad.engines.cpu.codegen import interpret
-from specgrad.engines.cpu.codegen.allocations import Fault, Memory
 from specgrad.engines.cpu.codegen.builder import ADDRESS, CELLS, F32, F64, I1, I32, I64, Kernel, Value
-from specgrad.engines.cpu.codegen.domains import Floats, Rationals
-from specgrad.engines.cpu.codegen.interpret import Program
+from specgrad.prove.interpreter import program
+from specgrad.prove.interpreter.domains import Floats, Rationals
+from specgrad.prove.interpreter.memory import Fault, Memory, access
+from specgrad.prove.interpreter.program import Program
 
 
 def fault_of(kernel, items=1, grain=None, domain=None, sizes=None, **arrays):
@@ -119,12 +119,12 @@ def test_memory_keeps_its_types():
 def test_a_cell_that_is_half_overwritten_is_lost():
     memory = Memory(Rationals())
     place = memory.array("x", F64, [1, 2, 3], writable=True)
-    memory.store(place.address + 12, interpret.access(F32), 5)
-    assert memory.load(place.address + 12, interpret.access(F32)) == 5
+    memory.store(place.address + 12, access(F32), 5)
+    assert memory.load(place.address + 12, access(F32)) == 5
     assert [bool(place.begins[byte]) for byte in (0, 8, 16)] == [True, False, True]
-    memory.store(place.address + 4, interpret.access(F32), 6)
+    memory.store(place.address + 4, access(F32), 6)
     assert [bool(place.begins[byte]) for byte in (0, 4, 8, 12, 16)] == [False, True, False, True, True]
-    memory.store(place.address + 16, interpret.access(F32), 7)
+    memory.store(place.address + 16, access(F32), 7)
     assert [bool(place.begins[byte]) for byte in (12, 16, 20)] == [True, True, False]
 
 
@@ -201,7 +201,7 @@ def test_nothing_depends_on_lanes_beyond_what_was_written():
 
 
 def test_a_task_without_end_is_a_fault(monkeypatch):
-    monkeypatch.setattr(interpret, "BLOCKS", 100)
+    monkeypatch.setattr(program, "BLOCKS", 100)
     k = Kernel("endless")
     with k.loop(0, 1, 0):
         pass

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from codegen_cases import FLOAT, Draw, both_ways, greater, interpreted, numbers, total, windows
 
-from specgrad.engines.cpu.codegen.allocations import Fault, Undecided
 from specgrad.engines.cpu.codegen.builder import CELLS, F32, I32, Kernel, Value
-from specgrad.engines.cpu.codegen.domains import Domain, Infinity, Rationals
-from specgrad.engines.cpu.codegen.instructions import FLOATS, ORDERS, name_of
+from specgrad.prove.interpreter.domains import Domain, Infinity, Rationals
+from specgrad.prove.interpreter.instructions import FLOATS, ORDERS, name_of
+from specgrad.prove.interpreter.memory import Fault, Undecided
 from specgrad.prove.kernels.optimised import CASTS, INTEGERS
 
 SEEDS = range(5)

@@ -8,8 +8,8 @@ from kinds import effort
 
 import specgrad as sg
 from specgrad.engines.cpu.codegen.builder import CELLS
-from specgrad.engines.cpu.codegen.domains import Floats
 from specgrad.errors import SpecgradError
+from specgrad.prove.interpreter.domains import Floats
 
 SEEDS, CASES = range(effort(2, 5)), effort(12, 20)
 FLOATS = ["float32", "float32", "float64", "float16", "bfloat16"]

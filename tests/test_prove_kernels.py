@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 import specgrad as sg
 from specgrad.cli import app
-from specgrad.engines.cpu.codegen import interpret
-from specgrad.engines.cpu.codegen.allocations import KINDS, SIZES, Fault, Memory, Undecided, reinterpret
 from specgrad.engines.cpu.codegen.combine import ArgMax, Max, Sum
-from specgrad.engines.cpu.codegen.domains import Floats, Infinity, Rationals
 from specgrad.prove import kernels, runner
+from specgrad.prove.interpreter import program
+from specgrad.prove.interpreter.domains import Floats, Infinity, Rationals
+from specgrad.prove.interpreter.memory import KINDS, SIZES, Fault, Memory, Undecided, reinterpret
 from specgrad.prove.kernels import compare, convolutions, pooling, weights
 from specgrad.prove.kernels.cases import Case
 from specgrad.prove.kernels.domain import Symbols
@@ -239,7 +239,7 @@ def outcomes(name, one, make, monkeypatch):
 def test_no_mutant_is_wrongly_proved(monkeypatch):
     """Kernels with one instruction changed: those that are proved leave the same on numbers as the
     right ones."""
-    monkeypatch.setattr(interpret, "BLOCKS", 5000)
+    monkeypatch.setattr(program, "BLOCKS", 5000)
     tally = Counter()
     random = np.random.default_rng(0)
     for name, one in BASES:

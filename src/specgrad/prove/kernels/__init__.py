@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...engines.cpu.codegen.allocations import Fault, Undecided
+from ..interpreter.memory import Fault, Undecided
 from ..statement import Found, Statement, Verdict
 from . import convolutions, machine, pooling, weights
 from .cases import Case, drawn

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.cpu.codegen.allocations import Undecided
 from ...engines.cpu.codegen.builder import Cell
 from ...operator import Operator
+from ..interpreter.memory import Undecided
 from .cases import Case
 from .domain import PickMemory, Specified, Symbols, window_of
 from .forms import Form, form

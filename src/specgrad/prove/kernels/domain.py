@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.cpu.codegen.allocations import SIZES, UNDEFINED, Access, Memory, Undecided
 from ...engines.cpu.codegen.builder import F16
-from ...engines.cpu.codegen.domains import Comparison, Floats, Infinity, Rationals
 from ...operator import Operator, Window
 from ...scalars.base import Undecided as UndecidedFamily
+from ..interpreter.domains import Comparison, Floats, Infinity, Rationals
+from ..interpreter.memory import SIZES, UNDEFINED, Access, Memory, Undecided
 from .forms import Form, exponential, form, replaced
 from .symbols import (
     RELATIONS,

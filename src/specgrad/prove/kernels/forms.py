@@ -6,7 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ...engines.cpu.codegen.allocations import Undecided
+from ..interpreter.memory import Undecided
 
 Atom = Any
 """A variable: a cell by its name, the greatest or least of some, an exponential, or a condition

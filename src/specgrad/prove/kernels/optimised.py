@@ -15,9 +15,10 @@ from typing import Any
 
 from llvmlite import binding, ir
 
-from ...engines.cpu.codegen import instructions, object_code, translate
-from ...engines.cpu.codegen.allocations import SIZES
+from ...engines.cpu.codegen import object_code, translate
 from ...engines.cpu.codegen.builder import Kernel
+from ..interpreter import instructions
+from ..interpreter.memory import SIZES
 from .compare import Unplanned
 from .plans import Emitted
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from ...engines.cpu import gemm, limits, pools, steps, weight_gradient, weighted
 from ...engines.cpu.codegen import combine
-from ...engines.cpu.codegen.allocations import SIZES, Allocation, disjoint
 from ...engines.cpu.codegen.builder import CELLS, F32, Cell, Kernel, Value
-from ...engines.cpu.codegen.domains import Domain
-from ...engines.cpu.codegen.interpret import Program
 from ...engines.cpu.codegen.thread_pool import address
+from ..interpreter.domains import Domain
+from ..interpreter.memory import SIZES, Allocation, disjoint
+from ..interpreter.program import Program
 from .symbols import Table, Word, pointwise
 
 PLANNERS = (steps, limits, gemm, weight_gradient, combine)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ...engines.cpu.codegen.allocations import UNDEFINED, Undecided
+from ..interpreter.memory import UNDEFINED, Undecided
 from .forms import Atom, Exponential, Form, Real, form, power, replaced
 
 ORDERS = ("eq", "ne", "lt", "le", "gt", "ge")

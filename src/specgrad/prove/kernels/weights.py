@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engines.cpu import weighted
-from ...engines.cpu.codegen.domains import Infinity
+from ..interpreter.domains import Infinity
 from .cases import Case, dtype_of
 from .compare import DOMAIN, Unplanned, each, expect, ran, same_form, same_lead
 from .domain import cells

@@ -1,5 +1,5 @@
-"""The generator of CPU kernels: a builder over llvmlite, what turns its kernels into machine code,
-and what runs them without."""
+"""The generator of CPU kernels: a builder over llvmlite, and what turns its kernels into machine
+code."""
 
 
 class CodegenError(RuntimeError):

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .allocations import UNDEFINED, Fault, Memory, Task, access, is_float
-from .builder import I1, I64, Kernel
+from ...engines.cpu.codegen.builder import I1, I64, Kernel
 from .domains import Domain
 from .instructions import Function, element, is_vector, meaning, name_of, operands_of, signed, width
+from .memory import UNDEFINED, Fault, Memory, Task, access, is_float
 
 Registers = list[Any]
 """The values of a running function: the memory, what is returned, the arguments, constants and

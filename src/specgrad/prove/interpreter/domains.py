@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .allocations import UNDEFINED, Fault, Undecided
-from .builder import F16, F32, F64
+from ...engines.cpu.codegen.builder import F16, F32, F64
+from .memory import UNDEFINED, Fault, Undecided
 
 Comparison = Callable[[Any, Any], Any]
 

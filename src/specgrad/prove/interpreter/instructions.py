@@ -16,9 +16,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from .allocations import SIZES, UNDEFINED, Fault, access, is_float
-from .builder import I1
+from ...engines.cpu.codegen.builder import I1
 from .domains import ORDERS, Domain
+from .memory import SIZES, UNDEFINED, Fault, access, is_float
 
 Function = Callable[..., Any]
 
