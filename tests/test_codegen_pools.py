@@ -7,6 +7,7 @@ from codegen_pools import Emitted, Planned, emitted, faults
 from kinds import effort
 
 import specgrad as sg
+from specgrad.engines import reference
 from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.errors import SpecgradError
 from specgrad.prove.interpreter.domains import Floats
@@ -137,10 +138,7 @@ def derivatives(case, x, codes):
 
 def indices(op, x):
     """The indices of winners, by the specification."""
-    how = {name: getattr(op, name) for name in ("stride", "padding", "dilation", "ceil_mode") if hasattr(op, name)}
-    if isinstance(op, sg.MaxPool):
-        return sg.max_pool(x, op.kernel_size, **how, axes=op.axes, return_indices=True)[1]
-    return sg.adaptive_max_pool(x, op.output_size, axes=op.axes, return_indices=True)[1]
+    return reference.indices(op, (x,))[1]
 
 
 def average(random, op, shape, dtype, walk=None):
@@ -203,9 +201,14 @@ MAXIMA, SUMS = (sg.MaxPool, maximum), (sg.AvgPool, average)
 BINS = (sg.AdaptiveMaxPool, maximum), (sg.AdaptiveAvgPool, average)
 
 
+def extreme(random):
+    return (sg.MaxPool, sg.MinPool)[int(random.integers(2))]
+
+
 def drawn(random, walk):
     """An operator that is likely to take a walk, its shape, and what is checked of it."""
     kind, run = [*(BINS if walk == "bins" else (MAXIMA, SUMS))][int(random.integers(2))]
+    kind = extreme(random) if kind is sg.MaxPool else kind
     if walk == "bins":
         return run, *adaptive(random, kind)
     if walk == "runs":
@@ -216,7 +219,7 @@ def drawn(random, walk):
         return run, *sliding(random, kind, rank=2, inner=True)
     if walk == "winners":
         is_sliding = random.random() < 0.7
-        found = sliding(random, sg.MaxPool, rank=2) if is_sliding else adaptive(random, sg.AdaptiveMaxPool)
+        found = sliding(random, extreme(random), rank=2) if is_sliding else adaptive(random, sg.AdaptiveMaxPool)
         return winners, *found
     return run, *sliding(random, kind, inner=walk == "along")
 
@@ -247,7 +250,7 @@ def test_special_numbers_win_as_specified(seed, walk):
             found = (
                 adaptive(random, sg.AdaptiveMaxPool)
                 if walk == "bins"
-                else sliding(random, sg.MaxPool, inner=walk == "along")
+                else sliding(random, extreme(random), inner=walk == "along")
             )
             special(random, *found, str(random.choice(["float32", "float64", "float16"])))
 
@@ -260,6 +263,8 @@ PINNED = [
     (average, sg.AvgPool((3, 3), stride=1, padding=1, count_include_pad=False), (2, 5, 3)),
     (average, sg.AvgPool((2,), axes=(1,), padding=((1, 0),), ceil_mode=True), (2, 16, 9)),
     (average, sg.AvgPool((3,), stride=1, axes=(1,), padding=1, count_include_pad=False), (2, 9, 3)),  # few channels
+    (winners, sg.MinPool((3,), stride=9), (2, 40)),
+    (maximum, sg.MinPool((2, 6), stride=7), (2, 9, 40)),
     (winners, sg.MaxPool((3, 3), stride=1, padding=1), (2, 7, 7)),
     (winners, sg.MaxPool((3, 3), stride=2, padding=1), (2, 14, 14)),
     (average, sg.AvgPool((1, 2, 4), stride=1, padding=((1, 1), (0, 1), (0, 2))), (2, 1, 6, 30)),  # windows of padding

@@ -180,6 +180,7 @@ def test_explain_draws_the_weights_gradient_of_a_convolution():
         ("MaxPool --input 4,64,64 --kernel 13,13 --stride 1", ["tiles", "tiles", "winners", "winners"]),
         ("AvgPool --input 8,20,20,20 --kernel 3,3,3 --stride 1", ["direct", "along"] * 3),
         ("AdaptiveAvgPool --input 30,30 --output-size 7,7", ["bins", "bins", "runs"]),
+        ("MinPool --input 64,112,112 --kernel 3,3 --stride 2", ["direct", "direct", "winners", "phases"]),
         ("SmoothMaxPool --input 8,8 --kernel 2,2 --beta 2", ["tiles", "weights", "phases"]),
     ],
 )
@@ -191,5 +192,5 @@ def test_explain_says_what_the_engine_chose(words, walks):
 
 
 def test_explain_says_who_runs_what_has_no_kernels():
-    assert "as max_pool of negated cells" in run("MinPool", "--input", "8,8", "--kernel", "2,2", "--engine").output
+    assert "runs: convolution" in run("Conv", "--input", "8,8", "--kernel", "2,2", "--engine").output
     assert "the kernel spans 5" in run("MaxPool", "--input", "2,2", "--kernel", "5,5", "--engine").output

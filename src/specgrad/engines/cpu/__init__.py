@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import REDUCTIONS, TWINS, twin
-from . import convolution, moves, network, pooling, twins  # noqa: F401 - moves enters its rules in those of network
+from . import convolution, moves, network, pooling  # noqa: F401 - moves enters its rules in those of network
 
 PARTS: dict[type[Any], Any] = {
-    **dict.fromkeys(REDUCTIONS, pooling),
-    **dict.fromkeys(TWINS, twins),
+    **dict.fromkeys(pooling.REDUCES, pooling),
     **dict.fromkeys(convolution.CLASSES, convolution),
     **dict.fromkeys(network.RULES, network),
 }
@@ -80,7 +78,4 @@ def plan(op: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Any] | str:
     found = part(op.__class__)
     if found is pooling:
         return pooling.refuses_arrays(op, dtype, shape) or pooling.plan(op, shape, dtype)
-    if found is twins:
-        other, sign = twin(op)
-        return f"as {other.name}{' of negated cells' if sign < 0 else ''}"
     return f"runs: {found.TAKES}" if found else f"does not run {op.__class__.__name__}: the specification does"

@@ -40,7 +40,8 @@ class Fold(NamedTuple):
     inner)."""
 
     what: str
-    """"sum", "max", "min", "argmax", or log-sum-exp for positive and negative β: "lse+", "lse-"."""
+    """"sum", "max", "min", "argmax", "argmin", or log-sum-exp for positive and negative β: "lse+",
+    "lse-"."""
     exact: bool
     """Whether NaNs, and padding that could tie with a cell, are looked out for."""
     axes: tuple[Axis, ...]
@@ -60,8 +61,8 @@ class Fold(NamedTuple):
     def is_plain(self) -> bool:
         """Whether cells are folded in their own type, and nothing is looked out for that has to be
         told by codes."""
-        is_looking = self.what == "argmax" and self.exact
-        return self.what in ("sum", "max", "min", "argmax") and not is_looking and working(self.cell) is self.cell
+        is_looking = self.what.startswith("arg") and self.exact
+        return not self.what.startswith("lse") and not is_looking and working(self.cell) is self.cell
 
     def combine(self, cell: Cell, ordered: bool, first: bool, last: bool) -> Sum:
         """How parts are joined by a pass."""
@@ -107,7 +108,7 @@ class Planner:
         reads = [f"{name} {turn}" for name in held] if turn else ["x"]
         if self.last:
             writes = [name for name, _ in combine.written(self.fold.cell)]
-            if "codes" in writes and self.fold.what == "max":  # which are not asked for
+            if "codes" in writes and self.fold.what in ("max", "min"):  # which are not asked for
                 self.between.append(("codes", self._cells(0), kinds[1]))
             return *reads, *writes
         writes = [f"{name} {turn + 1}" for name in held]
@@ -127,7 +128,7 @@ class Planner:
     def _combine(self, cell: Cell) -> Sum:
         fold = self.fold
         if not self.ordered and fold.what != "sum" and fold.exact:
-            return combine_of("any_nan_argmax", cell, fold.codes)
+            return combine_of("any_nan_arg" + fold.what[-3:], cell, fold.codes)
         return fold.combine(cell, self.ordered, self.first, self.last)
 
     @property

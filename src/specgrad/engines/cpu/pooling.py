@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from ...dispatch import check_out, write
 from ...operator import output_shape
+from ...ops.pool import MinPool, SumPool
 from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result, refuse_table
-from .. import reduction, reference
+from .. import REDUCTIONS, reference
 from . import pools, tied, weighted
 from .codegen import CodegenError
 from .fallback import ByStatement, or_by_statement, warn
@@ -27,6 +28,10 @@ from .operands import cell_of, is_plain_array
 from .steps import Step
 
 Array = npt.NDArray[Any]
+
+REDUCES: dict[type[Any], str] = {**REDUCTIONS, MinPool: "max", SumPool: "mean"}
+"""What each operator makes of a window: a minimum is a maximum in the reversed order, a sum an
+average that is divided by 1."""
 
 TAKES = "pooling of NumPy arrays: float64, float32, float16 and bfloat16; integers where the operator takes them"
 
@@ -40,9 +45,7 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def refuses_arrays(op: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str | None:
-    reduces = reduction(op)
-    if reduces is None:
-        return f"it does not run {type(op).__name__}"
+    reduces = REDUCES[type(op)]
     if cell_of(dtype) is None:
         return f"it does not take {dtype}"
     result = op.output_shape(shape)
@@ -82,7 +85,7 @@ def _check_result(op: Any, x: Array, out: Any) -> None:
 @or_by_statement
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
-    reduces = reduction(op)
+    reduces = REDUCES[type(op)]
     _check_result(op, x, out)
     if reduces == "max":
         return pools.maximum(op, x, out)
@@ -100,7 +103,7 @@ def _smooth(op: Any, x: Array) -> Any:
 @or_by_statement
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
-    reduces = reduction(op)
+    reduces = REDUCES[type(op)]
     _check_result(op, x, out)
     if reduces == "mean":
         return pools.average(op, x, out), recall(op, operands)
@@ -119,7 +122,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
 @or_by_statement
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     (x,) = operands
-    return pools.seen(op, x, any_order=True)[0] if reduction(op) == "mean" else keep(op, operands)[1]
+    return pools.seen(op, x, any_order=True)[0] if REDUCES[type(op)] == "mean" else keep(op, operands)[1]
 
 
 @or_by_statement
@@ -174,11 +177,11 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     (x,) = operands
     if type(cotangent) is not np.ndarray or cotangent.dtype != x.dtype or not x.dtype.isnative:
         return NotImplemented
-    if reduction(op) == "mean":
+    if REDUCES[type(op)] == "mean":
         return (pools.pull_average(pools.seen(op, x, any_order=True)[0], cotangent),)
     if getattr(op, "ties", None) == "first":
         return (pools.pull(pools.keep_maximum(op, x)[1], cotangent),)
-    if reduction(op) == "logsumexp" and (how := _smooth(op, x)) is not None:
+    if REDUCES[type(op)] == "logsumexp" and (how := _smooth(op, x)) is not None:
         return (weighted.pull(weighted.keep_smooth(how, x)[1], cotangent),)
     return NotImplemented
 
@@ -189,12 +192,12 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     (x,), (dx,) = operands, tangents
     if type(dx) is not np.ndarray or dx.dtype != x.dtype or dx.shape != x.shape or not x.dtype.isnative:
         return NotImplemented
-    if reduction(op) == "mean":
+    if REDUCES[type(op)] == "mean":
         return pools.average(op, x), pools.average(op, dx)
     if getattr(op, "ties", None) == "first" and x.dtype.kind not in "iu":
         value, kept = pools.keep_maximum(op, x)
         return value, pools.push(kept, dx)
-    if reduction(op) == "logsumexp" and (how := _smooth(op, x)) is not None:
+    if REDUCES[type(op)] == "logsumexp" and (how := _smooth(op, x)) is not None:
         value, weights = weighted.keep_smooth(how, x)
         return value, weighted.push(weights, dx)
     return NotImplemented
@@ -203,7 +206,7 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
 def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tuple[Step, ...]]:
     """The kernels that run on arrays of this shape that lie whole, one after the other, by what
     they compute."""
-    reduces, dtype = reduction(op), native(dtype)
+    reduces, dtype = REDUCES[type(op)], native(dtype)
     if reduces == "logsumexp":
         how = weighted.weighted_of(op, shape, dtype)
         stages = [] if how is None else how.stages

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ...caches import cached, cached_property
 from ...geometry import Axis, Shape, Sliding, strides
 from ...memory import room
+from ...ops.pool import SumPool
 from . import limits
 from .axes import even, flattened, in_phases, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
@@ -135,8 +136,8 @@ class Pool:
         return {}
 
     def fold(self, what: str, exact: bool = False) -> Chain:
-        """The kernels of "max", "min", "argmax", of the "sum" and its "adjoint", and of the
-        "average" and its adjoint "spread"."""
+        """The kernels of "max" and "argmax" (of a minimum: "min" and "argmin"), of the "sum" and
+        its "adjoint", and of the "average" and its adjoint "spread"."""
         found = self._chains.get((what, exact))
         if found is None:
             axes, divisors = self.axes, None
@@ -144,7 +145,9 @@ class Pool:
                 divisors = self.divisors
             if what in ("spread", "adjoint"):
                 axes = tuple(map(reversed_axis, axes))
-            name = what if what in ("max", "min", "argmax") else "sum"
+            name = what if what in ("max", "argmax") else "sum"
+            if getattr(self.op, "lowest", False):
+                name = name.replace("max", "min")
             found = chain(Fold(name, exact, axes, self.layout.planes, self.layout.inner, self.cell), divisors)
             self._chains[what, exact] = found
         return found
@@ -153,7 +156,7 @@ class Pool:
     def divisors(self) -> Divisors:
         """What sums are divided by."""
         op, dtype = self.op, np.dtype("float32" if self.cell.size == 2 else self.cell.name)
-        override = getattr(op, "divisor_override", None)
+        override = getattr(op, "divisor_override", 1 if type(op) is SumPool else None)
         real = getattr(op, "count_include_pad", True) is False
         counts = [np.maximum(r.count if real else r.existing, 1) for r in (axis.ranges() for axis in self.axes)]
         if override is not None:
@@ -274,7 +277,7 @@ def codes_of_array(pool: Pool, codes: Array) -> Kept:
 
 
 def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
-    """The maximum alone."""
+    """The maximum, or the minimum, alone."""
     pool, cells = seen(op, x)
     memory, y = result(pool, out)
     if not pool.is_empty:
@@ -287,20 +290,6 @@ def maximum(op: Any, x: Array, out: Array | None = None) -> Array:
         if pool.blanks:
             pool.blank(memory, 0)
     return handed_over(y, out)
-
-
-def minimum(op: Any, x: Array) -> Array | None:
-    """The minimum alone, where each window has a real cell; None of half floats with a NaN, and of
-    windows far apart, which have no kernel of their own."""
-    pool, cells = seen(op, x)
-    if any(getattr(axis, "stride", 1) > limits.NEAR for axis in pool.axes):
-        return None
-    memory, y = result(pool, None)
-    if not pool.is_empty and pool.fold("min")(x=cells, y=memory):
-        if pool.is_half:
-            return None
-        pool.fold("min", True)(x=cells, y=memory)
-    return y
 
 
 def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:

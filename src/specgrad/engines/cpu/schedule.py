@@ -67,7 +67,7 @@ def over_planes(fold: Fold, axes: Sequence[Axis], is_uneven: bool) -> list[Pass]
     last = axes[-count:]
     if any(isinstance(axis, Reversed) for axis in last):
         return backwards(axes, count)
-    keeps_order = fold.what in ("sum", "max", "argmax")  # or may do without, as `bins` does
+    keeps_order = not fold.what.startswith("lse")  # or may do without, as `bins` does
     if keeps_order and all(map(_is_whole, axes)) and axes[-1].size > 1:
         return [("whole", len(axes))]
     if is_small(fold, last, limits.SMALL) and direct_lanes(fold.cell.size, last[-1]):

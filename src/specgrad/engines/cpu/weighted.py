@@ -23,7 +23,7 @@ from ...memory import empty, room
 from . import limits
 from .axes import even
 from .codegen.builder import CELLS, Cell
-from .codegen.combine import lowest
+from .codegen.combine import greatest, lowest
 from .gathers import Gather, phases_step, weights_step
 from .operands import Layout, handed_over
 from .passes import Fold
@@ -113,11 +113,14 @@ class Weighted:
         return np.array([float(self.op.beta) if self.is_smooth else 1.0], self.computed)
 
     @cached_property
+    def is_least(self) -> bool:
+        """Whether a window's least cell has most weight."""
+        return bool(self.op.beta < 0 if self.is_smooth else self.op.lowest)
+
+    @cached_property
     def absent(self) -> Any:
         """The cell that takes no part."""
-        if not self.is_smooth:
-            return lowest(self.cell)
-        return np.inf if self.op.beta < 0 else -np.inf
+        return (greatest if self.is_least else lowest)(self.cell)
 
     @cached_property
     def padding(self) -> Any:
@@ -183,7 +186,7 @@ class Weighted:
             is_last = place is None or place == 0
             fold = exact = None
             if not is_last:
-                what = "min" if self.is_smooth and self.op.beta < 0 else "max"
+                what = "min" if self.is_least else "max"
                 fold, exact = (self._extremes(what, is_exact, own, planes) for is_exact in (False, True))
             forward = weights_step(own, planes, self.cell, term, beta)
             marks = self.is_smooth and bool(made)
@@ -212,7 +215,7 @@ class Weighted:
         return self._smooth("kept")
 
     def _smooth(self, ends: str) -> Any:
-        what = "lse-" if self.op.beta < 0 else "lse+"
+        what = "lse-" if self.is_least else "lse+"
         return chain(Fold(what, False, self.axes, self.planes, 1, self.cell, ends), beta=self.beta)
 
     @cached_property

@@ -110,21 +110,28 @@ class Max(Sum):
     """The greatest cell, or the `least`, of equal ones the first. Right where there is no NaN;
     padding is a number that changes no value."""
 
-    name, overlaps, least = "max", True, False
+    name, overlaps = "max", True
     takes_nan = False
     """Whether it is right where there are NaNs: the last of them wins."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, taps: int = 1, least: bool = False) -> None:
         super().__init__(cell)
-        self.identity = greatest(cell) if self.least else lowest(cell)
+        self.least = least
+        self.name = self.name.replace("max", "min") if least else self.name
+        self.identity = greatest(cell) if least else lowest(cell)
         self.guards = cell.is_float and not self.takes_nan
+        self.codes = code_cell(taps) if self.counts else None
 
     def finish(self, k: Kernel, part: Part) -> Part:
         return part
 
+    def leads(self, one: Part, two: Part) -> Value:
+        """Where the cell of the second part is greater, or less."""
+        return two[0] < one[0] if self.least else two[0] > one[0]
+
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
         """Where the later part takes the lead."""
-        leads = two[0] < one[0] if self.least else two[0] > one[0]
+        leads = self.leads(one, two)
         return leads | two[0].differs(two[0]) if self.takes_nan and self.cell.is_float else leads
 
     def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
@@ -137,27 +144,11 @@ class NaNMax(Max):
     name, takes_nan = "nan_max", True
 
 
-class Min(Max):
-    """The least cell, where there is no NaN."""
-
-    name, least = "min", True
-
-
-class NaNMin(Min):
-    """The least cell, where there may be NaNs."""
-
-    name, takes_nan = "nan_min", True
-
-
 class ArgMax(Max):
     """The greatest cell and its code, the number of its tap. Right where there is no NaN, and where
     padding cannot tie with a cell."""
 
     name, counts = "argmax", True
-
-    def __init__(self, cell: Cell, taps: int) -> None:
-        super().__init__(cell)
-        self.codes = code_cell(taps)
 
     def cells(self) -> list[Cell]:
         assert self.codes is not None
@@ -185,8 +176,8 @@ class NaNArgMax(ArgMax):
 
     name, takes_nan, masks = "nan_argmax", True, True
 
-    def __init__(self, cell: Cell, taps: int) -> None:
-        super().__init__(cell, taps)
+    def __init__(self, cell: Cell, taps: int, least: bool = False) -> None:
+        super().__init__(cell, taps, least)
         assert self.codes is not None
         self.none = (1 << 8 * self.codes.size) - 1
 
@@ -226,7 +217,7 @@ class AnyArgMax(ArgMax):
         return [k.select(wins, two[0], one[0]), k.select(wins, two[1], one[1])]
 
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        return (two[0] > one[0]) | (two[0].equals(one[0]) & (two[1] < one[1]))
+        return self.leads(one, two) | (two[0].equals(one[0]) & (two[1] < one[1]))
 
 
 class AnyNaNArgMax(AnyArgMax):
@@ -320,15 +311,14 @@ def scalar(k: Kernel, like: Value) -> Value:
     return k.splat(k.beta, like.lanes) if like.lanes else k.beta
 
 
-COMBINES = {
-    kind.name: kind for kind in (Sum, Max, NaNMax, Min, NaNMin, ArgMax, NaNArgMax, AnyMax, AnyArgMax, AnyNaNArgMax)
-}
+COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, ArgMax, NaNArgMax, AnyMax, AnyArgMax, AnyNaNArgMax)}
 
 
 def combine_of(name: str, cell: Cell, taps: int) -> Sum:
-    """A combine by its name, of cells of this type; `taps` is how many codes there are."""
-    kind: Any = COMBINES[name]
-    return kind(cell, taps) if issubclass(kind, ArgMax) else kind(cell)
+    """A combine by its name, of cells of this type; `taps` is how many codes there are. Each "max"
+    has a "min"."""
+    kind: Any = COMBINES[name.replace("min", "max")]
+    return kind(cell, taps, name.endswith("min")) if issubclass(kind, Max) else kind(cell)
 
 
 def working(cell: Cell) -> Cell:
