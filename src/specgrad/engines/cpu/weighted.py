@@ -22,11 +22,12 @@ from ...geometry import Shape, Sliding
 from ...memory import empty, room
 from . import limits
 from .axes import even
-from .codegen.builder import CELLS, Cell
+from .codegen.builder import Cell
 from .codegen.combine import greatest, lowest
 from .gathers import Gather, phases_step, weights_step
 from .operands import Layout, handed_over
 from .passes import Fold
+from .pools import Pool, pool_of
 from .schedule import chain
 from .steps import Step
 
@@ -53,23 +54,30 @@ class Stage(NamedTuple):
 class Weighted:
     """One operator on arrays of one shape and dtype, channels first."""
 
-    op: Any
-    operand: Shape
-    shape: Shape
-    dtype: np.dtype[Any]
-    layout: Layout
-    """Of the operand without padding: batch axes, then the window's, of which there is one at
-    least."""
+    pool: Pool
+    """Whose layout has the batch axes first, then the window's."""
     axes: tuple[Sliding, ...]
     """Over the array with its padding."""
     pads: tuple[tuple[int, int, int, int], ...]
     """Along each axis: padding that exists before, cells, padding that exists behind, and cells
     behind that do not exist."""
 
+    @property
+    def op(self) -> Any:
+        return self.pool.op
+
     @cached_property
-    def lead(self) -> Shape:
-        """The lengths of the batch axes."""
-        return self.layout.shape[: self.layout.outer]
+    def planes(self) -> int:
+        return self.pool.layout.planes
+
+    @cached_property
+    def cell(self) -> Cell:
+        return self.pool.in_single.cell
+
+    @cached_property
+    def computed(self) -> np.dtype[Any]:
+        """The type that kernels compute in."""
+        return self.pool.in_single.dtype
 
     @cached_property
     def sizes(self) -> Shape:
@@ -90,19 +98,6 @@ class Weighted:
     def exists(self) -> tuple[Any, ...]:
         """Where these and padding that exists lie."""
         return ..., *(slice(0, before + n + behind) for before, n, behind, _ in self.pads)
-
-    @cached_property
-    def computed(self) -> np.dtype[Any]:
-        """The type that kernels compute in."""
-        return np.dtype(np.float32) if self.dtype.itemsize == 2 else self.dtype
-
-    @cached_property
-    def cell(self) -> Cell:
-        return CELLS[self.computed.name]
-
-    @cached_property
-    def planes(self) -> int:
-        return self.layout.planes
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -133,38 +128,39 @@ class Weighted:
 
     def cells_of(self, array: Array, padding: Any, absent: Any) -> Array:
         """An array of the operand's shape as (planes, *axes), with its padding."""
+        layout = self.pool.layout
         if not self.is_padded:
-            cells = self.layout.cells(array, self.layout.shape, self.computed)
+            cells = layout.cells(array, layout.shape, self.computed)
         else:
-            cells = room((*self.lead, *self.sizes), self.computed)
+            cells = room((*layout.shape[: layout.outer], *self.sizes), self.computed)
             cells.fill(absent)
             if padding is not absent:
                 cells[self.exists] = padding
-            given = [self.layout.shape[p] for p in self.layout.back]
-            cells[self.real] = array.reshape(given).transpose(self.layout.order)
+            given = [layout.shape[p] for p in layout.back]
+            cells[self.real] = array.reshape(given).transpose(layout.order)
         return cells.reshape((self.planes, *self.sizes))
 
     def windows_of(self, array: Array) -> Array:
         """An array of the result's shape as (planes, *windows)."""
-        windows = self.layout.cells(array, (*self.lead, *self.lengths), self.computed)
+        windows = self.pool.layout.cells(array, self.pool.lengths, self.computed)
         return windows.reshape((self.planes, *self.lengths))
 
     def cropped(self, cells: Array, out: Array | None) -> Array:
         """What `cells_of` undoes, without the padding."""
-        full = cells.reshape((*self.lead, *self.sizes))
-        return self._delivered(full[self.real] if self.is_padded else full, self.operand, out)
+        full = cells.reshape((*self.pool.layout.shape[: self.pool.layout.outer], *self.sizes))
+        return self._delivered(full[self.real] if self.is_padded else full, self.pool.given, out)
 
     def delivered(self, windows: Array, out: Array | None) -> Array:
         """What `windows_of` undoes."""
-        return self._delivered(windows.reshape((*self.lead, *self.lengths)), self.shape, out)
+        return self._delivered(windows.reshape(self.pool.lengths), self.pool.shape, out)
 
     def _delivered(self, found: Array, shape: Shape, out: Array | None) -> Array:
         """An array of that shape, in `out` if one is given."""
-        found = found.transpose(self.layout.back).reshape(shape)
+        found = found.transpose(self.pool.layout.back).reshape(shape)
         if out is None:
-            if found.dtype == self.dtype and found.size == (found.size if found.base is None else found.base.size):
+            if found.dtype == self.pool.dtype and (found.base is None or found.size == found.base.size):
                 return found  # all of its memory
-            out = empty(shape, self.dtype)
+            out = empty(shape, self.pool.dtype)
         return handed_over(found, out)
 
     @cached_property
@@ -223,12 +219,10 @@ class Weighted:
         """Where in (planes, *windows) no tap takes part."""
         zero = self.is_smooth and self.op.pad == "zero"
         found = []
-        for place, (axis, (before, n, behind, _)) in enumerate(zip(self.axes, self.pads, strict=True)):
-            own = Sliding(n, axis.kernel, axis.stride, before, behind, axis.dilation)
-            ranges = own.reads(np.arange(axis.length))
-            empty_ones = np.flatnonzero((ranges.existing if zero else ranges.count) <= 0)
-            if empty_ones.size:
-                found.append((slice(None),) * (place + 1) + (empty_ones,))
+        for place, ranges in enumerate((axis.ranges() for axis in self.pool.axes), 1):
+            blank = np.flatnonzero((ranges.existing if zero else ranges.count) <= 0)
+            if blank.size:
+                found.append((slice(None),) * place + (blank,))
         return found
 
 
@@ -237,31 +231,20 @@ def weighted_of(op: Any, given: Shape, dtype: np.dtype[Any]) -> Weighted | None:
     """An operator whose windows slide on arrays of this shape; None where an axis has bins, or too
     many taps."""
     positions = op.positions(given)
-    axes = tuple(map(even, op.spatial(tuple(given[p] for p in positions))))
-    if not all(
-        isinstance(axis, Sliding) and axis.kernel <= TAPS and axis.stride <= APART and axis.extent <= limits.REACH
-        for axis in axes
-    ):
-        return None
-    operand, shape = given, op.output_shape(given)
-    if not axes:  # rank 0 is rank 1 over one cell
-        given, positions, axes = (*given, 1), (len(given),), (Sliding(1, 1),)
-    inside, pads = [], []
-    zero = getattr(op, "pad", "skip") == "zero"
-    for axis in axes:
-        assert isinstance(axis, Sliding)
-        reach = (axis.length - 1) * axis.stride + axis.extent
-        exists = axis.before + axis.size + (axis.after if zero else 0)
-        beyond = max(reach - exists, 0)
-        total = exists + beyond
+    order = (*(p for p in range(len(given)) if p not in positions), *positions)
+    shape = tuple(given[p] for p in order)
+    pool = pool_of(op, Layout(order, len(order) - len(positions), shape, positions), dtype, given)
+    zero, inside, pads = getattr(op, "pad", "skip") == "zero", [], []
+    for axis in map(even, pool.axes):
+        if not isinstance(axis, Sliding) or axis.kernel > TAPS or axis.stride > APART or axis.extent > limits.REACH:
+            return None
+        after = axis.after if zero else 0
+        exists, reach = axis.before + axis.size + after, (axis.length - 1) * axis.stride + axis.extent
+        total = max(exists, reach)
         # a length of its own: no window more than the operator has
-        after = (axis.length - 1) * axis.stride + axis.extent - total
-        inside.append(Sliding(total, axis.kernel, axis.stride, 0, after, axis.dilation))
-        pads.append((axis.before, axis.size, axis.after if zero else 0, beyond))
-    batch = tuple(p for p in range(len(given)) if p not in positions)
-    order = (*batch, *positions)
-    layout = Layout(order, len(batch), tuple(given[p] for p in order), positions)
-    return Weighted(op, operand, shape, dtype, layout, tuple(inside), tuple(pads))
+        inside.append(Sliding(total, axis.kernel, axis.stride, 0, reach - total, axis.dilation))
+        pads.append((axis.before, axis.size, after, total - exists))
+    return Weighted(pool, tuple(inside), tuple(pads))
 
 
 class Kept(NamedTuple):
@@ -282,17 +265,17 @@ def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
     return how.delivered(y, out)
 
 
-def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
-    """The smooth maximum, and what its derivatives keep."""
+def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept | None]:
+    """The smooth maximum, and what its derivatives keep; None where only the specification
+    knows."""
     cells = how.cells_of(x, how.padding, how.absent)
     y, extreme, total = (room((how.planes, *how.lengths), how.computed) for _ in range(3))
     how.kept(cells, y, extreme=extreme, total=total)
     for where in how.blanks:
         y[where], total[where], extreme[where] = 0, 1, 0
-    between = _between(how, cells)
-    for extremes in between[1:]:
-        np.copyto(extremes, 0, where=extremes == -how.absent)  # as exponents are then not shifted
-    return how.delivered(y, out), Kept(how, [*between, extreme], total)
+    if len(how.stages) > 1 and np.isinf(total).any():  # an infinite cell has no weight along an axis
+        return how.delivered(y, out), None
+    return how.delivered(y, out), Kept(how, [*_between(how, cells), extreme], total)
 
 
 def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
@@ -303,7 +286,7 @@ def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
     kept = Kept(how, [*_between(how, cells), how.windows_of(own)], None)
     if how.op.ties == "all":
         return kept
-    ones = np.broadcast_to(how.computed.type(1), how.operand)
+    ones = np.broadcast_to(how.computed.type(1), how.pool.given)
     count = _forward(kept, how.cells_of(ones, 0, 0))
     return kept._replace(total=np.maximum(count, 1, out=count))
 
@@ -357,36 +340,9 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
         for where in how.blanks:
             shares[where] = 0
         g = shares
-    values, undefined = kept.cells, None
-    is_staged = how.is_smooth and len(how.stages) > 1
-    if is_staged and kept.total is not None and (endless := np.isinf(kept.total)).any():
-        values = [*values[:-1], np.where(endless, -how.absent, values[-1])]  # in which taps have no weight
-        undefined = _undefined(how, values[0], endless, g)
     for place in range(len(how.stages) - 1, -1, -1):
-        before, after = values[place], values[place + 1]
+        before, after = kept.cells[place], kept.cells[place + 1]
         cells = room(before.shape, how.computed)
         how.stages[place].back.call(g, after, before, cells)
         g = cells
-    if undefined is not None:
-        g[undefined] = np.nan
     return how.cropped(g, out)
-
-
-def _undefined(how: Weighted, cells: Array, endless: Any, shares: Array) -> Any:
-    """The cells whose cotangent is NaN since windows have an infinite cell: those whose exponential
-    is infinite, of weight ∞/∞; and all cells, where what arrives at the window is not finite."""
-    with np.errstate(all="ignore"):
-        overflow = np.isinf(np.exp(how.beta * cells))
-    return (overflow & _covered(how, endless)) | _covered(how, endless & ~np.isfinite(shares))
-
-
-def _covered(how: Weighted, windows: Any) -> Any:
-    """The cells that some of these windows have."""
-    for place, axis in enumerate(how.axes, 1):
-        cells = np.zeros((*windows.shape[:place], axis.size, *windows.shape[place + 1 :]), bool)
-        for tap in range(axis.kernel):
-            first = tap * axis.dilation
-            reached = slice(first, first + (axis.length - 1) * axis.stride + 1, axis.stride)
-            cells[(slice(None),) * place + (reached,)] |= windows
-        windows = cells
-    return windows

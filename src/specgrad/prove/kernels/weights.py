@@ -88,7 +88,7 @@ def log_sum_exp(case: Case) -> None:
     cells."""
     how = planned(case)
     expect(case, how.pairs)
-    exists = how.cells_of(np.ones(case.shape, how.dtype), 1 if case.op.pad == "zero" else 0, 0) != 0
+    exists = how.cells_of(np.ones(case.shape, how.pool.dtype), 1 if case.op.pad == "zero" else 0, 0) != 0
     x = cells("x", exists.shape)
     x[~exists] = Infinity(1 if case.op.beta < 0 else -1)
     lengths = (how.planes, *(axis.length for axis in how.axes))
