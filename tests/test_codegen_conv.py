@@ -55,8 +55,8 @@ def emitted(random, stand_in=Emitted, tight=False):
         for module in (gemm, weight_gradient):
             for name, one in (("Call", Call), ("LAID", bytes_of)):
                 patches.enter_context(mock.patch.object(module, name, one))
-        near = int(random.choice([1, 64, 1 << 10]))
-        for name, one in (("blocking", blocking), ("chosen", chosen), ("NEAR", near)):
+        near, met = int(random.choice([1, 64, 1 << 10])), int(random.integers(0, 3))
+        for name, one in (("blocking", blocking), ("chosen", chosen), ("NEAR", near), ("MET", met)):
             patches.enter_context(mock.patch.object(gemm, name, one))
         for name, one in (("blocking", sums_of), ("turned", turned_gradient), ("NEAR", near)):
             patches.enter_context(mock.patch.object(weight_gradient, name, one))
@@ -181,7 +181,7 @@ def test_padding_is_absent_beside_infinite_cells_and_weights():
 @pytest.mark.parametrize("kernel", ["gemm", "packing", "weight_gradient"])
 def test_an_access_one_cell_off_is_found(kernel, monkeypatch):
     monkeypatch.setattr(emitter, "UNROLL", 2)  # no load is of channels alone that do not exist
-    op, shapes = sg.Conv((3, 2), stride=(1, 2), padding=1), ((2, 3, 6, 9), (4, 3, 3, 2))
+    op, shapes = sg.Conv((3, 2), stride=(1, 2), padding=1), ((2, 3, 7, 9), (4, 3, 3, 2))
 
     def spoilt(n, spoil):
         random = np.random.default_rng(n)

@@ -58,9 +58,20 @@ class Benchmark(StrEnum):
     conv = "conv"
 
 
+class Shapes(StrEnum):
+    """Which layers are measured."""
+
+    common = "common"
+    held_out = "held-out"
+
+
 @app.command()
 def bench(
     what: Annotated[Benchmark, typer.Argument(help="Pooling, or convolution with its gradients.")] = Benchmark.pool,
+    shapes: Annotated[
+        Shapes, typer.Option(help="Layers of convolution that kernels were chosen by, or that they were not.")
+    ] = Shapes.common,
+    only: Annotated[str, typer.Option(help="Only layers of convolution whose name has this in it.")] = "",
     quick: Annotated[bool, typer.Option(help="Smaller batches and fewer repetitions.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write every cell to this file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
@@ -83,7 +94,7 @@ def bench(
     except Misuse as error:
         raise typer.BadParameter(str(error)) from None
     if what is Benchmark.conv:
-        benchmark.run_convolution(quick, json, markdown, Console())
+        benchmark.run_convolution(shapes, only, quick, json, markdown, Console())
     else:
         benchmark.run(quick, json, markdown, plot, Console())
 

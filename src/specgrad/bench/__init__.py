@@ -206,17 +206,19 @@ def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path |
         draw(scale, found, plot)
 
 
-def run_convolution(quick: bool, json_file: Path | None, markdown: Path | None, console: Any) -> None:
+def run_convolution(
+    shapes: str, only: str, quick: bool, json_file: Path | None, markdown: Path | None, console: Any
+) -> None:
     """Measure convolution, show the table, and write what was asked for."""
     from . import convolution
 
     kept = "and freed memory is kept" if convolution.keep_freed_memory() else "by the C library's own rules"
     console.print(f"All results are allocated, {kept}.", highlight=False)
-    cells = convolution.measure(quick, functools.partial(clock, budget=0.02 if quick else 0.1))
-    total = len(convolution.layers(quick))
+    todo = [layer for layer in convolution.layers(shapes, quick) if only in layer.name]
+    cells = convolution.measure(todo, functools.partial(clock, budget=0.02 if quick else 0.1))
     speed = "GFLOP/s"
     found, table = show(
-        cells, total, "specgrad bench conv", speed, lambda c: f"{2e-9 * c.products / c.seconds:.1f}", console
+        cells, len(todo), "specgrad bench conv", speed, lambda c: f"{2e-9 * c.products / c.seconds:.1f}", console
     )
     for rule in dict.fromkeys(cell.rule for cell in found):
         ratios = [float(row[-1]) for row in table[1:] if row[1] == rule and row[-1] != "-"]

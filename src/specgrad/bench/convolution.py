@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch, threads
-from ..ops import Conv, ConvTranspose
+from ..ops import ConvTranspose
+from .layers import TABLES
 
 ROUNDS = 3  # of all libraries in turn, so that whatever else the machine does falls on all alike
 Calls = dict[str, Callable[[], Any]]
@@ -44,43 +45,13 @@ class Layer:
         return math.prod(cells) / cells[-len(self.weight) + 1] * math.prod(self.weight)
 
 
-def layers(quick: bool) -> list[Layer]:
-    """The layers; `quick` takes smaller batches."""
-    n = 2 if quick else 8
-
-    def conv(
-        name: str, channels: int, size: tuple[int, ...], out: int, kernel: int, batch: int = n, **options: Any
-    ) -> Layer:
-        rank, groups = len(size), options.get("groups", 1)
-        op = Conv((kernel,) * rank, **options)
-        return Layer(name, op, (batch, channels, *size), (out, channels // groups, *(kernel,) * rank))
-
-    def transposed(name: str, channels: int, size: int, out: int) -> Layer:
-        op = ConvTranspose((4, 4), stride=2, padding=1)
-        return Layer(name, op, (2 * n, channels, size, size), (channels, out, 4, 4))
-
-    return [
-        conv("ResNet stem 7×7 s2, 3→64 at 224", 3, (224, 224), 64, 7, stride=2, padding=3),
-        conv("ResNet 1×1, 64→256 at 56", 64, (56, 56), 256, 1),
-        conv("ResNet 3×3, 64 at 56", 64, (56, 56), 64, 3, padding=1),
-        conv("ResNet 1×1 s2, 256→512 at 56", 256, (56, 56), 512, 1, stride=2),
-        conv("ResNet 3×3, 128 at 28", 128, (28, 28), 128, 3, padding=1),
-        conv("ResNet 3×3 s2, 128 at 56", 128, (56, 56), 128, 3, stride=2, padding=1),
-        conv("ResNet 1×1, 1024→256 at 14", 1024, (14, 14), 256, 1),
-        conv("ResNet 3×3, 256 at 14", 256, (14, 14), 256, 3, padding=1),
-        conv("ResNet 3×3, 512 at 7", 512, (7, 7), 512, 3, padding=1),
-        conv("MobileNet depthwise 3×3, 32 at 112", 32, (112, 112), 32, 3, padding=1, groups=32),
-        conv("MobileNet depthwise 3×3 s2, 64 at 112", 64, (112, 112), 64, 3, stride=2, padding=1, groups=64),
-        conv("MobileNet depthwise 3×3, 512 at 14", 512, (14, 14), 512, 3, padding=1, groups=512),
-        conv("audio k9, 64 at 8192", 64, (8192,), 64, 9, padding=4),
-        conv("audio k3 d4, 64 at 8192", 64, (8192,), 64, 3, padding=4, dilation=4),
-        conv("U-Net 3-D 3×3×3, 32 at 32", 32, (32, 32, 32), 32, 3, batch=n // 2, padding=1),
-        transposed("DCGAN transposed 4×4 s2, 256→128 at 8", 256, 8, 128),
-        transposed("DCGAN transposed 4×4 s2, 128→64 at 16", 128, 16, 64),
-        conv("rank 4, 3×3×3×3, 8 at 12", 8, (12, 12, 12, 12), 8, 3, batch=1, padding=1),
-        conv("one image, one channel, 7×7 at 512", 1, (512, 512), 1, 7, batch=1, padding=3),
-        conv("one volume, one channel, 5×5×5 at 64", 1, (64, 64, 64), 1, 5, batch=1, padding=2),
-    ]
+def layers(shapes: str, quick: bool) -> list[Layer]:
+    """The layers of a table, "common" or "held-out"; `quick` takes smaller batches."""
+    made = []
+    for kind, name, x, weight, options in TABLES[shapes]:
+        batch = -(-x[0] // 4) if quick else x[0]
+        made.append(Layer(name, kind(weight[2:], **options), (batch, *x[1:]), weight))
+    return made
 
 
 def specgrad_calls(layer: Layer, x: Any, weight: Any) -> Calls:
@@ -162,11 +133,11 @@ class Cell:
     products: float
 
 
-def measure(quick: bool, clock: Callable[[Callable[[], Any]], float]) -> Iterator[list[Cell]]:
+def measure(todo: list[Layer], clock: Callable[[Callable[[], Any]], float]) -> Iterator[list[Cell]]:
     """The cells of each layer in turn."""
     rng = np.random.default_rng(0)
     here = {name: calls for name, calls in PEERS.items() if importlib.util.find_spec(name.partition(".")[0])}
-    for layer in layers(quick):
+    for layer in todo:
         x, weight = (rng.standard_normal(shape, np.float32) for shape in (layer.x, layer.weight))
         calls = {who: of(layer, x, weight) for who, of in {"specgrad": specgrad_calls, **here}.items()}
         best = {(rule, who): math.inf for rule in calls["specgrad"] for who in calls if rule in calls[who]}

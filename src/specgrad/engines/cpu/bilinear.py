@@ -39,9 +39,9 @@ class Plan:
 
     @property
     def single(self) -> bool:
-        """Whether images have one cell (linear maps), so that all images together make one
-        product."""
-        return self.pointwise and self.narrow_cells == 1
+        """Whether one window is a whole image (linear maps): weights lie as its cells do, and all
+        images together make one product."""
+        return self.narrow_cells == 1 and self.wide_cells == self.taps and not self.padded
 
     @property
     def columns(self) -> int:

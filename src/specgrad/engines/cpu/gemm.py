@@ -21,7 +21,7 @@ from .codegen.object_code import host
 from .codegen.thread_pool import Call, address
 from .emitters.gemm import JOB, Gemm, Packing, emit, emit_packing
 from .steps import Step, compiled, cut
-from .taps import Grid, Layout, grid_of, tiles_of
+from .taps import Grid, Layout, Row, grid_of, in_rows, tiles_of
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +34,7 @@ TOGETHER, FEWER = 512, 32  # terms that are packed together, whose weights lie s
 FEW = 512  # targets of a band, at least, where images are small
 NEAR = 16 << 10  # bytes of a turned tile's weights: a first-level cache holds them
 BETWEEN, WRITING = 2, 3  # multiplications that a term of a turned tile, and writing a result of it, take
+MET = 0.96  # of all taps, at most, that tiles meet, for which others are skipped
 ITEMS = 16  # into how many items large work is cut, at least
 
 
@@ -143,7 +144,8 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     images, layout = arranged(p, grid, sizes, fits, FEW // 2 if tile.is_turned else FEW)
     width = tile.vectors * tile.lanes if layout.is_dense and not skips and not tile.is_turned else 0
     pitch, cells = width or layout.pitch, -(-layout.block // width) * width if width else layout.pitch
-    tables, begins = tabled(layout, channels, tile, p.groups * blocks, width)
+    rows = Row(0, 0, 0) if width else layout.row(tile.lanes)
+    tables, begins = tabled(layout, channels, tile, p.groups * blocks, width, rows)
     row, column = (p.columns, p.taps)[:: 1 if forward else -1]
     packings, every = [], p.groups * blocks
     for job, begin in zip(layout.jobs, begins, strict=False):
@@ -154,12 +156,15 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
         else:
             near = max(1, FEWER // len(job.taps)) * len(job.taps)
         pieces = max(1, -(-len(terms) // near))
-        of |= {"group": p.narrow_channels * p.columns, "begin": begin, "near": near, "pieces": pieces}
-        call = Call(
-            compiled(emit_packing, Packing(cell, tile.channels)), of, every * pieces, grain(p, every * pieces, ITEMS)
-        )
+        run, shortest = beside(terms, near)
+        of |= {"group": p.narrow_channels * p.columns, "begin": begin, "near": near, "pieces": pieces, "run": run}
+        side = math.gcd(tile.channels, 1 << min(shortest, tile.lanes).bit_length() - 1)
+        kernel = compiled(emit_packing, Packing(cell, tile.channels, side))
+        call = Call(kernel, of, every * pieces, grain(p, every * pieces, ITEMS))
         packings.append(Step(call, ("weight", "packed"), "weights of a block term by term", (terms,)))
-    ends = tables["jobs"].reshape(-1, len(layout.jobs), JOB)
+    jobs, tiles = tables["jobs"], tables["tiles"]
+    met, every_tap = (tiles[:, 6] - tiles[:, 5]).sum(), (jobs[:, 0] // channels * (jobs[:, 4] - jobs[:, 3])).sum()
+    ends = jobs.reshape(-1, len(layout.jobs), JOB)
     slots = int((ends[:, -1, 4] - ends[:, 0, 3]).max()) if tile.is_turned else 0
     items, held = images * p.groups * len(tables["bands"]), slots * tile.rows * tile.channels * item
     part, parts = cut(blocks, max(1 if p.is_small else -(-most // items), -(-blocks * held // LAID)))
@@ -172,13 +177,25 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     sizes |= {"chunk": chunk, "slots": slots, "pitch": pitch, "step": step}
     sizes |= {name: address(table) for name, table in tables.items()}
     scratch = (cells * (chunk + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + part * held + 64
-    kernel = compiled(emit, Gemm(cell, *tile[:3], last.stride, step != 1, skips, tile.is_turned))
+    kernel = compiled(
+        emit, Gemm(cell, *tile[:3], last.stride, step != 1, skips, tile.is_turned, rows, bool(met < MET * every_tap))
+    )
     call = Call(kernel, sizes, items * parts, grain(p, items * parts, 64), scratch)
     reason = (
         f"{tile.rows} rows of {tile.vectors} vectors{' of channels' * tile.is_turned}, {len(tables['bands'])} bands"
     )
     final = Step(call, ("source", "packed", "bias", "target"), reason, tuple(tables.values()))
     return Product(tuple(packings), begins[-1], target, blocks * tile.channels, final, made < out_cells)
+
+
+def beside(terms: Array, near: int) -> tuple[int, int]:
+    """The length of runs of terms whose weights lie side by side, of which pieces of `near` terms
+    are made up, and that of the shortest; 1 where they are not alike."""
+    runs = np.diff(np.flatnonzero(np.diff(terms, prepend=-2, append=-2) != 1))
+    if len(runs) == 1:
+        return near, len(terms) % near or near
+    is_alike = len(runs) and (runs == runs[0]).all() and near % runs[0] == 0
+    return (int(runs[0]), int(runs[0])) if is_alike else (1, 1)
 
 
 def strides(name: str, groups: int, channels: int, cells: int) -> dict[str, int]:
@@ -215,10 +232,11 @@ def largest(grid: Grid, most: int, fits: Callable[[Layout], bool]) -> Layout:
 
 
 def tabled(
-    layout: Layout, channels: int, tile: Blocking, blocks: int, width: int
+    layout: Layout, channels: int, tile: Blocking, blocks: int, width: int, rows: Row
 ) -> tuple[dict[str, Array], list[int]]:
     """All tables of a layout, of which bands that are alike share theirs; and where the packed
     weights of each job begin, and all end. `width`: of panels, or 0."""
+    stride = layout.grid.axes[-1].stride
     made: dict[str, list[Any]] = {name: [] for name in ("bands", "jobs", "runs", "tiles", "segments")}
     known, terms, weights = dict[Any, tuple[int, ...]](), [0], [0]
     for job in layout.jobs:
@@ -229,16 +247,17 @@ def tabled(
             at, runs = len(made["runs"]), layout.runs(start, count, width)
             if width:
                 runs[:, 0] += runs[:, 0] // width * width * (channels - 1)
-            known[key] = at, at + len(runs), len(made["jobs"])
-            made["runs"] += runs.tolist()
+            made["runs"] += in_rows(runs, rows, stride)
+            known[key] = at, len(made["runs"]), len(made["jobs"])
             for number, job in enumerate(layout.jobs):
                 step = job.residues[-1].step * layout.grid.target[-1]
                 targets = layout.targets(job, start, count)
                 lanes, some = (1, tile.rows) if tile.is_turned else (tile.lanes, tile.vectors)
-                tiles, segments = tiles_of(*targets, step, lanes, some)
+                met = layout.met(job, start, count)
+                tiles, segments = tiles_of(targets, met, step, lanes, some, rows)
                 begin, far = len(made["tiles"]), len(made["segments"])
                 made["tiles"] += [
-                    (q * channels if width else q, some, a + far, b + far, whole) for q, some, a, b, whole in tiles
+                    (q * channels if width else q, some, a + far, b + far, *rest) for q, some, a, b, *rest in tiles
                 ]
                 made["segments"] += segments
                 of = channels * len(job.taps), terms[number], weights[number], begin, begin + len(tiles)

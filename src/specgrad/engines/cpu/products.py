@@ -8,8 +8,8 @@ the wide cells that each tap reads:
     weight = N Pᵀ         both weight cotangents
 
 where N are the narrow cells. No columns are built (`emitters.gemm`, `emitters.weight_gradient`).
-Linear maps are BLAS's. Zeros that stand for padding are multiplied; where a factor is not finite,
-other kernels skip them.
+Where one window is a whole image, as of linear maps, products are BLAS's. Zeros that stand for
+padding are multiplied; where a factor is not finite, other kernels skip them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
             product(p, forward, source.dtype, True, items())(source, weight, bias, out)
         return out
     matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
-    matrix = matrix if forward else matrix.transpose(0, 2, 1)
+    matrix = matrix.transpose(0, 2, 1) if forward else matrix
+    given, made = (array.reshape(p.images, p.groups, -1).swapaxes(0, 1) for array in (source, out))
     with as_many_threads():
-        for group in range(p.groups):
-            np.matmul(source[:, group, :, 0], matrix[group].T, out=out[:, group, :, 0])
+        np.matmul(given, matrix, out=made)
     if bias is not None:
         out += bias.reshape(p.groups, -1, 1)
     return out
@@ -59,9 +59,9 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> Array:
         return out
     if p.single:
         matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
+        columns = wide.reshape(p.images, p.groups, p.columns).swapaxes(0, 1)
         with as_many_threads():
-            for group in range(p.groups):
-                np.matmul(narrow[:, group, :, 0].T, wide[:, group, :, 0], out=matrix[group])
+            np.matmul(narrow[..., 0].transpose(1, 2, 0), columns, out=matrix)
         return out
     gradient(p, wide.dtype, False, items())(wide, narrow, out)
     if np.isnan(out.min(initial=0)):

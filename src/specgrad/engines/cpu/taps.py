@@ -23,6 +23,21 @@ import numpy as np
 from ...caches import cached_property
 from ...geometry import Integers, Sliding, strides
 
+ROW = 8  # vectors of a row that is laid out together with others, at most
+
+
+class Row(NamedTuple):
+    """How rows are laid out together: by vectors of how many lanes, up to how many cells are read,
+    and, with the padding behind a row, are written."""
+
+    lanes: int
+    cells: int
+    span: int
+
+    def fits(self, count: int) -> bool:
+        """Whether a row of so many cells ends in the last vector that is read."""
+        return self.cells - self.lanes < count <= self.cells
+
 
 class Residue(NamedTuple):
     """Targets first + j·step, j < length, and where each of their taps reads for j = 0."""
@@ -193,6 +208,15 @@ class Layout:
             made.append(Job(residues, np.array(taps, np.int64), np.array(places, np.int64)))
         return tuple(made)
 
+    def row(self, lanes: int) -> Row:
+        """How rows are laid out; none where they are long, or where there is but one."""
+        axis, (pitch, *_) = self.grid.axes[-1], (*self.units[-2:-1], lanes * ROW + 1)
+        some = min(lanes, 1 << (pitch - 1).bit_length())
+        sources = [np.arange(self.extents[-1]) * axis.stride + axis.base + lane for lane in axis.lanes]
+        cells = max(int(((place >= 0) & (place < axis.size)).sum()) for place in sources)
+        found = Row(some, -(-cells // some) * some, -(-pitch // some) * some)
+        return found if some > 1 and cells and found.span * axis.stride <= ROW * lanes else Row(0, 0, 0)
+
     def is_cut(self, bands: int) -> bool:
         """Whether there are so many bands, or as many as can be."""
         return self.count == 1 or -(-self.grid.axes[0].count // self.count) >= bands
@@ -255,6 +279,21 @@ class Layout:
             cells = np.add.outer(cells, (residue.first + j * residue.step) * self.grid.target[a]).reshape(-1)
         return places, cells
 
+    def met(self, job: Job, start: int, count: int) -> tuple[Integers, Integers]:
+        """Of the taps of a job, for each of its targets, in the layout's order: which are the first
+        and the last that meet a cell, as far as all axes but the last say."""
+        real, several = np.ones((1, 1), np.bool_), len(job.residues[-1].taps)
+        for a, (axis, residue) in enumerate(zip(self.grid.axes[:-1], job.residues[:-1], strict=True)):
+            first, end = (start, min(start + count, residue.length)) if a == 0 else (0, residue.length)
+            place = np.arange(first, end)[:, None] * axis.stride + [offset for _, offset in residue.taps]
+            real = np.kron(real, (place >= 0) & (place < axis.size))
+        found = np.where(real, np.arange(1, real.shape[1] + 1), 0)
+        high = found.max(axis=1, initial=0)
+        low = np.where(high, real.argmax(axis=1) if real.size else 0, 0)
+        last = job.residues[-1].length
+        length = last if len(job.residues) > 1 else min(count, last - start)
+        return np.repeat(low, length) * several, np.repeat(high, length) * several
+
 
 def runs_of(cells: Integers, step: int, width: int = 0) -> Integers:
     """(to, from, count) of cells, of which neighbours are `step` apart, and of runs of -1."""
@@ -266,9 +305,49 @@ def runs_of(cells: Integers, step: int, width: int = 0) -> Integers:
     return np.stack([begins, cells[begins], np.diff(np.append(begins, len(cells)))], axis=1)
 
 
-def tiles_of(places: Integers, cells: Integers, step: int, lanes: int, vectors: int) -> tuple[list[Any], list[Any]]:
-    """Tiles (begin, vectors, first segment, last, cell if it is one full segment) and segments
-    (place, cell, count) of targets."""
+def in_rows(runs: Integers, row: Row, stride: int = 1) -> list[tuple[int, ...]]:
+    """(to, from, count, rows, apart, from_apart) of runs: rows of cells that lie alike, and the
+    padding between them, are one run, except for the last of them. What is read and written beyond
+    such a row must be cells of later ones."""
+    made, todo, at = [], runs.tolist(), 0
+    while at < len(todo):
+        (to, begin, count), places = todo[at], [at]
+        apart = from_apart = 0
+        while begin >= 0 and row.fits(count) and (following := _next_row(todo, places[-1], count)):
+            step, far = todo[following][0] - todo[places[-1]][0], todo[following][1] - todo[places[-1]][1]
+            apart, from_apart = apart or step, from_apart or far
+            if (step, far) != (apart, from_apart) or apart > row.span or far <= 0:
+                break
+            places.append(following)
+        rest = 0
+        while rest < len(places) > 1 and not (
+            rest * apart + count >= row.span and rest * from_apart + (count - 1) * stride + 1 >= row.cells * stride
+        ):
+            rest += 1
+        rows = len(places) - rest
+        made.append((to, begin, count, *((rows, apart, from_apart) if rows > 1 else (0, -1, -1))))
+        at = at + 1 if rows < 2 else places[rows] if rest else places[-1] + 1
+    return made
+
+
+def _next_row(runs: list[Any], at: int, count: int) -> int:
+    """The next run of so many cells, behind zeros at most; or 0."""
+    following = at + 1 + (at + 1 < len(runs) and runs[at + 1][1] < 0)
+    return following if following < len(runs) and runs[following][1] >= 0 and runs[following][2] == count else 0
+
+
+def tiles_of(
+    targets: tuple[Integers, Integers],
+    met: tuple[Integers, Integers],
+    step: int,
+    lanes: int,
+    vectors: int,
+    row: Row,
+) -> tuple[list[Any], list[Any]]:
+    """Tiles (begin, vectors, first segment, last, cell if it is one full segment, first tap that is
+    met, last) and segments (place, cell, count, whether it is a row, and later ones write what is
+    beyond it up to row.cells) of targets."""
+    places, cells = targets
     breaks = np.flatnonzero((np.diff(places) != 1) | (np.diff(cells) != step)) + 1
     tiles: list[Any] = []
     segments: list[Any] = []
@@ -279,8 +358,12 @@ def tiles_of(places: Integers, cells: Integers, step: int, lanes: int, vectors: 
         some = -(-(int(places[end - 1]) + 1 - begin) // lanes)
         cuts = [at, *map(int, breaks[np.searchsorted(breaks, at, "right") : np.searchsorted(breaks, end)]), end]
         first = len(segments)
-        segments += [(int(places[a]) - begin, int(cells[a]), b - a) for a, b in itertools.pairwise(cuts)]
+        for a, b in itertools.pairwise(cuts):
+            far = a + row.cells - 1
+            is_early = step == 1 and row.fits(b - a) and far < end and cells[far] == cells[a] + row.cells - 1
+            segments.append((int(places[a]) - begin, int(cells[a]), b - a, int(is_early)))
         whole = step == 1 and len(cuts) == 2 and end - at == some * lanes
-        tiles.append((begin, some, first, len(segments), int(cells[at]) if whole else -1))
+        taps = int(met[0][at:end].min()), int(met[1][at:end].max())
+        tiles.append((begin, some, first, len(segments), int(cells[at]) if whole else -1, *taps))
         at = end
     return tiles, segments

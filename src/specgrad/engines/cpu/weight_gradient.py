@@ -16,7 +16,7 @@ from .codegen.thread_pool import Call, address
 from .emitters.weight_gradient import WeightGradient, emit
 from .gemm import ITEMS, LAID, arranged, grain, strides, vectors
 from .steps import Step, compiled, cut
-from .taps import Layout, grid_of, runs_of
+from .taps import Layout, Row, grid_of, in_rows, runs_of
 
 Array = npt.NDArray[Any]
 
@@ -116,7 +116,8 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
         return laid.pitch * widest * item <= LAID and longest
 
     images, layout = arranged(p, grid, sizes, fits, LONG)
-    tables, length = tabled(layout, part, block)
+    rows = layout.row(block.lanes)
+    tables, length = tabled(layout, part, block, rows)
     bands = images * len(tables["bands"])
     share, shares = cut(bands, shares)
     if not skips and not is_turned:
@@ -127,7 +128,7 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
     sizes |= {"out_channels": p.narrow_channels, "out_part": out_part, "out_parts": out_parts}
     sizes |= {"pitch": layout.pitch, "length": length, "out_blocks": out_blocks, "slots": slots}
     sizes |= {name: address(table) for name, table in tables.items()}
-    how = WeightGradient(CELLS[dtype.name], *block, grid.axes[-1].stride, skips)
+    how = WeightGradient(CELLS[dtype.name], *block, grid.axes[-1].stride, skips, rows)
     items = shares * p.groups * every * out_parts
     cells = (part + 1) * layout.pitch + 2 * block.lanes
     if is_turned:
@@ -176,7 +177,7 @@ def turned_parts(p: Plan, terms: int, block: Block, itemsize: int, most: int) ->
     return Parts(narrow, wide, shares, cut(p.wide_channels, fewest)[0])
 
 
-def tabled(layout: Layout, part: int, block: Block) -> tuple[dict[str, Array], int]:
+def tabled(layout: Layout, part: int, block: Block, rows: Row) -> tuple[dict[str, Array], int]:
     """The tables of a layout, of which bands that are alike share theirs; and the length of a line
     of narrow cells. `places` are those of taps or, where cells are transposed, of these."""
     (job,) = layout.jobs
@@ -193,9 +194,10 @@ def tabled(layout: Layout, part: int, block: Block) -> tuple[dict[str, Array], i
             if not block.vectors:
                 narrow[places] = cells
             ends = [len(runs)]
-            for some in (layout.runs(start, count), runs_of(narrow, layout.grid.target[-1])):
-                runs += some.tolist()
-                ends.append(len(runs))
+            runs += in_rows(layout.runs(start, count), rows, layout.grid.axes[-1].stride)
+            ends.append(len(runs))
+            runs += in_rows(runs_of(narrow, layout.grid.target[-1]), Row(0, 0, 0) if block.vectors else rows)
+            ends.append(len(runs))
             known[key] = *ends, len(cells)
         bands.append((source, target, *known[key]))
     tables = {"bands": np.array(bands, np.int64), "runs": np.array(runs, np.int64)}

@@ -11,17 +11,18 @@ that lie side by side, of which those that stand beside the image are dropped.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import I32, WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.vector_math import fma
 from .windows import copy, fill
 
 QUARTER = 4  # lanes of vectors for runs that are shorter than a vector
-UNROLL = 8  # channels whose weights are packed together
+UNROLL = 16  # channels whose weights are packed together, at most
 AHEAD = 4  # rows of a tile, at least, whose next terms are asked for early
-RUN, BAND, JOB, TILE, SEGMENT = 3, 5, 5, 5, 3  # words of a record of each table
+RUN, BAND, JOB, TILE, SEGMENT = 6, 5, 5, 7, 4  # words of a record of each table
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Gemm:
     """Whether products with padding are skipped: 0 times infinity would be none."""
     is_turned: bool = False
     """Whether lanes run along target channels, and rows along cells."""
+    row: tuple[int, int, int] = (0, 0, 0)
+    """How rows are laid out together (`taps.Row`); zeros: run by run."""
+    cuts: bool = False
+    """Whether tiles skip taps all of whose cells lie in padding."""
 
 
 @dataclass(frozen=True)
@@ -49,64 +54,121 @@ class Packing:
 
     cell: Cell
     rows: int
+    side: int
+    """Of squares of weights that are transposed in registers; 1: terms do not lie side by side."""
 
 
 def emit_packing(how: Packing, vector: int) -> Kernel:
     """args: weight, packed, terms (where the weight of each term lies), sizes; an item is some
-    terms of a block. Channels that a last block lacks are 0."""
-    k = Kernel("packing", vector)
+    terms of a block, in runs that lie side by side. Channels that a last block lacks are 0."""
+    k, side = Kernel("packing", vector), how.side
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
-    n = k.sizes("blocks channels channel group count begin near pieces")
-    zero = k.number(how.cell, 0)
-    unroll = math.gcd(how.rows, UNROLL)
+    n = k.sizes("blocks channels channel group count begin near pieces run")
+    unroll, lanes = (side, side) if side > 1 else (math.gcd(how.rows, UNROLL // 2), 0)
+    zero = k.number(how.cell, 0, lanes)
     with k.loop(k.begin, k.end) as item, k.loop(0, how.rows, unroll) as row:
         block, begin = item.index // n.pieces, item.index % n.pieces * n.near
-        first = block % n.blocks * how.rows + row.index
+        first, end = block % n.blocks * how.rows + row.index, k.least(begin + n.near, n.count)
         source = weight + block // n.blocks * n.group
         target = packed + (n.begin + block * n.count * how.rows + row.index)
         rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(unroll)]
         real = [first + i < n.channels for i in range(unroll)]
-        with k.loop(begin, k.least(begin + n.near, n.count)) as term:
-            place = k.load(terms, term.index)
-            for i in range(unroll):
-                k.store(k.select(real[i], k.load(rows[i], place), zero), target, term.index * how.rows + i)
+        with k.loop(begin, end, n.run) as run:
+            place, count = k.load(terms, run.index), k.least(n.run, end - run.index)
+            with k.loop(0, count, side) as along:
+                at = k.least(along.index, count - side)
+                found = [k.select(real[i], k.load(rows[i], place + at, lanes), zero) for i in range(unroll)]
+                to = target + (run.index + at) * how.rows
+                for i, one in enumerate(transposed(k, found) if lanes else found):
+                    k.store(one, to, i * how.rows if lanes else i)
     return k.finish()
 
 
-def record(k: Kernel, table: Pointer, index: Number, words: int) -> list[Value]:
-    """A record of a table."""
-    return [k.load(table, index * words + i) for i in range(words)]
+def transposed(k: Kernel, vectors: list[Value]) -> list[Value]:
+    """As many vectors as they have lanes, transposed. Each turn interleaves the vectors of the
+    first half with those of the second."""
+    lanes = len(vectors)
+    places = [place for i in range(lanes) for place in (i, i + lanes)]
+    for _ in range(lanes.bit_length() - 1):
+        pairs = list(zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True))
+        vectors = [k.shuffle(*pair, half) for pair in pairs for half in (places[:lanes], places[lanes:])]
+    return vectors
+
+
+def record(
+    k: Kernel, table: Pointer, index: Number, words: int, first: int = 0, last: int | None = None
+) -> list[Value]:
+    """A record of a table, or some words of it."""
+    return [k.load(table, index * words + i) for i in range(first, words if last is None else last)]
 
 
 def lay_out(k: Kernel, how: Any, stride: int, source: Pointer | None, target: Pointer, runs: Any) -> None:
-    """Runs (to, from, count) of one channel: cells of the source, or zeros where `from` is
-    negative. No source: ones for its cells."""
+    """Runs (to, from, count, rows, apart, from_apart) of one channel: cells of the source, or zeros
+    where `from` is negative; or rows of cells, so many of them. No source: ones for its cells."""
     table, first, last = runs
     with k.loop(first, last) as run:
-        to, begin, count = record(k, table, run.index, RUN)
+        to, begin, count = record(k, table, run.index, RUN, 0, 3)
         with k.when(begin < 0):
             fill(k, target + to, count, how.lanes, k.number(how.cell, 0))
-        with k.when(begin >= 0):
-            if source is None:
+        place = None if source is None else source + begin
+        rows = record(k, table, run.index, RUN, 3, 4)[0] if how.row[0] else None
+        with k.when(begin >= 0 if rows is None else (begin >= 0) & rows.equals(0)):
+            if place is None:
                 fill(k, target + to, count, how.lanes, k.number(how.cell, 1))
             else:
-                copy(k, source + begin, stride, target + to, count, how.lanes if stride <= QUARTER else 0)
+                copy(k, place, stride, target + to, count, how.lanes if stride <= QUARTER else 0)
+        if rows is not None:
+            with k.when(rows > 0):
+                lay_rows(k, how, stride, place, target + to, (count, rows, *record(k, table, run.index, RUN, 4)))
 
 
-def turned_sums(k: Kernel, how: Any, rows: list[tuple[Pointer, int]], terms: Any, sums: list[Value]) -> list[Value]:
+def lay_rows(k: Kernel, how: Any, stride: int, source: Pointer | None, target: Pointer, rows: Any) -> None:
+    """Rows of `count` cells, each with the padding behind it."""
+    (lanes, cells, span), (count, several, apart, from_apart) = how.row, rows
+    zero, one = (k.number(how.cell, number, lanes) for number in (0, 1))
+    is_cell = k.iota(lanes, I32) + (cells - lanes) < k.cast(count, I32)
+    with k.loop(0, several) as row:
+        for at in range(0, span, lanes):
+            made = zero if at >= cells else one
+            if source is not None and at < cells:
+                made = k.strided(source + row.index * from_apart, at * stride, stride, lanes)
+            if at + lanes == cells:
+                made = k.select(is_cell, made, zero)
+            k.store(made, target + row.index * apart, at)
+
+
+def each_term(k: Kernel, count: Value, met: Any, sums: list[Value], made: Callable[..., list[Value]]) -> list[Value]:
+    """Sums that are carried through made(term, sums) for all terms; or, of each channel's taps, for
+    those from the first to the last that a tile meets: `met` are all, the first and the last."""
+    taps, low, high = met or (count, 0, count)
+    with k.loop(0, count, taps if met else 1, sums) as channel:
+        if not met:
+            channel.next = made(channel.index, channel.values)
+        else:
+            with k.loop(channel.index + low, channel.index + high, carried=channel.values) as term:
+                term.next = made(term.index, term.values)
+            channel.next = term.result
+    return channel.result
+
+
+def turned_sums(
+    k: Kernel, how: Any, rows: list[tuple[Pointer, int]], terms: Any, sums: list[Value], met: Any = None
+) -> list[Value]:
     """For each row, cells from (pointer, index) on, and each of how.vectors vectors of factors: the
     sum of their products, added to what it was. `terms`: where in a row cells lie, the factors, and
-    how many terms there are."""
+    how many terms there are, of which some are met (`each_term`)."""
     places, factors, count = terms
-    with k.loop(0, count, carried=sums) as term:
-        place = k.load(places, term.index)
-        found = [k.load(factors, (term.index * how.vectors + j) * how.lanes, how.lanes) for j in range(how.vectors)]
-        made = []
+
+    def made(term: Value, sums: list[Value]) -> list[Value]:
+        place = k.load(places, term)
+        found = [k.load(factors, (term * how.vectors + j) * how.lanes, how.lanes) for j in range(how.vectors)]
+        new = []
         for i, (row, index) in enumerate(rows):
             one = k.splat(k.load(row + place, index), how.lanes)
-            made += [fma(k, one, some, term.values[i * how.vectors + j]) for j, some in enumerate(found)]
-        term.next = made
-    return term.result
+            new += [fma(k, one, some, sums[i * how.vectors + j]) for j, some in enumerate(found)]
+        return new
+
+    return each_term(k, count, met, sums, made)
 
 
 def emit(how: Gemm, vector: int) -> Kernel:
@@ -115,8 +177,10 @@ def emit(how: Gemm, vector: int) -> Kernel:
     An item is (image, group, band, part of the blocks of target channels). A band says where its
     cells begin in source and target, its runs and its first job; a job, of one residue of target
     cells, its terms, where its offsets and weights begin, and its tiles; a tile, where it begins in
-    the layout, its vectors, its segments and, if it is one segment that fills it, where that is
-    written (else -1); a segment, its place in the tile, where it is written, and its length.
+    the layout, its vectors, its segments, if it is one segment that fills it, where that is written
+    (else -1), and the first and the last of the taps that it meets; a segment, its place in the
+    tile, where it is written, its length, and whether it is a row, written by whole vectors,
+    since later segments write what is beyond it.
     """
     return (_Turned if how.is_turned else _Gemm)(how, vector).kernel
 
@@ -182,7 +246,8 @@ class _Gemm:
 
     def _tile(self, tile: Value, rows: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
-        begin, vectors, first, last, whole = record(k, self.tiles, tile, TILE)
+        begin, vectors, first, last, whole = record(k, self.tiles, tile, TILE, 0, 5)
+        self.met = (self.terms // n.channels, *record(k, self.tiles, tile, TILE, 5)) if how.cuts else None
         direct = (whole >= 0) & rows.equals(how.rows)
         target = k.select(direct, self.out + whole, self.tile)
         apart = k.select(direct, n.target_channel, self.width)
@@ -191,39 +256,49 @@ class _Gemm:
                 for at, sums in enumerate(self._sums(begin, some)):
                     k.store(sums, target, apart * (at // some) + at % some * how.lanes)
         with k.when(~direct), k.loop(first, last) as segment:
-            place, to, count = record(k, self.segments, segment.index, SEGMENT)
+            place, to, count, *is_early = record(k, self.segments, segment.index, SEGMENT, 0, 4 if how.row[0] else 3)
             with k.loop(0, rows) as row:
                 source, out = self.tile + (row.index * self.width + place), self.out + row.index * n.target_channel + to
-                if how.is_apart:
-                    with k.loop(0, count) as one:
-                        k.store(k.load(source, one.index), out, one.index * n.step)
-                else:
-                    copy(k, source, 1, out, count, how.lanes)
+                self._write(source, out, count, *is_early)
+
+    def _write(self, source: Pointer, out: Pointer, count: Value, is_early: Value | None = None) -> None:
+        """Write a segment of a row."""
+        k, how = self.kernel, self.how
+        if how.is_apart:
+            with k.loop(0, count) as one:
+                k.store(k.load(source, one.index), out, one.index * self.n.step)
+            return
+        if is_early is not None:
+            lanes, cells, _ = how.row
+            with k.when(is_early > 0):
+                for at in range(0, cells, lanes):
+                    k.store(k.load(source, at, lanes), out, at)
+        with k.when(None if is_early is None else is_early.equals(0)):
+            copy(k, source, 1, out, count, how.lanes)
 
     def _sums(self, begin: Value, vectors: int) -> list[Value]:
         """A tile's sums of all terms, row by row."""
         k, how, n = self.kernel, self.how, self.n
         cells, kept, offsets = self.laid + begin, self.kept + begin, self.offsets + self.first_term
         added = [k.splat(k.load(self.added, i), how.lanes) for i in range(how.rows)]
-        with k.loop(0, self.terms, carried=[one for one in added for _ in range(vectors)]) as term:
-            source = cells + k.load(offsets, term.index)
+
+        def made(term: Value, sums: list[Value]) -> list[Value]:
+            source = cells + k.load(offsets, term)
             found = [k.load(source, j * how.lanes, how.lanes) for j in range(vectors)]
             if how.rows >= AHEAD:
                 for j in range(vectors):
                     k.prefetch(source + n.pitch, j * how.lanes)  # the same tap of the next channel
-            made = []
+            new = []
             for i in range(how.rows):
-                weight = k.splat(k.load(self.weights, term.index * how.rows + i), how.lanes)
-                made += [fma(k, weight, found[j], term.values[i * vectors + j]) for j in range(vectors)]
-            if self.places is not None:
-                here = kept + k.load(self.places, self.first_term + term.index)
-                real = [k.load(here, j * how.lanes, how.lanes) > 0 for j in range(vectors)]
-                made = [
-                    k.select(real[at % vectors], new, old)
-                    for at, (new, old) in enumerate(zip(made, term.values, strict=True))
-                ]
-            term.next = made
-        return term.result
+                weight = k.splat(k.load(self.weights, term * how.rows + i), how.lanes)
+                new += [fma(k, weight, found[j], sums[i * vectors + j]) for j in range(vectors)]
+            if self.places is None:
+                return new
+            here = kept + k.load(self.places, self.first_term + term)
+            real = [k.load(here, j * how.lanes, how.lanes) > 0 for j in range(vectors)]
+            return [k.select(real[at % vectors], *pair) for at, pair in enumerate(zip(new, sums, strict=True))]
+
+        return each_term(k, self.terms, self.met, [one for one in added for _ in range(vectors)], made)
 
 
 class _Turned(_Gemm):
@@ -252,19 +327,23 @@ class _Turned(_Gemm):
                         slot = slots + ((block.index - start) * n.slots + tile.index - first_tile) * (how.rows * size)
                         begun = k.select(is_first, self.bias + at * size, slot)
                         apart = k.select(is_first, k.integer(0), k.integer(size))
-                        begin, _, begins, ends, _ = record(k, self.tiles, tile.index, TILE)
+                        begin = k.load(self.tiles, tile.index * TILE)
+                        begins, ends = record(k, self.tiles, tile.index, TILE, 2, 4)
+                        met = (taps, *record(k, self.tiles, tile.index, TILE, 5)) if how.cuts else None
                         sums = [k.load(begun, apart * i + j * how.lanes, how.lanes) for i, j in self._places()]
                         rows = [(self.laid + begin, i) for i in range(how.rows)]
-                        sums = turned_sums(k, how, rows, (offsets, here, count * taps), sums)
+                        sums = turned_sums(k, how, rows, (offsets, here, count * taps), sums, met)
                         for (i, j), some in zip(self._places(), sums, strict=True):
                             k.store(some, slot, i * size + j * how.lanes)
                         with k.when(is_last), k.loop(begins, ends) as segment:
-                            self._write(slot, block.index * size, record(k, self.segments, segment.index, SEGMENT))
+                            self._write_turned(
+                                slot, block.index * size, record(k, self.segments, segment.index, SEGMENT, 0, 3)
+                            )
 
     def _places(self) -> list[tuple[int, int]]:
         return [(i, j) for i in range(self.how.rows) for j in range(self.how.vectors)]
 
-    def _write(self, slot: Pointer, first: Value, segment: list[Value]) -> None:
+    def _write_turned(self, slot: Pointer, first: Value, segment: list[Value]) -> None:
         """Write a segment's results, channel by channel."""
         k, n, size = self.kernel, self.n, self.how.vectors * self.how.lanes
         place, to, count = segment

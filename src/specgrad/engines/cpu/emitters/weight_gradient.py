@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
 from ..codegen.vector_math import fma
-from .gemm import RUN, lay_out, record, turned_sums
+from .gemm import RUN, lay_out, record, transposed, turned_sums
 from .windows import fill
 
 BAND = 6  # words of a band's record
@@ -34,6 +34,8 @@ class WeightGradient:
     """Between wide cells that are laid out side by side."""
     skips: bool
     """Whether products with padding are skipped: 0 times infinity would be none."""
+    row: tuple[int, int, int] = (0, 0, 0)
+    """As of `gemm.Gemm`."""
 
 
 def emit(how: WeightGradient, vector: int) -> Kernel:
@@ -169,17 +171,6 @@ def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
     return vectors
 
 
-def transposed(k: Kernel, vectors: list[Value]) -> list[Value]:
-    """As many vectors as they have lanes, transposed. Each turn interleaves the vectors of the
-    first half with those of the second."""
-    lanes = len(vectors)
-    places = [place for i in range(lanes) for place in (i, i + lanes)]
-    for _ in range(lanes.bit_length() - 1):
-        pairs = list(zip(vectors[: lanes // 2], vectors[lanes // 2 :], strict=True))
-        vectors = [k.shuffle(*pair, half) for pair in pairs for half in (places[:lanes], places[lanes:])]
-    return vectors
-
-
 class _Turned(_WeightGradient):
     """Lanes run along narrow channels, whose cells are transposed for it, and rows along terms. So
     no sum has to be made of lanes, and no cell of padding is met. A band's sums are added to those
@@ -206,7 +197,7 @@ class _Turned(_WeightGradient):
         k, how = self.kernel, self.how
         _, first, last = of_narrow
         with k.loop(0, self.blocks * how.vectors) as some, k.loop(first, last) as run:
-            self._transpose(narrow, some.index, *record(k, self.runs, run.index, RUN))
+            self._transpose(narrow, some.index, *record(k, self.runs, run.index, RUN, 0, 3))
         count = k.load(self.bands, band * BAND + 5)
         with k.loop(0, self.blocks) as block, k.loop(0, self.last, how.rows) as row:
             self._turned_sums(block.index, row.index, count)
@@ -236,10 +227,20 @@ class _Turned(_WeightGradient):
             k.store(k.load(slot, at * how.lanes, how.lanes) + sums, slot, at * how.lanes)
 
     def _end(self) -> None:
+        """Write the slots, by squares of channels and terms: few channels at a time, since cells of
+        many may share few places of a cache."""
         k, how = self.kernel, self.how
-        with k.loop(0, self.blocks) as block, k.loop(0, self.last, how.rows) as row:
-            slot, first = self._slot(block.index, row.index), block.index * self.size
-            with k.loop(0, k.least(self.size, self.rows - first)) as channel:
-                target = self.target + ((first + channel.index) * self.row + row.index)
-                with k.loop(0, k.least(how.rows, self.last - row.index)) as one:
-                    k.store(k.load(slot, one.index * self.size + channel.index), target, one.index)
+        side = 1 << min(how.rows, how.lanes).bit_length() - 1
+        with k.loop(0, self.rows, side) as some, k.loop(0, self.last, how.rows) as row:
+            slot = self._slot(some.index // self.size, row.index) + some.index % self.size
+            channels, terms = k.least(side, self.rows - some.index), k.least(how.rows, self.last - row.index)
+            target = self.target + (some.index * self.row + row.index)
+            is_whole = channels.equals(side) & terms.equals(how.rows)
+            with k.when(is_whole):
+                for at in sorted({*range(0, how.rows - side, side), how.rows - side}):
+                    square = [k.load(slot, (at + i) * self.size, side) for i in range(side)]
+                    for i, one in enumerate(transposed(k, square)):
+                        k.store(one, target, i * self.row + at)
+            with k.when(~is_whole), k.loop(0, channels) as channel, k.loop(0, terms) as one:
+                source = slot + channel.index
+                k.store(k.load(source, one.index * self.size), target, channel.index * self.row + one.index)
