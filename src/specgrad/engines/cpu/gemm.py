@@ -33,7 +33,8 @@ LAID = 7 << 16  # bytes of a band's layout, at most, where it can be cut: a seco
 TOGETHER, FEWER = 512, 32  # terms that are packed together, whose weights lie side by side or apart
 FEW = 512  # targets of a band, at least, where images are small
 NEAR = 16 << 10  # bytes of a turned tile's weights: a first-level cache holds them
-BETWEEN, WRITING = 2, 3  # multiplications that a term of a turned tile, and writing a result of it, take
+BETWEEN, WRITING, WAITING = 2, 3, 4  # multiplications that a term of a turned tile, writing a result of it,
+# and keeping a vector of sums for the next chunk take
 MET = 0.96  # of all taps, at most, that tiles meet, for which others are skipped
 ITEMS = 16  # into how many items large work is cut, at least
 
@@ -89,17 +90,20 @@ def chosen(grid: Grid, channels: int, outs: int, images: int, itemsize: int) -> 
     against the one, how its results are written against the turned one."""
     width, plain = grid.axes[-1].count, blocking(outs, itemsize)
     time, tile = turned(width, outs, itemsize)
-    lines, terms = math.prod(axis.count for axis in grid.axes[:-1]), channels * taps_of(grid)
+    taps = [len(job.taps) for job in Layout(grid, 1).jobs]
+    lines, terms = math.prod(axis.count for axis in grid.axes[:-1]), channels * sum(taps) / len(taps)
+    chunks = -(-channels * max(taps) * tile.channels * itemsize // NEAR)
     one = Layout(grid.beside(images, 0, 0), 1)
     together = max(1, min(images, LAID // (one.pitch * channels * itemsize)))
     padded = -(-one.units[0] * together // plain.lanes) / together * plain.rows * -(-outs // plain.rows)
-    return tile if lines * (time + WRITING * width * outs / terms) < padded else plain
+    between = (WRITING + WAITING / tile.lanes * chunks) * width * outs / terms
+    return tile if lines * (time + between) < padded else plain
 
 
 class Product(NamedTuple):
-    """What makes targets of sources: weights are packed, job by job, then all items run."""
+    """What makes targets of sources: weights are packed, then all items run."""
 
-    packings: tuple[Step, ...]
+    packing: Step | None
     packed: int
     target: tuple[int, int, int]
     """Groups, channels of each and cells of a channel."""
@@ -114,13 +118,12 @@ class Product(NamedTuple):
         groups, channels, cells = self.target
         if self.fills:
             target.reshape(-1, groups * channels, cells)[...] = 0 if bias is None else bias.reshape(-1, 1)
-        if self.step is None:
+        if self.step is None or self.packing is None:
             return
         packed, added = room((self.packed,), source.dtype), np.zeros((groups, self.rows), source.dtype)
         if bias is not None:
             added[:, :channels] = bias.reshape(groups, channels)
-        for packing in self.packings:
-            packing.call(weight, packed)
+        self.packing.call(weight, packed)
         self.step.call(source, packed, added, target)
 
 
@@ -134,7 +137,7 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     target, grid = (p.groups, outs, out_cells), grid_of(p.axes, forward)
     made = math.prod(sum(residue.length for residue in axis.residues) for axis in grid.axes)
     if not made:
-        return Product((), 0, target, 0, None, True)
+        return Product(None, 0, target, 0, None, True)
     tile = blocking(outs, item) if skips else chosen(grid, channels, outs, p.images, item)
     blocks = -(-outs // tile.channels)
     few = 0 if p.is_small else -(-most // (p.images * p.groups * blocks))  # bands of an image, at least
@@ -143,25 +146,11 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     fits = lambda laid: laid.pitch * chunk * item <= LAID and laid.is_cut(few)  # noqa: E731
     images, layout = arranged(p, grid, sizes, fits, FEW // 2 if tile.is_turned else FEW)
     width = tile.vectors * tile.lanes if layout.is_dense and not skips and not tile.is_turned else 0
-    pitch, cells = width or layout.pitch, -(-layout.block // width) * width if width else layout.pitch
+    taps = len(layout.jobs[0].taps)
+    pitch, cells = (taps * width, taps * layout.padded(width)) if width else (layout.pitch, layout.pitch)
     rows = Row(0, 0, 0) if width else layout.row(tile.lanes)
     tables, begins = tabled(layout, channels, tile, p.groups * blocks, width, rows)
-    row, column = (p.columns, p.taps)[:: 1 if forward else -1]
-    packings, every = [], p.groups * blocks
-    for job, begin in zip(layout.jobs, begins, strict=False):
-        terms = np.add.outer(np.arange(channels) * column, job.taps).reshape(-1)
-        of = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
-        if forward:
-            near = cut(max(1, len(terms)), -(-len(terms) // TOGETHER))[0]
-        else:
-            near = max(1, FEWER // len(job.taps)) * len(job.taps)
-        pieces = max(1, -(-len(terms) // near))
-        run, shortest = beside(terms, near)
-        of |= {"group": p.narrow_channels * p.columns, "begin": begin, "near": near, "pieces": pieces, "run": run}
-        side = math.gcd(tile.channels, 1 << min(shortest, tile.lanes).bit_length() - 1)
-        kernel = compiled(emit_packing, Packing(cell, tile.channels, side))
-        call = Call(kernel, of, every * pieces, grain(p, every * pieces, ITEMS))
-        packings.append(Step(call, ("weight", "packed"), "weights of a block term by term", (terms,)))
+    packing = packed(p, forward, (cell, tile), layout, begins)
     jobs, tiles = tables["jobs"], tables["tiles"]
     met, every_tap = (tiles[:, 6] - tiles[:, 5]).sum(), (jobs[:, 0] // channels * (jobs[:, 4] - jobs[:, 3])).sum()
     ends = jobs.reshape(-1, len(layout.jobs), JOB)
@@ -185,16 +174,40 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
         f"{tile.rows} rows of {tile.vectors} vectors{' of channels' * tile.is_turned}, {len(tables['bands'])} bands"
     )
     final = Step(call, ("source", "packed", "bias", "target"), reason, tuple(tables.values()))
-    return Product(tuple(packings), begins[-1], target, blocks * tile.channels, final, made < out_cells)
+    return Product(packing, begins[-1], target, blocks * tile.channels, final, made < out_cells)
 
 
-def beside(terms: Array, near: int) -> tuple[int, int]:
-    """The length of runs of terms whose weights lie side by side, of which pieces of `near` terms
-    are made up, and that of the shortest; 1 where they are not alike."""
-    runs = np.diff(np.flatnonzero(np.diff(terms, prepend=-2, append=-2) != 1))
+def packed(p: Plan, forward: bool, how: tuple[Any, Blocking], layout: Layout, begins: list[int]) -> Step:
+    """What packs all weights, which are read in the order in which they lie."""
+    cell, tile = how
+    channels, outs = (p.wide_channels, p.narrow_channels)[:: 1 if forward else -1]
+    row, column = (p.columns, p.taps)[:: 1 if forward else -1]
+    found = []
+    for job, begin in zip(layout.jobs, begins, strict=False):
+        places = np.add.outer(np.arange(channels) * column, job.taps).reshape(-1)
+        to = begin + np.arange(len(places)) * tile.channels
+        found.append(np.stack([places, to, np.full(len(places), len(places) * tile.channels)], axis=1))
+    terms = np.concatenate(found)
+    terms = np.ascontiguousarray(terms[np.argsort(terms[:, 0])])
+    taps = max(1, len(terms) // channels)
+    near = cut(len(terms), -(-len(terms) // TOGETHER))[0] if forward else max(1, FEWER // taps) * taps
+    run, shortest = beside(terms[:, 0], near)
+    blocks, pieces = -(-outs // tile.channels), max(1, -(-len(terms) // near))
+    items = p.groups * blocks * pieces
+    sizes = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
+    sizes |= {"group": p.narrow_channels * p.columns, "near": near, "pieces": pieces, "run": run}
+    side = math.gcd(tile.channels, 1 << min(shortest, tile.lanes).bit_length() - 1)
+    call = Call(compiled(emit_packing, Packing(cell, tile.channels, side)), sizes, items, grain(p, items, ITEMS))
+    return Step(call, ("weight", "packed"), "weights of a block term by term", (terms,))
+
+
+def beside(places: Array, near: int) -> tuple[int, int]:
+    """The length of runs of places side by side, of which pieces of `near` are made up, and that of
+    the shortest; 1 where they are not alike."""
+    runs = np.diff(np.flatnonzero(np.diff(places, prepend=-2, append=-2) != 1))
     if len(runs) == 1:
-        return near, len(terms) % near or near
-    is_alike = len(runs) and (runs == runs[0]).all() and near % runs[0] == 0
+        return near, len(places) % near or near
+    is_alike = len(runs) > 0 and (runs == runs[0]).all() and near % runs[0] == 0
     return (int(runs[0]), int(runs[0])) if is_alike else (1, 1)
 
 
@@ -246,7 +259,8 @@ def tabled(
         if key not in known:
             at, runs = len(made["runs"]), layout.runs(start, count, width)
             if width:
-                runs[:, 0] += runs[:, 0] // width * width * (channels - 1)
+                lane, place = np.divmod(runs[:, 0], layout.padded(width))
+                runs[:, 0] = place // width * width * terms[-1] + lane * width + place % width
             made["runs"] += in_rows(runs, rows, stride)
             known[key] = at, len(made["runs"]), len(made["jobs"])
             for number, job in enumerate(layout.jobs):
@@ -257,14 +271,15 @@ def tabled(
                 tiles, segments = tiles_of(targets, met, step, lanes, some, rows)
                 begin, far = len(made["tiles"]), len(made["segments"])
                 made["tiles"] += [
-                    (q * channels if width else q, some, a + far, b + far, *rest) for q, some, a, b, *rest in tiles
+                    (q * terms[-1] if width else q, some, a + far, b + far, *rest) for q, some, a, b, *rest in tiles
                 ]
                 made["segments"] += segments
                 of = channels * len(job.taps), terms[number], weights[number], begin, begin + len(tiles)
                 made["jobs"].append(of)
         made["bands"].append((source, target, *known[key]))
     tables = {name: np.array(table, np.int64) for name, table in made.items()}
-    apart = np.arange(channels) * (width or layout.pitch)
-    tables["offsets"] = np.concatenate([np.add.outer(apart, job.places).reshape(-1) for job in layout.jobs])
+    apart = np.arange(channels) * layout.pitch
+    offsets = [np.add.outer(apart, job.places).reshape(-1) for job in layout.jobs]
+    tables["offsets"] = np.arange(terms[-1]) * width if width else np.concatenate(offsets)
     tables["places"] = np.concatenate([np.tile(job.places, channels) for job in layout.jobs])
     return tables, weights

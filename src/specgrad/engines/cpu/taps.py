@@ -228,14 +228,22 @@ class Layout:
 
     @cached_property
     def is_dense(self) -> bool:
-        """Whether targets have one tap, and lie end to end."""
-        return len(self.jobs) == 1 and len(self.jobs[0].taps) == 1 and self.block == self.cells
+        """Whether targets lie end to end, and no two of their taps read the same cells."""
+        if len(self.jobs) > 1 or self.block > self.cells:
+            return False
+        places = self.jobs[0].places
+        return len(places) > 0 and np.array_equal(places, np.arange(len(places)) * self.block)
+
+    def padded(self, width: int) -> int:
+        """Cells of a block, rounded up to whole panels of this width."""
+        return -(-self.block // width) * width
 
     def runs(self, start: int, count: int, width: int = 0) -> Integers:
         """(to, from, cells) of a band of `count` targets from `start` on: cells that lie in one
         line, or zeros (from: -1); from the source cell on that `start` alone would read. `width`:
         runs end where so many cells do, and zeros fill the last."""
-        cells = np.full((math.prod(len(axis.lanes) for axis in self.grid.axes), self.block), -1, np.int64)
+        count_lanes = math.prod(len(axis.lanes) for axis in self.grid.axes)
+        cells = np.full((count_lanes, self.padded(width or 1)), -1, np.int64)
         first = self.grid.axes[0]
         for at, lanes in enumerate(itertools.product(*(axis.lanes for axis in self.grid.axes))):
             froms = tos = np.zeros(1, np.int64)
@@ -248,8 +256,7 @@ class Layout:
                 froms = np.add.outer(froms, source * self.grid.source[a]).reshape(-1)
                 tos = np.add.outer(tos, beyond * self.units[a]).reshape(-1)
             cells[at, tos] = froms + self.zero
-        filled = np.append(cells, np.full(-cells.size % width if width else 0, -1))
-        return runs_of(filled, self.grid.axes[-1].stride * self.grid.source[-1], width)
+        return runs_of(cells.reshape(-1), self.grid.axes[-1].stride * self.grid.source[-1], width)
 
     def bands(self) -> Iterator[tuple[int, int, Any, int, int]]:
         """(start, targets, what bands that are alike have in common, where it begins in source and
@@ -309,7 +316,8 @@ def in_rows(runs: Integers, row: Row, stride: int = 1) -> list[tuple[int, ...]]:
     """(to, from, count, rows, apart, from_apart) of runs: rows of cells that lie alike, and the
     padding between them, are one run, except for the last of them. What is read and written beyond
     such a row must be cells of later ones."""
-    made, todo, at = [], runs.tolist(), 0
+    made: list[tuple[int, ...]] = []
+    todo, at = runs.tolist(), 0
     while at < len(todo):
         (to, begin, count), places = todo[at], [at]
         apart = from_apart = 0

@@ -46,11 +46,16 @@ class Block(NamedTuple):
 
 
 def blocking(channels: int, terms: int, itemsize: int) -> Block:
-    """All registers but those of the rows' cells and one of a line hold sums."""
+    """The block that takes least time: all registers but those of the rows' cells and one of a line
+    may hold sums, and two loads take as long as a multiplication."""
     lanes, registers = vectors(itemsize)
-    rows = min(channels, 4 if registers >= 32 else 3)
-    most = min(TERMS, (registers - 1 - rows) // rows)
-    return Block(lanes, rows, -(-terms // -(-terms // most)))
+    found = []
+    for rows in range(1, min(channels, 4 if registers >= 32 else 3) + 1):
+        most = min(TERMS, (registers - 1 - rows) // rows)
+        some = -(-terms // -(-terms // most))
+        blocks = -(-channels // rows) * -(-terms // some)
+        found.append((blocks * (rows * some + (rows + some) / 2), Block(lanes, rows, some)))
+    return min(found)[1]
 
 
 def turned(terms: int, channels: int, itemsize: int) -> tuple[int, Block]:
@@ -134,7 +139,7 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
     if is_turned:
         cells += out_blocks * block.channels * (length + slots * block.rows)
     else:
-        cells += (out_part + 1) * length + block.rows * block.terms
+        cells += (block.rows + 1) * length + block.rows * block.terms
     call = Call(compiled(emit, how), sizes, items, grain(p, items, 64), cells * item + 64)
     kind = f"{block.vectors} vectors of channels" if is_turned else f"{block.terms} terms"
     reason = f"{block.rows} rows of {kind}, {bands} bands, {shares}×{out_parts}×{every} parts"

@@ -29,13 +29,13 @@ class Planned:
     def made(self, forward: bool, source: Any, bias: Any, shape: Any) -> Any:
         """The result: narrow cells of wide ones (forward), or wide cells of narrow ones."""
         product = gemm.product(self.plan, forward, self.dtype, False)
-        if product.step is None or product.fills:
+        if product.packing is None or product.step is None or product.fills:
             raise Unplanned
         groups, channels, _ = product.target
         added = np.zeros((groups, product.rows), object)
         if bias is not None:
             added[:, :channels] = bias.reshape(groups, channels)
-        chain = Chain((*product.packings, product.step), (("packed", product.packed, self.dtype),))
+        chain = Chain((product.packing, product.step), (("packed", product.packed, self.dtype),))
         expect(self.case, chain)
         given = {"source": source, "weight": self.weight, "bias": added}
         return ran(chain, {name: (self.cell, one) for name, one in given.items()}, {"target": (self.cell, shape)})[0]

@@ -22,7 +22,7 @@ from .windows import copy, fill
 QUARTER = 4  # lanes of vectors for runs that are shorter than a vector
 UNROLL = 16  # channels whose weights are packed together, at most
 AHEAD = 4  # rows of a tile, at least, whose next terms are asked for early
-RUN, BAND, JOB, TILE, SEGMENT = 6, 5, 5, 7, 4  # words of a record of each table
+TERM, RUN, BAND, JOB, TILE, SEGMENT = 3, 6, 5, 5, 7, 4  # words of a record of each table
 
 
 @dataclass(frozen=True)
@@ -59,28 +59,29 @@ class Packing:
 
 
 def emit_packing(how: Packing, vector: int) -> Kernel:
-    """args: weight, packed, terms (where the weight of each term lies), sizes; an item is some
-    terms of a block, in runs that lie side by side. Channels that a last block lacks are 0."""
+    """args: weight, packed, terms (where the weight of each lies, where it is packed for the first
+    block, and how far apart for others), sizes; an item is some terms of a block, in runs that lie
+    side by side. Channels that a last block lacks are 0."""
     k, side = Kernel("packing", vector), how.side
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
-    n = k.sizes("blocks channels channel group count begin near pieces run")
+    n = k.sizes("blocks channels channel group count near pieces run")
     unroll, lanes = (side, side) if side > 1 else (math.gcd(how.rows, UNROLL // 2), 0)
     zero = k.number(how.cell, 0, lanes)
     with k.loop(k.begin, k.end) as item, k.loop(0, how.rows, unroll) as row:
         block, begin = item.index // n.pieces, item.index % n.pieces * n.near
         first, end = block % n.blocks * how.rows + row.index, k.least(begin + n.near, n.count)
         source = weight + block // n.blocks * n.group
-        target = packed + (n.begin + block * n.count * how.rows + row.index)
         rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(unroll)]
         real = [first + i < n.channels for i in range(unroll)]
         with k.loop(begin, end, n.run) as run:
-            place, count = k.load(terms, run.index), k.least(n.run, end - run.index)
+            place, count = k.load(terms, run.index * TERM), k.least(n.run, end - run.index)
             with k.loop(0, count, side) as along:
                 at = k.least(along.index, count - side)
                 found = [k.select(real[i], k.load(rows[i], place + at, lanes), zero) for i in range(unroll)]
-                to = target + (run.index + at) * how.rows
-                for i, one in enumerate(transposed(k, found) if lanes else found):
-                    k.store(one, to, i * how.rows if lanes else i)
+                for i, made in enumerate([[one] for one in transposed(k, found)] if lanes else [found]):
+                    to, apart = record(k, terms, run.index + at + i, TERM, 1)
+                    for j, one in enumerate(made):
+                        k.store(one, packed, to + block * apart + row.index + j)
     return k.finish()
 
 

@@ -71,7 +71,7 @@ class _WeightGradient:
         k, how, n = self.kernel, self.how, self.n
         self.sums = k.room(-(-how.rows * how.terms // how.lanes) * how.lanes, how.cell)
         self.arrived = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
-        self.met = self.arrived + n.out_part * n.length
+        self.met = self.arrived + how.rows * n.length
         self.laid = self.met + n.length
 
     def _item(self, share: Value, group: Value, part: Value) -> None:
@@ -111,17 +111,18 @@ class _WeightGradient:
 
     def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any, band: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
-        with k.loop(0, self.rows) as row:
-            target = self.arrived + row.index * n.length
-            lay_out(k, how, 1, narrow + row.index * n.narrow_channel, target, of_narrow)
         zero = k.number(how.cell, 0, how.lanes)
         k.store(zero, self.laid, self.count * n.pitch)  # vectors of the last line may end here
         if how.skips:
             lay_out(k, how, 1, None, self.kept, of_wide)
             k.store(zero, self.kept, n.pitch)
             lay_out(k, how, 1, None, self.met, of_narrow)
-        with k.loop(0, self.rows, how.rows) as row, k.loop(0, self.count * n.taps, how.terms) as term:
-            self._sums(term.index, row.index)
+        with k.loop(0, self.rows, how.rows) as row:
+            with k.loop(0, k.least(how.rows, self.rows - row.index)) as one:
+                source = narrow + (row.index + one.index) * n.narrow_channel
+                lay_out(k, how, 1, source, self.arrived + one.index * n.length, of_narrow)
+            with k.loop(0, self.count * n.taps, how.terms) as term:
+                self._sums(term.index, row.index)
 
     def _sums(self, term: Value, row: Value) -> None:
         """Add the sums of a block of rows and terms to the weight; those beyond the last are made
@@ -130,7 +131,7 @@ class _WeightGradient:
         last = self.count * n.taps
         terms = [k.least(term + j, last - 1) for j in range(how.terms)]
         lines = [self.laid + k.load(self.offsets, one) for one in terms]
-        rows = [self.arrived + k.least(row + i, self.rows - 1) * n.length for i in range(how.rows)]
+        rows = [self.arrived + k.least(i, self.rows - 1 - row) * n.length for i in range(how.rows)]
         with k.loop(0, n.length, how.lanes, carried=[k.number(how.cell, 0, how.lanes)] * (how.rows * how.terms)) as at:
             arrived = [k.load(one, at.index, how.lanes) for one in rows]
             made = []
@@ -239,8 +240,8 @@ class _Turned(_WeightGradient):
             with k.when(is_whole):
                 for at in sorted({*range(0, how.rows - side, side), how.rows - side}):
                     square = [k.load(slot, (at + i) * self.size, side) for i in range(side)]
-                    for i, one in enumerate(transposed(k, square)):
-                        k.store(one, target, i * self.row + at)
+                    for i, cells in enumerate(transposed(k, square)):
+                        k.store(cells, target, i * self.row + at)
             with k.when(~is_whole), k.loop(0, channels) as channel, k.loop(0, terms) as one:
                 source = slot + channel.index
                 k.store(k.load(source, one.index * self.size), target, channel.index * self.row + one.index)
