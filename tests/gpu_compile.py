@@ -11,43 +11,29 @@ import warnings
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from triton.runtime.jit import JITFunction
+from triton.compiler import ASTSource, make_backend
+from triton.runtime.jit import JITFunction, create_function_from_signature
 
 import specgrad as sg
 from specgrad.engines import gpu
 
-NAMES = {
-    torch.float32: "fp32",
-    torch.float64: "fp64",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.uint8: "u8",
-    torch.int32: "i32",
-    torch.int64: "i64",
-}
+TARGET = GPUTarget("cuda", 90, 32)
 compiled = {}
 
 
 def compile_instead(self, *args, grid, warmup, **words):
-    """What JITFunction.run does, up to the launch: numbers equal to 1 are constants."""
-    named = [parameter.name for parameter in self.params]
-    options = {word: words.pop(word) for word in list(words) if word not in named}
-    bound = dict(zip(named, args, strict=False)) | words
-    signature, constants = {}, {}
-    for place, parameter in enumerate(self.params):
-        value = bound[parameter.name]
-        if parameter.is_constexpr or value is None or (isinstance(value, int) and value == 1):
-            signature[parameter.name], constants[(place,)] = "constexpr", value
-        elif isinstance(value, torch.Tensor):
-            signature[parameter.name] = "*" + NAMES[value.dtype]
-        else:
-            signature[parameter.name] = "i32" if abs(value) < 2**31 else "i64"
-    key = self.__name__, *((words.get("KIND"),) if "--kinds" in sys.argv else (str(signature), str(constants)))
+    """What JITFunction.run does, up to the launch."""
+    backend = make_backend(TARGET)
+    bound, specialization, options = create_function_from_signature(self.signature, self.params, backend)(
+        *args, **words
+    )
+    options, signature, constants, attributes = self._pack_args(backend, words, bound, specialization, options)
+    kind = getattr(words["tile"].KIND, "value", "")
+    key = self.__name__, kind if "--kinds" in sys.argv else str(specialization)
     if key not in compiled:
-        source = ASTSource(fn=self, signature=signature, constexprs=constants)
-        compiled[key] = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-        print(self.__name__, words.get("KIND", ""), signature["y" if "y" in signature else "gx"], flush=True)
+        source = ASTSource(self, signature, constants, attributes)
+        compiled[key] = triton.compile(source, target=TARGET, options=options.__dict__)
+        print(self.__name__, kind, signature["y" if "y" in signature else "gx"], flush=True)
 
 
 def calls():

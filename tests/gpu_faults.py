@@ -160,10 +160,10 @@ def faults(every):
         (sg.MaxPool((5, 5), stride=1, padding=2), (1, 32, 4)),
     )
     planted = (
-        (folds, "lead", later_lead, small),
+        (folds, "argmax_fold", later_lead, small),
         (rows, "unpacked", one_before, tall),
-        (rows, "leads", later_equal, small),
-        (rows, "leads", first_nan, small),
+        (rows, "took_lead", later_equal, small),
+        (rows, "took_lead", first_nan, small),
         (rows, "edges", one_less, small),
         (stream, "advance", later_row, tall),
         (stream, "edges", one_less, tall),
@@ -183,7 +183,7 @@ def faults(every):
         (passes, "hand_on", all_won, handed),
         (narrow, "told", lane_before, short),
         (narrow, "slide_shared", one_short, short),
-        (rows, "leads", common.leads, small),
+        (rows, "took_lead", common.took_lead, small),
         (rows, "unpacked", unpacked, tall),
         (stream, "advance", advance, tall),
         (planes, "window", window, held),

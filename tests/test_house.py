@@ -180,6 +180,12 @@ def test_functions_of_the_cpu_engine_are_short():
     assert not [found for found in functions_of("engines/cpu") if found[2] > 80 or found[3] > 10]
 
 
+def test_kernels_of_the_gpu_engine_take_named_tuples():
+    counted = {(file, name): parameters for file, name, _, parameters in functions_of("engines/gpu")}
+    assert counted["volume.py", "volume_forward"] > 2
+    assert not {found for found, parameters in counted.items() if parameters > 12}
+
+
 def test_the_cpu_engine_has_few_emitters():
     emitters = SOURCE / "engines" / "cpu" / "emitters"
     assert 5 < sum("\ndef emit" in path.read_text(encoding="utf-8") for path in emitters.glob("*.py")) <= 20

@@ -85,7 +85,7 @@ class Launch:
         self.run, self.grid, rest = run, given[:3], given[4:]
         if len(given) < 5 or given[3] != stream:
             raise ValueError("the fourth argument is not the stream")
-        self.nested = isinstance(rest[-1], tuple)
+        self.nested = isinstance(rest[-1], tuple) and any(part is tensors[0] for part in rest[-1])
         own, kernels = (rest[:-1], rest[-1]) if self.nested else (rest, rest)
         first = next((i for i, part in enumerate(kernels) if part is tensors[0]), -1)
         if first < 0 or (self.nested and first > 0):
@@ -93,7 +93,7 @@ class Launch:
         if any(a is not b for a, b in zip(kernels[first : first + len(tensors)], tensors, strict=True)):
             raise ValueError("the tensors do not follow each other")
         self.before = tuple(None if _is_hook(part) else part for part in (own if self.nested else own[:first]))
-        self.after = kernels[first + len(tensors) :]
+        self.after = tuple(_addressed(part) for part in kernels[first + len(tensors) :])
 
     def __call__(self, stream: int, addresses: tuple[int, ...]) -> None:
         if self.nested:
@@ -108,14 +108,29 @@ def _is_hook(part: Any) -> bool:
     return part is runtime.launch_enter_hook or part is runtime.launch_exit_hook or type(part).__name__ == "LazyDict"
 
 
+def _addressed(part: Any) -> Any:
+    """An argument; tables by their addresses."""
+    if isinstance(part, tuple) and any(hasattr(own, "data_ptr") for own in part):
+        return tuple(own.data_ptr() if hasattr(own, "data_ptr") else own for own in part)
+    return part
+
+
 class Call:
-    """A kernel with all its arguments but the tensors, which come first among its parameters, then
-    numbers, then constants."""
+    """A kernel with all its arguments but the tensors that a run has of its own, which come first
+    among its parameters; then the plan's tables, if the kernel takes some, the sizes, and the
+    tile."""
 
     __slots__ = ("kernel", "launch", "launcher", "numbers", "programs", "words")
 
-    def __init__(self, kernel: Any, programs: int, numbers: tuple[int, ...], words: dict[str, Any]) -> None:
-        self.kernel, self.programs, self.numbers, self.words = kernel, programs, numbers, words
+    def __init__(
+        self, kernel: Any, programs: int, sizes: Any, tile: Any, warps: int, registers: int = 0, tables: Any = None
+    ) -> None:
+        """`registers`: how many a lane has at most, if that is limited."""
+        self.kernel, self.programs = kernel, programs
+        self.numbers = (sizes,) if tables is None else (tables, sizes)
+        self.words = {"tile": tile, "num_warps": warps}
+        if registers:
+            self.words["maxnreg"] = registers
         self.launcher: Any = None
         self.launch: Launch | None = None
 

@@ -9,12 +9,14 @@ import torch
 import triton.language as tl
 
 from .calls import INTERPRETED, NVIDIA, Call
+from .kernels import arguments
 from .kernels import halving as halving_kernels
 from .kernels import planes as planes_kernels
 from .kernels import spread as spread_kernels
 from .kernels import stream as stream_kernels
 from .kernels import volume as volume_kernels
-from .launch import common_words, lane_words, planes_words
+from .kernels.arguments import Sizes
+from .launch import common_words, lane_words, planes_call
 from .plan import Plan
 from .program import Program
 from .tiles import (
@@ -29,10 +31,10 @@ from .tiles import (
     power_within,
     ring,
     ring_bytes,
-    rises,
     scale,
     segments,
     shared_evenly,
+    streams_depth_back,
     whole_planes,
 )
 from .tuned import TUNE
@@ -55,23 +57,38 @@ def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int
     columns: Any = made.columns
     held = whole_planes(made, kind, gy.element_size()) if kind == "first" and low is None else None
     if held is not None:
-        words = planes_words(made, held, gy.dtype)
-        return Call(planes_kernels.spread, -(-made.outer // held[0]), (made.outer,), words)
+        return planes_call(made, planes_kernels.spread, held, Sizes(outer=made.outer), gy.dtype)
     wide = columns_backward(made, kind, gx.element_size())[0]
     if kind == "first" and not made.depth and rows.stride == 1:
         crossed = crossing(made, gx.element_size())
         if crossed and made.made.get("bytes") and columns.size == columns.length and columns.size % 4 == 0:
             return across_call(made, gy, gx)
         if crossed is not None or (one_axis(made) and rows.kernel > 1):
-            return halving_call(made, gy, gx, columns.kernel if crossed else low_taps or 1, crossed)
+            return vjp_halving_call(made, gy, gx, columns.kernel if crossed else low_taps or 1, crossed)
         if rows.kernel > 1 and wide % columns.stride == 0:
-            return trail_call(made, gy, gx)
-    if kind == "first" and low is None and rises(made):
-        return rise_call(made, gy, gx)
-    return rows_call(made, kind, gy, gx, low, low_taps)
+            return vjp_stream_call(made, gy, gx)
+    if kind == "first" and low is None and streams_depth_back(made):
+        return volume_backward_call(made, gy, gx)
+    return spread_rows_call(made, kind, gy, gx, low, low_taps)
 
 
-def trail_call(made: Plan, gy: Any, gx: Any) -> Call:
+def sliding_sizes(made: Plan, lanes: int, row_blocks: int, column_groups: int) -> Sizes:
+    """What kernels of cotangents read of rows and columns."""
+    rows: Any = made.rows
+    columns: Any = made.columns
+    return Sizes(
+        lanes=lanes,
+        rows=rows.size,
+        rows_out=rows.length,
+        rows_before=rows.before,
+        row_blocks=row_blocks,
+        columns=columns.size,
+        columns_out=columns.length,
+        column_groups=column_groups,
+    )
+
+
+def vjp_stream_call(made: Plan, gy: Any, gx: Any) -> Call:
     """Winners of windows that move down one row at a time."""
     rows: Any = made.rows
     columns: Any = made.columns
@@ -82,15 +99,13 @@ def trail_call(made: Plan, gy: Any, gx: Any) -> Call:
     block, warps = block_of(lanes, lanes_of(made, rows.size))
     per, blocks = segments(made, rows.size)
     words = {
-        **common_words(made, gy.dtype, lanes, block, warps),
+        **common_words(made, gy.dtype, lanes, block),
         **lane_words(made, wide, together, columns.before // columns.stride - candidates + 1, columns.size, None, 0),
         "STEP": max(min(TUNE["step"], TUNE["matches"] // (rows.kernel * candidates * wide)), 1),
         "COLUMN_READERS": candidates,
-    }  # fmt: skip
-    numbers = (
-        lanes, made.inner, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per,
-    )  # fmt: skip
-    return Call(stream_kernels.vjp_stream, -(-lanes // block) * blocks, numbers, words)
+    }
+    sizes = sliding_sizes(made, lanes, blocks, groups)._replace(inner=made.inner, per=per)
+    return Call(stream_kernels.vjp_stream, -(-lanes // block) * blocks, sizes, arguments.tile(**words), warps)
 
 
 def pairs(like: Any) -> bool:
@@ -101,7 +116,7 @@ def pairs(like: Any) -> bool:
     return able and accumulator(like.dtype) == tl.float32
 
 
-def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int, int] | None) -> Call:
+def vjp_halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int, int] | None) -> Call:
     """Winners of large windows that move down one row at a time; if `crossed`, columns in the same
     call, by programs of one warp."""
     rows: Any = made.rows
@@ -141,10 +156,10 @@ def halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int
         "EVEN": lanes % block == 0 and not crossed,
         "ACC": accumulator(gy.dtype),
         "BLOCK": block,
-        "num_warps": warps,
     }
-    numbers = (lanes, rows.size, rows.length, rows.before, columns.size, columns.length, groups, blocks, per)
-    return Call(halving_kernels.vjp_halving, -(-lanes // (block - left - right)) * blocks, numbers, words)
+    sizes = sliding_sizes(made, lanes, blocks, groups)._replace(per=per)
+    programs = -(-lanes // (block - left - right)) * blocks
+    return Call(halving_kernels.vjp_halving, programs, sizes, arguments.tile(**words), warps)
 
 
 def across_call(made: Plan, gy: Any, gx: Any) -> Call:
@@ -166,12 +181,12 @@ def across_call(made: Plan, gy: Any, gx: Any) -> Call:
         "WIDE": made.wide,
         "ACC": accumulator(gy.dtype),
         "BLOCK": 32,
-        "num_warps": 1,
     }
-    return Call(halving_kernels.across, -(-lanes // ((32 - left - right) * per)), (lanes, groups, per), words)
+    sizes = Sizes(lanes=lanes, column_groups=groups, per=per)
+    return Call(halving_kernels.across, -(-lanes // ((32 - left - right) * per)), sizes, arguments.tile(**words), 1)
 
 
-def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
+def volume_backward_call(made: Plan, gy: Any, gx: Any) -> Call:
     """Winners of windows of three axes that move by one cell."""
     depth: Any = made.depth[0]
     rows: Any = made.rows
@@ -183,18 +198,23 @@ def rise_call(made: Plan, gy: Any, gx: Any) -> Call:
     per_rows, blocks = shared_evenly(rows.size, max(TUNE["sums volume_backward"] // (wide * depth.kernel), 1))
     per, segments_deep = shared_evenly(depth.size, TUNE["segment volume_backward"] * depth.kernel)
     words = {
-        **common_words(made, gy.dtype, lanes, block, warps, even=True),
+        **common_words(made, gy.dtype, lanes, block, even=True),
         **lane_words(made, wide, together, columns.before - columns.kernel + 1, columns.size, None, 0),
         "ROWS": per_rows,
         "DEPTH_TAPS": depth.kernel,
         "COLUMN_READERS": columns.kernel,
         "PAIRED": wide > 1 and pairs(gy),
     }
-    numbers = (
-        lanes, made.inner, depth.size, depth.length, depth.before, segments_deep, per,
-        rows.size, rows.length, rows.before, blocks, columns.size, columns.length, groups,
-    )  # fmt: skip
-    return Call(volume_kernels.volume_backward, -(-lanes // block) * blocks * segments_deep, numbers, words)
+    sizes = sliding_sizes(made, lanes, blocks, groups)._replace(
+        inner=made.inner,
+        per=per,
+        depths=depth.size,
+        depths_out=depth.length,
+        depths_before=depth.before,
+        depth_blocks=segments_deep,
+    )
+    programs = -(-lanes // block) * blocks * segments_deep
+    return Call(volume_kernels.volume_backward, programs, sizes, arguments.tile(**words), warps)
 
 
 def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
@@ -206,7 +226,7 @@ def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
     return per, blocks, start, -(-rows.kernel // rows.stride)
 
 
-def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
+def spread_rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
     """Some rows of cells, of any sliding windows."""
     rows: Any = made.rows
     columns: Any = made.columns
@@ -223,7 +243,7 @@ def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) 
     lanes = made.outer * groups * made.inner
     block, warps = block_of(lanes, lanes_of(made, per))
     words = {
-        **common_words(made, gy.dtype, lanes, block, warps),
+        **common_words(made, gy.dtype, lanes, block),
         **lane_words(made, wide, together, first, columns.size, low, low_taps),
         "KIND": kind,
         "CELLS": per,
@@ -236,9 +256,13 @@ def rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) 
     }
     depths, windows, _ = made.depths
     depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
-    numbers = (
-        lanes, made.inner, depths, windows, depth_candidates,
-        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, groups,
-        start, blocks,
-    )  # fmt: skip
-    return Call(spread_kernels.spread, -(-lanes // block) * blocks * depths, numbers, words)
+    sizes = sliding_sizes(made, lanes, blocks, groups)._replace(
+        inner=made.inner,
+        depths=depths,
+        depths_out=windows,
+        depth_candidates=depth_candidates,
+        rows_after=rows.after,
+        row_start=start,
+        columns_after=columns.after,
+    )
+    return Call(spread_kernels.spread, -(-lanes // block) * blocks * depths, sizes, arguments.tile(**words), warps)

@@ -8,11 +8,13 @@ from typing import Any
 import triton
 
 from .calls import Call
+from .kernels import arguments
 from .kernels import narrow as narrow_kernels
 from .kernels import planes as planes_kernels
 from .kernels import rows as rows_kernels
 from .kernels import stream as stream_kernels
 from .kernels import volume as volume_kernels
+from .kernels.arguments import Sizes
 from .plan import Plan
 from .program import Program
 from .tiles import (
@@ -31,28 +33,43 @@ from .tiles import (
     scale,
     segments,
     shared_evenly,
-    sinks,
     step_down,
     streams,
+    streams_depth,
     whole_planes,
 )
 from .tuned import TUNE
 
 
-def window_numbers(made: Plan, lanes: int, blocks: int, last: int, together: int = 1) -> tuple[int, ...]:
-    """What the kernels of `rows` take; steps in vectors of so many together."""
+def window_sizes(made: Plan, lanes: int, row_blocks: int, column_groups: int, together: int = 1) -> Sizes:
+    """What kernels of sliding windows read; steps in vectors of so many together."""
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, _, row, column, inner = made.steps
-    return (
-        lanes, made.groups, made.inner, made.depths[2], outer // together, group // together, row // together, column,
-        inner,
-        rows.size, rows.length, rows.before, rows.after, columns.size, columns.length, columns.after, last,
-        blocks, made.depths[1],
-    )  # fmt: skip
+    return Sizes(
+        lanes=lanes,
+        groups=made.groups,
+        inner=made.inner,
+        step_outer=outer // together,
+        step_group=group // together,
+        step_row=row // together,
+        step_column=column,
+        step_inner=inner,
+        depths_out=made.depths[1],
+        depth_taps=made.depths[2],
+        rows=rows.size,
+        rows_out=rows.length,
+        rows_before=rows.before,
+        rows_after=rows.after,
+        row_blocks=row_blocks,
+        columns=columns.size,
+        columns_out=columns.length,
+        columns_after=columns.after,
+        column_groups=column_groups,
+    )
 
 
-def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int, even: bool = False) -> dict[str, Any]:
+def common_words(made: Plan, dtype: Any, lanes: int, block: int, even: bool = False) -> dict[str, Any]:
     """What every kernel of sliding windows is compiled for. `even`: whether it is worth knowing
     that all lanes exist."""
     rows: Any = made.rows
@@ -65,7 +82,6 @@ def common_words(made: Plan, dtype: Any, lanes: int, block: int, warps: int, eve
         "EVEN": lanes % block == 0 and (even or made.inner > 1),
         "ACC": accumulator(dtype),
         "BLOCK": block,
-        "num_warps": warps,
     }
 
 
@@ -109,32 +125,37 @@ def planes_words(made: Plan, held: tuple[int, int, int], dtype: Any) -> dict[str
         "COLUMN_LENGTH": columns.length,
         "COLUMN_TAPS": columns.kernel,
         "COLUMN_BEFORE": columns.before,
+        "LOW_TAPS": columns.kernel,
         "PLANES": planes,
         "ROWS": high,
         "COLUMNS": across,
+        "BLOCK": planes * across,
         "WIDE": made.wide,
         "ACC": accumulator(dtype),
-        "num_warps": max(TUNE["lanes planes"] // 32, 1),
     }
 
 
+def planes_call(made: Plan, kernel: Any, held: tuple[int, int, int], sizes: Sizes, dtype: Any, kind: str = "") -> Call:
+    tile = arguments.tile(KIND=kind, **planes_words(made, held, dtype))
+    return Call(kernel, -(-made.outer // held[0]), sizes, tile, max(TUNE["lanes planes"] // 32, 1))
+
+
 def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
-    rows: Any = made.rows
-    columns: Any = made.columns
+    """The call for these windows."""
     held = whole_planes(made, kind, x.element_size()) if low is None else None
     if held is not None:
         outer, group, _, row, _, _ = made.steps
-        words = {"KIND": kind, **planes_words(made, held, x.dtype)}
-        return Call(planes_kernels.fold, -(-made.outer // held[0]), (made.outer, made.groups, outer, group, row), words)
+        sizes = Sizes(outer=made.outer, groups=made.groups, step_outer=outer, step_group=group, step_row=row)
+        return planes_call(made, planes_kernels.fold, held, sizes, x.dtype, kind)
     if low is None and narrow(made, kind, x.element_size()):
         return narrow_call(made, kind, x)
-    kind = packs(made, kind, x.element_size(), low is not None)
-    words = {"KIND": kind}
-    if kind == "max" and x.element_size() > 4 and not sinks(made, kind):
+    rows: Any = made.rows
+    columns: Any = made.columns
+    words: dict[str, Any] = {"KIND": packs(made, kind, x.element_size(), low is not None)}
+    kind = words["KIND"]
+    if kind == "max" and x.element_size() > 4 and not streams_depth(made, kind):
         kind = "winners"  # as many registers: there is no maximum of doubles in hardware, so they are compared
     wide, together = columns_forward(made, kind, x.element_size())
-    groups = -(-columns.length // wide)
-    lanes = made.outer * groups * made.inner
     words |= {
         **lane_words(made, wide, together, -columns.before, columns.length, low, low_taps),
         "COUNTED": divisor(made)[0] if kind == "sum" else "all",
@@ -142,26 +163,24 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         "PADDED": any(bool((axis.ranges().count < axis.kernel).any()) for axis in (rows, columns)),
     }
     if streams(made, kind, x.element_size()):
-        per, blocks = segments(made, rows.length)
-        block, warps = block_of(lanes, TUNE["lanes inner" if made.inner > 1 and kind != "winners" else "lanes stream"])
-        words |= {
-            "STEP": step_down(made, kind, together),
-            "ALONE": blocks == 1 and rows.before < rows.kernel,
-            "AHEAD": ahead(made, kind),
-            **registers_ahead(made, kind, x.element_size(), wide),
-            **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
-        }
-        numbers = (*window_numbers(made, lanes, blocks, groups, together), per)
-        return Call(stream_kernels.slide, -(-lanes // block) * blocks, numbers, words)
-    if sinks(made, kind):
-        return sink_call(made, kind, x, wide, together, words)
+        return stream_call(made, kind, x, wide, together, words)
+    if streams_depth(made, kind):
+        return volume_forward_call(made, kind, x, wide, together, words)
+    return rows_call(made, kind, x, wide, together, words)
+
+
+def rows_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
+    """Windows of which some rows are held."""
+    rows: Any = made.rows
+    groups = -(-made.columns.length // wide)
+    lanes = made.outer * groups * made.inner
     per, blocks = shared_evenly(rows.length, rows_held(made, kind, x.element_size(), wide))
     half = half_winners(made, kind, x.element_size())
     block, warps = block_of(lanes, TUNE["lanes half"] if half else lanes_of(made, per * rows.stride, kind))
     used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
     alone = blocks == 1 and rows.size <= (per - 1) * rows.stride + rows.kernel
-    words |= {
-        **common_words(made, x.dtype, lanes, block, warps, even=kind != "sum"),
+    words = words | {
+        **common_words(made, x.dtype, lanes, block, even=kind != "sum"),
         "ROWS": per,
         "STRIDE": rows.stride,
         "SHARE": "all" if kind == "winners" else "pairs" if rows.kernel <= 3 or x.element_size() >= 4 else "",
@@ -169,10 +188,30 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
         "SIZE": rows.size if alone else 0,
         "BEFORE": rows.before if blocks == 1 else 0,
         "DEEP": bool(made.depth),
-        **(limited(TUNE["registers half"]) if half else {}),
+        "PADDED": words["PADDED"] or bool(made.depth),
     }
     programs = -(-lanes // block) * blocks * made.depths[1]
-    return Call(rows_kernels.fold, programs, window_numbers(made, lanes, blocks, groups, together), words)
+    sizes = window_sizes(made, lanes, blocks, groups, together)
+    registers = limited(TUNE["registers half"]) if half else 0
+    return Call(rows_kernels.fold, programs, sizes, arguments.tile(**words), warps, registers)
+
+
+def stream_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
+    """Windows that move down one row at a time."""
+    rows: Any = made.rows
+    groups = -(-made.columns.length // wide)
+    lanes = made.outer * groups * made.inner
+    per, blocks = segments(made, rows.length)
+    block, warps = block_of(lanes, TUNE["lanes inner" if made.inner > 1 and kind != "winners" else "lanes stream"])
+    words = words | {
+        "STEP": step_down(made, kind, together),
+        "ALONE": blocks == 1 and rows.before < rows.kernel,
+        "AHEAD": ahead(made, kind),
+        **common_words(made, x.dtype, lanes, block, even=kind != "sum"),
+    }
+    sizes = window_sizes(made, lanes, blocks, groups, together)._replace(per=per)
+    registers = registers_ahead(made, kind, x.element_size(), wide)
+    return Call(stream_kernels.slide, -(-lanes // block) * blocks, sizes, arguments.tile(**words), warps, registers)
 
 
 def narrow_call(made: Plan, kind: str, x: Any) -> Call:
@@ -184,33 +223,43 @@ def narrow_call(made: Plan, kind: str, x: Any) -> Call:
     per, block = narrow(made, kind, x.element_size()), TUNE["lanes narrow"]
     lanes = made.outer * (rows.size // per) * groups
     left, right = -(-rows.before // per), -(-rows.after // per)
-    words = {
-        "KIND": kind,
-        "ROWS": per,
-        "SIZE": rows.size,
-        "TAPS": rows.kernel,
-        "BEFORE": rows.before,
-        "COLUMN_SIZE": columns.size,
-        "COLUMN_TAPS": columns.kernel,
-        "COLUMN_BEFORE": columns.before,
-        "V": wide,
-        "W": together,
-        "LEAD": -columns.before % together,
-        "COUNTED": divisor(made)[0] if kind == "sum" else "all",
-        "LEFT": left,
-        "RIGHT": right,
-        "N": triton.next_power_of_2(left + right),
-        "WIDE": made.wide,
-        "ACC": accumulator(x.dtype),
-        "BLOCK": block,
-        "num_warps": block // 32,
-    }
+    tile = arguments.tile(
+        KIND=kind,
+        ROWS=per,
+        SIZE=rows.size,
+        TAPS=rows.kernel,
+        BEFORE=rows.before,
+        COLUMN_SIZE=columns.size,
+        COLUMN_TAPS=columns.kernel,
+        COLUMN_BEFORE=columns.before,
+        LOW_TAPS=columns.kernel,
+        V=wide,
+        W=together,
+        LEAD=-columns.before % together,
+        DENSE=True,
+        PADDED=True,
+        COUNTED=divisor(made)[0] if kind == "sum" else "all",
+        LEFT=left,
+        RIGHT=right,
+        N=triton.next_power_of_2(left + right),
+        WIDE=made.wide,
+        ACC=accumulator(x.dtype),
+        BLOCK=block,
+    )
     outer, group, _, row, _, _ = made.steps
-    numbers = (lanes, made.groups, outer // together, group // together, row // together, rows.after, columns.after)
-    return Call(narrow_kernels.fold, -(-lanes // (block - (left + right) * groups)), numbers, words)
+    sizes = Sizes(
+        lanes=lanes,
+        groups=made.groups,
+        step_outer=outer // together,
+        step_group=group // together,
+        step_row=row // together,
+        rows_after=rows.after,
+        columns_after=columns.after,
+    )
+    return Call(narrow_kernels.fold, -(-lanes // (block - (left + right) * groups)), sizes, tile, block // 32)
 
 
-def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
+def volume_forward_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
     """Windows of three axes that move one cell at a time along depth."""
     rows: Any = made.rows
     depth: Any = made.depth[0]
@@ -225,15 +274,21 @@ def sink_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     )
     many = x.element_size() <= 4 if kind == "winners" else x.element_size() == 4 and kind == "max" and depth.kernel > 3
     words = words | {
-        **common_words(made, x.dtype, lanes, block, warps, even=True),
+        **common_words(made, x.dtype, lanes, block, even=True),
         "ROWS": per_rows,
         "STRIDE": rows.stride,
         "DEPTH_TAPS": depth.kernel,
+        "DEEP": True,
         "PADDED": words["PADDED"] or bool((depth.ranges().count < depth.kernel).any()),
-        **(limited(TUNE["registers volume_forward " + kind]) if many and made.inner == 1 else {}),
     }
-    numbers = (
-        *window_numbers(made, lanes, blocks, groups, together),
-        made.steps[2] // together, depth.size, depth.before, depth.after, segments_deep, per,
-    )  # fmt: skip
-    return Call(volume_kernels.volume_forward, -(-lanes // block) * blocks * segments_deep, numbers, words)
+    sizes = window_sizes(made, lanes, blocks, groups, together)._replace(
+        step_depth=made.steps[2] // together,
+        depths=depth.size,
+        depths_before=depth.before,
+        depths_after=depth.after,
+        depth_blocks=segments_deep,
+        per=per,
+    )
+    registers = limited(TUNE["registers volume_forward " + kind]) if many and made.inner == 1 else 0
+    programs = -(-lanes // block) * blocks * segments_deep
+    return Call(volume_kernels.volume_forward, programs, sizes, arguments.tile(**words), warps, registers)

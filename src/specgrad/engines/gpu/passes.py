@@ -59,7 +59,7 @@ def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
             found = flat, deep
         made.made["depth first"] = found
     plans: tuple[Plan, Plan] | None = made.made["depth first"]
-    return None if tiles.sinks(made, kind) else plans
+    return None if tiles.streams_depth(made, kind) else plans
 
 
 def columns_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
@@ -155,7 +155,7 @@ def turned(made: Plan) -> Plan | None:
         if rows is not None and columns is not None and not made.depth and tiles.divisor(made)[0] == "all":
             found = dense(made, made.outer, rows, columns, made.inner)
             found.made["divisor"] = tiles.divisor(made)
-        elif rows is not None and columns is not None and tiles.sinks(made, "sum"):
+        elif rows is not None and columns is not None and tiles.streams_depth(made, "sum"):
             depth, plane = mirrored(made.depth[0]), rows.size * columns.size * made.inner
             if depth is not None and tiles.divisor(made)[0] == "all":
                 steps = (depth.size * plane, 0, plane, columns.size * made.inner, made.inner, 1)

@@ -7,7 +7,8 @@ from typing import Any
 from .calls import Call
 from .cotangents import rows_backward
 from .kernels import smooth as kernels
-from .launch import common_words, lane_words, window_numbers
+from .kernels.arguments import Sizes, tile
+from .launch import common_words, lane_words, window_sizes
 from .plan import Plan
 from .program import Program
 from .tiles import block_of, columns_forward, shared_evenly
@@ -27,7 +28,7 @@ def fold(program: Program, made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) ->
     lanes = made.outer * groups * made.inner
     block, warps = block_of(lanes)
     words = {
-        **common_words(made, x.dtype, lanes, block, warps, even=True),
+        **common_words(made, x.dtype, lanes, block, even=True),
         **lane_words(made, wide, together, -columns.before, columns.length, None, 0),
         "ROWS": per,
         "STRIDE": rows.stride,
@@ -37,7 +38,8 @@ def fold(program: Program, made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) ->
         "DEEP": bool(made.depth),
     }
     programs = -(-lanes // block) * blocks * made.depths[1]
-    call = Call(kernels.smooth, programs, window_numbers(made, lanes, blocks, groups, together), words)
+    sizes = window_sizes(made, lanes, blocks, groups, together)
+    call = Call(kernels.smooth, programs, sizes, tile(**words), warps)
     depths = made.table("depths", x.device) if made.depth else y
     program.launch(call, x, y, *(kept or (y, y)), depths, made.table("numbers", x.device))
 
@@ -50,7 +52,7 @@ def spread(program: Program, made: Plan, gy: Any, gx: Any, kept: tuple[Any, ...]
     lanes = made.outer * columns.size * made.inner
     block, warps = block_of(lanes)
     words = {
-        **common_words(made, gy.dtype, lanes, block, warps),
+        **common_words(made, gy.dtype, lanes, block),
         "CELLS": per,
         "STRIDE": rows.stride,
         "READERS": read,
@@ -59,10 +61,29 @@ def spread(program: Program, made: Plan, gy: Any, gx: Any, kept: tuple[Any, ...]
     }
     depths, windows, _ = made.depths
     depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
-    numbers = (
-        lanes, made.groups, made.inner, depths, windows, depth_candidates, *made.steps,
-        rows.size, rows.length, rows.before, columns.size, columns.length, columns.before, start, blocks,
-    )  # fmt: skip
-    call = Call(kernels.weigh, -(-lanes // block) * blocks * depths, numbers, words)
+    outer, group, depth, row, column, inner = made.steps
+    sizes = Sizes(
+        lanes=lanes,
+        groups=made.groups,
+        inner=made.inner,
+        step_outer=outer,
+        step_group=group,
+        step_depth=depth,
+        step_row=row,
+        step_column=column,
+        step_inner=inner,
+        depths=depths,
+        depths_out=windows,
+        depth_candidates=depth_candidates,
+        rows=rows.size,
+        rows_out=rows.length,
+        rows_before=rows.before,
+        row_start=start,
+        row_blocks=blocks,
+        columns=columns.size,
+        columns_out=columns.length,
+        columns_before=columns.before,
+    )
+    call = Call(kernels.weigh, -(-lanes // block) * blocks * depths, sizes, tile(**words), warps)
     depth_readers = made.table("depth_readers", gy.device) if made.depth else gy
     program.launch(call, gy, *kept, gx, x, depth_readers, made.table("numbers", gy.device))

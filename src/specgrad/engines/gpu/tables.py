@@ -6,20 +6,48 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import torch
 import triton
 
 from ...geometry import Adaptive, Sliding
 from .calls import Call
+from .kernels import arguments
 from .kernels import tables as tables_kernels
 from .kernels import whole as whole_kernels
+from .kernels.arguments import Sizes, Tables
 from .plan import Plan, taps_of
 from .program import Program
 from .tiles import accumulator, block_of, divisor, scale, shared_evenly
 from .tuned import SMALL, TUNE
 
 
-def tables(made: Plan, device: Any, *names: str) -> tuple[Any, ...]:
-    return tuple(made.table(name, device) for name in names)
+def tables(made: Plan, device: Any, *names: str) -> Tables:
+    return Tables(**{name: made.table(name, device) for name in names})
+
+
+def cell_sizes(made: Plan) -> Sizes:
+    """How an operand's cells lie, and how many windows it has."""
+    outer, group, depth, row, column, inner = made.steps
+    return Sizes(
+        groups=made.groups,
+        inner=made.inner,
+        step_outer=outer,
+        step_group=group,
+        step_depth=depth,
+        step_row=row,
+        step_column=column,
+        step_inner=inner,
+        depths_out=made.depths[1],
+        depth_taps=made.depths[2],
+        rows_out=made.rows.length,
+        columns_out=made.columns.length,
+    )
+
+
+def table_words(made: Plan, kind: str, dtype: Any, block: int) -> dict[str, Any]:
+    """What kernels of tables are compiled for."""
+    counted = divisor(made)[0] if kind == "sum" else "all"
+    return {"KIND": kind, "COUNTED": counted, "WIDE": made.wide, "ACC": accumulator(dtype), "BLOCK": block}
 
 
 def visit(
@@ -28,30 +56,26 @@ def visit(
     """Values or tangents of any windows, tap by tap."""
     lanes = made.outer * made.columns.length * made.inner
     block, warps = block_of(lanes)
-    outer, group, _, row, column, inner = made.steps
-    numbers = (
-        lanes, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
-        made.rows.length, made.columns.length, step_of(made.rows), step_of(made.columns),
-        taps_of(made.rows), taps_of(made.columns), made.depths[1],
-    )  # fmt: skip
-    words = {
-        "KIND": kind,
-        "COUNTED": divisor(made)[0] if kind == "sum" else "all",
-        "ZERO": shared or getattr(made.op, "pad", "") == "zero",
-        "KEEP": bool(kept),
-        "WIDE": made.wide,
-        "ACC": accumulator(x.dtype),
-        "BLOCK": block,
-        "num_warps": warps,
-    }
+    sizes = cell_sizes(made)._replace(
+        lanes=lanes,
+        step_depth=1,
+        row_taps=taps_of(made.rows),
+        row_dilation=dilation_of(made.rows),
+        column_taps=taps_of(made.columns),
+        column_dilation=dilation_of(made.columns),
+    )
+    tile = arguments.tile(
+        ZERO=shared or getattr(made.op, "pad", "") == "zero",
+        KEEP=bool(kept),
+        **table_words(made, kind, x.dtype, block),
+    )
+    given = tables(made, x.device, "depths", "rows", "columns", "numbers", *(("scale",) if kind == "sum" else ()))
     programs = -(-lanes // block) * made.rows.length * made.depths[1]
-    call = Call(tables_kernels.visit, programs, numbers, words)
-    one, other = (*kept, y, y)[:2]
-    given = tables(made, x.device, "depths", "rows", "columns", "numbers")
-    program.launch(call, x, moved, y, one, other, *given, scale(made, kind, y))
+    call = Call(tables_kernels.visit, programs, sizes, tile, warps, tables=given)
+    program.launch(call, x, moved, y, *(*kept, y, y)[:2])
 
 
-def step_of(axis: Any) -> int:
+def dilation_of(axis: Any) -> int:
     return axis.dilation if isinstance(axis, Sliding) else 1
 
 
@@ -94,45 +118,46 @@ def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[
     axes = (made.rows, made.columns)
     exact = all(bool((axis.ranges().count == taps_of(axis)).all()) for axis in axes)
     warps = TUNE[f"warps {beside}"] if across else max(block // TUNE[f"share {folded}"], 4)
-    words = {
-        "KIND": kind,
-        "COUNTED": divisor(made)[0] if kind == "sum" else "all",
-        "ROW_TAPS": taps_of(made.rows),
-        "COLUMN_TAPS": taps_of(made.columns),
-        "EXACT": exact,
-        "DEEP": bool(made.depth),
-        "PLANE": not made.depth and made.rows.size == 1 and made.columns.length == 1 and exact,
-        "ACROSS": across,
-        "UNROLL": TUNE["unroll" if across or (values and not few) else "unroll winners"],
-        "WIDE": made.wide,
-        "ACC": accumulator(x.dtype),
-        "OUTPUTS": outputs,
-        "BLOCK": block,
-        "num_warps": warps,
-    }
-    outer, group, _, row, column, inner = made.steps
-    numbers = (
-        made.outputs, made.groups, made.inner, made.depths[2], outer, group, row, column, inner,
-        made.rows.length, made.columns.length, step_of(made.rows), step_of(made.columns), made.depths[1],
-    )  # fmt: skip
-    call = Call(whole_kernels.reduce, -(-made.outputs // outputs), numbers, words)
-    given = tables(made, x.device, "depths", "rows", "columns")
-    program.launch(call, x, y, kept[-1] if kept else y, *given, scale(made, kind, y))
+    tile = arguments.tile(
+        TAPS=taps_of(made.rows),
+        COLUMN_TAPS=taps_of(made.columns),
+        EXACT=exact,
+        DEEP=bool(made.depth),
+        PLANE=not made.depth and made.rows.size == 1 and made.columns.length == 1 and exact,
+        ACROSS=across,
+        UNROLL=TUNE["unroll" if across or (values and not few) else "unroll winners"],
+        OUTPUTS=outputs,
+        **table_words(made, kind, x.dtype, block),
+    )
+    sizes = cell_sizes(made)._replace(
+        outputs=made.outputs,
+        step_depth=1,
+        row_dilation=dilation_of(made.rows),
+        column_dilation=dilation_of(made.columns),
+    )
+    given = tables(made, x.device, "depths", "rows", "columns", *(("scale",) if kind == "sum" else ()))
+    call = Call(whole_kernels.reduce, -(-made.outputs // outputs), sizes, tile, warps, tables=given)
+    program.launch(call, x, y, kept[-1] if kept else y)
 
 
 def select(program: Program, made: Plan, moved: Any, y: Any, codes: Any, index: bool) -> None:
     """Tangents or places of winners."""
     lanes = made.outer * made.columns.length * made.inner
     block, warps = block_of(lanes)
-    numbers = (
-        lanes, made.groups, made.inner, made.depths[2], *made.steps,
-        made.rows.size, made.columns.size, made.rows.length, made.columns.length,
-        step_of(made.rows), step_of(made.columns), taps_of(made.rows), taps_of(made.columns), made.depths[1],
-    )  # fmt: skip
-    words = {"INDEX": index, "WIDE": made.wide, "BLOCK": block, "num_warps": warps}
+    sizes = cell_sizes(made)._replace(
+        lanes=lanes,
+        rows=made.rows.size,
+        row_taps=taps_of(made.rows),
+        row_dilation=dilation_of(made.rows),
+        columns=made.columns.size,
+        column_taps=taps_of(made.columns),
+        column_dilation=dilation_of(made.columns),
+    )
+    tile = arguments.tile(INDEX=index, **table_words(made, "", torch.float32, block))
+    given = tables(made, codes.device, "depths", "rows", "columns")
     programs = -(-lanes // block) * made.rows.length * made.depths[1]
-    call = Call(tables_kernels.select, programs, numbers, words)
-    program.launch(call, moved, y, codes, *tables(made, codes.device, "depths", "rows", "columns"))
+    call = Call(tables_kernels.select, programs, sizes, tile, warps, tables=given)
+    program.launch(call, moved, y, codes)
 
 
 def fill(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
@@ -141,9 +166,9 @@ def fill(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept
     cells = whole.columns.size
     block = min(triton.next_power_of_2(cells), TUNE["fill"] * 4 // gx.element_size())
     chunks, blocks = shared_evenly(-(-cells // block), TUNE["chunks" + " half" * (gx.element_size() == 2)])
-    words = {"KIND": kind, "CHUNKS": chunks, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block,
-             "num_warps": 4}  # fmt: skip
-    call = Call(whole_kernels.fill, whole.outer * blocks, (cells, blocks, whole.steps[0]), words)
+    tile = arguments.tile(CHUNKS=chunks, **table_words(made, kind, gy.dtype, block))
+    sizes = Sizes(cells=cells, blocks=blocks, step_outer=whole.steps[0])
+    call = Call(whole_kernels.fill, whole.outer * blocks, sizes, tile, 4)
     one, other = (*kept, gy, gy)[:2]
     program.launch(call, gy, gx if x is None else x, gx, one, other)
 
@@ -151,34 +176,34 @@ def fill(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept
 def pour(program: Program, made: Plan, gy: Any, gx: Any) -> None:
     """Cotangents of averages of whole planes."""
     block = min(triton.next_power_of_2(made.cells), TUNE["fill"] * 4 // gx.element_size())
-    words = {"EVEN": made.cells % block == 0, "WIDE": made.wide, "ACC": accumulator(gy.dtype), "BLOCK": block,
-             "num_warps": 4}  # fmt: skip
-    call = Call(whole_kernels.pour, -(-made.cells // block), (made.cells // made.outer, made.inner, made.cells), words)
+    tile = arguments.tile(EVEN=made.cells % block == 0, **table_words(made, "", gy.dtype, block))
+    sizes = Sizes(cells=made.cells, inner=made.inner, step_outer=made.cells // made.outer)
+    call = Call(whole_kernels.pour, -(-made.cells // block), sizes, tile, 4)
     program.launch(call, gy, gx, scale(made, "sum", gy))
-
-
-def cells_words(made: Plan, kind: str, dtype: Any, rows: int, block: int, warps: int) -> dict[str, Any]:
-    """What kernels are compiled for that gather so many rows of cells."""
-    counted = divisor(made)[0] if kind == "sum" else "all"
-    acc = accumulator(dtype)
-    return {"KIND": kind, "COUNTED": counted, "ROWS": rows, "WIDE": made.wide, "ACC": acc, "BLOCK": block,
-            "num_warps": warps}  # fmt: skip
 
 
 def bins(program: Program, made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
     """Cotangents of adaptive windows, whose rows of cells meet few rows of windows."""
-    given = tables(made, gy.device, "row_spans", "column_readers", "rows", "columns")
+    names = ("row_spans", "column_readers", "rows", "columns", *(("scale",) if kind == "sum" else ()))
+    given = tables(made, gy.device, *names)
     rows, columns = made.rows, made.columns
     lanes = made.outer * columns.size * made.inner
     block, warps = block_of(lanes, TUNE["lanes bins"])
     per, blocks = shared_evenly(rows.size, TUNE["rows bins"])
-    numbers = (
-        lanes, made.inner, rows.size, columns.size, rows.length, columns.length, int(given[1].shape[1]),
-        taps_of(columns), blocks,
-    )  # fmt: skip
-    words = cells_words(made, kind, gy.dtype, per, block, warps)
-    call = Call(tables_kernels.bins, -(-lanes // block) * blocks, numbers, words)
-    program.launch(call, gy, kept[0] if kept else gy, gx, *given, scale(made, kind, gy))
+    sizes = Sizes(
+        lanes=lanes,
+        inner=made.inner,
+        rows=rows.size,
+        rows_out=rows.length,
+        row_blocks=blocks,
+        columns=columns.size,
+        columns_out=columns.length,
+        column_taps=taps_of(columns),
+        column_candidates=int(given.column_readers.shape[1]),
+    )
+    tile = arguments.tile(ROWS=per, **table_words(made, kind, gy.dtype, block))
+    call = Call(tables_kernels.bins, -(-lanes // block) * blocks, sizes, tile, warps, tables=given)
+    program.launch(call, gy, kept[0] if kept else gy, gx)
 
 
 def collect(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
@@ -196,19 +221,26 @@ def collect(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, k
     if kind in ("first", "sum") and adaptive and rows.length <= rows.size:
         bins(program, made, kind, gy, gx, kept)
         return
-    readers = tables(made, gy.device, "depth_readers", "row_readers", "column_readers")
+    names = ("depth_readers", "row_readers", "column_readers", "depths", "rows", "columns", "numbers")
+    given = tables(made, gy.device, *names, *(("scale",) if kind == "sum" else ()))
+    candidates = [int(table.shape[1]) for table in (given.depth_readers, given.row_readers, given.column_readers)]
     lanes = made.outer * columns.size * made.inner
     block, warps = block_of(lanes)
-    single = all(table.shape[1] == 1 for table in readers)
+    single = max(candidates) == 1
     per, blocks = shared_evenly(rows.size, TUNE["rows collect" if single else "rows collect, overlapping"])
-    numbers = (
-        lanes, made.groups, made.inner, *made.steps,
-        made.depths[0], rows.size, columns.size, made.depths[1], rows.length, columns.length,
-        *(int(table.shape[1]) for table in readers), made.depths[2], taps_of(rows), taps_of(columns), blocks,
-    )  # fmt: skip
-    words = cells_words(made, kind, gy.dtype, per, block, warps)
-    call = Call(tables_kernels.collect, -(-lanes // block) * blocks * made.depths[0], numbers, words)
-    one, other = (*kept, gy, gy)[:2]
-    source = gx if x is None else x
-    given = tables(made, gy.device, "depths", "rows", "columns", "numbers")
-    program.launch(call, gy, source, gx, one, other, *readers, *given, scale(made, kind, gy))
+    sizes = cell_sizes(made)._replace(
+        lanes=lanes,
+        depths=made.depths[0],
+        depth_candidates=candidates[0],
+        rows=rows.size,
+        row_taps=taps_of(rows),
+        row_candidates=candidates[1],
+        row_blocks=blocks,
+        columns=columns.size,
+        column_taps=taps_of(columns),
+        column_candidates=candidates[2],
+    )
+    tile = arguments.tile(ROWS=per, **table_words(made, kind, gy.dtype, block))
+    programs = -(-lanes // block) * blocks * made.depths[0]
+    call = Call(tables_kernels.collect, programs, sizes, tile, warps, tables=given)
+    program.launch(call, gy, gx if x is None else x, gx, *(*kept, gy, gy)[:2])

@@ -212,20 +212,20 @@ def ahead(made: Plan, kind: str) -> bool:
     return bool(many and made.inner == 1 and rows.size >= TUNE["rows ahead"])
 
 
-def limited(registers: int) -> dict[str, int]:
-    """Words for the compiler: a lane has so many registers at most. It takes a few more otherwise,
-    and fewer programs find room."""
-    return {"maxnreg": registers} if NVIDIA else {}
+def limited(registers: int) -> int:
+    """How many registers a lane has at most. The compiler takes a few more otherwise, and fewer
+    programs find room; 0 where it is not told."""
+    return registers if NVIDIA else 0
 
 
-def registers_ahead(made: Plan, kind: str, size: int, wide: int) -> dict[str, int]:
-    """As `limited`, for lanes that carry so many columns of rows; nothing where the compiler knows
+def registers_ahead(made: Plan, kind: str, size: int, wide: int) -> int:
+    """As `limited`, for lanes that carry so many columns of rows; 0 where the compiler knows
     better."""
     rows: Any = made.rows
     columns: Any = made.columns
     knows = size > 4 or (size < 4 and kind != "sum") or (kind == "winners" and columns.kernel == 1)
     carried = (rows.kernel - 1) * wide * (2 if kind == "winners" else 1)
-    return limited(TUNE["registers"] + carried) if ahead(made, kind) and not knows else {}
+    return limited(TUNE["registers"] + carried) if ahead(made, kind) and not knows else 0
 
 
 def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | None:
@@ -334,7 +334,7 @@ def one_depth(made: Plan) -> Sliding | None:
     return axis if max(axis.kernel, axis.stride) <= LONGEST else None
 
 
-def sinks(made: Plan, kind: str) -> bool:
+def streams_depth(made: Plan, kind: str) -> bool:
     """Whether windows of three axes are folded in one call that streams down the depth: few rows of
     theirs are read twice."""
     rows: Any = made.rows
@@ -345,7 +345,7 @@ def sinks(made: Plan, kind: str) -> bool:
     return bool(2 < axis.kernel <= most and max(rows.kernel, columns.kernel) <= most)
 
 
-def rises(made: Plan) -> bool:
+def streams_depth_back(made: Plan) -> bool:
     """Whether cotangents of winners in windows of three axes are found in one call that streams
     down the depth."""
     rows: Any = made.rows

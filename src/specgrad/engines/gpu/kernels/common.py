@@ -15,8 +15,7 @@ NAMED = tl.constexpr(NVIDIA)
 
 
 @triton.jit
-def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr = False,
-         LEFT: tl.constexpr = 0, RIGHT: tl.constexpr = 0):  # fmt: skip
+def lane(sizes, columns, blocks, tile: tl.constexpr, LEFT: tl.constexpr = 0, RIGHT: tl.constexpr = 0):
     """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these lanes
     this one is).
 
@@ -26,21 +25,21 @@ def lane(lanes, columns, inner, blocks, BLOCK: tl.constexpr, WIDE: tl.constexpr,
     program = tl.program_id(0)
     block = program // blocks
     rest = program - block * blocks
-    if WIDE:
+    if tile.WIDE:
         block = block.to(tl.int64)
-    at = block * (BLOCK - LEFT - RIGHT) - LEFT + tl.arange(0, BLOCK)
-    if EVEN:
-        inside = tl.full((BLOCK,), True, tl.int1)
+    at = block * (tile.BLOCK - LEFT - RIGHT) - LEFT + tl.arange(0, tile.BLOCK)
+    if tile.EVEN:
+        inside = tl.full((tile.BLOCK,), True, tl.int1)
     else:
-        inside = at < lanes
-        at = tl.minimum(at, lanes - 1)  # lanes that do not exist read what the last one reads, and write nothing
+        inside = at < sizes.lanes
+        at = tl.minimum(at, sizes.lanes - 1)  # lanes that do not exist read what the last one reads, and write nothing
         if LEFT + RIGHT > 0:
-            own = tl.arange(0, BLOCK)
-            inside = inside & (own >= LEFT) & (own < BLOCK - RIGHT)
+            own = tl.arange(0, tile.BLOCK)
+            inside = inside & (own >= LEFT) & (own < tile.BLOCK - RIGHT)
             at = tl.maximum(at, 0)
-    column = at // inner
+    column = at // sizes.inner
     outer = column // columns
-    return outer, column - outer * columns, at - column * inner, inside, rest
+    return outer, column - outer * columns, at - column * sizes.inner, inside, rest
 
 
 @triton.jit
@@ -106,20 +105,19 @@ def edges(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr)
 
 
 @triton.jit
-def read_line(pointer, step, real, allowed, other, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr,
-              BLOCK: tl.constexpr, TYPE: tl.constexpr):  # fmt: skip
+def read_line(pointer, step, real, allowed, other, CELLS: tl.constexpr, TYPE: tl.constexpr, tile: tl.constexpr):
     """CELLS neighbouring columns of one row, each by itself, read W at once; `pointer` is LEAD
     before the first."""
     cells = ()
-    for n in tl.static_range((LEAD + CELLS + W - 1) // W):
+    for n in tl.static_range((tile.LEAD + CELLS + tile.W - 1) // tile.W):
         mask = both(real[n], allowed)
-        if W == 1:
+        if tile.W == 1:
             cells = cells + (tl.load(pointer + n * step, mask=mask, other=other).to(TYPE),)
         else:
-            place = tl.expand_dims(pointer, 1) + tl.expand_dims(n * W + tl.arange(0, W), 0)
-            found = pieces(tl.load(place, mask=tl.expand_dims(mask, 1), other=other), W, BLOCK)
-            for i in tl.static_range(W):
-                if n * W + i >= LEAD and n * W + i < LEAD + CELLS:
+            place = tl.expand_dims(pointer, 1) + tl.expand_dims(n * tile.W + tl.arange(0, tile.W), 0)
+            found = pieces(tl.load(place, mask=tl.expand_dims(mask, 1), other=other), tile.W, tile.BLOCK)
+            for i in tl.static_range(tile.W):
+                if n * tile.W + i >= tile.LEAD and n * tile.W + i < tile.LEAD + CELLS:
                     cells = cells + (found[i].to(TYPE),)
     return cells
 
@@ -154,7 +152,7 @@ def clamped(index, last):
 
 
 @triton.jit
-def leads(old, new):
+def took_lead(old, new):
     """Whether a later candidate takes the lead: strictly greater, or NaN."""
     return (new > old) | (new != new)
 
@@ -217,7 +215,7 @@ def rough_logarithm(number):
 def joined(peak, total, other_peak, other_total, beta):
     """The pair (peak, total) of two sets of cells, where total = Σ exp(β(cell - pivot)), for β >
     0."""
-    most = tl.where(leads(peak, other_peak), other_peak, peak)
+    most = tl.where(took_lead(peak, other_peak), other_peak, peak)
     shift = pivot(most)
     one = total * tl.exp(beta * (pivot(peak) - shift))
     other = other_total * tl.exp(beta * (pivot(other_peak) - shift))

@@ -63,7 +63,7 @@ def overtaken(best, code, other, other_code):
 
 
 @triton.jit
-def lead(best, code, other, other_code, KIND: tl.constexpr):
+def argmax_fold(best, code, other, other_code, KIND: tl.constexpr):
     """The sum or the greater of two, the first of equals; NaN only leads where maxima are the
     hardware's. See `note` about zeros.
 
@@ -84,7 +84,7 @@ def lead(best, code, other, other_code, KIND: tl.constexpr):
 
 
 @triton.jit
-def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr,
+def slide_argmax(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr,
                SHARE: tl.constexpr = ""):  # fmt: skip
     """Fold numbers to COUNT windows of TAPS of them; codes know their place already. SHARE "pairs":
     of 3 or 5, two windows and what they have in common, which are fewer steps than doubling
@@ -109,7 +109,7 @@ def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl
             new_bests = ()
             new_codes = ()
             for i in tl.static_range(N - (2 << level) + 1):
-                best, code = lead(bests[i], codes[i], bests[i + (1 << level)], codes[i + (1 << level)], KIND)
+                best, code = argmax_fold(bests[i], codes[i], bests[i + (1 << level)], codes[i + (1 << level)], KIND)
                 new_bests = new_bests + (best,)
                 new_codes = new_codes + (code,)
             bests = new_bests
@@ -120,11 +120,11 @@ def slide_lead(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl
             code = codes[o * STRIDE]
             if DOUBLE:
                 if TAPS > (1 << LEVELS):
-                    best, code = lead(best, code, bests[o + TAPS - (1 << LEVELS)], codes[o + TAPS - (1 << LEVELS)],
-                                      KIND)  # fmt: skip
+                    best, code = argmax_fold(best, code, bests[o + TAPS - (1 << LEVELS)],
+                                             codes[o + TAPS - (1 << LEVELS)], KIND)  # fmt: skip
             else:
                 for j in tl.static_range(1, TAPS):
-                    best, code = lead(best, code, bests[o * STRIDE + j], codes[o * STRIDE + j], KIND)
+                    best, code = argmax_fold(best, code, bests[o * STRIDE + j], codes[o * STRIDE + j], KIND)
             final_bests = final_bests + (best,)
             final_codes = final_codes + (code,)
     return final_bests, final_codes
@@ -178,13 +178,13 @@ def run(bests, codes, BEGIN: tl.constexpr, END: tl.constexpr, KIND: tl.constexpr
     else:
         best, code = run(bests, codes, BEGIN, MIDDLE, KIND)
         other, other_code = run(bests, codes, MIDDLE, END, KIND)
-        found = lead(best, code, other, other_code, KIND)
+        found = argmax_fold(best, code, other, other_code, KIND)
     return found
 
 
 @triton.jit
 def slide_shared(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.constexpr):
-    """As `slide_lead` and `slide_sum`, of up to TAPS windows that move by one: what they all have
+    """As `slide_argmax` and `slide_sum`, of up to TAPS windows that move by one: what they all have
     is folded once, and so is what lies before and after it, from there outwards. These are fewer
     steps, but more of them wait for each other."""
     core, core_code = run(bests, codes, COUNT - 1, TAPS, KIND)
@@ -194,8 +194,8 @@ def slide_shared(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl
         left = (bests[COUNT - 2 - i], codes[COUNT - 2 - i])
         right = (bests[TAPS + i], codes[TAPS + i])
         if i > 0:
-            left = lead(left[0], left[1], lefts[i - 1][0], lefts[i - 1][1], KIND)
-            right = lead(rights[i - 1][0], rights[i - 1][1], right[0], right[1], KIND)
+            left = argmax_fold(left[0], left[1], lefts[i - 1][0], lefts[i - 1][1], KIND)
+            right = argmax_fold(rights[i - 1][0], rights[i - 1][1], right[0], right[1], KIND)
         lefts = lefts + (left,)
         rights = rights + (right,)
     final_bests = ()
@@ -203,9 +203,9 @@ def slide_shared(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl
     for o in tl.static_range(COUNT):
         best, code = core, core_code
         if o < COUNT - 1:
-            best, code = lead(lefts[COUNT - 2 - o][0], lefts[COUNT - 2 - o][1], best, code, KIND)
+            best, code = argmax_fold(lefts[COUNT - 2 - o][0], lefts[COUNT - 2 - o][1], best, code, KIND)
         if o > 0:
-            best, code = lead(best, code, rights[o - 1][0], rights[o - 1][1], KIND)
+            best, code = argmax_fold(best, code, rights[o - 1][0], rights[o - 1][1], KIND)
         final_bests = final_bests + (best,)
         final_codes = final_codes + (code,)
     return final_bests, final_codes

@@ -109,19 +109,18 @@ def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS:
 
 
 @triton.jit
-def arrivals(gy, codes, source, real, allowed, WHOLE: tl.constexpr, NOBODY: tl.constexpr, V: tl.constexpr,
-             W: tl.constexpr, PAIRED: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def arrivals(gy, codes, source, real, allowed, NOBODY: tl.constexpr, tile: tl.constexpr):
     """A row of windows. WHOLE: each has a winner, as all must whose codes are PAIRED; NOBODY is the
     code of one that has none."""
-    if W > 1:
-        source = source * W
-    shares = read_line(gy + source, 1, real, allowed, 0, 0, V, W, BLOCK, ACC)
-    won = read_line(codes + source, 1, real, allowed, NOBODY, 0, V, W, BLOCK, tl.int32)
+    if tile.W > 1:
+        source = source * tile.W
+    shares = read_line(gy + source, 1, real, allowed, 0, tile.V, tile.ACC, tile)
+    won = read_line(codes + source, 1, real, allowed, NOBODY, tile.V, tl.int32, tile)
     given = ()
     placed = ()
-    for v in tl.static_range(V):
-        given = given + (shares[v] if WHOLE else tl.where(won[v] == NOBODY, 0, shares[v]),)
-        if not PAIRED:
+    for v in tl.static_range(tile.V):
+        given = given + (shares[v] if tile.WHOLE else tl.where(won[v] == NOBODY, 0, shares[v]),)
+        if not tile.PAIRED:
             placed = placed + ((NOBODY - 1) - won[v],)
         elif v % 2 == 1:
             # where only the second is read beyond the edge, or both, what is borrowed from it does
@@ -249,15 +248,7 @@ def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def vjp_halving(
-    gy, codes, gx, low, ring, scale,
-    lanes, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
-    LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr, W: tl.constexpr,
-    DENSE: tl.constexpr,
-    CROSS_TAPS: tl.constexpr, CROSS_BEFORE: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr, WHOLE: tl.constexpr,
-    SPARSE: tl.constexpr, AHEAD: tl.constexpr, PAIRED: tl.constexpr, SLOTS: tl.constexpr, ASKED: tl.constexpr,
-    WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def vjp_halving(gy, codes, gx, low, ring, scale, sizes, tile: tl.constexpr):
     """Cotangents of the winners of windows that move down one row at a time, along rows; `per` rows
     of cells.
 
@@ -270,79 +261,118 @@ def vjp_halving(
     handed down. PAIRED: codes go two in a word. SLOTS: rows of the ring by which cotangents go in
     runs, in memory that is ASKED for, and then along columns; by halves if there are none.
     """
-    outer, group, _within, inside, program = lane(lanes, column_groups, 1, row_blocks, BLOCK, WIDE, EVEN, LEFT, RIGHT)
-    row = program * per
-    real = edges(group * V, columns_out, 0, V, W)
-    count = tl.minimum(per, rows - row)
-    first_line = row + rows_before - (TAPS - 1)
+    outer, group, _within, inside, program = lane(
+        sizes, sizes.column_groups, sizes.row_blocks, tile, tile.LEFT, tile.RIGHT
+    )
+    row = program * sizes.per
+    real = edges(group * tile.V, sizes.columns_out, 0, tile.V, tile.W)
+    count = tl.minimum(sizes.per, sizes.rows - row)
+    first_line = row + sizes.rows_before - (tile.TAPS - 1)
     skipped = tl.maximum(-first_line, 0)  # rows of windows that do not exist
-    steps = (per + TAPS - 1 - skipped + STEP - 1) // STEP
+    steps = (sizes.per + tile.TAPS - 1 - skipped + tile.STEP - 1) // tile.STEP
     first_line += skipped
-    base = outer * rows_out + first_line
-    origin = outer * rows + row - (TAPS - 1) + skipped
-    if WIDE:
+    base = outer * sizes.rows_out + first_line
+    origin = outer * sizes.rows + row - (tile.TAPS - 1) + skipped
+    if tile.WIDE:
         base = base.to(tl.int64)
         origin = origin.to(tl.int64)
-    step = columns_out // W
-    base = base * step + group * (V // W)
-    if DENSE:
-        step_out = column_groups
+    step = sizes.columns_out // tile.W
+    base = base * step + group * (tile.V // tile.W)
+    if tile.DENSE:
+        step_out = sizes.column_groups
         origin = origin * step_out + group
     else:
-        step_out = columns
-        origin = origin * step_out + group * V
-    NONE: tl.constexpr = LOW_TAPS * 0x1010101 if SLOTS else 0
-    waiting = filled(0, V if SLOTS else (TAPS - 1) * V, BLOCK, ACC)
-    waiting_codes = filled(-1, V if SLOTS else (TAPS - 1) * (V // 2 if PAIRED else V), BLOCK, tl.int32)
-    begin = room(ASKED, BLOCK) if SLOTS else 0
-    if SLOTS:
-        cleared(ring, begin, SLOTS, NONE, V, BLOCK)
+        step_out = sizes.columns
+        origin = origin * step_out + group * tile.V
+    NONE: tl.constexpr = tile.LOW_TAPS * 0x1010101 if tile.SLOTS else 0
+    waiting = filled(0, tile.V if tile.SLOTS else (tile.TAPS - 1) * tile.V, tile.BLOCK, tile.ACC)
+    waiting_codes = filled(
+        -1, tile.V if tile.SLOTS else (tile.TAPS - 1) * (tile.V // 2 if tile.PAIRED else tile.V), tile.BLOCK, tl.int32
+    )
+    begin = room(tile.ASKED, tile.BLOCK) if tile.SLOTS else 0
+    if tile.SLOTS:
+        cleared(ring, begin, tile.SLOTS, NONE, tile.V, tile.BLOCK)
     for s in range(steps):
-        if AHEAD:
-            for u in tl.static_range(STEP):
-                later = (base + tl.minimum((s + 1) * STEP + u, rows_out - 1 - first_line) * step) * W
+        if tile.AHEAD:
+            for u in tl.static_range(tile.STEP):
+                later = (base + tl.minimum((s + 1) * tile.STEP + u, sizes.rows_out - 1 - first_line) * step) * tile.W
                 fetch(codes + later)
                 fetch(gy + later)
         arriving = ()
         won = ()
-        for u in tl.static_range(STEP):
-            line = first_line + s * STEP + u
-            source = base + (s * STEP + u) * step
-            if SLOTS:
-                shares, own = windows(gy, codes, source, real, line < rows_out, V, W, ACC, BLOCK)
+        for u in tl.static_range(tile.STEP):
+            line = first_line + s * tile.STEP + u
+            source = base + (s * tile.STEP + u) * step
+            if tile.SLOTS:
+                shares, own = windows(gy, codes, source, real, line < sizes.rows_out, tile)
             else:
-                shares, own = arrivals(gy, codes, source, real, line < rows_out, WHOLE, TAPS * LOW_TAPS, V, W, PAIRED,
-                                       ACC, BLOCK)  # fmt: skip
+                shares, own = arrivals(gy, codes, source, real, line < sizes.rows_out, tile.TAPS * tile.LOW_TAPS, tile)
             arriving = arriving + (shares,)
             won = won + (own,)
-        for u in tl.static_range(STEP):
+        for u in tl.static_range(tile.STEP):
             taps = ()
-            if SLOTS:
-                line = first_line + s * STEP + u
-                winner = tl.where(line < rows_out, line, line + TAPS)  # by its first tap; below the last row, no cell's
-                waiting, waiting_codes = advance(ring, begin, arriving[u], won[u], waiting, waiting_codes, winner,
-                                                 SLOTS, LOW_TAPS, V, BLOCK)  # fmt: skip
-                shares, words = complete(ring, begin, line, SLOTS, NONE, V, BLOCK)
+            if tile.SLOTS:
+                line = first_line + s * tile.STEP + u
+                winner = tl.where(
+                    line < sizes.rows_out, line, line + tile.TAPS
+                )  # by its first tap; below the last row, no cell's
+                waiting, waiting_codes = advance(
+                    ring,
+                    begin,
+                    arriving[u],
+                    won[u],
+                    waiting,
+                    waiting_codes,
+                    winner,
+                    tile.SLOTS,
+                    tile.LOW_TAPS,
+                    tile.V,
+                    tile.BLOCK,
+                )
+                shares, words = complete(ring, begin, line, tile.SLOTS, NONE, tile.V, tile.BLOCK)
             else:
-                shares, own, waiting, waiting_codes = descend(arriving[u], won[u], waiting, waiting_codes, TAPS,
-                                                              LOW_TAPS, V, PAIRED)  # fmt: skip
-                taps = taps_of(own, LOW_TAPS, V, PAIRED)
-                words = bytes_of(taps, V)
-            o = skipped + s * STEP + u - (TAPS - 1)
+                shares, own, waiting, waiting_codes = descend(
+                    arriving[u], won[u], waiting, waiting_codes, tile.TAPS, tile.LOW_TAPS, tile.V, tile.PAIRED
+                )
+                taps = taps_of(own, tile.LOW_TAPS, tile.V, tile.PAIRED)
+                words = bytes_of(taps, tile.V)
+            o = skipped + s * tile.STEP + u - (tile.TAPS - 1)
             present = both(inside, (o >= 0) & (o < count))
-            target = origin + (s * STEP + u) * step_out
-            if DENSE:
-                target = target * V
-            if CROSS_TAPS:
-                shares = cross(shares, words, group, column_groups, V, CROSS_TAPS, CROSS_BEFORE, PAIRED, BLOCK)
-            elif LOW_TAPS > 1:
-                rest = stacked(taps, V, BLOCK).to(tl.uint32, bitcast=True)
-                if not PAIRED:
-                    rest = tl.minimum(rest, LOW_TAPS)
-                write_line(low + target, 1, rest, present, group * V, columns, V, DENSE, BLOCK)
-                if SPARSE:
-                    present = present & won_by_some(taps, LOW_TAPS, V, BLOCK)
-            write_line(gx + target, 1, stacked(shares, V, BLOCK), present, group * V, columns, V, DENSE, BLOCK)
+            target = origin + (s * tile.STEP + u) * step_out
+            if tile.DENSE:
+                target = target * tile.V
+            if tile.CROSS_TAPS:
+                shares = cross(
+                    shares,
+                    words,
+                    group,
+                    sizes.column_groups,
+                    tile.V,
+                    tile.CROSS_TAPS,
+                    tile.CROSS_BEFORE,
+                    tile.PAIRED,
+                    tile.BLOCK,
+                )
+            elif tile.LOW_TAPS > 1:
+                rest = stacked(taps, tile.V, tile.BLOCK).to(tl.uint32, bitcast=True)
+                if not tile.PAIRED:
+                    rest = tl.minimum(rest, tile.LOW_TAPS)
+                write_line(
+                    low + target, 1, rest, present, group * tile.V, sizes.columns, tile.V, tile.DENSE, tile.BLOCK
+                )
+                if tile.SPARSE:
+                    present = present & won_by_some(taps, tile.LOW_TAPS, tile.V, tile.BLOCK)
+            write_line(
+                gx + target,
+                1,
+                stacked(shares, tile.V, tile.BLOCK),
+                present,
+                group * tile.V,
+                sizes.columns,
+                tile.V,
+                tile.DENSE,
+                tile.BLOCK,
+            )
 
 
 @triton.jit
@@ -354,47 +384,54 @@ def heard(codes, at, lanes, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.const
 
 
 @triton.jit
-def taken(gy, words, at, NONE: tl.constexpr, V: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
+def taken(gy, words, at, NONE: tl.constexpr, tile: tl.constexpr):
     """What V neighbouring windows have, if one of them has a winner."""
     some = words[0] != NONE
-    for w in tl.static_range(1, V // 4):
+    for w in tl.static_range(1, tile.V // 4):
         some = some | (words[w] != NONE)
-    return read_line(gy + at * V, 1, (some,) * (V // W), True, 0, 0, V, W, BLOCK, ACC)
+    return read_line(gy + at * tile.V, 1, (some,) * (tile.V // tile.W), True, 0, tile.V, tile.ACC, tile)
 
 
 @triton.jit
-def across(
-    gy, codes, gx, low, depth_readers, scale, lanes, column_groups, per,
-    TAPS: tl.constexpr, BEFORE: tl.constexpr, V: tl.constexpr, W: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr,
-    PAIRED: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def across(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
     """Cotangents of the winners of windows that move along dense rows, as many as the cells, whose
     bytes in `codes` say which tap won, or that none did: what nobody won is not read. A program has
     one warp, whose lanes tell each other, and so many pieces of memory one after the other; what
     the next has is read while this one's cotangents are added."""
-    OWN: tl.constexpr = BLOCK - LEFT - RIGHT
-    NONE: tl.constexpr = TAPS * 0x1010101
+    OWN: tl.constexpr = tile.BLOCK - tile.LEFT - tile.RIGHT
+    NONE: tl.constexpr = tile.TAPS * 0x1010101
     program = tl.program_id(0)
-    if WIDE:
+    if tile.WIDE:
         program = program.to(tl.int64)
-    lane = tl.arange(0, BLOCK)
-    at = program * (per * OWN) - LEFT + lane
-    group = (at + LEFT * column_groups) % column_groups
-    shift = OWN % column_groups
-    words = heard(codes, at, lanes, NONE, V, BLOCK)
-    shares = taken(gy, words, at, NONE, V, W, ACC, BLOCK)
-    next_words = heard(codes, at + OWN, lanes, NONE, V, BLOCK)
-    for _ in range(per):
-        next_shares = taken(gy, next_words, at + OWN, NONE, V, W, ACC, BLOCK)
-        far_words = heard(codes, at + 2 * OWN, lanes, NONE, V, BLOCK)
-        totals = cross(shares, words, group, column_groups, V, TAPS, BEFORE, PAIRED, BLOCK)
-        inside = (at >= 0) & (at < lanes) & (lane >= LEFT) & (lane < BLOCK - RIGHT)
-        for n in tl.static_range(V // W):
-            write_line(gx + at * V + n * W, 1, stacked(part(totals, n * W, n * W + W), W, BLOCK), inside, at, lanes, W,
-                       True, BLOCK)  # fmt: skip
+    lane = tl.arange(0, tile.BLOCK)
+    at = program * (sizes.per * OWN) - tile.LEFT + lane
+    group = (at + tile.LEFT * sizes.column_groups) % sizes.column_groups
+    shift = OWN % sizes.column_groups
+    words = heard(codes, at, sizes.lanes, NONE, tile.V, tile.BLOCK)
+    shares = taken(gy, words, at, NONE, tile)
+    next_words = heard(codes, at + OWN, sizes.lanes, NONE, tile.V, tile.BLOCK)
+    for _ in range(sizes.per):
+        next_shares = taken(gy, next_words, at + OWN, NONE, tile)
+        far_words = heard(codes, at + 2 * OWN, sizes.lanes, NONE, tile.V, tile.BLOCK)
+        totals = cross(
+            shares, words, group, sizes.column_groups, tile.V, tile.TAPS, tile.BEFORE, tile.PAIRED, tile.BLOCK
+        )
+        inside = (at >= 0) & (at < sizes.lanes) & (lane >= tile.LEFT) & (lane < tile.BLOCK - tile.RIGHT)
+        for n in tl.static_range(tile.V // tile.W):
+            write_line(
+                gx + at * tile.V + n * tile.W,
+                1,
+                stacked(part(totals, n * tile.W, n * tile.W + tile.W), tile.W, tile.BLOCK),
+                inside,
+                at,
+                sizes.lanes,
+                tile.W,
+                True,
+                tile.BLOCK,
+            )
         at += OWN
         group += shift
-        group = tl.where(group >= column_groups, group - column_groups, group)
+        group = tl.where(group >= sizes.column_groups, group - sizes.column_groups, group)
         words = next_words
         shares = next_shares
         next_words = far_words

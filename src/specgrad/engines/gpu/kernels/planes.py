@@ -9,9 +9,10 @@ neither read nor folded.
 import triton
 import triton.language as tl
 
+from .arguments import Sizes
 from .common import outer_offset, pieces, quotient, scaled, stacked
-from .folds import doubtful, filled, lead, note, unnoted
-from .rows import retrace
+from .folds import argmax_fold, doubtful, filled, note, unnoted
+from .rows import Memory, Place, retrace
 
 
 @triton.jit
@@ -30,7 +31,7 @@ def window(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.co
         elif (COUNT >> level) == 1:
             found, code = levels[level][FIRST], level_codes[level][FIRST]
             if (1 << level) < COUNT:
-                found, code = lead(found, code, levels[level][FIRST + COUNT - (1 << level)],
+                found, code = argmax_fold(found, code, levels[level][FIRST + COUNT - (1 << level)],
                                    level_codes[level][FIRST + COUNT - (1 << level)], KIND)  # fmt: skip
     return found, code
 
@@ -48,7 +49,7 @@ def windows(cells, codes, SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.con
             if KIND == "sum":
                 best, code = levels[level][i] + levels[level][i + (1 << level)], codes[0]
             else:
-                best, code = lead(levels[level][i], level_codes[level][i], levels[level][i + (1 << level)],
+                best, code = argmax_fold(levels[level][i], level_codes[level][i], levels[level][i + (1 << level)],
                                   level_codes[level][i + (1 << level)], KIND)  # fmt: skip
             larger = larger + (best,)
             larger_codes = larger_codes + (code,)
@@ -130,67 +131,75 @@ def nearest(values, N: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr):
 
 
 @triton.jit
-def fold(
-    x, low, y, kept, depths, scale,
-    outer, groups, step_outer, step_group, step_row,
-    KIND: tl.constexpr, SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
-    COLUMN_SIZE: tl.constexpr, COLUMN_LENGTH: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
-    PLANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
+def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
     """Maximum, winners or sum of windows that move by one cell; each has a real cell. Planes are
     held as ROWS × COLUMNS."""
-    HIGH: tl.constexpr = PLANES * ROWS
-    ACROSS: tl.constexpr = PLANES * COLUMNS
-    FOLD: tl.constexpr = "rivals" if KIND == "winners" and x.dtype.element_ty == tl.float32 else KIND
-    planes, there = planes_of(outer, PLANES, WIDE)
-    at, real = grid(outer_offset(planes, groups, step_outer, step_group), step_row, SIZE, COLUMN_SIZE, ROWS,
-                    COLUMNS)  # fmt: skip
-    cells = lines(tl.load(x + at, mask=there & real, other=0).to(ACC), COLUMN_SIZE, COLUMNS, HIGH)
-    trace, smallest = unnoted(x, KIND, 2, ACC, HIGH)
+    HIGH: tl.constexpr = tile.PLANES * tile.ROWS
+    ACROSS: tl.constexpr = tile.PLANES * tile.COLUMNS
+    FOLD: tl.constexpr = "rivals" if tile.KIND == "winners" and x.dtype.element_ty == tl.float32 else tile.KIND
+    planes, there = planes_of(sizes.outer, tile.PLANES, tile.WIDE)
+    at, real = grid(
+        outer_offset(planes, sizes.groups, sizes.step_outer, sizes.step_group),
+        sizes.step_row,
+        tile.SIZE,
+        tile.COLUMN_SIZE,
+        tile.ROWS,
+        tile.COLUMNS,
+    )
+    cells = lines(tl.load(x + at, mask=there & real, other=0).to(tile.ACC), tile.COLUMN_SIZE, tile.COLUMNS, HIGH)
+    trace, smallest = unnoted(x, tile.KIND, 2, tile.ACC, HIGH)
     codes = ()
-    for e in tl.static_range(COLUMN_SIZE):
+    for e in tl.static_range(tile.COLUMN_SIZE):
         codes = codes + (tl.full((HIGH,), e, tl.int32),)
-    if KIND != "sum":
-        trace = note(trace, cells, COLUMN_SIZE)
-    bests, codes = windows(cells, codes, COLUMN_SIZE, COLUMN_LENGTH, COLUMN_TAPS, COLUMN_BEFORE, FOLD)
-    bests = turned(bests, COLUMN_LENGTH, SIZE, PLANES, ROWS, COLUMNS)
-    if KIND == "winners":
+    if tile.KIND != "sum":
+        trace = note(trace, cells, tile.COLUMN_SIZE)
+    bests, codes = windows(
+        cells, codes, tile.COLUMN_SIZE, tile.COLUMN_LENGTH, tile.COLUMN_TAPS, tile.COLUMN_BEFORE, FOLD
+    )
+    bests = turned(bests, tile.COLUMN_LENGTH, tile.SIZE, tile.PLANES, tile.ROWS, tile.COLUMNS)
+    if tile.KIND == "winners":
         narrow = ()
-        for o in tl.static_range(COLUMN_LENGTH):
+        for o in tl.static_range(tile.COLUMN_LENGTH):
             narrow = narrow + (codes[o].to(tl.int16),)
-        known = turned(narrow, COLUMN_LENGTH, SIZE, PLANES, ROWS, COLUMNS)
+        known = turned(narrow, tile.COLUMN_LENGTH, tile.SIZE, tile.PLANES, tile.ROWS, tile.COLUMNS)
         codes = ()
-        for i in tl.static_range(SIZE):
-            codes = codes + (known[i].to(tl.int32) + i * COLUMN_TAPS,)
+        for i in tl.static_range(tile.SIZE):
+            codes = codes + (known[i].to(tl.int32) + i * tile.COLUMN_TAPS,)
     else:
-        codes = filled(0, SIZE, ACROSS, tl.int32)
-    bests, codes = windows(bests, codes, SIZE, LENGTH, TAPS, BEFORE, FOLD)
-    plane, column, inside = columns_of(outer, COLUMN_LENGTH, PLANES, COLUMNS, WIDE)
-    target = plane * (LENGTH * COLUMN_LENGTH) + column
+        codes = filled(0, tile.SIZE, ACROSS, tl.int32)
+    bests, codes = windows(bests, codes, tile.SIZE, tile.LENGTH, tile.TAPS, tile.BEFORE, FOLD)
+    plane, column, inside = columns_of(sizes.outer, tile.COLUMN_LENGTH, tile.PLANES, tile.COLUMNS, tile.WIDE)
+    target = plane * (tile.LENGTH * tile.COLUMN_LENGTH) + column
     again = False
-    if KIND != "sum":
-        if KIND == "max":
-            smallest = tl.minimum(smallest, nearest(bests, LENGTH, ACROSS, ACC))
+    if tile.KIND != "sum":
+        if tile.KIND == "max":
+            smallest = tl.minimum(smallest, nearest(bests, tile.LENGTH, ACROSS, tile.ACC))
         again = doubtful(trace, smallest)
     if again:
-        base = outer_offset(plane, groups, step_outer, step_group) + column - COLUMN_BEFORE
-        row = tl.program_id(0) * 0 - BEFORE  # a number of the device
-        retrace(x, low, y, kept, depths, base, target, COLUMN_LENGTH, column, 1, inside, 0, row, 0, 1, step_row, 1,
-                SIZE, LENGTH, COLUMN_SIZE, COLUMN_LENGTH, LENGTH, COLUMN_TAPS, KIND, TAPS, 1, 1, COLUMN_TAPS, 1,
-                COLUMN_BEFORE, 0, 1, False, False, False, ACC, ACROSS)  # fmt: skip
+        base = outer_offset(plane, sizes.groups, sizes.step_outer, sizes.step_group) + column - tile.COLUMN_BEFORE
+        row = tl.program_id(0) * 0 - tile.BEFORE  # a number of the device
+        here = Place(base, target, tile.COLUMN_LENGTH, column, inside, 0, row, 0)
+        own = Sizes(
+            step_row=sizes.step_row,
+            rows=tile.SIZE,
+            rows_out=tile.LENGTH,
+            columns=tile.COLUMN_SIZE,
+            columns_out=tile.COLUMN_LENGTH,
+        )
+        retrace(Memory(x, low, y, kept, depths), here, own, tile.LENGTH, tile)
     else:
         number = 1.0
         reciprocal = 1.0
-        if KIND == "sum":
-            number = tl.load(scale).to(ACC)
-            reciprocal = tl.load(scale + 1).to(ACC)
-        for o in tl.static_range(LENGTH):
-            value = scaled(bests[o], number, reciprocal) if KIND == "sum" else bests[o]
-            tl.store(y + target + o * COLUMN_LENGTH, value.to(y.dtype.element_ty), mask=inside)
-            if KIND == "winners":
+        if tile.KIND == "sum":
+            number = tl.load(scale).to(tile.ACC)
+            reciprocal = tl.load(scale + 1).to(tile.ACC)
+        for o in tl.static_range(tile.LENGTH):
+            value = scaled(bests[o], number, reciprocal) if tile.KIND == "sum" else bests[o]
+            tl.store(y + target + o * tile.COLUMN_LENGTH, value.to(y.dtype.element_ty), mask=inside)
+            if tile.KIND == "winners":
                 # codes count from the plane's first cell, a window's from its own
-                code = codes[o] - (column + ((o - BEFORE) * COLUMN_TAPS - COLUMN_BEFORE))
-                tl.store(kept + target + o * COLUMN_LENGTH, code.to(kept.dtype.element_ty), mask=inside)
+                code = codes[o] - (column + ((o - tile.BEFORE) * tile.COLUMN_TAPS - tile.COLUMN_BEFORE))
+                tl.store(kept + target + o * tile.COLUMN_LENGTH, code.to(kept.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -210,43 +219,42 @@ def match(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.
 
 
 @triton.jit
-def spread(
-    gy, codes, gx, low, depth_readers, scale,
-    outer,
-    SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
-    COLUMN_SIZE: tl.constexpr, COLUMN_LENGTH: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
-    PLANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr, ACC: tl.constexpr,
-):  # fmt: skip
+def spread(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
     """Cotangents of winners: along columns of windows to the rows that won, then along these to the
     cells.
 
     All windows of a column that a row won agree on the cell, so one of their codes is enough.
     """
-    plane, column, inside = columns_of(outer, COLUMN_LENGTH, PLANES, COLUMNS, WIDE)
-    source = plane * (LENGTH * COLUMN_LENGTH) + column
+    plane, column, inside = columns_of(sizes.outer, tile.COLUMN_LENGTH, tile.PLANES, tile.COLUMNS, tile.WIDE)
+    source = plane * (tile.LENGTH * tile.COLUMN_LENGTH) + column
     arriving = ()
     high = ()
     rest = ()
-    for o in tl.static_range(LENGTH):
-        share = tl.load(gy + source + o * COLUMN_LENGTH, mask=inside, other=0)
-        code = tl.load(codes + source + o * COLUMN_LENGTH, mask=inside, other=0).to(tl.int32)
-        row = quotient(code, COLUMN_TAPS, codes)
-        arriving = arriving + (share.to(ACC),)
+    for o in tl.static_range(tile.LENGTH):
+        share = tl.load(gy + source + o * tile.COLUMN_LENGTH, mask=inside, other=0)
+        code = tl.load(codes + source + o * tile.COLUMN_LENGTH, mask=inside, other=0).to(tl.int32)
+        row = quotient(code, tile.COLUMN_TAPS, codes)
+        arriving = arriving + (share.to(tile.ACC),)
         high = high + (row,)
-        rest = rest + (code - row * COLUMN_TAPS,)
+        rest = rest + (code - row * tile.COLUMN_TAPS,)
     sums = ()
     taps = ()
-    for i in tl.static_range(SIZE):
-        total, known = match(arriving, high, rest, i, LENGTH, TAPS, BEFORE, True)
+    for i in tl.static_range(tile.SIZE):
+        total, known = match(arriving, high, rest, i, tile.LENGTH, tile.TAPS, tile.BEFORE, True)
         sums = sums + (total,)
         taps = taps + (known.to(tl.int16),)
-    arriving = turned(sums, SIZE, COLUMN_LENGTH, PLANES, COLUMNS, ROWS)
-    taps = turned(taps, SIZE, COLUMN_LENGTH, PLANES, COLUMNS, ROWS)
+    arriving = turned(sums, tile.SIZE, tile.COLUMN_LENGTH, tile.PLANES, tile.COLUMNS, tile.ROWS)
+    taps = turned(taps, tile.SIZE, tile.COLUMN_LENGTH, tile.PLANES, tile.COLUMNS, tile.ROWS)
     sums = ()
-    for i in tl.static_range(COLUMN_SIZE):
-        total, known = match(arriving, taps, taps, i, COLUMN_LENGTH, COLUMN_TAPS, COLUMN_BEFORE, False)
+    for i in tl.static_range(tile.COLUMN_SIZE):
+        total, known = match(arriving, taps, taps, i, tile.COLUMN_LENGTH, tile.COLUMN_TAPS, tile.COLUMN_BEFORE, False)
         sums = sums + (total,)
-    value = tl.reshape(side_by_side(sums, COLUMN_SIZE, COLUMNS, PLANES * ROWS), (PLANES, ROWS, COLUMNS))
-    planes, there = planes_of(outer, PLANES, WIDE)
-    at, real = grid(planes * (SIZE * COLUMN_SIZE), COLUMN_SIZE, SIZE, COLUMN_SIZE, ROWS, COLUMNS)
+    value = tl.reshape(
+        side_by_side(sums, tile.COLUMN_SIZE, tile.COLUMNS, tile.PLANES * tile.ROWS),
+        (tile.PLANES, tile.ROWS, tile.COLUMNS),
+    )
+    planes, there = planes_of(sizes.outer, tile.PLANES, tile.WIDE)
+    at, real = grid(
+        planes * (tile.SIZE * tile.COLUMN_SIZE), tile.COLUMN_SIZE, tile.SIZE, tile.COLUMN_SIZE, tile.ROWS, tile.COLUMNS
+    )
     tl.store(gx + at, value.to(gx.dtype.element_ty), mask=there & real)

@@ -9,6 +9,8 @@ first maximal cell of the first row that has one. What lies over the edge is -in
 which never beats a cell, and 0 to a sum.
 """
 
+from typing import Any, NamedTuple
+
 import triton
 import triton.language as tl
 
@@ -18,22 +20,22 @@ from .common import (
     divide,
     edges,
     lane,
-    leads,
     outer_offset,
     read_line,
     scaled,
     stacked,
     tap_range,
+    took_lead,
     write_line,
 )
 from .folds import (
+    argmax_fold,
     doubtful,
-    lead,
     lowest,
     note,
     note_values,
     packed,
-    slide_lead,
+    slide_argmax,
     slide_shared,
     slide_sum,
     unnoted,
@@ -41,172 +43,199 @@ from .folds import (
 )
 
 
+class Memory(NamedTuple):
+    """Where a kernel reads and writes."""
+
+    x: Any
+    low: Any
+    y: Any
+    kept: Any
+    depths: Any
+
+
+class Place(NamedTuple):
+    """Where a program's windows are: `unit` is the first cell of a lane, in vectors, `place` its
+    first window in memory."""
+
+    unit: Any
+    place: Any
+    step_out: Any
+    column: Any
+    inside: Any
+    depth: Any
+    row: Any
+    row_out: Any
+
+
 @triton.jit
-def fold_columns(
-    x, low, step, real, allowed, row, trace, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, V: tl.constexpr,
-    COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, LOW: tl.constexpr,
-    BLOCK: tl.constexpr, ACC: tl.constexpr, SHARE: tl.constexpr,
-):  # fmt: skip
+def fold_columns(x, low, step, real, allowed, row, trace, tile: tl.constexpr, KIND: tl.constexpr, SHARE: tl.constexpr):
     """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the
     program's first cell on; and the trace of the cells. SHARE: "all" if folds may wait for each
     other, as cells do that come one by one; "pairs" if two may."""
-    CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    SHARED: tl.constexpr = (SHARE == "all" or W == 1) and COLUMN_STRIDE == 1 and COLUMN_TAPS > 3 and V <= COLUMN_TAPS
+    CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
+    SHARED: tl.constexpr = (
+        (SHARE == "all" or tile.W == 1)
+        and tile.COLUMN_STRIDE == 1
+        and tile.COLUMN_TAPS > 3
+        and tile.V <= tile.COLUMN_TAPS
+    )
     codes = ()
     if KIND == "sum":
-        cells = read_line(x, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, ACC)
+        cells = read_line(x, step, real, allowed, 0, CELLS, tile.ACC, tile)
         if SHARED:
-            sums, _ = slide_shared(cells, cells, V, COLUMN_TAPS, KIND)
+            sums, _ = slide_shared(cells, cells, tile.V, tile.COLUMN_TAPS, KIND)
         else:
-            sums = slide_sum(cells, V, COLUMN_TAPS, COLUMN_STRIDE)
-        found = stacked(sums, V, BLOCK)
+            sums = slide_sum(cells, tile.V, tile.COLUMN_TAPS, tile.COLUMN_STRIDE)
+        found = stacked(sums, tile.V, tile.BLOCK)
     else:
-        cells = read_line(x, step, real, allowed, float("-inf"), LEAD, CELLS, W, BLOCK, ACC)
+        cells = read_line(x, step, real, allowed, float("-inf"), CELLS, tile.ACC, tile)
         trace = note(trace, cells, CELLS)
-        if LOW:
-            known = read_line(low, step, real, allowed, 0, LEAD, CELLS, W, BLOCK, tl.int32)
+        if tile.LOW:
+            known = read_line(low, step, real, allowed, 0, CELLS, tl.int32, tile)
             for e in tl.static_range(CELLS):
-                codes = codes + (known[e] + row * LOW_TAPS,)
+                codes = codes + (known[e] + row * tile.LOW_TAPS,)
         else:
             for e in tl.static_range(CELLS):
-                codes = codes + (tl.full((BLOCK,), row * LOW_TAPS + e, tl.int32),)
+                codes = codes + (tl.full((tile.BLOCK,), row * tile.LOW_TAPS + e, tl.int32),)
         if KIND == "packed":
             keys = ()
             for e in tl.static_range(CELLS):
                 keys = keys + (packed(cells[e], codes[e]),)
             cells = keys
         if SHARED:
-            bests, codes = slide_shared(cells, codes, V, COLUMN_TAPS, KIND)
+            bests, codes = slide_shared(cells, codes, tile.V, tile.COLUMN_TAPS, KIND)
         else:
-            bests, codes = slide_lead(cells, codes, V, COLUMN_TAPS, COLUMN_STRIDE, KIND, SHARE)
-        found = stacked(bests, V, BLOCK)
-    code = tl.zeros((BLOCK, V), tl.int32)
+            bests, codes = slide_argmax(cells, codes, tile.V, tile.COLUMN_TAPS, tile.COLUMN_STRIDE, KIND, SHARE)
+        found = stacked(bests, tile.V, tile.BLOCK)
+    code = tl.zeros((tile.BLOCK, tile.V), tl.int32)
     if KIND == "winners" or KIND == "rivals":
-        code = stacked(codes, V, BLOCK)
+        code = stacked(codes, tile.V, tile.BLOCK)
     return found, code, trace
 
 
 @triton.jit
-def retrace(
-    x, low, y, kept, depths, unit, place, step_out, column, inner, inside, depth, row, row_out,
-    depth_taps, step_row, step_column, rows, rows_out, columns, columns_out,
-    per, LOW_TAPS: tl.constexpr, KIND: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
-    LEAD: tl.constexpr,
-    W: tl.constexpr, DENSE: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def retrace(memory, at, sizes, per, tile: tl.constexpr):
     """Maxima and winners of a program that has met a NaN, tap by tap: NaN leads, and the last of
     them."""
     tl.debug_barrier()  # what was written before is written again
     for o in range(per):
-        for v in range(V):
-            best = tl.full((BLOCK,), float("-inf"), ACC)
-            code = tl.full((BLOCK,), -1, tl.int32)
-            start = (column + v) * COLUMN_STRIDE - COLUMN_BEFORE
-            for t in range(depth_taps):
+        for v in range(tile.V):
+            best = tl.full((tile.BLOCK,), float("-inf"), tile.ACC)
+            code = tl.full((tile.BLOCK,), -1, tl.int32)
+            start = (at.column + v) * tile.COLUMN_STRIDE - tile.COLUMN_BEFORE
+            for t in range(sizes.depth_taps):
                 offset = 0
-                if DEEP:
-                    offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
-                for i in range(TAPS):
-                    line = row + o * STRIDE + i
+                if tile.DEEP:
+                    offset = tl.load(memory.depths + at.depth * (sizes.depth_taps + 3) + 3 + t)
+                for i in range(tile.TAPS):
+                    line = at.row + o * tile.STRIDE + i
                     source = (
-                        (unit + line * step_row) * W + tl.maximum(offset, 0) + (v * COLUMN_STRIDE + LEAD) * step_column
+                        (at.unit + line * sizes.step_row) * tile.W
+                        + tl.maximum(offset, 0)
+                        + (v * tile.COLUMN_STRIDE + tile.LEAD) * sizes.step_column
                     )
-                    for j in range(COLUMN_TAPS):
+                    for j in range(tile.COLUMN_TAPS):
                         real = both(
-                            (start + j >= 0) & (start + j < columns), (line >= 0) & (line < rows) & (offset >= 0)
+                            (start + j >= 0) & (start + j < sizes.columns),
+                            (line >= 0) & (line < sizes.rows) & (offset >= 0),
                         )
-                        cell = tl.load(x + source + j * step_column, mask=real, other=0).to(ACC)
-                        better = real & (leads(best, cell) | (code < 0))
+                        cell = tl.load(memory.x + source + j * sizes.step_column, mask=real, other=0).to(tile.ACC)
+                        better = real & (took_lead(best, cell) | (code < 0))
                         best = tl.where(better, cell, best)
-                        own = tl.zeros((BLOCK,), tl.int32) + ((t * TAPS + i) * LOW_TAPS + j)
-                        if LOW:
-                            own += tl.load(low + source, mask=real, other=0).to(tl.int32)
+                        own = tl.zeros((tile.BLOCK,), tl.int32) + ((t * tile.TAPS + i) * tile.LOW_TAPS + j)
+                        if tile.LOW:
+                            own += tl.load(memory.low + source, mask=real, other=0).to(tl.int32)
                         code = tl.where(better, own, code)
-            present = both(inside & (column + v < columns_out), row_out + o < rows_out)
-            target = place + o * step_out
-            target = target * V + v if DENSE else target + v * inner
-            tl.store(y + target, tl.where(code < 0, 0, best).to(y.dtype.element_ty), mask=present)
-            if KIND != "max":
-                code = tl.where(code < 0, depth_taps * TAPS * LOW_TAPS, code)
-                tl.store(kept + target, code.to(kept.dtype.element_ty), mask=present)
+            present = both(at.inside & (at.column + v < sizes.columns_out), at.row_out + o < sizes.rows_out)
+            target = at.place + o * at.step_out
+            target = target * tile.V + v if tile.DENSE else target + v * sizes.inner
+            tl.store(memory.y + target, tl.where(code < 0, 0, best).to(memory.y.dtype.element_ty), mask=present)
+            if tile.KIND != "max":
+                code = tl.where(code < 0, sizes.depth_taps * tile.TAPS * tile.LOW_TAPS, code)
+                tl.store(memory.kept + target, code.to(memory.kept.dtype.element_ty), mask=present)
 
 
 @triton.jit
-def reach(column, columns, columns_after, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-          COLUMN_BEFORE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def reach(column, sizes, tile: tl.constexpr):
     """Of V windows: the first real tap, how many are real, how many exist, and where the window
     starts in the lane."""
     firsts = ()
     counts = ()
     existings = ()
     shifts = ()
-    for v in tl.static_range(V):
-        first, last, existing = tap_range((column + v) * COLUMN_STRIDE - COLUMN_BEFORE, columns, columns_after,
-                                          COLUMN_TAPS, 1)  # fmt: skip
+    for v in tl.static_range(tile.V):
+        first, last, existing = tap_range(
+            (column + v) * tile.COLUMN_STRIDE - tile.COLUMN_BEFORE,
+            sizes.columns,
+            sizes.columns_after,
+            tile.COLUMN_TAPS,
+            1,
+        )
         firsts = firsts + (first.to(tl.int32),)
         counts = counts + (tl.maximum(last - first, 0).to(tl.int32),)
         existings = existings + (existing.to(tl.int32),)
-        shifts = shifts + (tl.full((BLOCK,), v * COLUMN_STRIDE, tl.int32),)
-    return stacked(firsts, V, BLOCK), stacked(counts, V, BLOCK), stacked(existings, V, BLOCK), stacked(shifts, V, BLOCK)
+        shifts = shifts + (tl.full((tile.BLOCK,), v * tile.COLUMN_STRIDE, tl.int32),)
+    return (
+        stacked(firsts, tile.V, tile.BLOCK),
+        stacked(counts, tile.V, tile.BLOCK),
+        stacked(existings, tile.V, tile.BLOCK),
+        stacked(shifts, tile.V, tile.BLOCK),
+    )
 
 
 @triton.jit
-def finish(
-    y, kept, value, code, passed, target, taps, row, present, column, inner, rows, rows_after, columns_out, depth_taps,
-    depth_first, depth_count, depth_existing, number, reciprocal,
-    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, TAPS: tl.constexpr, V: tl.constexpr,
-    DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr, LOW: tl.constexpr,
-    ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Write one row of windows, which starts at `row`; `taps` is what `reach` says of the columns;
-    codes count from `passed` on."""
+def finish(memory, found, target, taps, row, present, column, depth, divisor, sizes, tile: tl.constexpr):
+    """Write one row of windows, which starts at `row`. `found` is the values, their codes, and what
+    these count from; `taps` what `reach` says of the columns; `depth` the first real tap, and how
+    many are real and exist; `divisor` a number and its reciprocal."""
+    value, code, passed = found
     first, count, existing, shift = taps
-    if KIND == "packed":
+    depth_first, depth_count, depth_existing = depth
+    number, reciprocal = divisor
+    if tile.KIND == "packed":
         value, code = unpacked(value)
-    row_first, row_last, row_existing = tap_range(row, rows, rows_after, TAPS, 1)
-    if DENSE:
-        target = target * V
-    if KIND == "sum":
-        if COUNTED == "exists":
-            value = divide(value, tl.maximum(depth_existing * row_existing * existing, 1), ACC)
-        elif COUNTED == "real":
-            value = divide(value, tl.maximum(depth_count * tl.maximum(row_last - row_first, 0) * count, 1), ACC)
+    row_first, row_last, row_existing = tap_range(row, sizes.rows, sizes.rows_after, tile.TAPS, 1)
+    if tile.DENSE:
+        target = target * tile.V
+    if tile.KIND == "sum":
+        if tile.COUNTED == "exists":
+            value = divide(value, tl.maximum(depth_existing * row_existing * existing, 1), tile.ACC)
+        elif tile.COUNTED == "real":
+            value = divide(value, tl.maximum(depth_count * tl.maximum(row_last - row_first, 0) * count, 1), tile.ACC)
         else:
             value = scaled(value, number, reciprocal)
     else:
         some = both(count > 0, (row_last > row_first) & (depth_count > 0))
-        if KIND != "max":
+        if tile.KIND != "max":
             code = code - passed
-            if not LOW:
+            if not tile.LOW:
                 code = code - shift
-                if PADDED:
+                if tile.PADDED:
                     # where nothing is greater than -inf, the first real tap is the winner
-                    nothing = (depth_first * TAPS + row_first) * LOW_TAPS + first
+                    nothing = (depth_first * tile.TAPS + row_first) * tile.LOW_TAPS + first
                     code = tl.where(value == float("-inf"), nothing.to(tl.int32), code)
-            if not WHOLE:
-                code = tl.where(some, code, (depth_taps * TAPS) * LOW_TAPS)
-            write_line(kept + target, inner, code, present, column, columns_out, V, DENSE, BLOCK)
-        if not WHOLE:
+            if not tile.WHOLE:
+                code = tl.where(some, code, (sizes.depth_taps * tile.TAPS) * tile.LOW_TAPS)
+            write_line(
+                memory.kept + target,
+                sizes.inner,
+                code,
+                present,
+                column,
+                sizes.columns_out,
+                tile.V,
+                tile.DENSE,
+                tile.BLOCK,
+            )
+        if not tile.WHOLE:
             value = tl.where(some, value, 0)
-    write_line(y + target, inner, value, present, column, columns_out, V, DENSE, BLOCK)
+    write_line(
+        memory.y + target, sizes.inner, value, present, column, sizes.columns_out, tile.V, tile.DENSE, tile.BLOCK
+    )
 
 
 @triton.jit
-def fold(
-    x, low, y, kept, depths, scale,
-    lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
-    row_blocks, depths_out,
-    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
-    LEAD: tl.constexpr,
-    W: tl.constexpr, DENSE: tl.constexpr,
-    SHARE: tl.constexpr, NEED: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
-    SIZE: tl.constexpr, BEFORE: tl.constexpr,
-    DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
+def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
     """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE:
     each has a real cell; PADDED: some have others.
 
@@ -216,103 +245,124 @@ def fold(
     LOW: x was folded along other axes before, and `low` holds the codes of its winners; then this
     call has one column tap.
     """
-    N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
-    READ: tl.constexpr = SIZE if SIZE else N
-    CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    outer, group, within, inside, program = lane(
-        lanes, column_groups, inner, row_blocks * depths_out, BLOCK, WIDE, EVEN
-    )
-    depth = program // row_blocks
-    row_out = (program - depth * row_blocks) * ROWS
-    row = row_out * STRIDE - rows_before
+    N: tl.constexpr = (tile.ROWS - 1) * tile.STRIDE + tile.TAPS
+    READ: tl.constexpr = tile.SIZE if tile.SIZE else N
+    CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
+    outer, group, within, inside, program = lane(sizes, sizes.column_groups, sizes.row_blocks * sizes.depths_out, tile)
+    depth = program // sizes.row_blocks
+    row_out = (program - depth * sizes.row_blocks) * tile.ROWS
+    row = row_out * tile.STRIDE - sizes.rows_before
     top = row
-    if SIZE:
-        top = row + rows_before
-    if WIDE:
+    if tile.SIZE:
+        top = row + sizes.rows_before
+    if tile.WIDE:
         top = top.to(tl.int64)
-    column = group * V
-    begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
-    real_columns = edges(begin, columns, LEAD, CELLS, W)
-    base = outer_offset(outer, groups, step_outer, step_group)
-    if W > 1:
+    column = group * tile.V
+    begin = column * tile.COLUMN_STRIDE - tile.COLUMN_BEFORE - tile.LEAD
+    real_columns = edges(begin, sizes.columns, tile.LEAD, CELLS, tile.W)
+    base = outer_offset(outer, sizes.groups, sizes.step_outer, sizes.step_group)
+    if tile.W > 1:
         # counted in vectors, so that the compiler sees that they are aligned
-        base += group * (V * COLUMN_STRIDE // W) - (COLUMN_BEFORE + LEAD) // W
+        base += group * (tile.V * tile.COLUMN_STRIDE // tile.W) - (tile.COLUMN_BEFORE + tile.LEAD) // tile.W
     else:
-        base += within * step_inner + begin * step_column
+        base += within * sizes.step_inner + begin * sizes.step_column
     bests_all = ()
     codes_all = ()
-    for _ in tl.static_range(ROWS):
-        bests_all = bests_all + (lowest(KIND, V, BLOCK, ACC),)
-        codes_all = codes_all + (tl.zeros((BLOCK, V), tl.int32),)
+    for _ in tl.static_range(tile.ROWS):
+        bests_all = bests_all + (lowest(tile.KIND, tile.V, tile.BLOCK, tile.ACC),)
+        codes_all = codes_all + (tl.zeros((tile.BLOCK, tile.V), tl.int32),)
     number = 1.0
     reciprocal = 1.0
-    if KIND == "sum" and COUNTED == "all":
-        number = tl.load(scale).to(ACC)
-        reciprocal = tl.load(scale + 1).to(ACC)
-    trace, smallest = unnoted(x, KIND, W, ACC, BLOCK)
-    for t in range(depth_taps):
+    if tile.KIND == "sum" and tile.COUNTED == "all":
+        number = tl.load(scale).to(tile.ACC)
+        reciprocal = tl.load(scale + 1).to(tile.ACC)
+    trace, smallest = unnoted(x, tile.KIND, tile.W, tile.ACC, tile.BLOCK)
+    for t in range(sizes.depth_taps):
         source = base
         real = True
-        if DEEP:
-            offset = tl.load(depths + depth * (depth_taps + 3) + 3 + t)
+        if tile.DEEP:
+            offset = tl.load(depths + depth * (sizes.depth_taps + 3) + 3 + t)
             real = offset >= 0
-            source += tl.maximum(offset, 0) // W
+            source += tl.maximum(offset, 0) // tile.W
         bests = ()
         codes = ()
         for i in tl.static_range(READ):
-            if SIZE or (NEED >> i) & 1:
+            if tile.SIZE or (tile.NEED >> i) & 1:
                 line = top + i
                 allowed = real
-                if LOW and not SIZE:
+                if tile.LOW and not tile.SIZE:
                     # the row at the edge again: it is in the window anyway, and a cell does not
                     # beat itself
-                    line = clamped(line, rows - 1)
-                elif not SIZE:
-                    allowed = (line >= 0) & (line < rows) & real
-                place = source + line * step_row
-                if W > 1:
-                    place = place * W
-                if LOW:
-                    best, code, trace = fold_columns(x + place, low + place, step_column, real_columns, allowed,
-                                                     (line - row).to(tl.int32), trace, LOW_TAPS, KIND, V, COLUMN_TAPS,
-                                                     COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
+                    line = clamped(line, sizes.rows - 1)
+                elif not tile.SIZE:
+                    allowed = (line >= 0) & (line < sizes.rows) & real
+                place = source + line * sizes.step_row
+                if tile.W > 1:
+                    place = place * tile.W
+                if tile.LOW:
+                    best, code, trace = fold_columns(
+                        x + place,
+                        low + place,
+                        sizes.step_column,
+                        real_columns,
+                        allowed,
+                        (line - row).to(tl.int32),
+                        trace,
+                        tile,
+                        tile.KIND,
+                        tile.SHARE,
+                    )
                 else:
-                    best, code, trace = fold_columns(x + place, low, step_column, real_columns, allowed,
-                                                     i + (BEFORE if SIZE else 0), trace, LOW_TAPS, KIND, V, COLUMN_TAPS,
-                                                     COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC, SHARE)  # fmt: skip
+                    best, code, trace = fold_columns(
+                        x + place,
+                        low,
+                        sizes.step_column,
+                        real_columns,
+                        allowed,
+                        i + (tile.BEFORE if tile.SIZE else 0),
+                        trace,
+                        tile,
+                        tile.KIND,
+                        tile.SHARE,
+                    )
                 bests = bests + (best,)
                 codes = codes + (code,)
             else:
                 bests = bests + (bests[i - 1],)
                 codes = codes + (codes[i - 1],)
-        if SIZE:
+        if tile.SIZE:
             every = ()
             placed = ()
             for i in tl.static_range(N):
-                if KIND == "sum" and (i < BEFORE or i >= BEFORE + SIZE):
-                    every = every + (tl.zeros((BLOCK, V), ACC),)
+                if tile.KIND == "sum" and (i < tile.BEFORE or i >= tile.BEFORE + tile.SIZE):
+                    every = every + (tl.zeros((tile.BLOCK, tile.V), tile.ACC),)
                 else:
-                    every = every + (bests[min(max(i - BEFORE, 0), SIZE - 1)],)
-                placed = placed + (codes[min(max(i - BEFORE, 0), SIZE - 1)],)
+                    every = every + (bests[min(max(i - tile.BEFORE, 0), tile.SIZE - 1)],)
+                placed = placed + (codes[min(max(i - tile.BEFORE, 0), tile.SIZE - 1)],)
             bests = every
             codes = placed
-        if KIND == "sum":
-            sums = slide_sum(bests, ROWS, TAPS, STRIDE)
+        if tile.KIND == "sum":
+            sums = slide_sum(bests, tile.ROWS, tile.TAPS, tile.STRIDE)
             new_sums = ()
-            for o in tl.static_range(ROWS):
-                new_sums = new_sums + (bests_all[o] + sums[o] if DEEP else sums[o],)
+            for o in tl.static_range(tile.ROWS):
+                new_sums = new_sums + (bests_all[o] + sums[o] if tile.DEEP else sums[o],)
             bests_all = new_sums
         else:
-            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, KIND, SHARE)
-            if DEEP:
+            bests, codes = slide_argmax(bests, codes, tile.ROWS, tile.TAPS, tile.STRIDE, tile.KIND, tile.SHARE)
+            if tile.DEEP:
                 new_bests = ()
                 new_codes = ()
-                for o in tl.static_range(ROWS):
+                for o in tl.static_range(tile.ROWS):
                     other = bests[o]
-                    if KIND == "packed":
-                        other = other - t * (TAPS * LOW_TAPS * 2)
-                    best, code = lead(bests_all[o], codes_all[o], tl.where(real, other, bests_all[o]),
-                                      codes[o] + t * (TAPS * LOW_TAPS), KIND)  # fmt: skip
+                    if tile.KIND == "packed":
+                        other = other - t * (tile.TAPS * tile.LOW_TAPS * 2)
+                    best, code = argmax_fold(
+                        bests_all[o],
+                        codes_all[o],
+                        tl.where(real, other, bests_all[o]),
+                        codes[o] + t * (tile.TAPS * tile.LOW_TAPS),
+                        tile.KIND,
+                    )
                     new_bests = new_bests + (best,)
                     new_codes = new_codes + (code,)
                 bests_all = new_bests
@@ -320,34 +370,42 @@ def fold(
             else:
                 bests_all = bests
                 codes_all = codes
-    place = (outer * depths_out + depth) * rows_out + row_out
-    if DENSE:
-        step_out = column_groups
+    place = (outer * sizes.depths_out + depth) * sizes.rows_out + row_out
+    if tile.DENSE:
+        step_out = sizes.column_groups
         place = place * step_out + group
     else:
-        step_out = columns_out * inner
-        place = place * step_out + column * inner + within
+        step_out = sizes.columns_out * sizes.inner
+        place = place * step_out + column * sizes.inner + within
     again = False
-    if KIND != "sum":
-        for o in tl.static_range(ROWS):
-            smallest = note_values(smallest, bests_all[o], V, KIND, BLOCK)
+    if tile.KIND != "sum":
+        for o in tl.static_range(tile.ROWS):
+            smallest = note_values(smallest, bests_all[o], tile.V, tile.KIND, tile.BLOCK)
         again = doubtful(trace, smallest)
     if again:
-        retrace(x, low, y, kept, depths, base, place, step_out, column, inner, inside, depth, row, row_out, depth_taps,
-                step_row, step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V,
-                COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, DEEP, LOW, ACC, BLOCK)  # fmt: skip
+        at = Place(base, place, step_out, column, inside, depth, row, row_out)
+        retrace(Memory(x, low, y, kept, depths), at, sizes, tile.ROWS, tile)
     else:
         depth_first = 0
         depth_count = 1
         depth_existing = 1
-        if DEEP:
-            depth_first = tl.load(depths + depth * (depth_taps + 3)).to(tl.int32)
-            depth_count = tl.load(depths + depth * (depth_taps + 3) + 1).to(tl.int32)
-            depth_existing = tl.load(depths + depth * (depth_taps + 3) + 2).to(tl.int32)
-        taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
-        for o in tl.static_range(ROWS):
-            present = both(inside, row_out + o < rows_out)
-            finish(y, kept, bests_all[o], codes_all[o], o * STRIDE * LOW_TAPS, place + o * step_out, taps,
-                   row + o * STRIDE, present, column, inner, rows, rows_after, columns_out, depth_taps, depth_first,
-                   depth_count, depth_existing, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED, WHOLE,
-                   PADDED or DEEP, LOW, ACC, BLOCK)  # fmt: skip
+        if tile.DEEP:
+            depth_first = tl.load(depths + depth * (sizes.depth_taps + 3)).to(tl.int32)
+            depth_count = tl.load(depths + depth * (sizes.depth_taps + 3) + 1).to(tl.int32)
+            depth_existing = tl.load(depths + depth * (sizes.depth_taps + 3) + 2).to(tl.int32)
+        taps = reach(column, sizes, tile)
+        for o in tl.static_range(tile.ROWS):
+            present = both(inside, row_out + o < sizes.rows_out)
+            finish(
+                Memory(x, low, y, kept, depths),
+                (bests_all[o], codes_all[o], o * tile.STRIDE * tile.LOW_TAPS),
+                place + o * step_out,
+                taps,
+                row + o * tile.STRIDE,
+                present,
+                column,
+                (depth_first, depth_count, depth_existing),
+                (number, reciprocal),
+                sizes,
+                tile,
+            )

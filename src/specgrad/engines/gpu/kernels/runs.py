@@ -60,11 +60,11 @@ def cleared(ring, begin, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexp
 
 
 @triton.jit
-def windows(gy, codes, source, real, allowed, V: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
+def windows(gy, codes, source, real, allowed, tile: tl.constexpr):
     """A row of windows. Those that do not exist share nothing, by their first tap: for numbers
     above 127, of which several bytes are read at once, Triton takes others."""
-    shares = read_line(gy + source * W, 1, real, allowed, 0, 0, V, W, BLOCK, ACC)
-    return shares, read_line(codes + source * W, 1, real, allowed, 0, 0, V, W, BLOCK, tl.int32)
+    shares = read_line(gy + source * tile.W, 1, real, allowed, 0, tile.V, tile.ACC, tile)
+    return shares, read_line(codes + source * tile.W, 1, real, allowed, 0, tile.V, tl.int32, tile)
 
 
 @triton.jit

@@ -15,86 +15,89 @@ from .folds import filled, slide_sum
 
 
 @triton.jit
-def match_cell(
-    total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, LOW_TAPS: tl.constexpr,
-    COLUMN_TAPS: tl.constexpr,
-    COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr, COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr,
-    LOW: tl.constexpr,
-):  # fmt: skip
+def match_cell(total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, tile: tl.constexpr):
     """Add the cotangents of one row of windows to the v-th cell of a row that they meet by TAP, if
     it won them."""
-    NEWEST: tl.constexpr = (v + COLUMN_BEFORE) // COLUMN_STRIDE - COLUMN_BEFORE // COLUMN_STRIDE + COLUMN_READERS - 1
-    PHASE: tl.constexpr = (v + COLUMN_BEFORE) % COLUMN_STRIDE
-    if LOW:
+    NEWEST: tl.constexpr = (
+        (v + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE
+        - tile.COLUMN_BEFORE // tile.COLUMN_STRIDE
+        + tile.COLUMN_READERS
+        - 1
+    )
+    PHASE: tl.constexpr = (v + tile.COLUMN_BEFORE) % tile.COLUMN_STRIDE
+    if tile.LOW:
         high, rest = codes
         won = high[v] == TAP
         known = tl.where(won, rest[v], known)
         total = tl.where(won, total + arriving[v], total)
     else:
-        for d in tl.static_range(COLUMN_READERS):
-            if not FIXED:
-                won = codes[COLUMN_READERS - 1 - d] == TAP * LOW_TAPS + d * COLUMN_STRIDE
-                total = tl.where(won, total + arriving[COLUMN_READERS - 1 - d], total)
-            elif PHASE + d * COLUMN_STRIDE < COLUMN_TAPS:
-                won = codes[NEWEST - d] == TAP * LOW_TAPS + PHASE + d * COLUMN_STRIDE
+        for d in tl.static_range(tile.COLUMN_READERS):
+            if not tile.FIXED:
+                won = codes[tile.COLUMN_READERS - 1 - d] == TAP * tile.LOW_TAPS + d * tile.COLUMN_STRIDE
+                total = tl.where(won, total + arriving[tile.COLUMN_READERS - 1 - d], total)
+            elif PHASE + d * tile.COLUMN_STRIDE < tile.COLUMN_TAPS:
+                won = codes[NEWEST - d] == TAP * tile.LOW_TAPS + PHASE + d * tile.COLUMN_STRIDE
                 total = tl.where(won, total + arriving[NEWEST - d], total)
     return total, known
 
 
 @triton.jit
-def add_line(
-    arriving, V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def add_line(arriving, tile: tl.constexpr):
     """The shares of one row of windows, added over those that read each of V columns: (BLOCK,
     V)."""
-    FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
-    if COLUMN_STRIDE == 1:
-        gathered = slide_sum(arriving, V, COLUMN_TAPS, 1)
+    FIRST: tl.constexpr = tile.COLUMN_BEFORE // tile.COLUMN_STRIDE - tile.COLUMN_READERS + 1
+    if tile.COLUMN_STRIDE == 1:
+        gathered = slide_sum(arriving, tile.V, tile.COLUMN_TAPS, 1)
     else:
         gathered = ()
-        for v in tl.static_range(V):
-            if FIXED:
-                total = arriving[(v + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST]
-                for d in tl.static_range(1, COLUMN_READERS):
-                    if (v + COLUMN_BEFORE) % COLUMN_STRIDE + d * COLUMN_STRIDE < COLUMN_TAPS:
-                        total = total + arriving[(v + COLUMN_BEFORE) // COLUMN_STRIDE - d - FIRST]
-                if (v + COLUMN_BEFORE) % COLUMN_STRIDE >= COLUMN_TAPS:
+        for v in tl.static_range(tile.V):
+            if tile.FIXED:
+                total = arriving[(v + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE - FIRST]
+                for d in tl.static_range(1, tile.COLUMN_READERS):
+                    if (v + tile.COLUMN_BEFORE) % tile.COLUMN_STRIDE + d * tile.COLUMN_STRIDE < tile.COLUMN_TAPS:
+                        total = total + arriving[(v + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE - d - FIRST]
+                if (v + tile.COLUMN_BEFORE) % tile.COLUMN_STRIDE >= tile.COLUMN_TAPS:
                     total = tl.zeros_like(total)
             else:
                 total = arriving[0]
-                for d in tl.static_range(1, COLUMN_READERS):
+                for d in tl.static_range(1, tile.COLUMN_READERS):
                     total = total + arriving[d]
             gathered = gathered + (total,)
-    return stacked(gathered, V, BLOCK)
+    return stacked(gathered, tile.V, tile.BLOCK)
 
 
 @triton.jit
-def leave(gx, low, parts, others, i, origin, step, inner, inside, row, rows, column, columns, V: tl.constexpr,
-          DENSE: tl.constexpr, LOW: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Write the i-th row of cells."""
-    present = both(inside, (row + i >= 0) & (row + i < rows))
-    target = origin + i * step
-    if DENSE:
-        target = target * V
-    write_line(gx + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
-    if LOW:
-        write_line(low + target, inner, stacked(others, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
+def leave(gx, low, parts, others, target, present, column, sizes, tile: tl.constexpr):
+    """Write a row of cells."""
+    if tile.DENSE:
+        target = target * tile.V
+    write_line(
+        gx + target,
+        sizes.inner,
+        stacked(parts, tile.V, tile.BLOCK),
+        present,
+        column,
+        sizes.columns,
+        tile.V,
+        tile.DENSE,
+        tile.BLOCK,
+    )
+    if tile.LOW:
+        write_line(
+            low + target,
+            sizes.inner,
+            stacked(others, tile.V, tile.BLOCK),
+            present,
+            column,
+            sizes.columns,
+            tile.V,
+            tile.DENSE,
+            tile.BLOCK,
+        )
 
 
 @triton.jit
-def spread(
-    gy, codes, gx, low, depth_readers, scale,
-    lanes, inner, depths, depths_out, depth_candidates,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
-    row_start, row_blocks,
-    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, CELLS: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr,
-    READERS: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    COLUMN_BEFORE: tl.constexpr, FIXED: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    COUNTED: tl.constexpr, DEEP: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr,
-    ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def spread(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
     """Cotangents of a maximum ("first", by codes) or an average ("sum"): some rows of V
     neighbouring columns.
 
@@ -104,170 +107,162 @@ def spread(
     LOW: windows along the rows axis only; `low` is what the codes say about the other axes, to be
     spread in a next call.
     """
-    N: tl.constexpr = CELLS // STRIDE + READERS - 1
+    N: tl.constexpr = tile.CELLS // tile.STRIDE + tile.READERS - 1
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
-    FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
-    WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1 if FIXED else COLUMN_READERS
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depths, BLOCK, WIDE, EVEN)
-    depth = program // row_blocks
-    padded_row = row_start + (program - depth * row_blocks) * CELLS
-    column = group * V
-    phase = tl.zeros((BLOCK,), tl.int32)
-    if FIXED:
-        begin = group * (V // COLUMN_STRIDE) + (FIRST - LEAD)
+    FIRST: tl.constexpr = tile.COLUMN_BEFORE // tile.COLUMN_STRIDE - tile.COLUMN_READERS + 1
+    WINDOWS: tl.constexpr = (
+        (tile.V - 1 + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE - FIRST + 1 if tile.FIXED else tile.COLUMN_READERS
+    )
+    outer, group, within, inside, program = lane(sizes, sizes.column_groups, sizes.row_blocks * sizes.depths, tile)
+    depth = program // sizes.row_blocks
+    padded_row = sizes.row_start + (program - depth * sizes.row_blocks) * tile.CELLS
+    column = group * tile.V
+    phase = tl.zeros((tile.BLOCK,), tl.int32)
+    if tile.FIXED:
+        begin = group * (tile.V // tile.COLUMN_STRIDE) + (FIRST - tile.LEAD)
     else:
-        newest = (column + COLUMN_BEFORE) // COLUMN_STRIDE
-        phase = (column + COLUMN_BEFORE - newest * COLUMN_STRIDE).to(tl.int32)
-        begin = newest - (COLUMN_READERS - 1)
-    real_columns = edges(begin, columns_out, LEAD, WINDOWS, W)
-    if not FIXED:
+        newest = (column + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE
+        phase = (column + tile.COLUMN_BEFORE - newest * tile.COLUMN_STRIDE).to(tl.int32)
+        begin = newest - (tile.COLUMN_READERS - 1)
+    real_columns = edges(begin, sizes.columns_out, tile.LEAD, WINDOWS, tile.W)
+    if not tile.FIXED:
         limited = ()
         for e in tl.static_range(WINDOWS):
-            limited = limited + (real_columns[e] & (phase + (COLUMN_READERS - 1 - e) * COLUMN_STRIDE < COLUMN_TAPS),)
+            limited = limited + (
+                real_columns[e] & (phase + (tile.COLUMN_READERS - 1 - e) * tile.COLUMN_STRIDE < tile.COLUMN_TAPS),
+            )
         real_columns = limited
     taken = ()
-    if KIND == "sum" and COUNTED != "all":
+    if tile.KIND == "sum" and tile.COUNTED != "all":
         for e in tl.static_range(WINDOWS):
-            first, last, existing = tap_range((begin + LEAD + e) * COLUMN_STRIDE - COLUMN_BEFORE, columns,
-                                              columns_after, COLUMN_TAPS, 1)  # fmt: skip
-            taken = taken + (existing if COUNTED == "exists" else last - first,)
-    line = padded_row // STRIDE - (READERS - 1)
-    step = columns_out * inner
-    if W > 1:
-        step = columns_out // W
+            first, last, existing = tap_range(
+                (begin + tile.LEAD + e) * tile.COLUMN_STRIDE - tile.COLUMN_BEFORE,
+                sizes.columns,
+                sizes.columns_after,
+                tile.COLUMN_TAPS,
+                1,
+            )
+            taken = taken + (existing if tile.COUNTED == "exists" else last - first,)
+    line = padded_row // tile.STRIDE - (tile.READERS - 1)
+    step = sizes.columns_out * sizes.inner
+    if tile.W > 1:
+        step = sizes.columns_out // tile.W
     sums = ()
     lows = ()
-    if KIND == "first":
-        sums = filled(0, CELLS * V, BLOCK, ACC)
-        lows = filled(LOW_TAPS, CELLS * V, BLOCK, tl.int32)  # no winner: the code after the last
-    row = padded_row - rows_before
-    if DENSE:
-        step_out = column_groups  # counted in vectors, so that the compiler sees that they are aligned
-        origin = ((outer * depths + depth) * rows + row) * step_out + group
+    if tile.KIND == "first":
+        sums = filled(0, tile.CELLS * tile.V, tile.BLOCK, tile.ACC)
+        lows = filled(tile.LOW_TAPS, tile.CELLS * tile.V, tile.BLOCK, tl.int32)  # no winner: the code after the last
+    row = padded_row - sizes.rows_before
+    if tile.DENSE:
+        step_out = sizes.column_groups  # counted in vectors, so that the compiler sees that they are aligned
+        origin = ((outer * sizes.depths + depth) * sizes.rows + row) * step_out + group
     else:
-        step_out = columns * inner
-        origin = ((outer * depths + depth) * rows + row) * step_out + column * inner + within
+        step_out = sizes.columns * sizes.inner
+        origin = ((outer * sizes.depths + depth) * sizes.rows + row) * step_out + column * sizes.inner + within
     number = 1.0
     reciprocal = 1.0
-    if KIND == "sum" and COUNTED == "all":
-        number = tl.load(scale).to(ACC)
-        reciprocal = tl.load(scale + 1).to(ACC)
+    if tile.KIND == "sum" and tile.COUNTED == "all":
+        number = tl.load(scale).to(tile.ACC)
+        reciprocal = tl.load(scale + 1).to(tile.ACC)
     added = ()
-    if KIND == "sum":
+    if tile.KIND == "sum":
         for _ in tl.static_range(N):
-            added = added + (tl.zeros((BLOCK, V), ACC),)
-    for t in range(depth_candidates):
+            added = added + (tl.zeros((tile.BLOCK, tile.V), tile.ACC),)
+    for t in range(sizes.depth_candidates):
         window_depth = depth
         depth_tap = 0
         reached = True
-        if DEEP:
-            window_depth = tl.load(depth_readers + (depth * depth_candidates + t) * 2)
-            depth_tap = tl.load(depth_readers + (depth * depth_candidates + t) * 2 + 1)
+        if tile.DEEP:
+            window_depth = tl.load(depth_readers + (depth * sizes.depth_candidates + t) * 2)
+            depth_tap = tl.load(depth_readers + (depth * sizes.depth_candidates + t) * 2 + 1)
             reached = window_depth >= 0
             window_depth = tl.maximum(window_depth, 0)
-        base = ((outer * depths_out + window_depth) * rows_out + line) * step
-        if W > 1:
-            base += group * (V // COLUMN_STRIDE // W) + (FIRST - LEAD) // W
+        base = ((outer * sizes.depths_out + window_depth) * sizes.rows_out + line) * step
+        if tile.W > 1:
+            base += group * (tile.V // tile.COLUMN_STRIDE // tile.W) + (FIRST - tile.LEAD) // tile.W
         else:
-            base += begin * inner + within
+            base += begin * sizes.inner + within
         more = ()
         for k in tl.static_range(N):
-            allowed = (line + k >= 0) & (line + k < rows_out) & reached
+            allowed = (line + k >= 0) & (line + k < sizes.rows_out) & reached
             place = base + k * step
-            if W > 1:
-                place = place * W
-            arriving = read_line(gy + place, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
-            if KIND == "first":
-                winners = read_line(
-                    codes + place, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32
-                )
-                if LOW:
+            if tile.W > 1:
+                place = place * tile.W
+            arriving = read_line(gy + place, sizes.inner, real_columns, allowed, 0, WINDOWS, tile.ACC, tile)
+            if tile.KIND == "first":
+                winners = read_line(codes + place, sizes.inner, real_columns, allowed, NOBODY, WINDOWS, tl.int32, tile)
+                if tile.LOW:
                     high = ()
                     rest = ()
                     for e in tl.static_range(WINDOWS):
-                        high = high + (quotient(winners[e], LOW_TAPS, codes),)
-                        rest = rest + (winners[e] - high[e] * LOW_TAPS,)
+                        high = high + (quotient(winners[e], tile.LOW_TAPS, codes),)
+                        rest = rest + (winners[e] - high[e] * tile.LOW_TAPS,)
                     winners = (high, rest)
-                elif DEEP or not FIXED:
+                elif tile.DEEP or not tile.FIXED:
                     moved = ()
                     for e in tl.static_range(WINDOWS):
-                        moved = moved + (winners[e] - (phase + depth_tap * (TAPS * LOW_TAPS)),)
+                        moved = moved + (winners[e] - (phase + depth_tap * (tile.TAPS * tile.LOW_TAPS)),)
                     winners = moved
                 new_sums = ()
                 new_lows = ()
-                for i in tl.static_range(CELLS):
-                    for v in tl.static_range(V):
-                        total = sums[i * V + v]
-                        known = lows[i * V + v]
-                        if (k <= i // STRIDE + READERS - 1 and k >= i // STRIDE
-                                and i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE < TAPS):  # fmt: skip
+                for i in tl.static_range(tile.CELLS):
+                    for v in tl.static_range(tile.V):
+                        total = sums[i * tile.V + v]
+                        known = lows[i * tile.V + v]
+                        if (
+                            k <= i // tile.STRIDE + tile.READERS - 1
+                            and k >= i // tile.STRIDE
+                            and i % tile.STRIDE + (i // tile.STRIDE + tile.READERS - 1 - k) * tile.STRIDE < tile.TAPS
+                        ):
                             total, known = match_cell(total, known, arriving, winners, v,
-                                                      i % STRIDE + (i // STRIDE + READERS - 1 - k) * STRIDE, LOW_TAPS,
-                                                      COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED,
-                                                      LOW)  # fmt: skip
+                                                      i % tile.STRIDE + (i // tile.STRIDE + tile.READERS - 1 - k)
+                                                      * tile.STRIDE, tile)  # fmt: skip
                         new_sums = new_sums + (total,)
                         new_lows = new_lows + (known,)
                 sums = new_sums
                 lows = new_lows
             else:
-                if COUNTED != "all":
+                if tile.COUNTED != "all":
                     row_first, row_last, row_existing = tap_range(
-                        (line + k) * STRIDE - rows_before, rows, rows_after, TAPS, 1
+                        (line + k) * tile.STRIDE - sizes.rows_before, sizes.rows, sizes.rows_after, tile.TAPS, 1
                     )
                     shares = ()
                     for e in tl.static_range(WINDOWS):
-                        by = taken[e] * (row_existing if COUNTED == "exists" else row_last - row_first)
-                        shares = shares + (divide(arriving[e], tl.maximum(by, 1), ACC),)
+                        by = taken[e] * (row_existing if tile.COUNTED == "exists" else row_last - row_first)
+                        shares = shares + (divide(arriving[e], tl.maximum(by, 1), tile.ACC),)
                     arriving = shares
-                share = add_line(arriving, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, FIXED, BLOCK)
-                more = more + (added[k] + share if DEEP else share,)
-        if KIND == "sum":
+                share = add_line(arriving, tile)
+                more = more + (added[k] + share if tile.DEEP else share,)
+        if tile.KIND == "sum":
             added = more
-    if KIND == "sum":
-        if STRIDE == 1:
-            sums = slide_sum(added, CELLS, TAPS, 1)
+    if tile.KIND == "sum":
+        if tile.STRIDE == 1:
+            sums = slide_sum(added, tile.CELLS, tile.TAPS, 1)
         else:
             gathered = ()
-            for i in tl.static_range(CELLS):
-                total = tl.zeros((BLOCK, V), ACC)
-                for c in tl.static_range(READERS):
-                    if i % STRIDE + c * STRIDE < TAPS:
-                        total += added[i // STRIDE + READERS - 1 - c]
+            for i in tl.static_range(tile.CELLS):
+                total = tl.zeros((tile.BLOCK, tile.V), tile.ACC)
+                for c in tl.static_range(tile.READERS):
+                    if i % tile.STRIDE + c * tile.STRIDE < tile.TAPS:
+                        total += added[i // tile.STRIDE + tile.READERS - 1 - c]
                 gathered = gathered + (total,)
             sums = gathered
-    if KIND == "first":
-        for i in tl.static_range(CELLS):
+    if tile.KIND == "first":
+        for i in tl.static_range(tile.CELLS):
             parts = ()
             others = ()
-            for v in tl.static_range(V):
-                parts = parts + (sums[i * V + v],)
-                others = others + (lows[i * V + v],)
-            leave(
-                gx,
-                low,
-                parts,
-                others,
-                i,
-                origin,
-                step_out,
-                inner,
-                inside,
-                row,
-                rows,
-                column,
-                columns,
-                V,
-                DENSE,
-                LOW,
-                BLOCK,
-            )
+            for v in tl.static_range(tile.V):
+                parts = parts + (sums[i * tile.V + v],)
+                others = others + (lows[i * tile.V + v],)
+            present = both(inside, (row + i >= 0) & (row + i < sizes.rows))
+            leave(gx, low, parts, others, origin + i * step_out, present, column, sizes, tile)
     else:
-        for i in tl.static_range(CELLS):
-            present = both(inside, (row + i >= 0) & (row + i < rows))
+        for i in tl.static_range(tile.CELLS):
+            present = both(inside, (row + i >= 0) & (row + i < sizes.rows))
             target = origin + i * step_out
-            if DENSE:
-                target = target * V
+            if tile.DENSE:
+                target = target * tile.V
             total = sums[i]
-            if COUNTED == "all":
+            if tile.COUNTED == "all":
                 total = scaled(total, number, reciprocal)
-            write_line(gx + target, inner, total, present, column, columns, V, DENSE, BLOCK)
+            write_line(gx + target, sizes.inner, total, present, column, sizes.columns, tile.V, tile.DENSE, tile.BLOCK)

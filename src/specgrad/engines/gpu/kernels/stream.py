@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 
 from .common import both, clamped, edges, fetch, lane, outer_offset, read_line, stacked, write_line
-from .folds import doubtful, filled, lead, lowest, note_values, unnoted
-from .rows import finish, fold_columns, reach, retrace
+from .folds import argmax_fold, doubtful, filled, lowest, note_values, unnoted
+from .rows import Memory, Place, finish, fold_columns, reach, retrace
 from .spread import match_cell
 
 
@@ -52,7 +52,7 @@ def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.con
                         larger = larger + (line[u] + new[u],)
                         larger_codes = larger_codes + (codes[u],)
                     else:
-                        best, code = lead(line[u], line_codes[u], new[u], codes[u], KIND)
+                        best, code = argmax_fold(line[u], line_codes[u], new[u], codes[u], KIND)
                         larger = larger + (best,)
                         larger_codes = larger_codes + (code,)
             for i in tl.static_range((1 << level) if level < LEVELS else REST):
@@ -69,182 +69,191 @@ def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.con
 
 
 @triton.jit
-def slide(
-    x, low, y, kept, depths, scale,
-    lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
-    row_blocks, depths_out, per,
-    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_BEFORE: tl.constexpr,
-    LEAD: tl.constexpr,
-    W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr, WHOLE: tl.constexpr, PADDED: tl.constexpr,
-    ALONE: tl.constexpr, AHEAD: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr,
-    ACC: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
+def slide(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
     """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`.
     ALONE: these are all rows, and each window has some. AHEAD: the rows of the next step are
     fetched while this one's are folded."""
-    CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
-    row_out = program * per
-    row = row_out - rows_before
+    CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
+    outer, group, within, inside, program = lane(sizes, sizes.column_groups, sizes.row_blocks, tile)
+    row_out = program * sizes.per
+    row = row_out - sizes.rows_before
     skipped = 0
-    if ALONE and not LOW:
-        skipped = rows_before  # rows of padding, which is what is carried at first
-    steps = (per + TAPS - 1 - skipped + STEP - 1) // STEP
-    column = group * V
-    begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
-    real_columns = edges(begin, columns, LEAD, CELLS, W)
-    own = (tl.minimum(begin + COLUMN_BEFORE + LEAD, columns - 1) - begin) * step_column
-    base = outer_offset(outer, groups, step_outer, step_group)
-    place = outer * rows_out + row_out - (TAPS - 1) + skipped
-    if WIDE:
+    if tile.ALONE and not tile.LOW:
+        skipped = sizes.rows_before  # rows of padding, which is what is carried at first
+    steps = (sizes.per + tile.TAPS - 1 - skipped + tile.STEP - 1) // tile.STEP
+    column = group * tile.V
+    begin = column * tile.COLUMN_STRIDE - tile.COLUMN_BEFORE - tile.LEAD
+    real_columns = edges(begin, sizes.columns, tile.LEAD, CELLS, tile.W)
+    own = (tl.minimum(begin + tile.COLUMN_BEFORE + tile.LEAD, sizes.columns - 1) - begin) * sizes.step_column
+    base = outer_offset(outer, sizes.groups, sizes.step_outer, sizes.step_group)
+    place = outer * sizes.rows_out + row_out - (tile.TAPS - 1) + skipped
+    if tile.WIDE:
         place = place.to(tl.int64)
-    if W > 1:
-        base += group * (V * COLUMN_STRIDE // W) - (COLUMN_BEFORE + LEAD) // W
+    if tile.W > 1:
+        base += group * (tile.V * tile.COLUMN_STRIDE // tile.W) - (tile.COLUMN_BEFORE + tile.LEAD) // tile.W
     else:
-        base += within * step_inner + begin * step_column
-    if DENSE:
-        step_out = column_groups
+        base += within * sizes.step_inner + begin * sizes.step_column
+    if tile.DENSE:
+        step_out = sizes.column_groups
         place = place * step_out + group
     else:
-        step_out = columns_out * inner
-        place = place * step_out + column * inner + within
+        step_out = sizes.columns_out * sizes.inner
+        place = place * step_out + column * sizes.inner + within
     number = 1.0
     reciprocal = 1.0
-    if KIND == "sum" and COUNTED == "all":
-        number = tl.load(scale).to(ACC)
-        reciprocal = tl.load(scale + 1).to(ACC)
-    taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
-    trace, smallest = unnoted(x, KIND, W, ACC, BLOCK)
+    if tile.KIND == "sum" and tile.COUNTED == "all":
+        number = tl.load(scale).to(tile.ACC)
+        reciprocal = tl.load(scale + 1).to(tile.ACC)
+    taps = reach(column, sizes, tile)
+    trace, smallest = unnoted(x, tile.KIND, tile.W, tile.ACC, tile.BLOCK)
     carried = ()
     carried_codes = ()
-    for _ in tl.static_range(TAPS - 1):
-        carried = carried + (lowest(KIND, V, BLOCK, ACC),)
-        carried_codes = carried_codes + (tl.zeros((BLOCK, V), tl.int32),)
+    for _ in tl.static_range(tile.TAPS - 1):
+        carried = carried + (lowest(tile.KIND, tile.V, tile.BLOCK, tile.ACC),)
+        carried_codes = carried_codes + (tl.zeros((tile.BLOCK, tile.V), tl.int32),)
     for s in range(steps):
-        if AHEAD:
-            for u in tl.static_range(STEP):
-                later = clamped(row + skipped + (s + 1) * STEP + u, rows - 1)
-                if WIDE:
+        if tile.AHEAD:
+            for u in tl.static_range(tile.STEP):
+                later = clamped(row + skipped + (s + 1) * tile.STEP + u, sizes.rows - 1)
+                if tile.WIDE:
                     later = later.to(tl.int64)
-                fetch(x + ((base + later * step_row) * W + own))
+                fetch(x + ((base + later * sizes.step_row) * tile.W + own))
         new = ()
         codes = ()
-        for u in tl.static_range(STEP):
-            line = row + skipped + s * STEP + u
-            allowed = (line >= 0) & (line < rows)
-            if LOW:
+        for u in tl.static_range(tile.STEP):
+            line = row + skipped + s * tile.STEP + u
+            allowed = (line >= 0) & (line < sizes.rows)
+            if tile.LOW:
                 # the row at the edge again: it is in the window anyway, and a cell does not beat
                 # itself
-                line = clamped(line, rows - 1)
+                line = clamped(line, sizes.rows - 1)
                 allowed = line >= 0
             source = line
-            if WIDE:
+            if tile.WIDE:
                 source = source.to(tl.int64)
-            source = base + source * step_row
-            if W > 1:
-                source = source * W
-            best, code, trace = fold_columns(x + source, low + source, step_column, real_columns, allowed, 0, trace,
-                                             LOW_TAPS, KIND, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC,
-                                             "all" if AHEAD and KIND != "packed" else "")  # fmt: skip
-            if KIND == "packed":
-                best = best - (line - row) * (LOW_TAPS * 2)
-            elif KIND == "winners":
-                code = code + (line - row) * LOW_TAPS
+            source = base + source * sizes.step_row
+            if tile.W > 1:
+                source = source * tile.W
+            best, code, trace = fold_columns(
+                x + source,
+                low + source,
+                sizes.step_column,
+                real_columns,
+                allowed,
+                0,
+                trace,
+                tile,
+                tile.KIND,
+                "all" if tile.AHEAD and tile.KIND != "packed" else "",
+            )
+            if tile.KIND == "packed":
+                best = best - (line - row) * (tile.LOW_TAPS * 2)
+            elif tile.KIND == "winners":
+                code = code + (line - row) * tile.LOW_TAPS
             new = new + (best,)
             codes = codes + (code,)
-        ends, won, carried, carried_codes = advance(carried, carried_codes, new, codes, TAPS, STEP, KIND)
-        for u in tl.static_range(STEP):
-            o = skipped + s * STEP + u - (TAPS - 1)
-            present = both(inside, (o >= 0) & (o < per) & (row_out + o < rows_out))
-            target = place + (s * STEP + u) * step_out
-            smallest = note_values(smallest, ends[u], V, KIND, BLOCK)
-            finish(y, kept, ends[u], won[u], o * LOW_TAPS, target, taps, row + o, present, column, inner, rows,
-                   rows_after, columns_out, 1, 0, 1, 1, number, reciprocal, LOW_TAPS, KIND, TAPS, V, DENSE, COUNTED,
-                   WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
-    if KIND != "sum":  # noqa: SIM102 - known when compiled
+        ends, won, carried, carried_codes = advance(carried, carried_codes, new, codes, tile.TAPS, tile.STEP, tile.KIND)
+        for u in tl.static_range(tile.STEP):
+            o = skipped + s * tile.STEP + u - (tile.TAPS - 1)
+            present = both(inside, (o >= 0) & (o < sizes.per) & (row_out + o < sizes.rows_out))
+            target = place + (s * tile.STEP + u) * step_out
+            smallest = note_values(smallest, ends[u], tile.V, tile.KIND, tile.BLOCK)
+            finish(
+                Memory(x, low, y, kept, depths),
+                (ends[u], won[u], o * tile.LOW_TAPS),
+                target,
+                taps,
+                row + o,
+                present,
+                column,
+                (0, 1, 1),
+                (number, reciprocal),
+                sizes,
+                tile,
+            )
+    if tile.KIND != "sum":  # noqa: SIM102 - known when compiled
         if doubtful(trace, smallest):
-            retrace(x, low, y, kept, depths, base, place + (TAPS - 1 - skipped) * step_out, step_out, column, inner,
-                    inside, 0, row, row_out, depth_taps, step_row, step_column, rows, rows_out, columns, columns_out,
-                    per, LOW_TAPS, KIND, TAPS, 1, V, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, False,
-                    LOW, ACC, BLOCK)  # fmt: skip
+            at = Place(base, place + (tile.TAPS - 1 - skipped) * step_out, step_out, column, inside, 0, row, row_out)
+            retrace(Memory(x, low, y, kept, depths), at, sizes, sizes.per, tile)
 
 
 @triton.jit
-def vjp_stream(
-    gy, codes, gx, low, depth_readers, scale,
-    lanes, inner, rows, rows_out, rows_before, columns, columns_out, column_groups, row_blocks, per,
-    LOW_TAPS: tl.constexpr, STEP: tl.constexpr, TAPS: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr, LOW: tl.constexpr,
-    WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def vjp_stream(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
     """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells.
     As `spread`."""
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
-    FIRST: tl.constexpr = COLUMN_BEFORE // COLUMN_STRIDE - COLUMN_READERS + 1
-    WINDOWS: tl.constexpr = (V - 1 + COLUMN_BEFORE) // COLUMN_STRIDE - FIRST + 1
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks, BLOCK, WIDE, EVEN)
-    row = program * per
-    column = group * V
-    begin = group * (V // COLUMN_STRIDE) + (FIRST - LEAD)
-    real_columns = edges(begin, columns_out, LEAD, WINDOWS, W)
-    first_line = row + rows_before - (TAPS - 1)
+    FIRST: tl.constexpr = tile.COLUMN_BEFORE // tile.COLUMN_STRIDE - tile.COLUMN_READERS + 1
+    WINDOWS: tl.constexpr = (tile.V - 1 + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE - FIRST + 1
+    outer, group, within, inside, program = lane(sizes, sizes.column_groups, sizes.row_blocks, tile)
+    row = program * sizes.per
+    column = group * tile.V
+    begin = group * (tile.V // tile.COLUMN_STRIDE) + (FIRST - tile.LEAD)
+    real_columns = edges(begin, sizes.columns_out, tile.LEAD, WINDOWS, tile.W)
+    first_line = row + sizes.rows_before - (tile.TAPS - 1)
     skipped = tl.maximum(-first_line, 0)  # rows of windows that do not exist
-    steps = (per + TAPS - 1 - skipped + STEP - 1) // STEP
+    steps = (sizes.per + tile.TAPS - 1 - skipped + tile.STEP - 1) // tile.STEP
     first_line += skipped
-    step = columns_out * inner
-    base = outer * rows_out + first_line
-    origin = outer * rows + row - (TAPS - 1) + skipped
-    if WIDE:
+    step = sizes.columns_out * sizes.inner
+    base = outer * sizes.rows_out + first_line
+    origin = outer * sizes.rows + row - (tile.TAPS - 1) + skipped
+    if tile.WIDE:
         base = base.to(tl.int64)
         origin = origin.to(tl.int64)
-    if W > 1:
-        step = columns_out // W
-        base = base * step + group * (V // COLUMN_STRIDE // W) + (FIRST - LEAD) // W
+    if tile.W > 1:
+        step = sizes.columns_out // tile.W
+        base = base * step + group * (tile.V // tile.COLUMN_STRIDE // tile.W) + (FIRST - tile.LEAD) // tile.W
     else:
-        base = base * step + begin * inner + within
-    if DENSE:
-        step_out = column_groups
+        base = base * step + begin * sizes.inner + within
+    if tile.DENSE:
+        step_out = sizes.column_groups
         origin = origin * step_out + group
     else:
-        step_out = columns * inner
-        origin = origin * step_out + column * inner + within
-    sums = filled(0, TAPS * V, BLOCK, ACC)
+        step_out = sizes.columns * sizes.inner
+        origin = origin * step_out + column * sizes.inner + within
+    sums = filled(0, tile.TAPS * tile.V, tile.BLOCK, tile.ACC)
     for s in range(steps):
         arriving = ()
         won = ()
-        for u in tl.static_range(STEP):
-            allowed = first_line + s * STEP + u < rows_out
-            source = base + (s * STEP + u) * step
-            if W > 1:
-                source = source * W
-            arriving = arriving + (read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK,
-                                             ACC),)  # fmt: skip
-            won = won + (read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK,
-                                   tl.int32),)  # fmt: skip
+        for u in tl.static_range(tile.STEP):
+            allowed = first_line + s * tile.STEP + u < sizes.rows_out
+            source = base + (s * tile.STEP + u) * step
+            if tile.W > 1:
+                source = source * tile.W
+            arriving = arriving + (
+                read_line(gy + source, sizes.inner, real_columns, allowed, 0, WINDOWS, tile.ACC, tile),
+            )
+            won = won + (
+                read_line(codes + source, sizes.inner, real_columns, allowed, NOBODY, WINDOWS, tl.int32, tile),
+            )
         done = ()
-        for u in tl.static_range(STEP):
+        for u in tl.static_range(tile.STEP):
             added = ()
-            for i in tl.static_range(TAPS):
-                for v in tl.static_range(V):
-                    total, _ = match_cell(sums[i * V + v], 0, arriving[u], won[u], v, i, LOW_TAPS, COLUMN_TAPS,
-                                          COLUMN_STRIDE, COLUMN_READERS, COLUMN_BEFORE, True, LOW)  # fmt: skip
+            for i in tl.static_range(tile.TAPS):
+                for v in tl.static_range(tile.V):
+                    total, _ = match_cell(sums[i * tile.V + v], 0, arriving[u], won[u], v, i, tile)
                     if i == 0:
                         done = done + (total,)  # this row has met all its windows
                     else:
                         added = added + (total,)
-            sums = added + filled(0, V, BLOCK, ACC)
-        first = skipped + s * STEP - (TAPS - 1)
-        begun = origin + s * STEP * step_out
-        for u in tl.static_range(STEP):
-            present = both(inside, (first + u >= 0) & (first + u < per) & (row + first + u < rows))
+            sums = added + filled(0, tile.V, tile.BLOCK, tile.ACC)
+        first = skipped + s * tile.STEP - (tile.TAPS - 1)
+        begun = origin + s * tile.STEP * step_out
+        for u in tl.static_range(tile.STEP):
+            present = both(inside, (first + u >= 0) & (first + u < sizes.per) & (row + first + u < sizes.rows))
             target = begun + u * step_out
-            if DENSE:
-                target = target * V
+            if tile.DENSE:
+                target = target * tile.V
             parts = ()
-            for v in tl.static_range(V):
-                parts = parts + (done[u * V + v],)
-            write_line(gx + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
+            for v in tl.static_range(tile.V):
+                parts = parts + (done[u * tile.V + v],)
+            write_line(
+                gx + target,
+                sizes.inner,
+                stacked(parts, tile.V, tile.BLOCK),
+                present,
+                column,
+                sizes.columns,
+                tile.V,
+                tile.DENSE,
+                tile.BLOCK,
+            )

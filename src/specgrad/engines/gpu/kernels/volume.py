@@ -11,199 +11,218 @@ import triton
 import triton.language as tl
 
 from .common import both, clamped, edges, lane, outer_offset, read_line, stacked, tap_range, write_line
-from .folds import doubtful, filled, lowest, note_values, part, slide_lead, slide_sum, unnoted
+from .folds import doubtful, filled, lowest, note_values, part, slide_argmax, slide_sum, unnoted
 from .halving import added
-from .rows import finish, fold_columns, reach, retrace
+from .rows import Memory, Place, finish, fold_columns, reach, retrace
 from .stream import advance
 
 
 @triton.jit
-def volume_forward(
-    x, low, y, kept, depths_table, scale,
-    lanes, groups, inner, depth_taps, step_outer, step_group, step_row, step_column, step_inner,
-    rows, rows_out, rows_before, rows_after, columns, columns_out, columns_after, column_groups,
-    row_blocks, depths_out, step_depth, depths, depths_before, depths_after, depth_blocks, per,
-    LOW_TAPS: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr, DEPTH_TAPS: tl.constexpr, TAPS: tl.constexpr,
-    STRIDE: tl.constexpr, V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr,
-    COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr, COUNTED: tl.constexpr,
-    WHOLE: tl.constexpr, PADDED: tl.constexpr, LOW: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr,
-    ACC: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+def volume_forward(x, low, y, kept, depths_table, scale, sizes, tile: tl.constexpr):
     """Maximum, winners or sum of ROWS rows of `per` planes of windows. Words as in `rows.fold`."""
-    N: tl.constexpr = (ROWS - 1) * STRIDE + TAPS
-    CELLS: tl.constexpr = (V - 1) * COLUMN_STRIDE + COLUMN_TAPS
-    PLANE: tl.constexpr = TAPS * LOW_TAPS
-    FOLD: tl.constexpr = "rivals" if KIND == "winners" and tl.float32 == ACC else KIND
-    SHARE: tl.constexpr = "pairs" if FOLD == "rivals" else "all" if KIND == "max" else ""
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE,
-                                                 EVEN)  # fmt: skip
-    segment = program // row_blocks
-    row_out = (program - segment * row_blocks) * ROWS
-    row = row_out * STRIDE - rows_before
-    depth_out = segment * per
-    depth = depth_out - depths_before
-    if WIDE:
+    N: tl.constexpr = (tile.ROWS - 1) * tile.STRIDE + tile.TAPS
+    CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
+    PLANE: tl.constexpr = tile.TAPS * tile.LOW_TAPS
+    FOLD: tl.constexpr = "rivals" if tile.KIND == "winners" and tl.float32 == tile.ACC else tile.KIND
+    SHARE: tl.constexpr = "pairs" if FOLD == "rivals" else "all" if tile.KIND == "max" else ""
+    outer, group, within, inside, program = lane(
+        sizes, sizes.column_groups, sizes.row_blocks * sizes.depth_blocks, tile
+    )
+    segment = program // sizes.row_blocks
+    row_out = (program - segment * sizes.row_blocks) * tile.ROWS
+    row = row_out * tile.STRIDE - sizes.rows_before
+    depth_out = segment * sizes.per
+    depth = depth_out - sizes.depths_before
+    if tile.WIDE:
         row = row.to(tl.int64)
         depth = depth.to(tl.int64)
-    column = group * V
-    begin = column * COLUMN_STRIDE - COLUMN_BEFORE - LEAD
-    real_columns = edges(begin, columns, LEAD, CELLS, W)
-    base = outer_offset(outer, groups, step_outer, step_group)
-    if W > 1:
-        base += group * (V * COLUMN_STRIDE // W) - (COLUMN_BEFORE + LEAD) // W
+    column = group * tile.V
+    begin = column * tile.COLUMN_STRIDE - tile.COLUMN_BEFORE - tile.LEAD
+    real_columns = edges(begin, sizes.columns, tile.LEAD, CELLS, tile.W)
+    base = outer_offset(outer, sizes.groups, sizes.step_outer, sizes.step_group)
+    if tile.W > 1:
+        base += group * (tile.V * tile.COLUMN_STRIDE // tile.W) - (tile.COLUMN_BEFORE + tile.LEAD) // tile.W
     else:
-        base += within * step_inner + begin * step_column
-    place = (outer * depths_out + depth_out) * rows_out + row_out
-    if DENSE:
-        step_out = column_groups
+        base += within * sizes.step_inner + begin * sizes.step_column
+    place = (outer * sizes.depths_out + depth_out) * sizes.rows_out + row_out
+    if tile.DENSE:
+        step_out = sizes.column_groups
         place = place * step_out + group
     else:
-        step_out = columns_out * inner
-        place = place * step_out + column * inner + within
+        step_out = sizes.columns_out * sizes.inner
+        place = place * step_out + column * sizes.inner + within
     number = 1.0
     reciprocal = 1.0
-    if KIND == "sum" and COUNTED == "all":
-        number = tl.load(scale).to(ACC)
-        reciprocal = tl.load(scale + 1).to(ACC)
-    taps = reach(column, columns, columns_after, COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, V, BLOCK)
-    trace, smallest = unnoted(x, KIND, W, ACC, BLOCK)
+    if tile.KIND == "sum" and tile.COUNTED == "all":
+        number = tl.load(scale).to(tile.ACC)
+        reciprocal = tl.load(scale + 1).to(tile.ACC)
+    taps = reach(column, sizes, tile)
+    trace, smallest = unnoted(x, tile.KIND, tile.W, tile.ACC, tile.BLOCK)
     carried = ()
     carried_codes = ()
-    for _ in tl.static_range(ROWS * (DEPTH_TAPS - 1)):
-        carried = carried + (lowest(KIND, V, BLOCK, ACC),)
-        carried_codes = carried_codes + (tl.zeros((BLOCK, V), tl.int32),)
-    for d in range(per + DEPTH_TAPS - 1):
-        real = (depth + d >= 0) & (depth + d < depths)
-        source = base + clamped(depth + d, depths - 1) * step_depth
+    for _ in tl.static_range(tile.ROWS * (tile.DEPTH_TAPS - 1)):
+        carried = carried + (lowest(tile.KIND, tile.V, tile.BLOCK, tile.ACC),)
+        carried_codes = carried_codes + (tl.zeros((tile.BLOCK, tile.V), tl.int32),)
+    for d in range(sizes.per + tile.DEPTH_TAPS - 1):
+        real = (depth + d >= 0) & (depth + d < sizes.depths)
+        source = base + clamped(depth + d, sizes.depths - 1) * sizes.step_depth
         bests = ()
         codes = ()
         for i in tl.static_range(N):
-            line = source + (row + i) * step_row
-            if W > 1:
-                line = line * W
-            allowed = (row + i >= 0) & (row + i < rows) & real
-            best, code, trace = fold_columns(x + line, low, step_column, real_columns, allowed, i, trace, LOW_TAPS,
-                                             FOLD, V, COLUMN_TAPS, COLUMN_STRIDE, LEAD, W, LOW, BLOCK, ACC,
-                                             SHARE)  # fmt: skip
+            line = source + (row + i) * sizes.step_row
+            if tile.W > 1:
+                line = line * tile.W
+            allowed = (row + i >= 0) & (row + i < sizes.rows) & real
+            best, code, trace = fold_columns(
+                x + line, low, sizes.step_column, real_columns, allowed, i, trace, tile, FOLD, SHARE
+            )
             bests = bests + (best,)
             codes = codes + (code,)
-        if KIND == "sum":
-            bests = slide_sum(bests, ROWS, TAPS, STRIDE)
+        if tile.KIND == "sum":
+            bests = slide_sum(bests, tile.ROWS, tile.TAPS, tile.STRIDE)
         else:
-            bests, codes = slide_lead(bests, codes, ROWS, TAPS, STRIDE, FOLD, SHARE)
-        o = d - (DEPTH_TAPS - 1)
-        depth_first, depth_last, depth_existing = tap_range(depth + o, depths, depths_after, DEPTH_TAPS, 1)
-        there = (o >= 0) & (depth_out + o < depths_out)
+            bests, codes = slide_argmax(bests, codes, tile.ROWS, tile.TAPS, tile.STRIDE, FOLD, SHARE)
+        o = d - (tile.DEPTH_TAPS - 1)
+        depth_first, depth_last, depth_existing = tap_range(
+            depth + o, sizes.depths, sizes.depths_after, tile.DEPTH_TAPS, 1
+        )
+        there = (o >= 0) & (depth_out + o < sizes.depths_out)
         next_carried = ()
         next_codes = ()
-        for r in tl.static_range(ROWS):
+        for r in tl.static_range(tile.ROWS):
             own = ()
             own_codes = ()
-            for i in tl.static_range(DEPTH_TAPS - 1):
-                own = own + (carried[r * (DEPTH_TAPS - 1) + i],)
-                own_codes = own_codes + (carried_codes[r * (DEPTH_TAPS - 1) + i],)
+            for i in tl.static_range(tile.DEPTH_TAPS - 1):
+                own = own + (carried[r * (tile.DEPTH_TAPS - 1) + i],)
+                own_codes = own_codes + (carried_codes[r * (tile.DEPTH_TAPS - 1) + i],)
             code = codes[r]
-            if KIND == "winners":
+            if tile.KIND == "winners":
                 code = code + d * PLANE
-            ends, won, own, own_codes = advance(own, own_codes, (bests[r],), (code,), DEPTH_TAPS, 1, FOLD)
-            for i in tl.static_range(DEPTH_TAPS - 1):
+            ends, won, own, own_codes = advance(own, own_codes, (bests[r],), (code,), tile.DEPTH_TAPS, 1, FOLD)
+            for i in tl.static_range(tile.DEPTH_TAPS - 1):
                 next_carried = next_carried + (own[i],)
                 next_codes = next_codes + (own_codes[i],)
-            smallest = note_values(smallest, ends[0], V, KIND, BLOCK)
-            present = both(inside, there & (row_out + r < rows_out))
-            target = place + (o * rows_out + r) * step_out
-            finish(y, kept, ends[0], won[0], o * PLANE + r * STRIDE * LOW_TAPS, target, taps, row + r * STRIDE, present,
-                   column, inner, rows, rows_after, columns_out, depth_taps, depth_first.to(tl.int32),
-                   (depth_last - depth_first).to(tl.int32), depth_existing.to(tl.int32), number, reciprocal, LOW_TAPS,
-                   KIND, TAPS, V, DENSE, COUNTED, WHOLE, PADDED, LOW, ACC, BLOCK)  # fmt: skip
+            smallest = note_values(smallest, ends[0], tile.V, tile.KIND, tile.BLOCK)
+            present = both(inside, there & (row_out + r < sizes.rows_out))
+            target = place + (o * sizes.rows_out + r) * step_out
+            finish(
+                Memory(x, low, y, kept, depths_table),
+                (ends[0], won[0], o * PLANE + r * tile.STRIDE * tile.LOW_TAPS),
+                target,
+                taps,
+                row + r * tile.STRIDE,
+                present,
+                column,
+                (depth_first.to(tl.int32), (depth_last - depth_first).to(tl.int32), depth_existing.to(tl.int32)),
+                (number, reciprocal),
+                sizes,
+                tile,
+            )
         carried = next_carried
         carried_codes = next_codes
-    if KIND != "sum":  # noqa: SIM102 - known when compiled
+    if tile.KIND != "sum":  # noqa: SIM102 - known when compiled
         if doubtful(trace, smallest):
-            for o in range(per):
-                exists = inside & (depth_out + o < depths_out)
-                retrace(x, low, y, kept, depths_table, base, place + o * rows_out * step_out, step_out, column, inner,
-                        exists, tl.minimum(depth_out + o, depths_out - 1), row, row_out, depth_taps, step_row,
-                        step_column, rows, rows_out, columns, columns_out, ROWS, LOW_TAPS, KIND, TAPS, STRIDE, V,
-                        COLUMN_TAPS, COLUMN_STRIDE, COLUMN_BEFORE, LEAD, W, DENSE, True, LOW, ACC, BLOCK)  # fmt: skip
+            for o in range(sizes.per):
+                exists = inside & (depth_out + o < sizes.depths_out)
+                at = Place(
+                    base,
+                    place + o * sizes.rows_out * step_out,
+                    step_out,
+                    column,
+                    exists,
+                    tl.minimum(depth_out + o, sizes.depths_out - 1),
+                    row,
+                    row_out,
+                )
+                retrace(Memory(x, low, y, kept, depths_table), at, sizes, tile.ROWS, tile)
 
 
 @triton.jit
-def volume_backward(
-    gy, codes, gx, low, depth_readers, scale,
-    lanes, inner, depths, depths_out, depths_before, depth_blocks, per, rows, rows_out, rows_before, row_blocks,
-    columns, columns_out, column_groups,
-    LOW_TAPS: tl.constexpr, ROWS: tl.constexpr, DEPTH_TAPS: tl.constexpr, TAPS: tl.constexpr,
-    V: tl.constexpr, COLUMN_TAPS: tl.constexpr, COLUMN_STRIDE: tl.constexpr, COLUMN_READERS: tl.constexpr,
-    COLUMN_BEFORE: tl.constexpr, LEAD: tl.constexpr, W: tl.constexpr, DENSE: tl.constexpr,
-    LOW: tl.constexpr, PAIRED: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, ACC: tl.constexpr,
-    BLOCK: tl.constexpr,
-):  # fmt: skip
+def volume_backward(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
     """Cotangents of winners: ROWS rows of `per` planes of cells, whose sums are carried from one
     plane of windows to the next.
 
     PAIRED: a code is compared with the taps of two cells at once."""
-    N: tl.constexpr = ROWS + TAPS - 1
-    PLANE: tl.constexpr = ROWS * V
+    N: tl.constexpr = tile.ROWS + tile.TAPS - 1
+    PLANE: tl.constexpr = tile.ROWS * tile.V
     NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
-    FIRST: tl.constexpr = COLUMN_BEFORE - COLUMN_TAPS + 1
-    WINDOWS: tl.constexpr = V + COLUMN_TAPS - 1
-    outer, group, within, inside, program = lane(lanes, column_groups, inner, row_blocks * depth_blocks, BLOCK, WIDE,
-                                                 EVEN)  # fmt: skip
-    segment = program // row_blocks
-    row = (program - segment * row_blocks) * ROWS
-    depth = segment * per
-    column = group * V
-    begin = column + (FIRST - LEAD)
-    real_columns = edges(begin, columns_out, LEAD, WINDOWS, W)
-    first_line = row + rows_before - (TAPS - 1)
-    first_plane = depth + depths_before - (DEPTH_TAPS - 1)
-    base = (outer * depths_out + first_plane) * rows_out + first_line
-    origin = (outer * depths + depth - (DEPTH_TAPS - 1)) * rows + row
-    step = columns_out * inner
-    if W > 1:
-        step = columns_out // W
-        base = base * step + group * (V // W) + (FIRST - LEAD) // W
+    FIRST: tl.constexpr = tile.COLUMN_BEFORE - tile.COLUMN_TAPS + 1
+    WINDOWS: tl.constexpr = tile.V + tile.COLUMN_TAPS - 1
+    outer, group, within, inside, program = lane(
+        sizes, sizes.column_groups, sizes.row_blocks * sizes.depth_blocks, tile
+    )
+    segment = program // sizes.row_blocks
+    row = (program - segment * sizes.row_blocks) * tile.ROWS
+    depth = segment * sizes.per
+    column = group * tile.V
+    begin = column + (FIRST - tile.LEAD)
+    real_columns = edges(begin, sizes.columns_out, tile.LEAD, WINDOWS, tile.W)
+    first_line = row + sizes.rows_before - (tile.TAPS - 1)
+    first_plane = depth + sizes.depths_before - (tile.DEPTH_TAPS - 1)
+    base = (outer * sizes.depths_out + first_plane) * sizes.rows_out + first_line
+    origin = (outer * sizes.depths + depth - (tile.DEPTH_TAPS - 1)) * sizes.rows + row
+    step = sizes.columns_out * sizes.inner
+    if tile.W > 1:
+        step = sizes.columns_out // tile.W
+        base = base * step + group * (tile.V // tile.W) + (FIRST - tile.LEAD) // tile.W
     else:
-        base = base * step + begin * inner + within
-    if DENSE:
-        step_out = column_groups
+        base = base * step + begin * sizes.inner + within
+    if tile.DENSE:
+        step_out = sizes.column_groups
         origin = origin * step_out + group
     else:
-        step_out = columns * inner
-        origin = origin * step_out + column * inner + within
-    sums = filled(0, DEPTH_TAPS * PLANE, BLOCK, ACC)
-    for d in range(per + DEPTH_TAPS - 1):
-        real = (first_plane + d >= 0) & (first_plane + d < depths_out)
+        step_out = sizes.columns * sizes.inner
+        origin = origin * step_out + column * sizes.inner + within
+    sums = filled(0, tile.DEPTH_TAPS * PLANE, tile.BLOCK, tile.ACC)
+    for d in range(sizes.per + tile.DEPTH_TAPS - 1):
+        real = (first_plane + d >= 0) & (first_plane + d < sizes.depths_out)
         for n in tl.static_range(N):
-            allowed = (first_line + n >= 0) & (first_line + n < rows_out) & real
-            source = base + (d * rows_out + n) * step
-            if W > 1:
-                source = source * W
-            arriving = read_line(gy + source, inner, real_columns, allowed, 0, LEAD, WINDOWS, W, BLOCK, ACC)
-            won = read_line(codes + source, inner, real_columns, allowed, NOBODY, LEAD, WINDOWS, W, BLOCK, tl.int32)
+            allowed = (first_line + n >= 0) & (first_line + n < sizes.rows_out) & real
+            source = base + (d * sizes.rows_out + n) * step
+            if tile.W > 1:
+                source = source * tile.W
+            arriving = read_line(gy + source, sizes.inner, real_columns, allowed, 0, WINDOWS, tile.ACC, tile)
+            won = read_line(codes + source, sizes.inner, real_columns, allowed, NOBODY, WINDOWS, tl.int32, tile)
             next_sums = ()
-            for i in tl.static_range(DEPTH_TAPS):
-                for r in tl.static_range(ROWS):
-                    line = part(sums, i * PLANE + r * V, i * PLANE + r * V + V)
-                    if n >= r and n < r + TAPS:
+            for i in tl.static_range(tile.DEPTH_TAPS):
+                for r in tl.static_range(tile.ROWS):
+                    line = part(sums, i * PLANE + r * tile.V, i * PLANE + r * tile.V + tile.V)
+                    if n >= r and n < r + tile.TAPS:
                         for e in tl.static_range(WINDOWS):
-                            line = added(line, arriving[e], won[e] * (0x10001 if PAIRED else 1), COLUMN_TAPS - 1 - e,
-                                         COLUMN_TAPS, (i * TAPS + r - n + TAPS - 1) * LOW_TAPS, V, PAIRED,
-                                         True)  # fmt: skip
+                            line = added(
+                                line,
+                                arriving[e],
+                                won[e] * (0x10001 if tile.PAIRED else 1),
+                                tile.COLUMN_TAPS - 1 - e,
+                                tile.COLUMN_TAPS,
+                                (i * tile.TAPS + r - n + tile.TAPS - 1) * tile.LOW_TAPS,
+                                tile.V,
+                                tile.PAIRED,
+                                True,
+                            )
                     next_sums = next_sums + line
             sums = next_sums
-        o = d - (DEPTH_TAPS - 1)
-        for r in tl.static_range(ROWS):
+        o = d - (tile.DEPTH_TAPS - 1)
+        for r in tl.static_range(tile.ROWS):
             parts = ()
-            for v in tl.static_range(V):
-                parts = parts + (sums[r * V + v],)
-            present = both(inside, (o >= 0) & (depth + o < depths) & (row + r < rows))
-            target = origin + (d * rows + r) * step_out
-            if DENSE:
-                target = target * V
-            write_line(gx + target, inner, stacked(parts, V, BLOCK), present, column, columns, V, DENSE, BLOCK)
+            for v in tl.static_range(tile.V):
+                parts = parts + (sums[r * tile.V + v],)
+            present = both(inside, (o >= 0) & (depth + o < sizes.depths) & (row + r < sizes.rows))
+            target = origin + (d * sizes.rows + r) * step_out
+            if tile.DENSE:
+                target = target * tile.V
+            write_line(
+                gx + target,
+                sizes.inner,
+                stacked(parts, tile.V, tile.BLOCK),
+                present,
+                column,
+                sizes.columns,
+                tile.V,
+                tile.DENSE,
+                tile.BLOCK,
+            )
         rest = ()
-        for i in tl.static_range(PLANE, DEPTH_TAPS * PLANE):
+        for i in tl.static_range(PLANE, tile.DEPTH_TAPS * PLANE):
             rest = rest + (sums[i],)
-        sums = rest + filled(0, PLANE, BLOCK, ACC)
+        sums = rest + filled(0, PLANE, tile.BLOCK, tile.ACC)

@@ -1,0 +1,180 @@
+"""What kernels are given beside tensors: the sizes of a call, and the tile that it is compiled
+for.
+
+Triton takes a named tuple as one argument. Each number of `Sizes` is specialised by itself, as an
+argument of its own would be: what is 1, as all that a kernel does not read, is compiled in and not
+passed. A `Tile` is one constant.
+"""
+
+from typing import Any, NamedTuple
+
+import triton.language as tl
+
+from ..calls import INTERPRETED
+
+
+class Sizes(NamedTuple):
+    """Numbers of a call. `steps` are between neighbours in memory, in elements or in vectors of
+    them; `_out` is of windows, the same name without it of cells."""
+
+    lanes: int = 1
+    outputs: int = 1
+    cells: int = 1
+    outer: int = 1
+    groups: int = 1
+    """Of the outer batch, whose axes were merged into two."""
+    inner: int = 1
+    per: int = 1
+    """Rows or planes of a program that walks along them."""
+    blocks: int = 1
+    step_outer: int = 1
+    step_group: int = 1
+    step_depth: int = 1
+    step_row: int = 1
+    step_column: int = 1
+    step_inner: int = 1
+    depths: int = 1
+    depths_out: int = 1
+    depths_before: int = 1
+    depths_after: int = 1
+    depth_taps: int = 1
+    depth_candidates: int = 1
+    """Windows that read a cell, at most."""
+    depth_blocks: int = 1
+    rows: int = 1
+    rows_out: int = 1
+    rows_before: int = 1
+    rows_after: int = 1
+    row_taps: int = 1
+    row_dilation: int = 1
+    row_candidates: int = 1
+    row_start: int = 1
+    """The padded row that the first program starts with."""
+    row_blocks: int = 1
+    columns: int = 1
+    columns_out: int = 1
+    columns_before: int = 1
+    columns_after: int = 1
+    column_taps: int = 1
+    column_dilation: int = 1
+    column_candidates: int = 1
+    column_groups: int = 1
+    """Lanes of a row."""
+
+
+class Tables(NamedTuple):
+    """Tables of a plan, as `Plan` makes them."""
+
+    depths: Any = None
+    rows: Any = None
+    columns: Any = None
+    depth_readers: Any = None
+    row_readers: Any = None
+    column_readers: Any = None
+    row_spans: Any = None
+    numbers: Any = None
+    scale: Any = None
+
+
+class Tile(NamedTuple):
+    """Constants of a kernel; `tile` makes one."""
+
+    ACC: Any
+    """The type of the computation."""
+    BLOCK: int = 1
+    """Lanes of a program."""
+    WIDE: bool = False
+    """Whether offsets need 64 bits."""
+    EVEN: bool = False
+    """Whether all lanes exist."""
+    KIND: str = ""
+    COUNTED: str = "all"
+    """What a sum is divided by: "all", a number; "exists" or "real", the taps that do."""
+    DEPTH_TAPS: int = 1
+    TAPS: int = 1
+    """Of rows, as STRIDE, BEFORE, SIZE (0: not known) and LENGTH are."""
+    STRIDE: int = 1
+    BEFORE: int = 0
+    SIZE: int = 0
+    LENGTH: int = 0
+    READERS: int = 1
+    """Rows of windows that read a row of cells."""
+    COLUMN_TAPS: int = 1
+    COLUMN_STRIDE: int = 1
+    COLUMN_BEFORE: int = 0
+    COLUMN_SIZE: int = 0
+    COLUMN_LENGTH: int = 0
+    COLUMN_READERS: int = 1
+    LOW_TAPS: int = 1
+    """Taps of the axes that were folded before, in the unit of which codes count rows."""
+    LOW: bool = False
+    """Whether `low` has the codes of these axes."""
+    DEEP: bool = False
+    """Whether windows have depth."""
+    WHOLE: bool = True
+    """Whether each window has a real cell."""
+    PADDED: bool = False
+    """Whether some windows have others."""
+    ROWS: int = 1
+    """Rows of a program."""
+    CELLS: int = 1
+    """Rows of cells of a program."""
+    STEP: int = 1
+    """Rows that are read before one is written."""
+    V: int = 1
+    """Neighbouring columns of a lane."""
+    W: int = 1
+    """Columns that are read at once."""
+    LEAD: int = 0
+    """Columns that are read before the first that is needed."""
+    DENSE: bool = False
+    """Whether all V columns are written, side by side."""
+    FIXED: bool = True
+    """Whether V is a multiple of the stride."""
+    SHARE: str = ""
+    NEED: int = 0
+    """A bit for each row that some window reads."""
+    ALONE: bool = False
+    """Whether a program has all rows."""
+    AHEAD: bool = False
+    """Whether the next step's rows are fetched."""
+    PAIRED: bool = False
+    """Whether codes go two in a word."""
+    SPARSE: bool = False
+    """Whether cells that won nothing are left out."""
+    CROSS_TAPS: int = 0
+    """Columns along which cotangents go in the same call."""
+    CROSS_BEFORE: int = 0
+    LEFT: int = 0
+    """Lanes at either end, or lines of them, that are other programs'."""
+    RIGHT: int = 0
+    N: int = 1
+    """A power of two, not less than LEFT + RIGHT."""
+    SLOTS: int = 0
+    """Rows of a ring, and the words that ask for its memory."""
+    ASKED: str = ""
+    PLANES: int = 1
+    """Planes of a program, of ROWS × COLUMNS."""
+    COLUMNS: int = 1
+    ZERO: bool = False
+    """Whether padding counts as 0; of ties, whether they share."""
+    RAGGED: bool = False
+    """Whether some taps do not exist."""
+    KEEP: bool = False
+    INDEX: bool = False
+    EXACT: bool = False
+    """Whether all taps of all windows are real."""
+    PLANE: bool = False
+    """Whether each window is a plane that lies as one line."""
+    ACROSS: bool = False
+    """Whether neighbours in memory are of different windows."""
+    UNROLL: int = 1
+    OUTPUTS: int = 1
+    """Windows of a program."""
+    CHUNKS: int = 1
+
+
+def tile(**words: Any) -> Tile:
+    """A tile as kernels take it: of Triton's constants, where they are compiled."""
+    made = Tile(**words)
+    return made if INTERPRETED else Tile(*map(tl.constexpr, made))
