@@ -69,15 +69,13 @@ def window_before(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS
 
 
 @triton.jit
-def column_before(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
-                  PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    return cross(shares, words, group, groups, V, TAPS, BEFORE - 1, PAIRED, BLOCK)
+def column_before(shares, words, group, groups, BEFORE: tl.constexpr, tile: tl.constexpr):
+    return cross(shares, words, group, groups, BEFORE - 1, tile)
 
 
 @triton.jit
-def no_neighbour(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
-                 PAIRED: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    return cross(shares, words, group, group + 1, V, TAPS, BEFORE, PAIRED, BLOCK)
+def no_neighbour(shares, words, group, groups, BEFORE: tl.constexpr, tile: tl.constexpr):
+    return cross(shares, words, group, group + 1, BEFORE, tile)
 
 
 @triton.jit
@@ -97,11 +95,6 @@ def one_cell(share, total, other, taps, TAP: tl.constexpr, OTHER: tl.constexpr):
 
 
 @triton.jit
-def piece_before(codes, at, lanes, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
-    return heard(codes, at - 1, lanes, NONE, V, BLOCK)
-
-
-@triton.jit
 def nobody(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
     return won_by_some(taps, 0, V, BLOCK)
 
@@ -118,14 +111,13 @@ def tap_before(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE
 
 
 @triton.jit
-def no_run(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr,
-           BLOCK: tl.constexpr):  # fmt: skip
-    return add_up(ring, begin, shares, won, shares, won, row, SLOTS, LOW_TAPS, V, BLOCK)
+def no_run(ring, begin, shares, won, sums, last, row, tile: tl.constexpr):
+    return add_up(ring, begin, shares, won, shares, won, row, tile)
 
 
 @triton.jit
-def never_cleared(ring, begin, row, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
-    return complete(ring, begin, row, SLOTS, 0, V, BLOCK)
+def never_cleared(ring, begin, row, NONE: tl.constexpr, tile: tl.constexpr):
+    return complete(ring, begin, row, 0, tile)
 
 
 def all_won(one, other):
@@ -138,7 +130,7 @@ def lane_before(found, index, N: tl.constexpr, BLOCK: tl.constexpr):
 
 
 advance, cross, descend, won_by_some = stream.advance, halving.cross, halving.descend, halving.won_by_some
-handed, given, heard = halving.handed, halving.given, halving.heard
+handed, given = halving.handed, halving.given
 add_up, complete = halving.advance, halving.complete
 unpacked, slide_shared = folds.unpacked, folds.slide_shared
 match, window, added, told = planes.match, planes.window, halving.added, narrow.told
@@ -173,8 +165,7 @@ def faults(every):
         (halving, "cross", no_neighbour, large),
         (halving, "descend", other_half, large),
         (halving, "handed", second_late, large),
-        (halving, "given", one_cell, largest),
-        (halving, "heard", piece_before, largest),
+        (halving, "given", one_cell, large),
         (halving, "won_by_some", nobody, largest),
         (halving, "advance", no_run, high),
         (halving, "complete", never_cleared, high),

@@ -28,7 +28,6 @@ from .tiles import (
     divisor,
     lanes_of,
     one_axis,
-    power_within,
     ring,
     ring_bytes,
     scale,
@@ -61,8 +60,6 @@ def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int
     wide = columns_backward(made, kind, gx.element_size())[0]
     if kind == "first" and not made.depth and rows.stride == 1:
         crossed = crossing(made, gx.element_size())
-        if crossed and made.made.get("bytes") and columns.size == columns.length and columns.size % 4 == 0:
-            return across_call(made, gy, gx)
         if crossed is not None or (one_axis(made) and rows.kernel > 1):
             return vjp_halving_call(made, gy, gx, columns.kernel if crossed else low_taps or 1, crossed)
         if rows.kernel > 1 and wide % columns.stride == 0:
@@ -162,30 +159,6 @@ def vjp_halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple
     return Call(halving_kernels.vjp_halving, programs, sizes, arguments.tile(**words), warps)
 
 
-def across_call(made: Plan, gy: Any, gx: Any) -> Call:
-    """Winners along dense rows, each a byte."""
-    columns: Any = made.columns
-    wide = power_within(columns.size, TUNE["bytes across"] // gx.element_size())
-    groups = columns.size // wide
-    lanes = made.outer * made.rows.size * groups
-    left, right = -(-(columns.kernel - 1 - columns.before) // wide), -(-columns.before // wide)
-    per = min(TUNE["pieces across"], -(-lanes // (32 - left - right)))
-    words = {
-        "TAPS": columns.kernel,
-        "BEFORE": columns.before,
-        "V": wide,
-        "W": min(wide, 16 // gx.element_size()),
-        "LEFT": left,
-        "RIGHT": right,
-        "PAIRED": pairs(gy),
-        "WIDE": made.wide,
-        "ACC": accumulator(gy.dtype),
-        "BLOCK": 32,
-    }
-    sizes = Sizes(lanes=lanes, column_groups=groups, per=per)
-    return Call(halving_kernels.across, -(-lanes // ((32 - left - right) * per)), sizes, arguments.tile(**words), 1)
-
-
 def volume_backward_call(made: Plan, gy: Any, gx: Any) -> Call:
     """Winners of windows of three axes that move by one cell."""
     depth: Any = made.depth[0]
@@ -234,7 +207,7 @@ def spread_rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps
     fixed = wide % columns.stride == 0
     candidates = -(-columns.kernel // columns.stride)
     read = -(-rows.kernel // rows.stride)
-    most = max(TUNE["back inner" if made.inner > 1 else "back small"], rows.stride)
+    most = rows.stride if made.inner > 1 else max(TUNE["back small"], rows.stride)
     if kind == "first":
         most = min(most, max(TUNE["matches"] // (wide * read * candidates), rows.stride))
     per, blocks, start, read = rows_backward(made, most // rows.stride * rows.stride)

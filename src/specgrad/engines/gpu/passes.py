@@ -207,7 +207,6 @@ def spread_maximum(program: Program, made: Plan, gy: Any, gx: Any, codes: Any) -
                 else dense(made, made.outer * rows.size, columns, still(made.inner), 1),
             )
             hand_on(*made.made["axes"])
-            made.made["axes"][1].made["bytes"] = made.inner == 1  # these codes are ours, bytes that begin aligned
         down, across = made.made["axes"]
         gy, codes = along(program, down, gy, codes, columns.kernel)
         cotangents.spread(program, across, "first", gy, gx, codes)

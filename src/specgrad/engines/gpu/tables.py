@@ -18,7 +18,7 @@ from .kernels.arguments import Sizes, Tables
 from .plan import Plan, taps_of
 from .program import Program
 from .tiles import accumulator, block_of, divisor, scale, shared_evenly
-from .tuned import SMALL, TUNE
+from .tuned import TUNE
 
 
 def tables(made: Plan, device: Any, *names: str) -> Tables:
@@ -106,7 +106,7 @@ def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[
     across, folded = made.inner >= 8, "sum" if kind == "sum" else "max"
     few, values = made.taps <= 512, kind == folded
     if across or few:
-        beside = folded if not across else "across small" if made.taps <= SMALL * 4 else "across"
+        beside = "across" if across else folded
         block, tile = TUNE[f"taps {beside}"], TUNE[f"tile {beside}"]
     elif values or x.element_size() > 2:
         block, tile = TUNE["taps large"], TUNE["bytes large"] // x.element_size()
@@ -226,8 +226,7 @@ def collect(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, k
     candidates = [int(table.shape[1]) for table in (given.depth_readers, given.row_readers, given.column_readers)]
     lanes = made.outer * columns.size * made.inner
     block, warps = block_of(lanes)
-    single = max(candidates) == 1
-    per, blocks = shared_evenly(rows.size, TUNE["rows collect" if single else "rows collect, overlapping"])
+    per, blocks = shared_evenly(rows.size, TUNE["rows collect"])
     sizes = cell_sizes(made)._replace(
         lanes=lanes,
         depths=made.depths[0],

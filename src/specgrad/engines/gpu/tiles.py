@@ -198,8 +198,6 @@ def streams(made: Plan, kind: str, size: int) -> bool:
     held together."""
     rows: Any = made.rows
     least = TUNE["stream " + (kind if kind in ("max", "sum") else "winners")]
-    if kind == "winners" and size > 2 and rows.size < TUNE["rows ahead"] and made.inner == 1:
-        least = TUNE["stream winners low"]
     return bool(not made.depth and rows.stride == 1 and rows.kernel >= least)
 
 

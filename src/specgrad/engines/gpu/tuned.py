@@ -39,7 +39,6 @@ TUNE = {
     "one call inner": 8,  # of winners, where neighbours in memory are of the inner batch
     "stream max": 6,  # rows of a window from which rows are streamed
     "stream winners": 4,
-    "stream winners low": 6,  # in planes of few rows
     "stream sum": 8,
     "step": 4,  # rows that a program reads before it writes
     # of winners of more than `rows low` rows, of maxima of one column, and where cells are read one
@@ -71,7 +70,6 @@ TUNE = {
     "cells smooth": 48,  # cells of four bytes in registers
     "cells smooth half": 16,
     "back small": 4,  # rows of cells per program
-    "back inner": 1,
     "back weights": 8,
     "matches": 512,  # of cells with windows, in one step
     "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
@@ -84,8 +82,6 @@ TUNE = {
     # from `matches cross` on
     "taps ring": 15,
     "taps paired": 7,  # rows of a window from which codes go in pairs, where rows and columns go in one call
-    "bytes across": 32,  # of cells that a lane has along columns alone
-    "pieces across": 8,  # of memory that a program goes through along columns alone
     "plane": 16,  # rows and columns up to which whole planes are held
     "plane taps": 4,  # rows of a window from which that pays for values of any plane, and any type
     "lanes planes": 32,  # of a program that has whole planes: one warp, in which numbers change threads without waiting
@@ -96,8 +92,7 @@ TUNE = {
     "rows narrow": 2,  # of a lane
     "lanes bins": 256,
     "rows bins": 14,
-    "rows collect": 16,
-    "rows collect, overlapping": 8,
+    "rows collect": 8,
     "fill": 1024,  # cells of four bytes that a program of whole planes fills at once
     "chunks": 2,  # and how often
     "chunks half": 8,
@@ -106,9 +101,6 @@ TUNE = {
     "tile across": 4096,  # where neighbours in memory are of different windows
     "taps across": 128,
     "warps across": 32,
-    "tile across small": 512,  # of few taps
-    "taps across small": 8,
-    "warps across small": 4,
     "taps max": 8,  # of one window, where windows are small
     "taps sum": 32,
     "taps large": 4096,

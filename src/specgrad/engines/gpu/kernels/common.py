@@ -123,16 +123,15 @@ def read_line(pointer, step, real, allowed, other, CELLS: tl.constexpr, TYPE: tl
 
 
 @triton.jit
-def write_line(pointer, step, value, inside, column, columns, V: tl.constexpr, DENSE: tl.constexpr,
-               BLOCK: tl.constexpr):  # fmt: skip
+def write_line(pointer, step, value, inside, column, columns, tile: tl.constexpr):  # fmt: skip
     """V neighbouring columns of one row. DENSE: all exist, side by side in memory."""
     value = value.to(pointer.dtype.element_ty)
-    if DENSE:
-        place = tl.expand_dims(pointer, 1) + tl.expand_dims(tl.arange(0, V), 0)
+    if tile.DENSE:
+        place = tl.expand_dims(pointer, 1) + tl.expand_dims(tl.arange(0, tile.V), 0)
         tl.store(place, value, mask=tl.expand_dims(inside, 1))
     else:
-        parts = pieces(value, V, BLOCK)
-        for v in tl.static_range(V):
+        parts = pieces(value, tile.V, tile.BLOCK)
+        for v in tl.static_range(tile.V):
             tl.store(pointer + v * step, parts[v], mask=inside & (column + v < columns))
 
 

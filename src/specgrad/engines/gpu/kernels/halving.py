@@ -15,7 +15,7 @@ is 0; of two the nearer is right, since those that lie in a window are equal.
 import triton
 import triton.language as tl
 
-from .common import NAMED, both, edges, fetch, lane, pieces, read_line, stacked, write_line
+from .common import NAMED, both, edges, fetch, lane, read_line, stacked, write_line
 from .folds import filled, part
 from .runs import advance, cleared, complete, room, windows
 
@@ -208,31 +208,32 @@ def bytes_of(taps, V: tl.constexpr):
 
 
 @triton.jit
-def cross(shares, words, group, groups, V: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr, PAIRED: tl.constexpr,
-          BLOCK: tl.constexpr):  # fmt: skip
+def cross(shares, words, group, groups, BEFORE: tl.constexpr, tile: tl.constexpr):  # fmt: skip
     """V cells of a row: what its windows' sums give those that won them along the columns,
     neighbouring lanes' windows included.
 
     A window's winner is a byte, up to four of which are in a word.
     """
-    PER: tl.constexpr = min(V, 4)
-    NONE: tl.constexpr = TAPS * (1 + (PER > 1) * 256 + (PER > 2) * 0x1010000)
-    totals = filled(0, V, BLOCK, shares[0].dtype)
-    for d in tl.static_range(-((TAPS - 1 - BEFORE + V - 1) // V), (BEFORE + V - 1) // V + 1):
-        there = (tl.arange(0, BLOCK) + d) & (BLOCK - 1)
+    PER: tl.constexpr = min(tile.V, 4)
+    NONE: tl.constexpr = tile.CROSS_TAPS * (1 + (PER > 1) * 256 + (PER > 2) * 0x1010000)
+    totals = filled(0, tile.V, tile.BLOCK, shares[0].dtype)
+    for d in tl.static_range(
+        -((tile.CROSS_TAPS - 1 - BEFORE + tile.V - 1) // tile.V), (BEFORE + tile.V - 1) // tile.V + 1
+    ):
+        there = (tl.arange(0, tile.BLOCK) + d) & (tile.BLOCK - 1)
         known = words
         if d != 0:
             known = ()
-            for w in tl.static_range(V // PER):
+            for w in tl.static_range(tile.V // PER):
                 known = known + (tl.where((group + d >= 0) & (group + d < groups), tl.gather(words[w], there, 0), NONE),
                                  )  # fmt: skip
-        for u in tl.static_range(V):
-            if d * V + u <= V - 1 + BEFORE and d * V + u > BEFORE - TAPS:
+        for u in tl.static_range(tile.V):
+            if d * tile.V + u <= tile.V - 1 + BEFORE and d * tile.V + u > BEFORE - tile.CROSS_TAPS:
                 share = shares[u]
                 if d != 0:
                     share = tl.gather(share, there, 0)
-                tap = ((known[u // PER] >> (8 * (u % PER))) & 255) * (0x10001 if PAIRED else 1)
-                totals = added(totals, share, tap, BEFORE - d * V - u, TAPS, 0, V, PAIRED)
+                tap = ((known[u // PER] >> (8 * (u % PER))) & 255) * (0x10001 if tile.PAIRED else 1)
+                totals = added(totals, share, tap, BEFORE - d * tile.V - u, tile.CROSS_TAPS, 0, tile.V, tile.PAIRED)
     return totals
 
 
@@ -291,7 +292,7 @@ def vjp_halving(gy, codes, gx, low, ring, scale, sizes, tile: tl.constexpr):
     )
     begin = room(tile.ASKED, tile.BLOCK) if tile.SLOTS else 0
     if tile.SLOTS:
-        cleared(ring, begin, tile.SLOTS, NONE, tile.V, tile.BLOCK)
+        cleared(ring, begin, NONE, tile)
     for s in range(steps):
         if tile.AHEAD:
             for u in tl.static_range(tile.STEP):
@@ -313,23 +314,10 @@ def vjp_halving(gy, codes, gx, low, ring, scale, sizes, tile: tl.constexpr):
             taps = ()
             if tile.SLOTS:
                 line = first_line + s * tile.STEP + u
-                winner = tl.where(
-                    line < sizes.rows_out, line, line + tile.TAPS
-                )  # by its first tap; below the last row, no cell's
-                waiting, waiting_codes = advance(
-                    ring,
-                    begin,
-                    arriving[u],
-                    won[u],
-                    waiting,
-                    waiting_codes,
-                    winner,
-                    tile.SLOTS,
-                    tile.LOW_TAPS,
-                    tile.V,
-                    tile.BLOCK,
-                )
-                shares, words = complete(ring, begin, line, tile.SLOTS, NONE, tile.V, tile.BLOCK)
+                # by its first tap; below the last row, no cell's
+                winner = tl.where(line < sizes.rows_out, line, line + tile.TAPS)
+                waiting, waiting_codes = advance(ring, begin, arriving[u], won[u], waiting, waiting_codes, winner, tile)
+                shares, words = complete(ring, begin, line, NONE, tile)
             else:
                 shares, own, waiting, waiting_codes = descend(
                     arriving[u], won[u], waiting, waiting_codes, tile.TAPS, tile.LOW_TAPS, tile.V, tile.PAIRED
@@ -342,96 +330,14 @@ def vjp_halving(gy, codes, gx, low, ring, scale, sizes, tile: tl.constexpr):
             if tile.DENSE:
                 target = target * tile.V
             if tile.CROSS_TAPS:
-                shares = cross(
-                    shares,
-                    words,
-                    group,
-                    sizes.column_groups,
-                    tile.V,
-                    tile.CROSS_TAPS,
-                    tile.CROSS_BEFORE,
-                    tile.PAIRED,
-                    tile.BLOCK,
-                )
+                shares = cross(shares, words, group, sizes.column_groups, tile.CROSS_BEFORE, tile)
             elif tile.LOW_TAPS > 1:
                 rest = stacked(taps, tile.V, tile.BLOCK).to(tl.uint32, bitcast=True)
                 if not tile.PAIRED:
                     rest = tl.minimum(rest, tile.LOW_TAPS)
-                write_line(
-                    low + target, 1, rest, present, group * tile.V, sizes.columns, tile.V, tile.DENSE, tile.BLOCK
-                )
+                write_line(low + target, 1, rest, present, group * tile.V, sizes.columns, tile)
                 if tile.SPARSE:
                     present = present & won_by_some(taps, tile.LOW_TAPS, tile.V, tile.BLOCK)
             write_line(
-                gx + target,
-                1,
-                stacked(shares, tile.V, tile.BLOCK),
-                present,
-                group * tile.V,
-                sizes.columns,
-                tile.V,
-                tile.DENSE,
-                tile.BLOCK,
+                gx + target, 1, stacked(shares, tile.V, tile.BLOCK), present, group * tile.V, sizes.columns, tile
             )
-
-
-@triton.jit
-def heard(codes, at, lanes, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
-    """The winners of V neighbouring windows, four in a word."""
-    place = tl.expand_dims(at * (V // 4), 1) + tl.expand_dims(tl.arange(0, V // 4), 0)
-    real = tl.expand_dims((at >= 0) & (at < lanes), 1)
-    return pieces(tl.load(codes.to(tl.pointer_type(tl.int32)) + place, mask=real, other=NONE), V // 4, BLOCK)
-
-
-@triton.jit
-def taken(gy, words, at, NONE: tl.constexpr, tile: tl.constexpr):
-    """What V neighbouring windows have, if one of them has a winner."""
-    some = words[0] != NONE
-    for w in tl.static_range(1, tile.V // 4):
-        some = some | (words[w] != NONE)
-    return read_line(gy + at * tile.V, 1, (some,) * (tile.V // tile.W), True, 0, tile.V, tile.ACC, tile)
-
-
-@triton.jit
-def across(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
-    """Cotangents of the winners of windows that move along dense rows, as many as the cells, whose
-    bytes in `codes` say which tap won, or that none did: what nobody won is not read. A program has
-    one warp, whose lanes tell each other, and so many pieces of memory one after the other; what
-    the next has is read while this one's cotangents are added."""
-    OWN: tl.constexpr = tile.BLOCK - tile.LEFT - tile.RIGHT
-    NONE: tl.constexpr = tile.TAPS * 0x1010101
-    program = tl.program_id(0)
-    if tile.WIDE:
-        program = program.to(tl.int64)
-    lane = tl.arange(0, tile.BLOCK)
-    at = program * (sizes.per * OWN) - tile.LEFT + lane
-    group = (at + tile.LEFT * sizes.column_groups) % sizes.column_groups
-    shift = OWN % sizes.column_groups
-    words = heard(codes, at, sizes.lanes, NONE, tile.V, tile.BLOCK)
-    shares = taken(gy, words, at, NONE, tile)
-    next_words = heard(codes, at + OWN, sizes.lanes, NONE, tile.V, tile.BLOCK)
-    for _ in range(sizes.per):
-        next_shares = taken(gy, next_words, at + OWN, NONE, tile)
-        far_words = heard(codes, at + 2 * OWN, sizes.lanes, NONE, tile.V, tile.BLOCK)
-        totals = cross(
-            shares, words, group, sizes.column_groups, tile.V, tile.TAPS, tile.BEFORE, tile.PAIRED, tile.BLOCK
-        )
-        inside = (at >= 0) & (at < sizes.lanes) & (lane >= tile.LEFT) & (lane < tile.BLOCK - tile.RIGHT)
-        for n in tl.static_range(tile.V // tile.W):
-            write_line(
-                gx + at * tile.V + n * tile.W,
-                1,
-                stacked(part(totals, n * tile.W, n * tile.W + tile.W), tile.W, tile.BLOCK),
-                inside,
-                at,
-                sizes.lanes,
-                tile.W,
-                True,
-                tile.BLOCK,
-            )
-        at += OWN
-        group += shift
-        group = tl.where(group >= sizes.column_groups, group - sizes.column_groups, group)
-        words = next_words
-        shares = next_shares
-        next_words = far_words

@@ -216,22 +216,10 @@ def finish(memory, found, target, taps, row, present, column, depth, divisor, si
                     code = tl.where(value == float("-inf"), nothing.to(tl.int32), code)
             if not tile.WHOLE:
                 code = tl.where(some, code, (sizes.depth_taps * tile.TAPS) * tile.LOW_TAPS)
-            write_line(
-                memory.kept + target,
-                sizes.inner,
-                code,
-                present,
-                column,
-                sizes.columns_out,
-                tile.V,
-                tile.DENSE,
-                tile.BLOCK,
-            )
+            write_line(memory.kept + target, sizes.inner, code, present, column, sizes.columns_out, tile)
         if not tile.WHOLE:
             value = tl.where(some, value, 0)
-    write_line(
-        memory.y + target, sizes.inner, value, present, column, sizes.columns_out, tile.V, tile.DENSE, tile.BLOCK
-    )
+    write_line(memory.y + target, sizes.inner, value, present, column, sizes.columns_out, tile)
 
 
 @triton.jit

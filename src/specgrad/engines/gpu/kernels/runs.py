@@ -51,12 +51,16 @@ def find(ring, at):
 
 
 @triton.jit
-def cleared(ring, begin, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+def cleared(ring, begin, NONE: tl.constexpr, tile: tl.constexpr):
     """A ring in which nobody has won."""
-    WORDS: tl.constexpr = (V + 3) // 4
-    for slot in tl.static_range(SLOTS):
+    WORDS: tl.constexpr = (tile.V + 3) // 4
+    for slot in tl.static_range(tile.SLOTS):
         for w in tl.static_range(WORDS):
-            leave(ring, begin + (slot * (V + WORDS) + V + w) * (BLOCK * 4), tl.full((BLOCK,), NONE, tl.int32))
+            leave(
+                ring,
+                begin + (slot * (tile.V + WORDS) + tile.V + w) * (tile.BLOCK * 4),
+                tl.full((tile.BLOCK,), NONE, tl.int32),
+            )
 
 
 @triton.jit
@@ -68,37 +72,36 @@ def windows(gy, codes, source, real, allowed, tile: tl.constexpr):
 
 
 @triton.jit
-def advance(ring, begin, shares, won, sums, last, row, SLOTS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr,
-            BLOCK: tl.constexpr):  # fmt: skip
+def advance(ring, begin, shares, won, sums, last, row, tile: tl.constexpr):  # fmt: skip
     """A row of windows leaves its sums, and what its codes say about the columns, at the rows of
     their winners."""
-    WORDS: tl.constexpr = (V + 3) // 4
+    WORDS: tl.constexpr = (tile.V + 3) // 4
     totals = ()
     winners = ()
-    for v in tl.static_range(V):
-        tap = tl.umulhi(won[v].to(tl.uint32), (1 << 32) // LOW_TAPS + 1).to(tl.int32)
+    for v in tl.static_range(tile.V):
+        tap = tl.umulhi(won[v].to(tl.uint32), (1 << 32) // tile.LOW_TAPS + 1).to(tl.int32)
         winner = row + tap
         total = shares[v] + tl.where(winner == last[v], sums[v], 0)
-        at = begin + (winner & (SLOTS - 1)) * ((V + WORDS) * BLOCK * 4)
-        leave(ring, at + v * (BLOCK * 4), total)
-        leave_byte(ring, at + ((V + v // 4) * (BLOCK * 4) + v % 4), won[v] - tap * LOW_TAPS)
+        at = begin + (winner & (tile.SLOTS - 1)) * ((tile.V + WORDS) * tile.BLOCK * 4)
+        leave(ring, at + v * (tile.BLOCK * 4), total)
+        leave_byte(ring, at + ((tile.V + v // 4) * (tile.BLOCK * 4) + v % 4), won[v] - tap * tile.LOW_TAPS)
         totals = totals + (total,)
         winners = winners + (winner,)
     return totals, winners
 
 
 @triton.jit
-def complete(ring, begin, row, SLOTS: tl.constexpr, NONE: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
+def complete(ring, begin, row, NONE: tl.constexpr, tile: tl.constexpr):
     """What was left at a row of cells (anything, where nobody won), and by which taps of the
     columns; the row is cleared for another."""
-    WORDS: tl.constexpr = (V + 3) // 4
-    at = begin + (row & (SLOTS - 1)) * ((V + WORDS) * BLOCK * 4)
+    WORDS: tl.constexpr = (tile.V + 3) // 4
+    at = begin + (row & (tile.SLOTS - 1)) * ((tile.V + WORDS) * tile.BLOCK * 4)
     shares = ()
     words = ()
-    for v in tl.static_range(V):
-        shares = shares + (find(ring, at + v * (BLOCK * 4)).to(tl.float32, bitcast=True),)
+    for v in tl.static_range(tile.V):
+        shares = shares + (find(ring, at + v * (tile.BLOCK * 4)).to(tl.float32, bitcast=True),)
     for w in tl.static_range(WORDS):
-        there = at + (V + w) * (BLOCK * 4)
+        there = at + (tile.V + w) * (tile.BLOCK * 4)
         words = words + (find(ring, there),)
-        leave(ring, there, tl.full((BLOCK,), NONE, tl.int32))
+        leave(ring, there, tl.full((tile.BLOCK,), NONE, tl.int32))
     return shares, words

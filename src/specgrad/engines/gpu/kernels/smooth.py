@@ -127,31 +127,11 @@ def smooth(x, y, kept, kept_too, depths, numbers, sizes, tile: tl.constexpr):
         if tile.DENSE:
             target = target * tile.V
         if tile.KEEP:
-            write_line(
-                kept + target,
-                sizes.inner,
-                sign * shift,
-                present,
-                column,
-                sizes.columns_out,
-                tile.V,
-                tile.DENSE,
-                tile.BLOCK,
-            )
-            write_line(
-                kept_too + target,
-                sizes.inner,
-                total,
-                present,
-                column,
-                sizes.columns_out,
-                tile.V,
-                tile.DENSE,
-                tile.BLOCK,
-            )
+            write_line(kept + target, sizes.inner, sign * shift, present, column, sizes.columns_out, tile)
+            write_line(kept_too + target, sizes.inner, total, present, column, sizes.columns_out, tile)
         logarithm = rough_logarithm(total) / binary if HALF else tl.log(total) / beta
         value = sign * (shift + logarithm)
-        write_line(y + target, sizes.inner, value, present, column, sizes.columns_out, tile.V, tile.DENSE, tile.BLOCK)
+        write_line(y + target, sizes.inner, value, present, column, sizes.columns_out, tile)
 
 
 @triton.jit

@@ -71,29 +71,9 @@ def leave(gx, low, parts, others, target, present, column, sizes, tile: tl.const
     """Write a row of cells."""
     if tile.DENSE:
         target = target * tile.V
-    write_line(
-        gx + target,
-        sizes.inner,
-        stacked(parts, tile.V, tile.BLOCK),
-        present,
-        column,
-        sizes.columns,
-        tile.V,
-        tile.DENSE,
-        tile.BLOCK,
-    )
+    write_line(gx + target, sizes.inner, stacked(parts, tile.V, tile.BLOCK), present, column, sizes.columns, tile)
     if tile.LOW:
-        write_line(
-            low + target,
-            sizes.inner,
-            stacked(others, tile.V, tile.BLOCK),
-            present,
-            column,
-            sizes.columns,
-            tile.V,
-            tile.DENSE,
-            tile.BLOCK,
-        )
+        write_line(low + target, sizes.inner, stacked(others, tile.V, tile.BLOCK), present, column, sizes.columns, tile)
 
 
 @triton.jit
@@ -265,4 +245,4 @@ def spread(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
             total = sums[i]
             if tile.COUNTED == "all":
                 total = scaled(total, number, reciprocal)
-            write_line(gx + target, sizes.inner, total, present, column, sizes.columns, tile.V, tile.DENSE, tile.BLOCK)
+            write_line(gx + target, sizes.inner, total, present, column, sizes.columns, tile)

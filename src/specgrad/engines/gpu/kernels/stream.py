@@ -247,13 +247,5 @@ def vjp_stream(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constex
             for v in tl.static_range(tile.V):
                 parts = parts + (done[u * tile.V + v],)
             write_line(
-                gx + target,
-                sizes.inner,
-                stacked(parts, tile.V, tile.BLOCK),
-                present,
-                column,
-                sizes.columns,
-                tile.V,
-                tile.DENSE,
-                tile.BLOCK,
+                gx + target, sizes.inner, stacked(parts, tile.V, tile.BLOCK), present, column, sizes.columns, tile
             )

@@ -212,15 +212,7 @@ def volume_backward(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.co
             if tile.DENSE:
                 target = target * tile.V
             write_line(
-                gx + target,
-                sizes.inner,
-                stacked(parts, tile.V, tile.BLOCK),
-                present,
-                column,
-                sizes.columns,
-                tile.V,
-                tile.DENSE,
-                tile.BLOCK,
+                gx + target, sizes.inner, stacked(parts, tile.V, tile.BLOCK), present, column, sizes.columns, tile
             )
         rest = ()
         for i in tl.static_range(PLANE, tile.DEPTH_TAPS * PLANE):
