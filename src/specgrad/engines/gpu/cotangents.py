@@ -75,6 +75,7 @@ def sliding_sizes(made: Plan, lanes: int, row_blocks: int, column_groups: int) -
     columns: Any = made.columns
     return Sizes(
         lanes=lanes,
+        inner=made.inner,
         rows=rows.size,
         rows_out=rows.length,
         rows_before=rows.before,
@@ -101,7 +102,7 @@ def vjp_stream_call(made: Plan, gy: Any, gx: Any) -> Call:
         "STEP": max(min(TUNE["step"], TUNE["matches"] // (rows.kernel * candidates * wide)), 1),
         "COLUMN_READERS": candidates,
     }
-    sizes = sliding_sizes(made, lanes, blocks, groups)._replace(inner=made.inner, per=per)
+    sizes = sliding_sizes(made, lanes, blocks, groups)._replace(per=per)
     return Call(stream_kernels.vjp_stream, -(-lanes // block) * blocks, sizes, arguments.tile(**words), warps)
 
 
@@ -179,7 +180,6 @@ def volume_backward_call(made: Plan, gy: Any, gx: Any) -> Call:
         "PAIRED": wide > 1 and pairs(gy),
     }
     sizes = sliding_sizes(made, lanes, blocks, groups)._replace(
-        inner=made.inner,
         per=per,
         depths=depth.size,
         depths_out=depth.length,
@@ -230,7 +230,6 @@ def spread_rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps
     depths, windows, _ = made.depths
     depth_candidates = made.candidates("depth_readers", gy.device) if made.depth else 1
     sizes = sliding_sizes(made, lanes, blocks, groups)._replace(
-        inner=made.inner,
         depths=depths,
         depths_out=windows,
         depth_candidates=depth_candidates,

@@ -250,6 +250,7 @@ def narrow_call(made: Plan, kind: str, x: Any) -> Call:
     sizes = Sizes(
         lanes=lanes,
         groups=made.groups,
+        inner=1,
         step_outer=outer // together,
         step_group=group // together,
         step_row=row // together,

@@ -58,7 +58,7 @@ def visit(
     block, warps = block_of(lanes)
     sizes = cell_sizes(made)._replace(
         lanes=lanes,
-        step_depth=1,
+        step_depth=None,
         row_taps=taps_of(made.rows),
         row_dilation=dilation_of(made.rows),
         column_taps=taps_of(made.columns),
@@ -131,7 +131,7 @@ def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[
     )
     sizes = cell_sizes(made)._replace(
         outputs=made.outputs,
-        step_depth=1,
+        step_depth=None,
         row_dilation=dilation_of(made.rows),
         column_dilation=dilation_of(made.columns),
     )

@@ -2,8 +2,8 @@
 for.
 
 Triton takes a named tuple as one argument. Each number of `Sizes` is specialised by itself, as an
-argument of its own would be: what is 1, as all that a kernel does not read, is compiled in and not
-passed. A `Tile` is one constant.
+argument of its own would be; what a kernel does not read is None, which is not passed, and no number
+if it is read after all. A `Tile` is one constant.
 """
 
 from typing import Any, NamedTuple
@@ -17,48 +17,48 @@ class Sizes(NamedTuple):
     """Numbers of a call. `steps` are between neighbours in memory, in elements or in vectors of
     them; `_out` is of windows, the same name without it of cells."""
 
-    lanes: int = 1
-    outputs: int = 1
-    cells: int = 1
-    outer: int = 1
-    groups: int = 1
+    lanes: Any = None
+    outputs: Any = None
+    cells: Any = None
+    outer: Any = None
+    groups: Any = None
     """Of the outer batch, whose axes were merged into two."""
-    inner: int = 1
-    per: int = 1
+    inner: Any = None
+    per: Any = None
     """Rows or planes of a program that walks along them."""
-    blocks: int = 1
-    step_outer: int = 1
-    step_group: int = 1
-    step_depth: int = 1
-    step_row: int = 1
-    step_column: int = 1
-    step_inner: int = 1
-    depths: int = 1
-    depths_out: int = 1
-    depths_before: int = 1
-    depths_after: int = 1
-    depth_taps: int = 1
-    depth_candidates: int = 1
+    blocks: Any = None
+    step_outer: Any = None
+    step_group: Any = None
+    step_depth: Any = None
+    step_row: Any = None
+    step_column: Any = None
+    step_inner: Any = None
+    depths: Any = None
+    depths_out: Any = None
+    depths_before: Any = None
+    depths_after: Any = None
+    depth_taps: Any = None
+    depth_candidates: Any = None
     """Windows that read a cell, at most."""
-    depth_blocks: int = 1
-    rows: int = 1
-    rows_out: int = 1
-    rows_before: int = 1
-    rows_after: int = 1
-    row_taps: int = 1
-    row_dilation: int = 1
-    row_candidates: int = 1
-    row_start: int = 1
+    depth_blocks: Any = None
+    rows: Any = None
+    rows_out: Any = None
+    rows_before: Any = None
+    rows_after: Any = None
+    row_taps: Any = None
+    row_dilation: Any = None
+    row_candidates: Any = None
+    row_start: Any = None
     """The padded row that the first program starts with."""
-    row_blocks: int = 1
-    columns: int = 1
-    columns_out: int = 1
-    columns_before: int = 1
-    columns_after: int = 1
-    column_taps: int = 1
-    column_dilation: int = 1
-    column_candidates: int = 1
-    column_groups: int = 1
+    row_blocks: Any = None
+    columns: Any = None
+    columns_out: Any = None
+    columns_before: Any = None
+    columns_after: Any = None
+    column_taps: Any = None
+    column_dilation: Any = None
+    column_candidates: Any = None
+    column_groups: Any = None
     """Lanes of a row."""
 
 

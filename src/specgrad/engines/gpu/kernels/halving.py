@@ -258,9 +258,8 @@ def vjp_halving(gy, codes, gx, low, ring, scale, sizes, tile: tl.constexpr):
     lanes tell each other.
 
     SPARSE: whoever reads `gx` looks at `low` first, so that what nobody won need not be written: of
-    large windows, most of it. AHEAD: the rows of the next step are fetched while this one's are
-    handed down. PAIRED: codes go two in a word. SLOTS: rows of the ring by which cotangents go in
-    runs, in memory that is ASKED for, and then along columns; by halves if there are none.
+    large windows, most of it. With SLOTS cotangents go in runs, and then along columns; else by
+    halves.
     """
     outer, group, _within, inside, program = lane(
         sizes, sizes.column_groups, sizes.row_blocks, tile, tile.LEFT, tile.RIGHT

@@ -116,6 +116,9 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
         again = doubtful(trace, smallest)
     place = (outer * tile.SIZE + row) * GROUPS + group
     plane = Sizes(
+        inner=1,
+        depth_taps=1,
+        step_column=1,
         step_row=sizes.step_row,
         rows=tile.SIZE,
         rows_out=tile.SIZE,

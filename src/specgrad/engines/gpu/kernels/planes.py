@@ -180,6 +180,9 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
         row = tl.program_id(0) * 0 - tile.BEFORE  # a number of the device
         here = Place(base, target, tile.COLUMN_LENGTH, column, inside, 0, row, 0)
         own = Sizes(
+            inner=1,
+            depth_taps=1,
+            step_column=1,
             step_row=sizes.step_row,
             rows=tile.SIZE,
             rows_out=tile.LENGTH,

@@ -224,14 +224,11 @@ def finish(memory, found, target, taps, row, present, column, depth, divisor, si
 
 @triton.jit
 def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
-    """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum. WHOLE:
-    each has a real cell; PADDED: some have others.
+    """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum.
 
-    SIZE: the number of rows, where one program has them all; then each is read once, however often
-    windows reach over the edge.
-
-    LOW: x was folded along other axes before, and `low` holds the codes of its winners; then this
-    call has one column tap.
+    SIZE is given where one program has all rows; then each is read once, however often windows
+    reach over the edge. LOW: x was folded along other axes before, and this call has one column
+    tap.
     """
     N: tl.constexpr = (tile.ROWS - 1) * tile.STRIDE + tile.TAPS
     READ: tl.constexpr = tile.SIZE if tile.SIZE else N

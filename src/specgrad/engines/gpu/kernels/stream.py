@@ -71,8 +71,7 @@ def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.con
 @triton.jit
 def slide(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
     """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`.
-    ALONE: these are all rows, and each window has some. AHEAD: the rows of the next step are
-    fetched while this one's are folded."""
+    ALONE: these are all rows, and each window has some."""
     CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
     outer, group, within, inside, program = lane(sizes, sizes.column_groups, sizes.row_blocks, tile)
     row_out = program * sizes.per
