@@ -2,8 +2,8 @@
 for.
 
 Triton takes a named tuple as one argument. Each number of `Sizes` is specialised by itself, as an
-argument of its own would be; what a kernel does not read is None, which is not passed, and no number
-if it is read after all. A `Tile` is one constant.
+argument of its own would be; what a kernel does not read is None, which is not passed, and is no
+number if it is read after all. A `Tile` is one constant.
 """
 
 from typing import Any, NamedTuple
