@@ -107,14 +107,14 @@ def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[
     few, values = made.taps <= 512, kind == folded
     if across or few:
         beside = "across" if across else folded
-        block, tile = TUNE[f"taps {beside}"], TUNE[f"tile {beside}"]
+        block, taps = TUNE[f"taps {beside}"], TUNE[f"tile {beside}"]
     elif values or x.element_size() > 2:
-        block, tile = TUNE["taps large"], TUNE["bytes large"] // x.element_size()
+        block, taps = TUNE["taps large"], TUNE["bytes large"] // x.element_size()
     else:
-        block = tile = TUNE["taps large half"]
-    tile = max(tile, block)
+        block = taps = TUNE["taps large half"]
+    taps = max(taps, block)
     block = min(triton.next_power_of_2(made.taps), block)
-    outputs = max(min(tile // block, triton.next_power_of_2(made.outputs)), 1)
+    outputs = max(min(taps // block, triton.next_power_of_2(made.outputs)), 1)
     axes = (made.rows, made.columns)
     exact = all(bool((axis.ranges().count == taps_of(axis)).all()) for axis in axes)
     warps = TUNE[f"warps {beside}"] if across else max(block // TUNE[f"share {folded}"], 4)

@@ -20,46 +20,46 @@ class Sizes(NamedTuple):
     lanes: Any = None
     outputs: Any = None
     cells: Any = None
+    blocks: Any = None
     outer: Any = None
     groups: Any = None
     """Of the outer batch, whose axes were merged into two."""
     inner: Any = None
-    per: Any = None
-    """Rows or planes of a program that walks along them."""
-    blocks: Any = None
+    depth_taps: Any = None
     step_outer: Any = None
     step_group: Any = None
     step_depth: Any = None
     step_row: Any = None
     step_column: Any = None
     step_inner: Any = None
-    depths: Any = None
-    depths_out: Any = None
-    depths_before: Any = None
-    depths_after: Any = None
-    depth_taps: Any = None
-    depth_candidates: Any = None
-    """Windows that read a cell, at most."""
-    depth_blocks: Any = None
     rows: Any = None
     rows_out: Any = None
     rows_before: Any = None
     rows_after: Any = None
-    row_taps: Any = None
-    row_dilation: Any = None
-    row_candidates: Any = None
-    row_start: Any = None
-    """The padded row that the first program starts with."""
-    row_blocks: Any = None
     columns: Any = None
     columns_out: Any = None
     columns_before: Any = None
     columns_after: Any = None
-    column_taps: Any = None
-    column_dilation: Any = None
-    column_candidates: Any = None
     column_groups: Any = None
     """Lanes of a row."""
+    row_dilation: Any = None
+    column_dilation: Any = None
+    row_taps: Any = None
+    column_taps: Any = None
+    row_start: Any = None
+    """The padded row that the first program starts with."""
+    row_blocks: Any = None
+    depths_out: Any = None
+    depths: Any = None
+    depths_before: Any = None
+    depths_after: Any = None
+    depth_blocks: Any = None
+    depth_candidates: Any = None
+    """Windows that read a cell, at most."""
+    row_candidates: Any = None
+    column_candidates: Any = None
+    per: Any = None
+    """Rows or planes of a program that walks along them."""
 
 
 class Tables(NamedTuple):
