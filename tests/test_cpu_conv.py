@@ -81,6 +81,8 @@ LARGER = [
     (sg.ConvTranspose((4, 4), stride=2, padding=1), (18, 4, 3, 5), (4, 6, 4, 4)),
     (sg.Conv((3, 3), padding=1), (3, 40, 7, 7), (48, 40, 3, 3)),
     (sg.ConvTranspose((4, 4), stride=2, padding=1), (2, 40, 4, 3), (40, 33, 4, 4)),
+    (sg.Conv((1,), stride=5, padding=((3, 0),)), (2, 2, 1), (2, 2, 1)),
+    (sg.Conv((4, 5), groups=2), (3, 6, 4, 5), (8, 3, 4, 5)),
     (sg.Conv((2, 2, 1), padding=((0, 2), (0, 2), (0, 0)), dilation=(2, 2, 1)), (2, 2, 3, 2, 4), (1, 2, 2, 2, 1)),
 ]
 

@@ -91,7 +91,7 @@ def chosen(grid: Grid, channels: int, outs: int, images: int, itemsize: int) -> 
     width, plain = grid.axes[-1].count, blocking(outs, itemsize)
     time, tile = turned(width, outs, itemsize)
     taps = [len(job.taps) for job in Layout(grid, 1).jobs]
-    lines, terms = math.prod(axis.count for axis in grid.axes[:-1]), channels * sum(taps) / len(taps)
+    lines, terms = math.prod(axis.count for axis in grid.axes[:-1]), channels * max(1, sum(taps)) / len(taps)
     chunks = -(-channels * max(taps) * tile.channels * itemsize // NEAR)
     one = Layout(grid.beside(images, 0, 0), 1)
     together = max(1, min(images, LAID // (one.pitch * channels * itemsize)))
