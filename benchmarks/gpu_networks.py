@@ -5,8 +5,9 @@
     python benchmarks/gpu_networks.py --modes eager --batches 1 8 --networks ResNet
 
 A cell is a network, inference or a training step (forward, loss, backward), a batch, a dtype, a
-layout and a mode: eager, torch.compile, or a captured CUDA graph. Its figure is the time before
-over the time after, the median of turns in which both follow each other.
+layout and a mode: eager, torch.compile, or a captured CUDA graph. Its figure is the least time
+before over the least time after, of turns in which both follow each other. With --control nothing
+is accelerated: how far such figures are from 1 by themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import argparse
 import copy
 import itertools
 import json
-import statistics
 import time
 from pathlib import Path
 
@@ -166,17 +166,18 @@ def clock(step, times):
 
 
 def compared(before, after, seconds):
-    """(median of before / after, milliseconds before, after), in turns."""
+    """(before / after, seconds before, after): the least of turns."""
     for step in (before, after):
         for _ in range(3):
             step()
     once = clock(before, 2)
     times, turns = max(int(seconds / 30 / once), 1), 15
     pairs = [(clock(before, times), clock(after, times)) for _ in range(turns)]
-    return [statistics.median(column) for column in ([a / b for a, b in pairs], *zip(*pairs, strict=True))]
+    least, least_after = (min(column) for column in zip(*pairs, strict=True))
+    return least / least_after, least, least_after
 
 
-def cell(name, step, batch, dtype, layout, mode, seconds):
+def cell(name, step, batch, dtype, layout, mode, options):
     make, shape = NETWORKS[name]
     torch.manual_seed(0)
     form = (
@@ -190,7 +191,8 @@ def cell(name, step, batch, dtype, layout, mode, seconds):
     x = torch.randn(batch, *shape, device="cuda").to(dtype).contiguous(memory_format=form)
     target = torch.randint(0, 10, (batch,), device="cuda")
     after = copy.deepcopy(before)
-    accelerate(after, verbose=False)
+    if not options.control:
+        accelerate(after, verbose=False)
     nets = [before, after]
     if mode == "compile":
         torch._dynamo.reset()
@@ -198,7 +200,7 @@ def cell(name, step, batch, dtype, layout, mode, seconds):
     steps = [lambda net=net: step(net, x, target) for net in nets]
     if mode == "graph":
         steps = [captured(one) for one in steps]
-    ratio, *milliseconds = compared(*steps, seconds)
+    ratio, *milliseconds = compared(*steps, options.seconds)
     return {"ratio": ratio, "before": milliseconds[0] * 1e3, "after": milliseconds[1] * 1e3}
 
 
@@ -214,7 +216,7 @@ def cells(options):
         for batch in options.batches:
             words = {"network": name, "step": step, "batch": batch, "dtype": dtype, "layout": layout, "mode": mode}
             try:
-                found.append(words | cell(name, steps[step], batch, dtypes[dtype], layout, mode, options.seconds))
+                found.append(words | cell(name, steps[step], batch, dtypes[dtype], layout, mode, options))
                 row.append(f"{batch:4}: ×{found[-1]['ratio']:.2f} ({found[-1]['after']:.2f} ms)")
             except Exception as error:  # a mode that fails has no figure; the run goes on
                 row.append(f"{batch:4}: {type(error).__name__}: {str(error).splitlines()[0][:60]}")
@@ -234,6 +236,7 @@ def parser():
     found.add_argument("--dtypes", nargs="*", default=["float32", "bfloat16"])
     found.add_argument("--layouts", nargs="*", default=["NCHW", "channels_last"])
     found.add_argument("--seconds", type=float, default=0.3, help="for each cell, roughly")
+    found.add_argument("--control", action="store_true", help="compare torch with itself")
     return found
 
 

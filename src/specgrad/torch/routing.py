@@ -9,6 +9,7 @@ CUDA graph is captured calls cost nothing, and our kernels run.
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
@@ -96,6 +97,8 @@ class Small(NamedTuple):
     fewest: tuple[float, float, float, float]
     call: Any
     given: tuple[Any, ...]
+    mended: Any = None
+    """What answers images whose channels are stored last, on a CUDA device, with a gradient."""
 
 
 class Route:
@@ -161,11 +164,14 @@ class Function:
                 cuda, wanted = x.is_cuda, x.requires_grad and is_grad_enabled()
                 if (
                     x.numel() < small.fewest[2 * cuda + wanted]
-                    and is_sound(x, self.rank)
                     and (not cuda or raw_stream(x.get_device()) == 0)  # graphs are captured on other ones
                     and function_modes() == 0
                 ):
-                    return small.call(x, *small.given)
+                    # lies_plainly or is_sound, without their frames
+                    if (x.is_contiguous() and x.stride(-1 - self.rank) > 1) or (not wanted and is_sound(x, self.rank)):
+                        return small.call(x, *small.given)
+                    if small.mended is not None and wanted and small.mended.takes(x):
+                        return small.mended(x)
         except (IndexError, TypeError):  # too few axes, or a list
             pass
         return self.routed(x, arguments, indices)
@@ -234,26 +240,28 @@ class Function:
         if not taken and all(torchs):
             return TORCHS
         direct = None if indices else aten(self.name, found, arguments)
-        self.add_small(found, arguments, direct)
+        self.add_small(found, arguments, direct, x.is_cuda)
         made = Route(answer(found, x, indices), (torchs[0], torchs[1]), direct)
         # one program reads a whole plane, which takes long where planes are large and few
         made.watches &= not (is_whole_mean(found) and x.shape[-rank:].numel() > 1024)
         return made
 
-    def add_small(self, asked: Asked, arguments: tuple[Any, ...], direct: Any) -> None:
+    def add_small(self, asked: Asked, arguments: tuple[Any, ...], direct: Any, cuda: bool) -> None:
         """Enter the calls that need no route."""
         dilated = self.dilation >= 0 and arguments[self.dilation] not in (1, (1,) * self.rank)
         if direct is None or dilated or any(isinstance(value, list) for value in arguments):
             return
         whole = is_whole_mean(asked)
         counts = [
-            math.inf if whole and cuda else min(fewest(asked.op, cuda, last, wanted) for last in (False, True))
-            for cuda in (False, True)
+            math.inf if whole and device else min(fewest(asked.op, device, last, wanted) for last in (False, True))
+            for device in (False, True)
             for wanted in (False, True)
         ]
         if len(self.small) >= MOST:
             self.small.clear()
-        self.small[SMALL, arguments] = Small((counts[0], counts[1], counts[2], counts[3]), *direct)
+        known = self.small.get((SMALL, arguments))
+        mended = mending().Mended(*direct[1]) if cuda and self.name == "max_pool2d" else known and known.mended
+        self.small[SMALL, arguments] = Small((counts[0], counts[1], counts[2], counts[3]), direct[0], direct[1], mended)
 
     def is_wrong(self, x: Tensor, arguments: tuple[Any, ...], indices: bool, wanted: bool) -> bool:
         """Whether torch's own kernel is known to be wrong."""
@@ -277,6 +285,12 @@ class Function:
             return ours(found, x, indices)
         except SpecgradError:
             return self.theirs(x, arguments, indices)
+
+
+@functools.cache
+def mending() -> Any:
+    """The module of mended calls, which needs Triton."""
+    return importlib.import_module(".mended", __package__)
 
 
 def takes(x: Any, rank: int) -> bool:
