@@ -4,12 +4,14 @@ reached through specgrad.torch.
 On a machine with a CUDA device and without pytest: python tests/test_torch_defects.py
 """
 
+import copy
 import functools
 import itertools
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -124,13 +126,18 @@ def layouts(x):
     yield x[:, :, :1, :1]
 
 
-def test_what_is_told_quickly_to_be_sound_is_not_listed():
-    """On any device: `is_sound` never lets a call pass that an entry affects, and lets plain ones
-    pass."""
-    sound, asked = 0, []
+def test_small_calls_that_ask_for_no_route_are_not_listed(monkeypatch):
+    """On any device: no call that an entry affects is torch's without being looked at, and plain
+    ones are."""
+    routed, sound = [], 0
+    for rank in (2, 3):
+        getattr(functional, f"max_pool{rank}d")(torch.randn(2, 3, *(4,) * rank), 2, 1, 1)  # finds out that it is small
+    monkeypatch.setattr(routing.Function, "routed", lambda self, x, *given: routed.append(x) or x)
     for rank, dtype, wanted in itertools.product((2, 3), (torch.float32, torch.float64), (False, True)):
         for x in map(torch.Tensor.detach, layouts(torch.randn(2, 3, *(4,) * rank, dtype=dtype))):
-            if not defects.is_sound(x.requires_grad_(wanted), rank):
+            routed.clear()
+            getattr(functional, f"max_pool{rank}d")(x.requires_grad_(wanted), 2, 1, 1)
+            if routed:
                 continue
             sound += 1
             for name, padding in itertools.product((f"max_pool{rank}d", f"avg_pool{rank}d"), (0, 1)):
@@ -139,9 +146,41 @@ def test_what_is_told_quickly_to_be_sound_is_not_listed():
                 assert not affected, (affected, x.shape, x.stride(), dtype, wanted)
     assert sound >= 2 * 6 + 2 * 3
     last = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
-    torch.func.jvp(lambda t: asked.append(defects.is_sound(t, 2)) or t, (last,), (last,))
-    torch.vmap(lambda t: asked.append(defects.is_sound(t, 2)) or t)(last[None])
-    assert asked == [False, False]  # inside a transform, which may differentiate
+    routed.clear()
+    torch.func.jvp(lambda t: functional.max_pool2d(t, 2, 1, 1), (last,), (last,))
+    torch.vmap(lambda t: functional.max_pool2d(t, 2, 1, 1))(last[None])
+    assert len(routed) == 2  # inside a transform, which may differentiate
+
+
+def test_compiled_maxima_of_minus_infinity_pull_into_their_first_cell():
+    """What torch.compile makes of padded maxima loses the cotangents of windows that are all -inf:
+    planted here, and mended by what is compiled beside it."""
+    for rank in (1, 2, 3):
+        pull_into_first_cells(rank)
+
+
+def pull_into_first_cells(rank):
+    pool, rng = getattr(F, f"max_pool{rank}d"), np.random.default_rng(rank)
+    answer = copy.copy(getattr(functional, f"max_pool{rank}d").answer)
+
+    def losing(x, arguments, indices):
+        y = pool(x, *arguments)
+        return torch.where(y == -torch.inf, y.detach(), y)
+
+    answer.theirs, tried = losing, 0
+    while tried < 40:
+        kernel, stride, ceil_mode = int(rng.integers(2, 6)), [None, 1, 2, 3][rng.integers(4)], bool(rng.integers(2))
+        arguments = (kernel, stride, int(rng.integers(1, kernel // 2 + 1)), 1, ceil_mode)
+        array = rng.integers(-2, 3, (2, 2, *rng.integers(4, 9, rank))).astype(np.float64)
+        array[rng.random(array.shape) < 0.7] = -np.inf
+        x = torch.from_numpy(array).requires_grad_()
+        right = pool(x, *arguments)
+        cotangent = torch.from_numpy(rng.integers(-3, 4, right.shape).astype(np.float64))
+        got = answer.compiled(x, arguments, False)
+        assert torch.equal(got, right)
+        pulled, wanted = (torch.autograd.grad(y, x, cotangent)[0] for y in (got, right))
+        assert torch.equal(pulled, wanted), (arguments, array.shape)
+        tried += bool((right == -torch.inf).any())
 
 
 def test_small_calls_that_are_sound_ask_for_no_route(monkeypatch):

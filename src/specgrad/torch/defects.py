@@ -136,12 +136,6 @@ LISTED = (
 )
 
 
-def is_sound(x: Tensor, rank: int) -> bool:
-    """Whether no listed defect affects a call on this tensor, if windows are not dilated and no
-    indices are wanted; told quickly."""
-    return lies_plainly(x, rank) or (x.dtype is not torch.float64 and not is_differentiated(x))
-
-
 def lies_plainly(x: Tensor, rank: int) -> bool:
     """Whether a tensor is contiguous and its channels lie apart, so that aten does not take it for
     channels_last."""

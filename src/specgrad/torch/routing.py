@@ -20,11 +20,20 @@ import torch
 from torch import Tensor
 
 from ..engines import reduction
-from ..engines.torch_private import TRACED, aten_function, function_modes, is_capturing, raw_stream, tracing_state
+from ..engines.torch_private import (
+    TRACED,
+    active_transform,
+    aten_function,
+    function_modes,
+    is_capturing,
+    is_dual,
+    raw_stream,
+    tracing_state,
+)
 from ..errors import SpecgradError
 from ..ops import AdaptiveAvgPool, AvgPool, MaxPool
 from . import eager, fast_path, prepared
-from .defects import is_differentiated, is_sound, is_wrong, lies_plainly
+from .defects import is_differentiated, is_wrong, lies_plainly
 from .eager import is_eager
 from .kernels import BFLOAT16, as_images, last_axes, suggests_channels_last
 from .operators import FAMILIES, FIELDS, HALVES, decoded
@@ -68,7 +77,8 @@ TAPS, CELLS = 1.2, 8.0
 FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if BFLOAT16 is not None else ()))
 DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
 """Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
-CLASSES = (*eager.CLASSES, *TRACED)
+PLAIN = eager.CLASSES
+CLASSES = (*PLAIN, *TRACED)
 MOST = 4096  # calls that are remembered for each function
 
 
@@ -92,7 +102,7 @@ def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
 class Small(NamedTuple):
     """Calls with some arguments that are torch's whatever the shape, so that nothing else is asked:
     those on fewer elements, by `2 * is_cuda + whether a gradient is wanted`, where no defect is
-    known (`is_sound`)."""
+    known."""
 
     fewest: tuple[float, float, float, float]
     call: Any
@@ -129,7 +139,7 @@ class Route:
 
 
 TORCHS = Route(None, (True, True))
-is_compiling, is_grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+is_compiled, is_grad_enabled, DOUBLE = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled, torch.float64
 
 
 class Function:
@@ -147,6 +157,7 @@ class Function:
         dilation: int = -1,
     ) -> None:
         self.name, self.rank, self.kind, self.theirs = name, int(name[-2]), kind, theirs
+        self.channel = -self.rank - 1
         self.padding, self.dilation = padding, dilation
         self.asked = asking(kind, words)
         self.routes: dict[Any, Route] = {}
@@ -154,9 +165,9 @@ class Function:
 
     def __call__(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What a call comes to."""
-        if is_compiling():
-            return (self.theirs if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
-        if type(x) not in eager.CLASSES or tracing_state() is not None:
+        if is_compiled():
+            return (self.compiled if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
+        if type(x) not in PLAIN or tracing_state() is not None:
             return self.general(x, arguments, indices)
         try:
             small = self.small.get((SMALL, arguments))
@@ -167,8 +178,10 @@ class Function:
                     and (not cuda or raw_stream(x.get_device()) == 0)  # graphs are captured on other ones
                     and function_modes() == 0
                 ):
-                    # lies_plainly or is_sound, without their frames
-                    if (x.is_contiguous() and x.stride(-1 - self.rank) > 1) or (not wanted and is_sound(x, self.rank)):
+                    # no defect is known where channels lie apart or nothing is differentiated
+                    if (x.is_contiguous() and x.stride(self.channel) > 1) or (
+                        not wanted and x.dtype is not DOUBLE and active_transform() is None and not is_dual()
+                    ):
                         return small.call(x, *small.given)
                     if small.mended is not None and wanted and small.mended.takes(x):
                         return small.mended(x)
@@ -190,7 +203,29 @@ class Function:
         taps = 1
         for k in size if type(size) is tuple else (size,) * self.rank:
             taps *= k
-        return x.ndim > self.rank and lies_plainly(x, self.rank) and (taps <= FUSED or x.numel() * taps < COMPILED)
+        if x.ndim <= self.rank:
+            return False
+        if not lies_plainly(x, self.rank):
+            return taps <= FUSED and x.dtype is not DOUBLE
+        return taps <= FUSED or x.numel() * taps < COMPILED
+
+    def compiled(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
+        """What torch.compile makes a kernel of its own of. Its padded maxima send the cotangent of
+        a window that is all -inf to another cell; so such windows take the value of their first
+        real cell, which has it."""
+        y = self.theirs(x, arguments, indices)
+        if self.kind is not MaxPool or arguments[2] in (0, (0,) * self.rank) or not x.requires_grad:
+            return y
+        kernel, stride, padding = arguments[:3]
+        first = x
+        for i in range(self.rank):
+            s, p = (v[i] if type(v) in (tuple, list) else v for v in (kernel if stride is None else stride, padding))
+            axis = i - self.rank
+            before = min(-(-p // s), y.shape[axis])  # windows that begin before the axis does
+            others: Any = (..., slice(before * s - p, None, s), *(slice(None),) * (-axis - 1))
+            parts = [first.narrow(axis, 0, 1)] * before
+            first = torch.cat([*parts, first[others].narrow(axis, 0, y.shape[axis] - before)], axis)
+        return torch.where(y == -math.inf, first, y)
 
     def routed(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What a call comes to by its route."""
