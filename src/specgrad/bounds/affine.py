@@ -136,15 +136,16 @@ class Affine:
 
     @cached_property
     def sizes(self) -> dict[int, Any]:
-        """The absolute weights of every operand."""
-        return {slot: abs(matrix) for slot, matrix in self.rows.items()}
+        """The absolute weights of every operand, in the form that costs least."""
+        return {slot: abs(matrix) for slot, matrix in self.light.items()}
 
     def spread(self, magnitudes: Sequence[Floats]) -> Floats:
         """Σ|terms| of every row, for operands of these magnitudes, from above; without the
         constant."""
         total = np.zeros(self.constant.size)
         for slot, matrix in self.sizes.items():
-            total += matrix @ magnitudes[slot].reshape(-1)
+            magnitude = magnitudes[slot].reshape(-1)
+            total += matrix * magnitude if matrix.ndim == 1 else matrix @ magnitude
         return total * ROOM
 
     def image(self, boxes: Sequence[Box]) -> Box:

@@ -30,6 +30,7 @@ LATE = 4  # steps that are taken as done where slopes are given
 MOMENTS = 0.5, 0.999
 PATIENCE = 3  # steps
 GAINS = 1e-3, 1e-2  # how much of what was gained before they must gain; where a bound has to be enough, and no more
+HALVED = 2, 3e-3  # both where there is nothing to choose but slopes of relus, each of whose steps is half the last
 GRID = 256  # a weight of a mean below maxima is a multiple of 1/GRID
 TRIED = 16  # splits
 MOST = 2**24  # cells of the matrices of open cells, and of the weights of means
@@ -360,7 +361,8 @@ def ascend(
 
 def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late: int) -> tuple[list[Any], Floats]:
     """The best choices that are found, on their grid, and cuts."""
-    ascent, gain = Ascent(late), GAINS[int(np.isfinite(enough).all())]
+    ascent, decides, rest = Ascent(late), bool(np.isfinite(enough).all()), slopes.pools or slopes.cuts.size
+    patience, gain = (PATIENCE, GAINS[decides]) if rest or decides else HALVED
     choices, cuts = [_restricted(slopes, block) for block in open_.blocks], slopes.cuts
     kept = [_on_grid(block, choice, grid) for block, choice in zip(open_.blocks, choices, strict=True)], cuts
     best = first = before = np.full(len(open_.rows), -np.inf)
@@ -376,8 +378,8 @@ def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late
             first = before = best
         if (best > enough + 1e-6 * np.abs(best)).all():
             break
-        if step % PATIENCE == 0:
-            if step > PATIENCE and (best - before <= gain * (best - first)).all():
+        if step % patience == 0:
+            if step > patience and (best - before <= gain * (best - first)).all():
                 break
             before = best
         stands, cut = open_.stands(tried, b)

@@ -214,8 +214,9 @@ class Analysis:
 
     def _bounded(self, part: Any, low: Floats, high: Floats, find: Callable[[Any], Form]) -> None:
         """Bound cells by forms below them and above."""
-        ones = sparse.csr_array((np.ones(part.size), part, np.arange(part.size + 1)), shape=(part.size, low.size))
-        both = find(sparse.vstack([ones, -ones]).tocsr()).lower
+        signs = np.repeat([1.0, -1.0], part.size)
+        rows = sparse.csr_array((signs, np.tile(part, 2), np.arange(signs.size + 1)), shape=(signs.size, low.size))
+        both = find(rows).lower
         room = self.room * (high[part] - low[part])
         low[part] = np.maximum(low[part], both[: part.size] - room)
         high[part] = np.minimum(high[part], -both[part.size :] + room)
