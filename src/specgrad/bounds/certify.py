@@ -153,18 +153,11 @@ def exactly(array: Any) -> Any:
 def model_of(graph: Graph) -> bytes:
     """A graph as an ONNX model in float64, which must hold all of its numbers."""
     for node in graph.nodes:
-        held = (
-            []
-            if node.constant is None
-            else [node.constant]
-            if is_number(node.constant)
-            else np.ravel(node.constant).tolist()
-        )
-        held += (
-            [value for value in vars(node.op).values() if isinstance(value, Fraction | float)]
-            if node.op is not None
-            else []
-        )
+        held = [value for value in vars(node.op).values() if isinstance(value, Fraction | float)] if node.op else []
+        if is_number(node.constant):
+            held.append(node.constant)
+        elif node.constant is not None and np.asarray(node.constant).dtype not in (np.float16, np.float32, np.float64):
+            held += np.ravel(node.constant).tolist()
         if any(math.isfinite(n) and Fraction(n) != Fraction(float(n)) for n in held):
             rule, remedy = "holds a number that no float64 is", "write its numbers as floats"
             raise refusal(ArgumentError, "certify", "node", node.name, rule, remedy)
