@@ -16,6 +16,7 @@ from triton.runtime.jit import JITFunction, create_function_from_signature
 
 import specgrad as sg
 from specgrad.engines import gpu
+from specgrad.torch import routing
 
 TARGET = GPUTarget("cuda", 90, 32)
 compiled = {}
@@ -91,6 +92,8 @@ def main():
         except Exception as error:  # whatever the compiler says, say it and go on
             wrong += 1
             print(f"{op!r} {dtype}: {type(error).__name__}: {str(error)[-500:]}")
+    y = torch.zeros(1, 2, 2, 2).to(memory_format=torch.channels_last)
+    routing.mending().Mended(2, 2, 0, 1, False).mend(torch.Size((1, 2, 4, 4)), y, y.long())
     print(len(compiled), "kernels, refused:", wrong)
     sys.exit(bool(wrong))
 

@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from ..engines.gpu.calls import Call, hooked
+from ..engines.gpu.kernels.arguments import Sizes, tile
 from ..engines.gpu.kernels.mend import name_first
 from ..engines.torch_private import active_transform, current_device, dispatch_modes, is_dual, private
 from .parsing import each
 
 MOST = 4096  # shapes that are remembered
+BLOCK = 1024
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 with_indices: Any = private("_C._nn.max_pool2d_with_indices", torch.ops.aten.max_pool2d_with_indices)
 saving_hooks: Any = private("_C._autograd._top_saved_tensors_default_hooks", lambda _: True)
@@ -68,8 +70,9 @@ class Mended:
             self.calls.clear()
         strides: Any = each(self.given[1], 2)
         pads: Any = each(self.given[2], 2)
-        cells, (_, channels, length, column_length) = y.numel(), y.shape
-        numbers = cells, channels, length, column_length, key[0][3], *strides, *pads
-        block = 1024
-        self.calls[key] = Call(name_first, max(-(-cells // block), 1), numbers, {"BLOCK": block, "num_warps": 4})
+        _, channels, rows, columns = y.shape
+        sizes = Sizes(outputs=y.numel(), inner=channels, rows_out=rows, columns_out=columns, columns=key[0][3])
+        windows = {"STRIDE": strides[0], "BEFORE": pads[0], "COLUMN_STRIDE": strides[1], "COLUMN_BEFORE": pads[1]}
+        made = tile(ACC=None, BLOCK=BLOCK, **windows)
+        self.calls[key] = Call(name_first, max(-(-y.numel() // BLOCK), 1), sizes, made, 4)
         return self.calls[key]
