@@ -1,10 +1,13 @@
 """`specgrad prove kernels`: the emitted kernels are proved, and what is not right is not: planted
 faults and mutants."""
 
+import contextlib
 import functools
+import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +18,10 @@ from typer.testing import CliRunner
 
 import specgrad as sg
 from specgrad.cli import app
+from specgrad.engines.cpu import gemm, weight_gradient
 from specgrad.engines.cpu.codegen.combine import ArgMax, Max, Sum
+from specgrad.engines.cpu.emitters.gemm import Gemm, Packing
+from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
 from specgrad.prove import kernels, runner
 from specgrad.prove.interpreter import program
 from specgrad.prove.interpreter.domains import Floats, Infinity, Rationals
@@ -74,6 +80,39 @@ def test_divisors_by_row_are_those_of_the_first_axis():
     row, beyond their end."""
     op = sg.AvgPool((2, 4, 3), stride=(3, 1, 1), padding=((0, 0), (0, 3), (0, 0)), count_include_pad=False)
     assert verdict("average", case("along", op, (1, 3, 2, 10))) == "proved"
+
+
+def flags(how):
+    """What a kernel of convolution has."""
+    had = {name for name in ("is_turned", "is_apart", "skips", "cuts") if getattr(how, name, False)}
+    had |= {"rows"} if any(getattr(how, "row", ())) else set()
+    had |= {"is_turned"} if isinstance(how, WeightGradient) and how.vectors else set()
+    return frozenset(had | ({"squares"} if getattr(how, "side", 1) > 1 else set()))
+
+
+def test_every_variant_of_the_kernels_of_convolution_is_among_the_cases(monkeypatch):
+    seen = {Gemm: set(), WeightGradient: set(), Packing: set()}
+
+    def noted(emit, how):
+        seen[type(how)].add(flags(how))
+        return SimpleNamespace(scratch=0, parameters=())
+
+    for module in (gemm, weight_gradient):
+        monkeypatch.setattr(module, "compiled", noted)
+    for emitter, number in itertools.product(("gemm", "weight_gradient"), range(kernels.GEOMETRIES)):
+        name, one = kernels.draw(np.random.default_rng([number, *emitter.encode()]), kernels.Task(emitter, number))
+        with uncompiled(dict(one.constants)), contextlib.suppress(compare.Unplanned):
+            planned = convolutions.Planned(one)
+            if emitter == "gemm":
+                gemm.product(planned.plan, name == "convolution", planned.dtype, planned.skips)
+            else:
+                weight_gradient.gradient(planned.plan, planned.dtype, planned.skips)
+    for kernel, others in ((Gemm, ("is_apart", "cuts", "rows")), (WeightGradient, ("rows",))):
+        for kind in (set(), {"is_turned"}, {"skips"}):
+            own = [had for had in seen[kernel] if had & {"is_turned", "skips"} == kind]
+            needed = {True} if kind == {"skips"} else {False, True}
+            assert all(needed <= {flag in had for had in own} for flag in others), (kernel, kind)
+    assert seen[Packing] == {frozenset(), frozenset({"squares"})}
 
 
 # planted faults

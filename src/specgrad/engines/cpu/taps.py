@@ -12,6 +12,7 @@ a tap is one distance from it.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Iterator
@@ -316,6 +317,8 @@ def in_rows(runs: Integers, row: Row, stride: int = 1) -> list[tuple[int, ...]]:
     """(to, from, count, rows, apart, from_apart) of runs: rows of cells that lie alike, and the
     padding between them, are one run, except for the last of them. What is read and written beyond
     such a row must be cells of later ones."""
+    if not row.lanes:
+        return [(*run, 0, -1, -1) for run in runs.tolist()]
     made: list[tuple[int, ...]] = []
     todo, at = runs.tolist(), 0
     while at < len(todo):
@@ -356,22 +359,29 @@ def tiles_of(
     met, last) and segments (place, cell, count, whether it is a row, and later ones write what is
     beyond it up to row.cells) of targets."""
     places, cells = targets
-    breaks = np.flatnonzero((np.diff(places) != 1) | (np.diff(cells) != step)) + 1
+    breaks = (np.flatnonzero((np.diff(places) != 1) | (np.diff(cells) != step)) + 1).tolist()
+    early = np.zeros(len(cells), np.bool_)  # targets from which on row.cells of them lie side by side
+    if step == 1 and 0 < row.cells <= len(cells):
+        early[: len(cells) - row.cells + 1] = cells[row.cells - 1 :] - cells[: len(cells) - row.cells + 1] < row.cells
     tiles: list[Any] = []
     segments: list[Any] = []
-    at = 0
-    while at < len(places):
-        begin = int(places[at])
-        end = int(np.searchsorted(places, begin + lanes * vectors))
-        some = -(-(int(places[end - 1]) + 1 - begin) // lanes)
-        cuts = [at, *map(int, breaks[np.searchsorted(breaks, at, "right") : np.searchsorted(breaks, end)]), end]
+    known, at, cut = places.tolist(), 0, 0
+    begins: list[int] = []
+    while at < len(known):
+        begin = known[at]
+        begins.append(at)
+        end = bisect.bisect_left(known, begin + lanes * vectors)
+        some = -(-(known[end - 1] + 1 - begin) // lanes)
+        before, cut = cut, bisect.bisect_left(breaks, end)
+        cuts = [at, *(one for one in breaks[before:cut] if one > at), end]
         first = len(segments)
         for a, b in itertools.pairwise(cuts):
-            far = a + row.cells - 1
-            is_early = step == 1 and row.fits(b - a) and far < end and cells[far] == cells[a] + row.cells - 1
-            segments.append((int(places[a]) - begin, int(cells[a]), b - a, int(is_early)))
+            is_early = row.fits(b - a) and a + row.cells <= end and early[a]
+            segments.append((known[a] - begin, int(cells[a]), b - a, int(is_early)))
         whole = step == 1 and len(cuts) == 2 and end - at == some * lanes
-        taps = int(met[0][at:end].min()), int(met[1][at:end].max())
-        tiles.append((begin, some, first, len(segments), int(cells[at]) if whole else -1, *taps))
+        tiles.append((begin, some, first, len(segments), int(cells[at]) if whole else -1))
         at = end
-    return tiles, segments
+    if not begins:
+        return [], []
+    low, high = (find.reduceat(taps, begins).tolist() for find, taps in zip((np.minimum, np.maximum), met, strict=True))
+    return [(*tile, *taps) for tile, *taps in zip(tiles, low, high, strict=True)], segments

@@ -40,7 +40,7 @@ class Case(NamedTuple):
     dtype: str
     order: tuple[int, ...]
     """In which order the axes of the operand lie in memory."""
-    constants: tuple[tuple[str, int], ...]
+    constants: tuple[tuple[str, Any], ...]
 
     def __str__(self) -> str:
         laid = "" if self.order == tuple(range(len(self.shape))) else f", lying as {self.order}"
@@ -132,7 +132,7 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
     dtype = str(random.choice(FLOATS))
     if emitter in ("gemm", "weight_gradient"):
         op, shapes = convolution(random, 3)
-        return Case(emitter, op, shapes, str(random.choice(["float32", "float64"])), (), ())
+        return Case(emitter, op, shapes, str(random.choice(["float32", "float64"])), (), _blockings(random))
     if claim.startswith("weighted") or claim == "log_sum_exp":
         smooth = claim == "log_sum_exp" or random.random() < 0.5
         op, shape = sliding(random, SmoothMaxPool if smooth else MaxPool, False, shares=True)
@@ -163,6 +163,17 @@ def _constants(random: Any) -> tuple[tuple[str, int], ...]:
     """The schedule's own, or others."""
     changed = SMALL | {"VECTOR": int(random.choice([16, 32, 64]))}
     return tuple(changed.items()) if random.random() < 0.5 else ()
+
+
+def _blockings(random: Any) -> tuple[tuple[str, Any], ...]:
+    """Constants under which convolutions have tiles of either kind, short vectors, several bands,
+    chunks, parts and shares, and skip padding or do not."""
+    few = int(random.choice([1, 30]))
+    drawn = dict.fromkeys(("FEW", "LONG", "WORTH", "WORTHY", "APART", "FINE"), few)
+    drawn |= {"LAID": int(random.choice([64, 1 << 10, 1 << 16])), "NEAR": int(random.choice([1, 64, 1 << 10]))}
+    drawn |= {"BETWEEN": int(random.choice([-1000, 1000])), "MET": int(random.integers(0, 3))}
+    drawn |= {"SMALL": int(random.choice([0, 1 << 21])), "SKIPS": int(random.random() < 0.3)}
+    return (*drawn.items(), ("FORMATS", {}))
 
 
 def laid(case: Case) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ...engines.cpu import bilinear, gemm, weight_gradient
 from ...engines.cpu.codegen.builder import CELLS
 from ...engines.cpu.steps import Chain
 from .cases import Case
-from .compare import Unplanned, each, expect, pulled, ran, same_form
+from .compare import DOMAIN, Unplanned, each, expect, pulled, ran, same_form
 from .domain import cells, specified
 
 
@@ -21,6 +22,7 @@ class Planned:
         x, weight = case.shape
         self.case, self.plan = case, bilinear.plan(case.op, x, weight)
         self.cell, self.dtype = CELLS[case.dtype], np.dtype(case.dtype)
+        self.skips = bool(dict(case.constants).get("SKIPS"))
         if self.plan.single:
             raise Unplanned
         self.x, self.weight, self.bias = cells("x", x), cells("w", weight), cells("b", weight[:1])
@@ -28,7 +30,7 @@ class Planned:
 
     def made(self, forward: bool, source: Any, bias: Any, shape: Any) -> Any:
         """The result: narrow cells of wide ones (forward), or wide cells of narrow ones."""
-        product = gemm.product(self.plan, forward, self.dtype, False)
+        product = gemm.product(self.plan, forward, self.dtype, self.skips)
         if product.packing is None or product.step is None or product.fills:
             raise Unplanned
         groups, channels, _ = product.target
@@ -56,9 +58,12 @@ def convolution_vjp(case: Case) -> None:
 def convolution_weight_vjp(case: Case) -> None:
     """The products of cotangents and the cells that a weight met, added up."""
     p = Planned(case)
-    found = weight_gradient.gradient(p.plan, p.dtype, False)
-    if found.step is None or found.shares > 1 or len(found.taps) < p.plan.taps:
+    found = weight_gradient.gradient(p.plan, p.dtype, p.skips)
+    if found.step is None:
         raise Unplanned
     given = {"wide": (p.cell, p.x), "narrow": (p.cell, p.g)}
-    (made,) = ran(found.step, given, {"weight": (p.cell, p.weight.shape)}, *found.step.arrays)
-    each(made, pulled(case.op, 1, [p.x, p.weight], p.g), same_form, False)
+    matrix = np.zeros((p.weight.size // p.plan.taps, p.plan.taps), object)
+    shape = found.shares, len(matrix), len(found.taps)
+    (made,) = ran(found.step, given, {"weight": (p.cell, shape)}, *found.step.arrays)
+    matrix[:, found.taps] = functools.reduce(np.vectorize(DOMAIN.add, otypes=[object]), made)
+    each(matrix.reshape(p.weight.shape), pulled(case.op, 1, [p.x, p.weight], p.g), same_form, False)
