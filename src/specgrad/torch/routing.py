@@ -203,18 +203,18 @@ class Function:
         taps = 1
         for k in size if type(size) is tuple else (size,) * self.rank:
             taps *= k
-        if x.ndim <= self.rank:
+        if x.ndim <= self.rank or (taps > FUSED and x.numel() * taps >= COMPILED):
             return False
-        if not lies_plainly(x, self.rank):
-            return taps <= FUSED and x.dtype is not DOUBLE
-        return taps <= FUSED or x.numel() * taps < COMPILED
+        # of channels_last, maxima are mended and averages of more taps may be aten's
+        return lies_plainly(x, self.rank) or (x.dtype is not DOUBLE and (taps <= FUSED or self.kind is MaxPool))
 
     def compiled(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
-        """What torch.compile makes a kernel of its own of. Its padded maxima send the cotangent of
-        a window that is all -inf to another cell; so such windows take the value of their first
-        real cell, which has it."""
+        """What torch.compile makes a kernel of its own of. Its padded maxima, and aten's of
+        channels_last, send the cotangent of a window that is all -inf to another cell; so such
+        windows take the value of their first real cell, which has it."""
         y = self.theirs(x, arguments, indices)
-        if self.kind is not MaxPool or arguments[2] in (0, (0,) * self.rank) or not x.requires_grad:
+        right = arguments[self.padding] in (0, (0,) * self.rank) and lies_plainly(x, self.rank)
+        if self.kind is not MaxPool or right or not x.requires_grad:
             return y
         kernel, stride, padding = arguments[:3]
         first = x
