@@ -144,7 +144,8 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     sizes = strides("source", p.groups, channels, cells) | strides("target", *target)
     chunk = min(channels, -(-NEAR // (tile.channels * taps_of(grid) * item))) if tile.is_turned else channels
     fits = lambda laid: laid.pitch * chunk * item <= LAID and laid.is_cut(few)  # noqa: E731
-    images, layout = arranged(p, grid, sizes, fits, FEW // 2 if tile.is_turned else FEW)
+    few_targets, lanes = (FEW // 2, 1) if tile.is_turned else (FEW, tile.lanes)
+    images, layout = arranged(p, grid, sizes, fits, few_targets, lanes)
     width = tile.vectors * tile.lanes if layout.is_dense and not skips and not tile.is_turned else 0
     taps = len(layout.jobs[0].taps)
     pitch, cells = (taps * width, taps * layout.padded(width)) if width else (layout.pitch, layout.pitch)
@@ -223,25 +224,32 @@ def grain(p: Plan, items: int, tasks: int) -> int:
 
 
 def arranged(
-    p: Plan, grid: Grid, sizes: dict[str, int], fits: Callable[[Layout], bool], few: int
+    p: Plan, grid: Grid, sizes: dict[str, int], fits: Callable[[Layout], bool], few: int, lanes: int = 1
 ) -> tuple[int, Layout]:
     """How many images items tell apart, and the layout, which should fit: several images together
-    where these have few targets, else bands of one."""
+    where these have few targets, else bands of one, which fill vectors of so many lanes."""
     image = [sizes[name] for name in sizes if name.endswith("_image")]
     whole = grid.beside(p.images, *image)
     if fits(one := Layout(whole, 1)):
-        return 1, largest(whole, max(1, min(p.images, -(-few // one.units[0]))), fits)
-    return p.images, largest(grid, grid.axes[0].count, fits)
+        return 1, largest(whole, max(1, min(p.images, -(-few // one.units[0]))), fits, lanes)
+    return p.images, largest(grid, grid.axes[0].count, fits, lanes)
 
 
-def largest(grid: Grid, most: int, fits: Callable[[Layout], bool]) -> Layout:
-    """The layout that fits of most targets along the first axis, in bands that are alike."""
+def largest(grid: Grid, most: int, fits: Callable[[Layout], bool], lanes: int) -> Layout:
+    """The layout that fits of most targets along the first axis, in bands that are alike, or that
+    take fewer vectors."""
     least = 1
     while least < most:
         some = (least + most + 1) // 2
         least, most = (some, most) if fits(Layout(grid, some)) else (least, some - 1)
-    count = grid.axes[0].count
-    return Layout(grid, cut(count, -(-count // least))[0])
+    count, unit = grid.axes[0].count, Layout(grid, 1).units[0]
+    alike, bands = cut(count, -(-count // least))
+
+    def taken(some: int) -> int:
+        return (bands - 1) * -(-some * unit // lanes) + -(-(count - (bands - 1) * some) * unit // lanes)
+
+    larger = range(alike + 1, min(least, (count - 1) // max(1, bands - 1)) + 1)
+    return Layout(grid, min([alike, *larger], key=taken))
 
 
 def tabled(

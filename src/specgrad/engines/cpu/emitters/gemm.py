@@ -20,7 +20,7 @@ from ..codegen.vector_math import fma
 from .windows import copy, fill
 
 QUARTER = 4  # lanes of vectors for runs that are shorter than a vector
-UNROLL = 16  # channels whose weights are packed together, at most
+UNROLL = 8  # channels whose weights are packed together, cell by cell
 AHEAD = 4  # rows of a tile, at least, whose next terms are asked for early
 TERM, RUN, BAND, JOB, TILE, SEGMENT = 3, 6, 5, 5, 7, 4  # words of a record of each table
 
@@ -65,7 +65,7 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
     k, side = Kernel("packing", vector), how.side
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
     n = k.sizes("blocks channels channel group count near pieces run")
-    unroll, lanes = (side, side) if side > 1 else (math.gcd(how.rows, UNROLL // 2), 0)
+    unroll, lanes = (side, side) if side > 1 else (math.gcd(how.rows, UNROLL), 0)
     zero = k.number(how.cell, 0, lanes)
     with k.loop(k.begin, k.end) as item, k.loop(0, how.rows, unroll) as row:
         block, begin = item.index // n.pieces, item.index % n.pieces * n.near
