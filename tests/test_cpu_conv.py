@@ -14,7 +14,7 @@ from kinds import examples
 import specgrad as sg
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.engines.cpu import bilinear, blas, convolution, gemm, products, weight_gradient
+from specgrad.engines.cpu import bilinear, blas, convolution, gemm, network, products, weight_gradient
 
 KINDS = [sg.Conv, sg.ConvTranspose, sg.Linear]
 DTYPES = [np.float32, np.float64]
@@ -223,9 +223,9 @@ def test_extra_memory_is_a_band_per_thread(rule):
     x, w = operands_of((4, 32, 64, 64), (32, 32, 3, 3), np.float32)
     g = np.ones_like(x)
     run = {
-        "value": lambda: convolution.forward(op, (x, w)),
-        "pull": lambda: convolution.pull(op, (x, w), None, g, (True, False)),
-        "pull_weight": lambda: convolution.pull(op, (x, w), None, g, (False, True)),
+        "value": lambda: network.forward(op, (x, w)),
+        "pull": lambda: network.pull(op, (x, w), None, g, (True, False)),
+        "pull_weight": lambda: network.pull(op, (x, w), None, g, (False, True)),
     }[rule]
     with sg.num_threads(2):
         run()

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import convolution, moves, network, pooling  # noqa: F401 - moves enters its rules in those of network
+from . import convolution, moves, network, pooling  # noqa: F401 - two enter their rules in those of network
 
 PARTS: dict[type[Any], Any] = {
     **dict.fromkeys(pooling.REDUCES, pooling),
-    **dict.fromkeys(convolution.CLASSES, convolution),
     **dict.fromkeys(network.RULES, network),
 }
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ...dispatch import check_out
 from ...memory import empty, room
+from ...operator import output_shape
 from ...ops import OPERATORS
 from ...ops.activation import Relu
 from ...ops.loss import CrossEntropy, MseLoss
@@ -22,14 +23,15 @@ from ...ops.pointwise import Add, Mul, Own, Pointwise, Scale, Sub
 from ...ops.reduce import LogSoftmax, Mean, Sum
 from ...ops.shape import Detach, Reshape
 from ...scalars import as_indices
-from ...scalars.floats import Numbers
+from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result
 from .. import reference
-from .operands import handed_over, is_float, wide
+from .fallback import or_by_statement
+from .operands import handed_over, is_float, is_plain_array
 
 TAKES = (
-    "pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: float64, "
-    "float32, float16 and bfloat16"
+    "convolution, pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: "
+    "float64, float32, float16 and bfloat16"
 )
 
 Array = npt.NDArray[Any]
@@ -50,7 +52,9 @@ def widened(x: Any, dtype: np.dtype[Any]) -> Any:
     nothing as they are."""
     if dtype.itemsize > 2 or getattr(x, "dtype", None) != dtype:
         return x
-    return wide(x, dtype)
+    found = room(x.shape, np.dtype(np.float32))
+    np.copyto(found, x, casting="unsafe")
+    return found
 
 
 def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
@@ -59,19 +63,26 @@ def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[A
     return (room(shape, np.dtype(np.float32)) if dtype.itemsize == 2 else final), final
 
 
+@or_by_statement
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    return keep(op, operands, out)[0]
+    return _kept(op, operands, out)[0]
 
 
+@or_by_statement
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    return _kept(op, operands, out)
+
+
+def _kept(op: Any, operands: tuple[Any, ...], out: Any) -> tuple[Any, Any]:
     operands = tuple(
         as_indices(op.name, slot.name, x) if slot.integer else x for slot, x in zip(op.slots, operands, strict=False)
     )
-    shape, dtype = op.output_shape(*(x.shape for x in operands)), operands[0].dtype
+    shape, dtype = output_shape(op, tuple([x.shape for x in operands])), operands[0].dtype
     refuse_result(op.name, shape, dtype.itemsize)
     op.check(operands)
+    if out is not None:
+        check_out(op.name, out, shape, dtype)
     target, final = target_of(out, shape, dtype)
-    check_out(op.name, final, shape, dtype)
     with np.errstate(all="ignore"):
         kept = RULES[type(op)].value(op, tuple(widened(x, dtype) for x in operands), target)
         return handed_over(target, final), kept
@@ -81,21 +92,24 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     return keep(op, operands)[1] if op.keeps else None
 
 
+@or_by_statement
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
-    if not all(t is None or _is_plain(operands, t) for t in tangents):
+    if not all(t is None or is_plain_array(t) for t in tangents):
         return reference.push(op, operands, reference.recall(op, operands), tangents, out)
     dtype = operands[0].dtype
     wide = tuple(widened(x, dtype) for x in operands)
-    shape = op.output_shape(*(np.shape(x) for x in operands))
+    shape = output_shape(op, tuple([np.shape(x) for x in operands]))
     total = room(shape, wide[0].dtype)  # not `out`, which may be the memory of an operand or a tangent
     total[...] = 0
     with np.errstate(all="ignore"):
         for slot, tangent in enumerate(tangents):
             if tangent is not None and op.slots[slot].differentiable:
-                total += RULES[type(op)].push(op, wide, kept, slot, widened(tangent, dtype))
+                dx = admitted(dtype, op.name, f"tangent of {op.slots[slot].name}", tangent)
+                total += RULES[type(op)].push(op, wide, kept, slot, widened(dx, dtype))
         return handed_over(total, empty(shape, dtype) if out is None else out)
 
 
+@or_by_statement
 def pull(
     op: Any,
     operands: tuple[Any, ...],
@@ -104,11 +118,12 @@ def pull(
     wanted: tuple[bool, ...] | None = None,
     out: tuple[Any, ...] | None = None,
 ) -> tuple[Any, ...]:
-    if not _is_plain(operands, cotangent):
+    if not is_plain_array(cotangent):
         return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
     pulled: list[Any] = []
     dtype = operands[0].dtype
-    wide, arriving = tuple(widened(x, dtype) for x in operands), widened(cotangent, dtype)
+    wide = tuple(widened(x, dtype) for x in operands)
+    arriving = widened(admitted(dtype, op.name, "cotangent", cotangent), dtype)
     with np.errstate(all="ignore"):
         for slot, x in enumerate(operands):
             if not op.slots[slot].differentiable or not (wanted is None or wanted[slot]):
@@ -118,12 +133,6 @@ def pull(
             RULES[type(op)].pull_into(op, wide, kept, slot, arriving, target)
             pulled.append(handed_over(target, final))
     return tuple(pulled)
-
-
-def _is_plain(operands: tuple[Any, ...], direction: Any) -> bool:
-    """Whether a tangent or cotangent is an array like the operands; what else it may be, the
-    specification knows."""
-    return type(direction) is np.ndarray and direction.dtype == operands[0].dtype
 
 
 def _summed(array: Array, shape: tuple[int, ...]) -> Array:

@@ -139,27 +139,13 @@ def handed_over(result: Array, out: Array | None) -> Array:
     return out
 
 
-def rounded(result: Array, dtype: np.dtype[Any]) -> Array:
-    """The result in this dtype: the array itself, or a copy of halves."""
-    return result if result.dtype == dtype else handed_over(result, empty(result.shape, dtype))
-
-
-def wide(array: Any, dtype: np.dtype[Any]) -> Array:
-    """Cells of this dtype in the type that they are computed in: halves in float32, everything else
-    as it is."""
-    if dtype.itemsize > 2:
-        return np.require(array, dtype, "A")
-    found = room(array.shape, np.dtype(np.float32))
-    np.copyto(found, array, casting="unsafe")
-    return found
-
-
 def is_plain_array(direction: Any) -> bool:
     """Whether a tangent or cotangent is an array of plain numbers, not of Duals or other
     objects."""
     return isinstance(direction, np.ndarray) and direction.dtype != object
 
 
+@functools.cache
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether these are floats that kernels compute in, or halves that they widen."""
     return dtype.name in ("float16", "bfloat16", "float32", "float64") and dtype.isnative
