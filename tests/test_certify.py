@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import specgrad as sg
 from specgrad import ArgumentError, CertificateError, ShapeError, cli
-from specgrad.bounds import alpha, joint, parts, rewrite, search
+from specgrad.bounds import joint, open_cells, parts, rewrite, search
 from specgrad.bounds.affine import Box
 from specgrad.bounds.analysis import Analysis, Late, Split
 from specgrad.bounds.certificate import Certificate
@@ -268,7 +268,7 @@ def test_branching_closes_what_bounds_leave_open(monkeypatch):
 
 def test_networks_too_large_for_choices_are_split(monkeypatch):
     monkeypatch.setattr(search, "FEW", 0)
-    monkeypatch.setattr(alpha, "MOST", 0)
+    monkeypatch.setattr(open_cells, "MOST", 0)
     certificate = sg.certify(tight(small, *BOX, 0.7), BOX, np.eye(2), timeout=600)
     assert certificate.status == "holds"
     assert certificate.problems[0].proof.parts
