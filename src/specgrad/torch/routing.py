@@ -205,8 +205,9 @@ class Function:
             taps *= k
         if x.ndim <= self.rank or (taps > FUSED and x.numel() * taps >= COMPILED):
             return False
-        # of channels_last, maxima are mended and averages of more taps may be aten's
-        return lies_plainly(x, self.rank) or (x.dtype is not DOUBLE and (taps <= FUSED or self.kind is MaxPool))
+        # of channels_last maxima are mended; cotangents of padded averages may be aten's
+        right = self.kind is MaxPool or not x.requires_grad or arguments[self.padding] in (0, (0,) * self.rank)
+        return lies_plainly(x, self.rank) or (x.dtype is not DOUBLE and right)
 
     def compiled(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What torch.compile makes a kernel of its own of. Its padded maxima, and aten's of
