@@ -74,8 +74,8 @@ MODELS = [
     "mixnet_s",
     "lcnet_100",
     "skresnet18",
-    "sknet50",
-    "levit_128",
+    "skresnet34",
+    "legacy_seresnet18",
     "crossvit_tiny_240",
 ]
 

@@ -114,8 +114,7 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
         return value, tied.keep(op, x, value) or ByStatement(reference.recall(op, operands))
     how = _smooth(op, x)
     if how is not None:
-        value, kept = weighted.keep_smooth(how, x, out)
-        return value, kept or ByStatement(reference.recall(op, operands))
+        return weighted.keep_smooth(how, x, out)
     value, by_statement = reference.keep(op, operands, out)
     return value, ByStatement(by_statement)
 
@@ -183,8 +182,7 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
     if getattr(op, "ties", None) == "first":
         return (pools.pull(pools.keep_maximum(op, x)[1], cotangent),)
     if REDUCES[type(op)] == "logsumexp" and (how := _smooth(op, x)) is not None:
-        kept = weighted.keep_smooth(how, x)[1]
-        return NotImplemented if kept is None else (weighted.pull(kept, cotangent),)
+        return (weighted.pull(weighted.keep_smooth(how, x)[1], cotangent),)
     return NotImplemented
 
 
@@ -201,7 +199,7 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
         return value, pools.push(kept, dx)
     if REDUCES[type(op)] == "logsumexp" and (how := _smooth(op, x)) is not None:
         value, weights = weighted.keep_smooth(how, x)
-        return NotImplemented if weights is None else (value, weighted.push(weights, dx))
+        return value, weighted.push(weights, dx)
     return NotImplemented
 
 

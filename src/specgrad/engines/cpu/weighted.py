@@ -265,17 +265,17 @@ def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
     return how.delivered(y, out)
 
 
-def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept | None]:
-    """The smooth maximum, and what its derivatives keep; None where only the specification
-    knows."""
+def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
+    """The smooth maximum, and what its derivatives keep."""
     cells = how.cells_of(x, how.padding, how.absent)
     y, extreme, total = (room((how.planes, *how.lengths), how.computed) for _ in range(3))
     how.kept(cells, y, extreme=extreme, total=total)
     for where in how.blanks:
         y[where], total[where], extreme[where] = 0, 1, 0
-    if len(how.stages) > 1 and np.isinf(total).any():  # an infinite cell has no weight along an axis
-        return how.delivered(y, out), None
-    return how.delivered(y, out), Kept(how, [*_between(how, cells), extreme], total)
+    between = _between(how, cells)
+    for extremes in between[1:]:
+        np.copyto(extremes, 0, where=extremes == -how.absent)  # as exponents are then not shifted
+    return how.delivered(y, out), Kept(how, [*between, extreme], total)
 
 
 def keep_ties(how: Weighted, x: Array, value: Array) -> Kept:
@@ -340,9 +340,36 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
         for where in how.blanks:
             shares[where] = 0
         g = shares
+    values, undefined = kept.cells, None
+    is_staged = how.is_smooth and len(how.stages) > 1
+    if is_staged and kept.total is not None and (endless := np.isinf(kept.total)).any():
+        values = [*values[:-1], np.where(endless, -how.absent, values[-1])]  # in which taps have no weight
+        undefined = _undefined(how, values[0], endless, g)
     for place in range(len(how.stages) - 1, -1, -1):
-        before, after = kept.cells[place], kept.cells[place + 1]
+        before, after = values[place], values[place + 1]
         cells = room(before.shape, how.computed)
         how.stages[place].back.call(g, after, before, cells)
         g = cells
+    if undefined is not None:
+        g[undefined] = np.nan
     return how.cropped(g, out)
+
+
+def _undefined(how: Weighted, cells: Array, endless: Any, shares: Array) -> Any:
+    """The cells whose cotangent is NaN since windows have an infinite cell: those whose exponential
+    is infinite, of weight ∞/∞; and all cells, where what arrives at the window is not finite."""
+    with np.errstate(all="ignore"):
+        overflow = np.isinf(np.exp(how.beta * cells))
+    return (overflow & _covered(how, endless)) | _covered(how, endless & ~np.isfinite(shares))
+
+
+def _covered(how: Weighted, windows: Any) -> Any:
+    """The cells that some of these windows have."""
+    for place, axis in enumerate(how.axes, 1):
+        cells = np.zeros((*windows.shape[:place], axis.size, *windows.shape[place + 1 :]), bool)
+        for tap in range(axis.kernel):
+            first = tap * axis.dilation
+            reached = slice(first, first + (axis.length - 1) * axis.stride + 1, axis.stride)
+            cells[(slice(None),) * place + (reached,)] |= windows
+        windows = cells
+    return windows
