@@ -36,7 +36,8 @@ class Mended:
 
     def takes(self, x: Tensor) -> bool:
         """Whether nothing but ordinary autograd sees a call, and it saves the places themselves: a
-        hook would be given them before they are mended."""
+        hook would be given them before they are mended. Who asks torch for deterministic algorithms
+        has ours."""
         return (
             x.ndim == 4
             and x.dtype in DTYPES
@@ -45,6 +46,7 @@ class Mended:
             and active_transform() is None
             and not is_dual()
             and saving_hooks(False) is None
+            and not torch.are_deterministic_algorithms_enabled()
             and current_device() == x.get_device()
         )
 
