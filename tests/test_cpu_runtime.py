@@ -324,6 +324,44 @@ print(interrupted, run(object_code.compile(tally()), 60, 1, [(5, 1)])[0])
     assert printed == "300 1\n"
 
 
+@pytest.mark.skipif(not LINUX, reason="timers of POSIX")
+def test_interrupts_while_a_thread_starts_to_compile_leave_nothing_that_the_end_waits_for():
+    """`threading.Thread.start`, interrupted, leaves a thread that never ends."""
+    printed = script("""
+def handle(signal, frame): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, handle)
+interrupted = 0
+for i in range(400):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-6 + i % 100 * 2e-6)
+        while True: object_code.undisturbed(int)
+    except KeyboardInterrupt:
+        interrupted += 1
+print(interrupted, object_code.undisturbed(int))
+""")
+    assert printed == "400 0\n"
+
+
+@pytest.mark.skipif(not LINUX, reason="signals of POSIX")
+@pytest.mark.parametrize("pool", ["NativePool", "SimplePool"])
+def test_a_signal_handler_may_call_while_its_thread_hires_workers(pool):
+    printed = script(
+        """
+thread_pool._pool = getattr(thread_pool, sys.argv[1])()
+sg.set_num_threads(3)
+signal.signal(signal.SIGALRM, lambda *_: print(run(compiled, 40, 1, [(3, 16)])[0]))
+start, waiting = threading.Thread.start, [signal.SIGALRM]
+def interrupted(thread):
+    if waiting: signal.raise_signal(waiting.pop())
+    start(thread)
+threading.Thread.start = interrupted
+print(run(compiled, 40, 1, [(5, 1)])[0])
+""",
+        pool,
+    )
+    assert printed == "16\n1\n"
+
+
 def test_the_interpreter_ends_while_workers_wait_and_threads_call():
     assert (
         script("""

@@ -27,7 +27,7 @@ from . import arguments
 VARIABLE = "SPECGRAD_NUM_THREADS"
 
 _here: contextvars.ContextVar[int | None] = contextvars.ContextVar("specgrad_threads", default=None)
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may call while its thread hires
 _everywhere: int | None = None
 _calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
 _helpers = 0
@@ -236,7 +236,7 @@ def _forget() -> None:
     """Threads do not survive a fork: the child hires its own."""
     global _calls, _helpers, _lock
     _go_on()
-    _calls, _helpers, _lock = queue.SimpleQueue(), 0, threading.Lock()
+    _calls, _helpers, _lock = queue.SimpleQueue(), 0, threading.RLock()
     _available.cache_clear()
 
 

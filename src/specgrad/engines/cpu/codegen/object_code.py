@@ -10,7 +10,8 @@ Code is linked by LLVM's ORC, which reports a missing symbol; its older linker e
 
 from __future__ import annotations
 
-import contextlib
+import _thread
+import atexit
 import ctypes
 import functools
 import itertools
@@ -162,9 +163,12 @@ def load(code: bytes, names: tuple[str, ...], symbols: Mapping[str, int] = {}) -
 def undisturbed(work: Callable[[], T]) -> T:
     """What `work` returns, which asks LLVM: one thread at a time, and never the main one. An
     interrupt, which comes to the main thread alone, would leave locks of llvmlite closed; so it
-    only ends the waiting here."""
+    only ends the waiting here. An interrupted `threading.Thread.start` leaves such locks too, and
+    then Python waits for that thread for ever when it ends: hence a plain thread and a plain
+    lock."""
     results: list[T] = []
     problems: list[BaseException] = []
+    done = threading.Lock()
 
     def run() -> None:
         try:
@@ -172,17 +176,30 @@ def undisturbed(work: Callable[[], T]) -> T:
                 results.append(work())
         except BaseException as problem:
             problems.append(problem)
+        finally:
+            done.release()
 
-    if threading.current_thread() is threading.main_thread():
-        with contextlib.suppress(RuntimeError):  # the system gives no thread
-            thread = threading.Thread(target=run, name="specgrad-compiler")
-            thread.start()
-            thread.join()
-    if not results and not problems:
+    done.acquire()
+    apart = threading.current_thread() is threading.main_thread()
+    if apart:
+        try:
+            _thread.start_new_thread(run, ())
+        except RuntimeError:  # the system gives no thread
+            apart = False
+    if apart:
+        done.acquire()
+    else:
         run()
     if problems:
         raise problems[0]
     return results[0]
+
+
+@atexit.register
+def _end() -> None:
+    """No thread may be at work in LLVM when the process ends."""
+    with _llvm:
+        pass
 
 
 def _wait() -> None:

@@ -95,7 +95,7 @@ class NativePool:
         self._state = memory[-memory.ctypes.data % LINE // 8 :][:SIZE]
         self.address = address(self._state)
         self.workers: list[threading.Thread] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may call while its thread hires
         for place in (WAKE, DONE):
             _system.sem_init(self._semaphore(place), 0, 0)
 
