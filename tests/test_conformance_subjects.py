@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from specgrad import AvgPool, Conv, ConvTranspose, GlobalAvgPool, MaxPool
+from specgrad import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import runner, subjects
 from specgrad.conformance.cases import Case
@@ -356,6 +356,14 @@ def test_sums_of_half_floats_that_are_rounded_as_they_go_are_named():
     assert told(case, "value", got + np.float16(0.1), right) is None
     wide = Case(case.op, (x.astype(np.float32),), case.tangents, case.cotangent)
     assert told(wide, "value", got, right) is None
+
+
+def test_a_maximum_of_subnormal_cells_may_be_any_of_them_where_they_count_as_zero():
+    """As XLA's is on a CPU, which then gives the first: 1e-45, not 3e-45."""
+    case = directed(GlobalMaxPool(1), row(1e-45, 3e-45))
+    for got in (1e-45, 0):
+        assert told(case, "value", np.array([[[got]]], np.float32), np.array([[[3e-45]]])) == "subnormals flushed"
+    assert told(case, "value", np.array([[[1e-30]]], np.float32), np.array([[[3e-45]]])) is None
 
 
 def test_zeros_that_meet_an_infinite_weight_are_named_wherever_they_stand():
