@@ -11,6 +11,7 @@ gives NaN here.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import sys
 from typing import Any
@@ -234,9 +235,19 @@ def _pad(op: Any, x: Tensor) -> Tensor:
     return F.pad(x, [p for pair in reversed(op.padding) for p in pair], value=_number(op, x, "value", op.fill))
 
 
-def _twin(op: Any, x: Tensor) -> Any:
+def _twin_at(op: Any, shape: tuple[int, ...]) -> tuple[Any, int, bool]:
+    """The operator's twin, the sign, and whether the sign would meet the 0 of a bare window."""
     other, sign = twin(op)
-    if _is_exact(x) or (sign < 0 and has_bare_window(op, tuple(x.shape))):
+    return other, sign, sign < 0 and has_bare_window(op, shape)
+
+
+_known_twin = functools.lru_cache(maxsize=256)(_twin_at)  # where shapes are numbers
+
+
+def _twin(op: Any, x: Tensor) -> Any:
+    find = _twin_at if torch.compiler.is_compiling() else _known_twin
+    other, sign, is_bare = find(op, tuple(x.shape))
+    if _is_exact(x) or is_bare:
         return composed.value(op, (x,))
     return pooled(other, x) if sign > 0 else -pooled(other, -x)
 
