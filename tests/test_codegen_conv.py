@@ -35,7 +35,7 @@ def emitted(random, stand_in=Emitted, tight=False):
         return blocks.setdefault(channels, gemm.Blocking(lanes, *map(int, random.integers(1, 4, 2))))
 
     def sums_of(channels, *_):
-        return weight_gradient.Block(*blocking(channels)[:3])
+        return gemm.Blocking(*blocking(channels)[:3])
 
     def chosen(grid, channels, outs, *_):
         tile = blocking(outs)
@@ -47,7 +47,7 @@ def emitted(random, stand_in=Emitted, tight=False):
     def turned_gradient(_, channels, *__):
         rows, vectors = map(int, random.integers(1, 4, 2))
         vectors = min(vectors, -(-channels // lanes)) if tight else vectors
-        return int(random.choice([-1000, 1 << 60])), weight_gradient.Block(lanes, rows, 0, vectors)
+        return int(random.choice([-1000, 1 << 60])), gemm.Blocking(lanes, rows, vectors, True)
 
     caches = steps.compiled, gemm.product, weight_gradient.gradient, bilinear.plan
     with contextlib.ExitStack() as patches:
@@ -210,13 +210,13 @@ def test_registers_are_blocked_for_every_target(target, monkeypatch):
         _, tile = gemm.turned(14, channels, 4)
         assert tile.rows * tile.vectors + tile.vectors + 1 <= registers
         block = weight_gradient.blocking(channels, 9, 4)
-        assert block.rows * block.terms + block.rows + 1 <= registers
-        _, block = weight_gradient.turned(9, channels, 4)
+        assert block.rows * block.vectors + block.rows + 1 <= registers
+        _, block = gemm.turned(9, channels, 4, weight_gradient.LINES)
         assert block.rows * block.vectors + block.vectors + 1 <= registers
     for kernel in (
-        gemm.emit(Gemm(FLOAT, *gemm.blocking(17, 4)[:3], 2, True, True), 64),
-        gemm.emit(Gemm(FLOAT, *gemm.turned(7, 64, 4)[1][:3], 2, True, False, True), 64),
+        gemm.emit(Gemm(FLOAT, *gemm.blocking(17, 4)[:3], 2, 2, True), 64),
+        gemm.emit(Gemm(FLOAT, *gemm.turned(7, 64, 4)[1][:3], 2, 2, False, True), 64),
         weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.blocking(17, 9, 4), 2, True), 64),
-        weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.turned(9, 64, 4)[1], 2, False), 64),
+        weight_gradient.emit(WeightGradient(FLOAT, *gemm.turned(9, 64, 4)[1], 2, False), 64),
     ):
         assert object_code.object_code(kernel, *target)

@@ -8,7 +8,7 @@ import pytest
 from codegen_cases import FLOAT, Draw, both_ways, greater, interpreted, numbers, total, windows
 
 from specgrad.engines.cpu.codegen.builder import CELLS, F32, I32, Kernel, Value
-from specgrad.prove.interpreter.domains import Domain, Infinity, Rationals
+from specgrad.prove.interpreter.domains import Domain, Floats, Infinity, Rationals
 from specgrad.prove.interpreter.instructions import FLOATS, ORDERS, name_of
 from specgrad.prove.interpreter.memory import Fault, Undecided
 from specgrad.prove.kernels.optimised import CASTS, INTEGERS
@@ -78,6 +78,22 @@ def test_fused_products_are_rounded_once():
         cells |= {f"{word}{cell.size}": cell for word in "abcy"}
     machine, checked = both_ways(k, cells, arrays, {}, count)
     assert machine == checked
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int8"])
+def test_stores_of_cells_apart_leave_the_others_as_they_are(name):
+    cell, random = CELLS[name], np.random.default_rng(1)
+    k = Kernel("apart")
+    x, y = k.array("x", cell), k.array("y", cell)
+    with k.loop(k.begin, k.end) as each:
+        k.store_strided(k.load(x, each.index * 4, 4), y, each.index * 12, 3)
+    k.finish()
+    arrays = {"x": numbers(random, cell, 8), "y": numbers(random, cell, 22)}  # the last lies 21 behind the first
+    machine, checked = both_ways(k, dict.fromkeys("xy", cell), arrays, {}, 2)
+    assert machine == checked
+    given = {n: (cell.stored, list(one)[:21], True) for n, one in arrays.items()}
+    with pytest.raises(Fault, match="out of bounds"):
+        interpreted(k, Floats(), given, {}, 2)
 
 
 def test_integers_are_rounded_once():

@@ -84,9 +84,9 @@ def test_divisors_by_row_are_those_of_the_first_axis():
 
 def flags(how):
     """What a kernel of convolution has."""
-    had = {name for name in ("is_turned", "is_apart", "skips", "cuts") if getattr(how, name, False)}
+    had = {name for name in ("is_turned", "skips", "cuts") if getattr(how, name, False)}
+    had |= {"apart"} if getattr(how, "apart", 1) > 1 else set()
     had |= {"rows"} if any(getattr(how, "row", ())) else set()
-    had |= {"is_turned"} if isinstance(how, WeightGradient) and how.vectors else set()
     return frozenset(had | ({"squares"} if getattr(how, "side", 1) > 1 else set()))
 
 
@@ -107,7 +107,7 @@ def test_every_variant_of_the_kernels_of_convolution_is_among_the_cases(monkeypa
                 gemm.product(planned.plan, name == "convolution", planned.dtype, planned.skips)
             else:
                 weight_gradient.gradient(planned.plan, planned.dtype, planned.skips)
-    for kernel, others in ((Gemm, ("is_apart", "cuts", "rows")), (WeightGradient, ("rows",))):
+    for kernel, others in ((Gemm, ("apart", "cuts", "rows")), (WeightGradient, ("rows",))):
         for kind in (set(), {"is_turned"}, {"skips"}):
             own = [had for had in seen[kernel] if had & {"is_turned", "skips"} == kind]
             needed = {True} if kind == {"skips"} else {False, True}

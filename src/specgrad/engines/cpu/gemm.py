@@ -28,20 +28,20 @@ Array = npt.NDArray[Any]
 FORMATS = {"x86-64-v4": (64, 32), "x86-64-v3": (32, 16), "x86-64": (16, 16)}
 """Bytes of a vector, and how many registers hold one; elsewhere 16 and 32."""
 
-WIDEST = 8  # vectors of a tile, at most
+WIDEST, ROWS = 8, 14  # vectors of a tile, and rows of a turned one, at most
 LAID = 7 << 16  # bytes of a band's layout, at most, where it can be cut: a second-level cache holds it
 TOGETHER, FEWER = 512, 32  # terms that are packed together, whose weights lie side by side or apart
 FEW = 512  # targets of a band, at least, where images are small
 NEAR = 16 << 10  # bytes of a turned tile's weights: a first-level cache holds them
-BETWEEN, WRITING, WAITING = 2, 3, 4  # multiplications that a term of a turned tile, writing a result of it,
+BETWEEN, WRITING, WAITING = 2, 2, 4  # multiplications that a term of a turned tile, writing a result of it,
 # and keeping a vector of sums for the next chunk take
 MET = 0.96  # of all taps, at most, that tiles meet, for which others are skipped
 ITEMS = 16  # into how many items large work is cut, at least
 
 
 class Blocking(NamedTuple):
-    """A tile of the results: rows of vectors. Rows are target channels, and vectors of cells; or,
-    if it is turned, rows are cells, and vectors of target channels."""
+    """A tile of the results: rows of vectors. Rows are target channels, and lanes run along cells;
+    or, if it is turned, along target channels."""
 
     lanes: int
     rows: int
@@ -68,14 +68,14 @@ def blocking(channels: int, itemsize: int) -> Blocking:
     return Blocking(lanes, rows, min(WIDEST, (registers - 1) // (rows + 1)))
 
 
-def turned(width: int, channels: int, itemsize: int) -> tuple[int, Blocking]:
-    """The least time of a term of so many cells in a row, in multiplications of vectors, and the
-    turned tile that takes it."""
+def turned(count: int, channels: int, itemsize: int, most: int = ROWS) -> tuple[int, Blocking]:
+    """The least time of a term of so many results of each channel, in multiplications of vectors,
+    and the turned tile, of `most` rows, that takes it."""
     lanes, registers = vectors(itemsize)
     found = []
     for some in (2, 3, 4):
-        rows = -(-width // -(-width // ((registers - 1) // some - 1)))
-        tiles = -(-width // rows) * -(-channels // (some * lanes))
+        rows = -(-count // -(-count // min(most, (registers - 1) // some - 1)))
+        tiles = -(-count // rows) * -(-channels // (some * lanes))
         found.append((tiles * (rows * some + BETWEEN), Blocking(lanes, rows, some, True)))
     return min(found)
 
@@ -159,18 +159,16 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     items, held = images * p.groups * len(tables["bands"]), slots * tile.rows * tile.channels * item
     part, parts = cut(blocks, max(1 if p.is_small else -(-most // items), -(-blocks * held // LAID)))
     last = grid.axes[-1]
-    step = last.residues[0].step
     if not skips:
         del tables["places"]
     sizes |= {"band_count": len(tables["bands"]), "groups": p.groups, "part": part, "part_count": parts}
     sizes |= {"blocks": blocks, "job_count": len(layout.jobs), "channels": channels, "out_channels": outs}
-    sizes |= {"chunk": chunk, "slots": slots, "pitch": pitch, "step": step}
+    sizes |= {"chunk": chunk, "slots": slots, "pitch": pitch}
     sizes |= {name: address(table) for name, table in tables.items()}
     scratch = (cells * (chunk + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + part * held + 64
-    kernel = compiled(
-        emit, Gemm(cell, *tile[:3], last.stride, step != 1, skips, tile.is_turned, rows, bool(met < MET * every_tap))
-    )
-    call = Call(kernel, sizes, items * parts, grain(p, items * parts, 64), scratch)
+    cuts = bool(met < MET * every_tap)
+    how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts)
+    call = Call(compiled(emit, how), sizes, items * parts, grain(p, items * parts, 64), scratch)
     reason = (
         f"{tile.rows} rows of {tile.vectors} vectors{' of channels' * tile.is_turned}, {len(tables['bands'])} bands"
     )

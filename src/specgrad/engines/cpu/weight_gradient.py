@@ -14,60 +14,35 @@ from .bilinear import Plan
 from .codegen.builder import CELLS
 from .codegen.thread_pool import Call, address
 from .emitters.weight_gradient import WeightGradient, emit
-from .gemm import ITEMS, LAID, arranged, grain, strides, vectors
+from .gemm import ITEMS, LAID, Blocking, arranged, grain, strides, turned, vectors
 from .steps import Step, compiled, cut
 from .taps import Layout, Row, grid_of, in_rows, runs_of
 
 Array = npt.NDArray[Any]
 
 LONG = 1024  # cells of a sum: lanes are summed once for each, and lines of several channels stay in cache
+CHANNEL = 24 << 10  # bytes of a channel's layout, at most, where it can be cut: a first-level cache holds it
 WORTH = 256  # multiplications of a cell, at least, for which it is laid out once more,
 WORTHY = 64  # and narrow channels for which wide cells are
 TERMS = 12  # of a block, at most
 LINES = 8  # rows of a turned block, at most: each has an address of its own
 NEAR, APART = 200, 256  # cells of a band, and narrow channels of a part, at most, of turned blocks,
 FINE = 128  # and terms of a part, at least, that is made for more threads
-BETWEEN, SUMMING = 2, 1.4  # multiplications that loads take, and how much longer sums of lanes do
+SUMMING = 1.4  # how much longer a multiplication takes whose sums are of lanes
 
 
-class Block(NamedTuple):
-    """Sums in registers: rows of narrow channels by terms, whose lanes are cells; or, if it is
-    turned, rows of terms by vectors of narrow channels."""
-
-    lanes: int
-    rows: int
-    terms: int
-    vectors: int = 0
-
-    @property
-    def channels(self) -> int:
-        """Narrow channels of it."""
-        return self.vectors * self.lanes or self.rows
-
-
-def blocking(channels: int, terms: int, itemsize: int) -> Block:
-    """The block that takes least time: all registers but those of the rows' cells and one of a line
-    may hold sums, and two loads take as long as a multiplication."""
+def blocking(channels: int, terms: int, itemsize: int) -> Blocking:
+    """Rows of narrow channels by terms that take least time, each sum a vector: all registers but
+    those of the rows' cells and one of a line may hold sums, and two loads take as long as a
+    multiplication."""
     lanes, registers = vectors(itemsize)
     found = []
     for rows in range(1, min(channels, 4 if registers >= 32 else 3) + 1):
         most = min(TERMS, (registers - 1 - rows) // rows)
         some = -(-terms // -(-terms // most))
         blocks = -(-channels // rows) * -(-terms // some)
-        found.append((blocks * (rows * some + (rows + some) / 2), Block(lanes, rows, some)))
+        found.append((blocks * (rows * some + (rows + some) / 2), Blocking(lanes, rows, some)))
     return min(found)[1]
-
-
-def turned(terms: int, channels: int, itemsize: int) -> tuple[int, Block]:
-    """The least time of a cell, in multiplications of vectors, and the turned block that takes
-    it."""
-    lanes, registers = vectors(itemsize)
-    found = []
-    for some in (2, 3, 4):
-        rows = min(LINES, (registers - 1) // some - 1)
-        blocks = -(-terms // rows) * -(-channels // (some * lanes))
-        found.append((blocks * (rows * some + BETWEEN), Block(lanes, rows, 0, some)))
-    return min(found)
 
 
 class Gradient(NamedTuple):
@@ -105,7 +80,7 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
     if not len(taps):
         return Gradient(0, taps, p.taps, None)
     terms = p.wide_channels * len(taps)
-    time, block = turned(terms, p.narrow_channels, item)
+    time, block = turned(terms, p.narrow_channels, item, LINES)
     padded = Layout(grid.beside(p.images, 0, 0), 1).units[0] / block.lanes
     own = p.narrow_cells * (time + p.narrow_channels)
     is_turned = not skips and own < SUMMING * padded * p.narrow_channels * terms
@@ -117,8 +92,9 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
     sizes |= strides("narrow", p.groups, p.narrow_channels, p.narrow_cells)
 
     def fits(laid: Layout) -> bool:
-        longest = laid.cells <= NEAR if is_turned else laid.count * laid.units[0] <= LONG
-        return laid.pitch * widest * item <= LAID and longest
+        if is_turned:
+            return laid.pitch * widest * item <= LAID and laid.cells <= NEAR
+        return laid.pitch * item <= min(CHANNEL, LAID // widest) and laid.count * laid.units[0] <= LONG
 
     images, layout = arranged(p, grid, sizes, fits, LONG)
     rows = layout.row(block.lanes)
@@ -139,10 +115,10 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
     if is_turned:
         cells += out_blocks * block.channels * (length + slots * block.rows)
     else:
-        cells += (block.rows + 1) * length + block.rows * block.terms
+        cells += (block.rows + 1) * length + block.rows * block.vectors
     call = Call(compiled(emit, how), sizes, items, grain(p, items, 64), cells * item + 64)
-    kind = f"{block.vectors} vectors of channels" if is_turned else f"{block.terms} terms"
-    reason = f"{block.rows} rows of {kind}, {bands} bands, {shares}×{out_parts}×{every} parts"
+    kind = "vectors of channels" if is_turned else "terms"
+    reason = f"{block.rows} rows of {block.vectors} {kind}, {bands} bands, {shares}×{out_parts}×{every} parts"
     return Gradient(shares, taps, p.taps, Step(call, ("wide", "narrow", "weight"), reason, tuple(tables.values())))
 
 
@@ -168,7 +144,7 @@ def plain_parts(p: Plan, terms: int) -> Parts:
     return Parts(narrow, wide, -(-items // (narrow[1] * wide[1])), wide[0])
 
 
-def turned_parts(p: Plan, terms: int, block: Block, itemsize: int, most: int) -> Parts:
+def turned_parts(p: Plan, terms: int, block: Blocking, itemsize: int, most: int) -> Parts:
     """Sums of a part fit into a cache. Parts of its size or smaller are alike, shares are not: so
     there are only as many as the smallest parts leave to do."""
     items, every = (1, 1) if p.is_small else (-(-n // p.groups) for n in (most, ITEMS))
@@ -182,29 +158,29 @@ def turned_parts(p: Plan, terms: int, block: Block, itemsize: int, most: int) ->
     return Parts(narrow, wide, shares, cut(p.wide_channels, fewest)[0])
 
 
-def tabled(layout: Layout, part: int, block: Block, rows: Row) -> tuple[dict[str, Array], int]:
+def tabled(layout: Layout, part: int, block: Blocking, rows: Row) -> tuple[dict[str, Array], int]:
     """The tables of a layout, of which bands that are alike share theirs; and the length of a line
     of narrow cells. `places` are those of taps or, where cells are transposed, of these."""
     (job,) = layout.jobs
     every = layout.targets(job, 0, layout.count)[0]
     length = -(-(int(every[-1]) + 1) // block.lanes) * block.lanes
     length += block.lanes * (length % 512 == 0)  # neighbouring lines should not share few places of a cache
-    length = len(every) if block.vectors else length
+    length = len(every) if block.is_turned else length
     runs: list[Any] = []
     bands, known = [], dict[Any, tuple[int, ...]]()
     for start, count, key, source, target in layout.bands():
         if key not in known:
             places, cells = layout.targets(job, start, count)
-            narrow = cells if block.vectors else np.full(length, -1, np.int64)
-            if not block.vectors:
+            narrow = cells if block.is_turned else np.full(length, -1, np.int64)
+            if not block.is_turned:
                 narrow[places] = cells
             ends = [len(runs)]
             runs += in_rows(layout.runs(start, count), rows, layout.grid.axes[-1].stride)
             ends.append(len(runs))
-            runs += in_rows(runs_of(narrow, layout.grid.target[-1]), Row(0, 0, 0) if block.vectors else rows)
+            runs += in_rows(runs_of(narrow, layout.grid.target[-1]), Row(0, 0, 0) if block.is_turned else rows)
             ends.append(len(runs))
             known[key] = *ends, len(cells)
         bands.append((source, target, *known[key]))
     tables = {"bands": np.array(bands, np.int64), "runs": np.array(runs, np.int64)}
     tables["offsets"] = np.add.outer(np.arange(part) * layout.pitch, job.places).reshape(-1)
-    return tables | {"places": every if block.vectors else np.tile(job.places, part)}, length
+    return tables | {"places": every if block.is_turned else np.tile(job.places, part)}, length

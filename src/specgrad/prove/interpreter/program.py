@@ -119,8 +119,8 @@ class _Function:
         function, name = meaning(instruction, self.domain), name_of(instruction)
         if function is not None:
             return self._computed(function, instruction)
-        if name in ("load", "store", "br", "ret"):
-            decoder: Callable[[Any], Step] = getattr(self, "_" + name)
+        if name in ("load", "store", "br", "ret", "llvm.masked.store"):
+            decoder: Callable[[Any], Step] = getattr(self, "_" + name.removeprefix("llvm.").replace(".", "_"))
             return decoder(instruction)
         raise NotImplementedError(f"the interpreter does not know: {str(instruction).strip()}")
 
@@ -150,6 +150,19 @@ class _Function:
         given, pointer = (self._place(one) for one in instruction.operands)
         touched = access(instruction.operands[0].type, instruction.align)
         return lambda r: r[MEMORY].store(r[pointer], touched, r[given])
+
+    def _masked_store(self, instruction: Any) -> Step:
+        """Lanes that the mask leaves out are not touched."""
+        cells, address, align, mask = instruction.args
+        given, pointer, where = (self._place(one) for one in (cells, address, mask))
+        touched = access(cells.type.element, align.constant)
+
+        def step(r: Registers) -> None:
+            for lane, (is_here, cell) in enumerate(zip(r[where], r[given], strict=True)):
+                if self._truth(is_here):
+                    r[MEMORY].store(r[pointer] + lane * touched.size, touched, cell)
+
+        return step
 
     # control
 

@@ -396,6 +396,19 @@ class Kernel:
         wide = self.load(source, index - lead if lead else index, lanes * stride)
         return self.shuffle(wide, wide, range(lead, lanes * stride, stride))
 
+    def store_strided(self, value: Value, target: Pointer, index: Number, stride: int) -> None:
+        """Write the cells of a vector `stride` apart, and none between them."""
+        if stride == 1:
+            self.store(value, target, index)
+            return
+        places = range(value.lanes * stride)
+        wide = self._rounded(self.shuffle(value, value, [place // stride for place in places]), target.cell).value
+        mask = ir.Constant(ir.VectorType(I1, len(places)), [I1(place % stride == 0) for place in places])
+        name = f"llvm.masked.store.v{len(places)}{wide.type.element.intrinsic_name}.p0"
+        kind = ir.FunctionType(ir.VoidType(), [wide.type, ADDRESS, I32, mask.type])
+        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        self.builder.call(function, [wide, (target + index).address, I32(target.cell.size), mask])
+
     def prefetch(self, source: Pointer, index: Number = 0) -> None:
         """Ask for the cache line of a cell, which need not exist."""
         name, kind = "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [ADDRESS, I32, I32, I32])

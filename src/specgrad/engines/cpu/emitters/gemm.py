@@ -35,8 +35,8 @@ class Gemm:
     vectors: int
     stride: int
     """Between source cells that are laid out side by side."""
-    is_apart: bool
-    """Whether neighbours of a tile are written apart."""
+    apart: int
+    """Between target cells whose results lie side by side."""
     skips: bool
     """Whether products with padding are skipped: 0 times infinity would be none."""
     is_turned: bool = False
@@ -172,6 +172,24 @@ def turned_sums(
     return each_term(k, count, met, sums, made)
 
 
+def write_turned(
+    k: Kernel, how: Any, source: Pointer, target: Pointer, counts: tuple[Value, Value], channel: Value, step: int = 1
+) -> None:
+    """Write so many channels of so many cells, rows of vectors of channels, to where channels lie
+    `channel` apart and cells `step`: by squares that are transposed in registers, the last of which
+    may overlap those before."""
+    (channels, cells), size = counts, how.vectors * how.lanes
+    side = 1 << min(how.rows, how.lanes).bit_length() - 1 if step == 1 else 1
+    is_square = (channels >= side) & (cells >= side)
+    with k.when(is_square), k.loop(0, channels, side) as down, k.loop(0, cells, side) as along:
+        first, at = k.least(down.index, channels - side), k.least(along.index, cells - side)
+        square = [k.load(source, (at + i) * size + first, side) for i in range(side)]
+        for i, row in enumerate(transposed(k, square)):
+            k.store(row, target, (first + i) * channel + at * step)
+    with k.when(~is_square), k.loop(0, channels) as down, k.loop(0, cells) as along:
+        k.store(k.load(source, along.index * size + down.index), target, down.index * channel + along.index * step)
+
+
 def emit(how: Gemm, vector: int) -> Kernel:
     """args: source, weight (packed), bias, target, tables, sizes.
 
@@ -196,7 +214,7 @@ class _Gemm:
         tables = "runs", "bands", "jobs", "offsets", "tiles", "segments"
         self.runs, self.bands, self.jobs, self.offsets, self.tiles, self.segments = (k.array(t, WORD) for t in tables)
         self.places = k.array("places", WORD) if how.skips else None
-        sizes = "band_count groups part_count part blocks job_count channels chunk slots pitch step out_channels "
+        sizes = "band_count groups part_count part blocks job_count channels chunk slots pitch out_channels "
         places = "source_image source_group source_channel target_image target_group target_channel"
         self.n = k.sizes(sizes + places)
         self.width = how.vectors * how.lanes
@@ -265,17 +283,13 @@ class _Gemm:
     def _write(self, source: Pointer, out: Pointer, count: Value, is_early: Value | None = None) -> None:
         """Write a segment of a row."""
         k, how = self.kernel, self.how
-        if how.is_apart:
-            with k.loop(0, count) as one:
-                k.store(k.load(source, one.index), out, one.index * self.n.step)
-            return
         if is_early is not None:
             lanes, cells, _ = how.row
             with k.when(is_early > 0):
                 for at in range(0, cells, lanes):
                     k.store(k.load(source, at, lanes), out, at)
         with k.when(None if is_early is None else is_early.equals(0)):
-            copy(k, source, 1, out, count, how.lanes)
+            copy(k, source, 1, out, count, how.lanes if how.apart <= QUARTER else 0, how.apart)
 
     def _sums(self, begin: Value, vectors: int) -> list[Value]:
         """A tile's sums of all terms, row by row."""
@@ -336,22 +350,12 @@ class _Turned(_Gemm):
                         sums = turned_sums(k, how, rows, (offsets, here, count * taps), sums, met)
                         for (i, j), some in zip(self._places(), sums, strict=True):
                             k.store(some, slot, i * size + j * how.lanes)
+                        out = self.target_here + block.index * size * n.target_channel
+                        channels = k.least(n.out_channels - block.index * size, size)
                         with k.when(is_last), k.loop(begins, ends) as segment:
-                            self._write_turned(
-                                slot, block.index * size, record(k, self.segments, segment.index, SEGMENT, 0, 3)
-                            )
+                            place, to, cells = record(k, self.segments, segment.index, SEGMENT, 0, 3)
+                            counts = channels, cells
+                            write_turned(k, how, slot + place * size, out + to, counts, n.target_channel, how.apart)
 
     def _places(self) -> list[tuple[int, int]]:
         return [(i, j) for i in range(self.how.rows) for j in range(self.how.vectors)]
-
-    def _write_turned(self, slot: Pointer, first: Value, segment: list[Value]) -> None:
-        """Write a segment's results, channel by channel."""
-        k, n, size = self.kernel, self.n, self.how.vectors * self.how.lanes
-        place, to, count = segment
-        with k.loop(0, k.least(n.out_channels - first, size)) as channel:
-            source, out = (
-                slot + (place * size + channel.index),
-                self.target_here + (first + channel.index) * n.target_channel + to,
-            )
-            with k.loop(0, count) as one:
-                k.store(k.load(source, one.index * size), out, one.index * n.step)

@@ -3,7 +3,7 @@ over cells.
 
 Wide and narrow cells are laid out as in `gemm`, zeros beside the narrow ones, so that a sum is one
 over two flat lines, of which one is shifted. Lanes run along cells; sums of `rows` narrow channels
-and `terms` shifted lines stay in registers.
+and `vectors` shifted lines stay in registers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
 from ..codegen.vector_math import fma
-from .gemm import RUN, lay_out, record, transposed, turned_sums
+from .gemm import RUN, lay_out, record, transposed, turned_sums, write_turned
 from .windows import fill
 
 BAND = 6  # words of a band's record
@@ -26,10 +26,10 @@ class WeightGradient:
     cell: Cell
     lanes: int
     rows: int
-    terms: int
     vectors: int
-    """Of narrow channels, along which lanes run then, and rows along terms; 0: lanes run along
-    cells."""
+    """Of sums with the same row, one for each of so many terms."""
+    is_turned: bool
+    """Whether lanes run along narrow channels, and rows along terms."""
     stride: int
     """Between wide cells that are laid out side by side."""
     skips: bool
@@ -44,7 +44,7 @@ def emit(how: WeightGradient, vector: int) -> Kernel:
     An item is (share of images and bands, group, part of the narrow channels, part of the wide
     ones); each share has a weight of its own. A band says where its cells begin in wide and narrow,
     its runs, those of wide cells first, and how many narrow cells it has."""
-    return (_Turned if how.vectors else _WeightGradient)(how, vector).kernel
+    return (_Turned if how.is_turned else _WeightGradient)(how, vector).kernel
 
 
 class _WeightGradient:
@@ -53,7 +53,7 @@ class _WeightGradient:
         k = self.kernel = Kernel("weight_gradient", vector)
         self.wide, self.narrow, self.weight = (k.array(name, how.cell) for name in ("wide", "narrow", "weight"))
         self.runs, self.bands, self.offsets = (k.array(t, WORD) for t in ("runs", "bands", "offsets"))
-        self.places = k.array("places", WORD) if how.skips or how.vectors else None
+        self.places = k.array("places", WORD) if how.skips or how.is_turned else None
         sizes = (
             "band_count image_bands share groups part_count part channels taps out_parts out_part out_channels "
             "pitch length out_blocks slots "
@@ -69,7 +69,7 @@ class _WeightGradient:
 
     def _take_rooms(self) -> None:
         k, how, n = self.kernel, self.how, self.n
-        self.sums = k.room(-(-how.rows * how.terms // how.lanes) * how.lanes, how.cell)
+        self.sums = k.room(-(-how.rows * how.vectors // how.lanes) * how.lanes, how.cell)
         self.arrived = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
         self.met = self.arrived + how.rows * n.length
         self.laid = self.met + n.length
@@ -121,7 +121,7 @@ class _WeightGradient:
             with k.loop(0, k.least(how.rows, self.rows - row.index)) as one:
                 source = narrow + (row.index + one.index) * n.narrow_channel
                 lay_out(k, how, 1, source, self.arrived + one.index * n.length, of_narrow)
-            with k.loop(0, self.count * n.taps, how.terms) as term:
+            with k.loop(0, self.count * n.taps, how.vectors) as term:
                 self._sums(term.index, row.index)
 
     def _sums(self, term: Value, row: Value) -> None:
@@ -129,10 +129,12 @@ class _WeightGradient:
         of the last, and dropped."""
         k, how, n = self.kernel, self.how, self.n
         last = self.count * n.taps
-        terms = [k.least(term + j, last - 1) for j in range(how.terms)]
+        terms = [k.least(term + j, last - 1) for j in range(how.vectors)]
         lines = [self.laid + k.load(self.offsets, one) for one in terms]
         rows = [self.arrived + k.least(i, self.rows - 1 - row) * n.length for i in range(how.rows)]
-        with k.loop(0, n.length, how.lanes, carried=[k.number(how.cell, 0, how.lanes)] * (how.rows * how.terms)) as at:
+        with k.loop(
+            0, n.length, how.lanes, carried=[k.number(how.cell, 0, how.lanes)] * (how.rows * how.vectors)
+        ) as at:
             arrived = [k.load(one, at.index, how.lanes) for one in rows]
             made = []
             for j, line in enumerate(lines):
@@ -144,18 +146,18 @@ class _WeightGradient:
                     new = [k.select(real, one, at.values[j * how.rows + i]) for i, one in enumerate(new)]
                 made += new
             at.next = made
-        sums = [at.result[j * how.rows + i] for i in range(how.rows) for j in range(how.terms)]
+        sums = [at.result[j * how.rows + i] for i in range(how.rows) for j in range(how.vectors)]
         for place, some in enumerate(totals(k, sums)):
             k.store(some, self.sums, place * how.lanes)
-        is_whole = (row + how.rows <= self.rows) & (term + how.terms <= last)
+        is_whole = (row + how.rows <= self.rows) & (term + how.vectors <= last)
         with k.when(is_whole):
             for i in range(how.rows):
                 target = self.target + ((row + i) * self.row + term)
-                k.store(k.load(target, 0, how.terms) + k.load(self.sums, i * how.terms, how.terms), target)
-        rows_left, terms_left = k.least(how.rows, self.rows - row), k.least(how.terms, last - term)
+                k.store(k.load(target, 0, how.vectors) + k.load(self.sums, i * how.vectors, how.vectors), target)
+        rows_left, terms_left = k.least(how.rows, self.rows - row), k.least(how.vectors, last - term)
         with k.when(~is_whole), k.loop(0, rows_left) as down, k.loop(0, terms_left) as along:
             target = self.target + ((row + down.index) * self.row + term + along.index)
-            k.store(k.load(target) + k.load(self.sums, down.index * how.terms + along.index), target)
+            k.store(k.load(target) + k.load(self.sums, down.index * how.vectors + along.index), target)
 
 
 def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
@@ -228,20 +230,11 @@ class _Turned(_WeightGradient):
             k.store(k.load(slot, at * how.lanes, how.lanes) + sums, slot, at * how.lanes)
 
     def _end(self) -> None:
-        """Write the slots, by squares of channels and terms: few channels at a time, since cells of
-        many may share few places of a cache."""
+        """Write the slots, few channels at a time, since cells of many may share few places of a
+        cache."""
         k, how = self.kernel, self.how
         side = 1 << min(how.rows, how.lanes).bit_length() - 1
         with k.loop(0, self.rows, side) as some, k.loop(0, self.last, how.rows) as row:
             slot = self._slot(some.index // self.size, row.index) + some.index % self.size
-            channels, terms = k.least(side, self.rows - some.index), k.least(how.rows, self.last - row.index)
-            target = self.target + (some.index * self.row + row.index)
-            is_whole = channels.equals(side) & terms.equals(how.rows)
-            with k.when(is_whole):
-                for at in sorted({*range(0, how.rows - side, side), how.rows - side}):
-                    square = [k.load(slot, (at + i) * self.size, side) for i in range(side)]
-                    for i, cells in enumerate(transposed(k, square)):
-                        k.store(cells, target, i * self.row + at)
-            with k.when(~is_whole), k.loop(0, channels) as channel, k.loop(0, terms) as one:
-                source = slot + channel.index
-                k.store(k.load(source, one.index * self.size), target, channel.index * self.row + one.index)
+            counts = k.least(side, self.rows - some.index), k.least(how.rows, self.last - row.index)
+            write_turned(k, how, slot, self.target + (some.index * self.row + row.index), counts, self.row)

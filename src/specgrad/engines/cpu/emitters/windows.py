@@ -139,19 +139,19 @@ def fill(k: Kernel, target: Pointer, count: Value, lanes: int, one: Value) -> No
     each_cell(k, target, count, lanes, lambda _, some, is_end: k.splat(one, some) if some else one)
 
 
-def copy(k: Kernel, source: Pointer, stride: int, target: Pointer, count: Value, lanes: int) -> None:
-    """Copy so many cells, `stride` apart in the source, side by side. Other cells that a vector
-    reads lie behind its own, or before them at the end."""
+def copy(k: Kernel, source: Pointer, stride: int, target: Pointer, count: Value, lanes: int, apart: int = 1) -> None:
+    """Copy so many cells, `stride` apart in the source and `apart` in the target. Other cells that
+    a vector reads lie behind its own, or before them at the end."""
 
     def made(at: Number, some: int, is_end: bool) -> Value:
         if not some:
             return k.load(source, at * stride)
         return k.strided(source, at * stride, stride, some, stride - 1 if is_end else 0)
 
-    each_cell(k, target, count, lanes, made)
+    each_cell(k, target, count, lanes, made, apart)
 
 
-def each_cell(k: Kernel, target: Pointer, count: Value, lanes: int, made: Callable[..., Value]) -> None:
+def each_cell(k: Kernel, target: Pointer, count: Value, lanes: int, made: Callable[..., Value], apart: int = 1) -> None:
     """Write made(index, lanes, is_end) into so many cells, by vectors. The last of them may overlap
     the one before; it is never the first one too, so that there are cells before it. No lanes: cell
     by cell."""
@@ -162,11 +162,11 @@ def each_cell(k: Kernel, target: Pointer, count: Value, lanes: int, made: Callab
         with k.when(fits if below is None else fits & below):
             last = count - some
             with k.loop(0, last, some) as along:
-                k.store(made(along.index, some, False), target, along.index)
-            k.store(made(last, some, True), target, last)
+                k.store_strided(made(along.index, some, False), target, along.index * apart, apart)
+            k.store_strided(made(last, some, True), target, last * apart, apart)
         below, some = count <= some, some // 2
     with k.loop(0, count if below is None else k.select(below, count, 0)) as one:
-        k.store(made(one.index, 0, False), target, one.index)
+        k.store(made(one.index, 0, False), target, one.index * apart)
 
 
 def load_padded(
