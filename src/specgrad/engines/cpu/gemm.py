@@ -176,9 +176,11 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     return Product(packing, begins[-1], target, blocks * tile.channels, final, made < out_cells)
 
 
-def packed(p: Plan, forward: bool, how: tuple[Any, Blocking], layout: Layout, begins: list[int]) -> Step:
-    """What packs all weights, which are read in the order in which they lie."""
-    cell, tile = how
+def packed(p: Plan, forward: bool, kind: tuple[Any, Blocking], layout: Layout, begins: list[int]) -> Step:
+    """What packs all weights, which are read in the order in which they lie: pieces of the same
+    channels one after another or, backward, the same terms of one block of channels after
+    another."""
+    cell, tile = kind
     channels, outs = (p.wide_channels, p.narrow_channels)[:: 1 if forward else -1]
     row, column = (p.columns, p.taps)[:: 1 if forward else -1]
     found = []
@@ -195,8 +197,10 @@ def packed(p: Plan, forward: bool, how: tuple[Any, Blocking], layout: Layout, be
     items = p.groups * blocks * pieces
     sizes = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
     sizes |= {"group": p.narrow_channels * p.columns, "near": near, "pieces": pieces, "run": run}
+    sizes |= {"next_block": pieces if forward else 1, "next_piece": 1 if forward else blocks}
     side = math.gcd(tile.channels, 1 << min(shortest, tile.lanes).bit_length() - 1)
-    call = Call(compiled(emit_packing, Packing(cell, tile.channels, side)), sizes, items, grain(p, items, ITEMS))
+    how = Packing(cell, tile.channels, side, row == 1)
+    call = Call(compiled(emit_packing, how), sizes, items, grain(p, items, ITEMS))
     return Step(call, ("weight", "packed"), "weights of a block term by term", (terms,))
 
 

@@ -56,6 +56,8 @@ class Packing:
     rows: int
     side: int
     """Of squares of weights that are transposed in registers; 1: terms do not lie side by side."""
+    is_beside: bool
+    """Whether weights of neighbouring channels lie side by side."""
 
 
 def emit_packing(how: Packing, vector: int) -> Kernel:
@@ -64,15 +66,22 @@ def emit_packing(how: Packing, vector: int) -> Kernel:
     side by side. Channels that a last block lacks are 0."""
     k, side = Kernel("packing", vector), how.side
     weight, packed, terms = k.array("weight", how.cell), k.array("packed", how.cell), k.array("terms", WORD)
-    n = k.sizes("blocks channels channel group count near pieces run")
+    n = k.sizes("blocks channels channel group count near pieces run next_block next_piece")
     unroll, lanes = (side, side) if side > 1 else (math.gcd(how.rows, UNROLL), 0)
     zero = k.number(how.cell, 0, lanes)
     with k.loop(k.begin, k.end) as item, k.loop(0, how.rows, unroll) as row:
-        block, begin = item.index // n.pieces, item.index % n.pieces * n.near
-        first, end = block % n.blocks * how.rows + row.index, k.least(begin + n.near, n.count)
-        source = weight + block // n.blocks * n.group
+        of, begin = item.index // n.next_block % n.blocks, item.index // n.next_piece % n.pieces * n.near
+        group = item.index // (n.blocks * n.pieces)
+        block, first, end = group * n.blocks + of, of * how.rows + row.index, k.least(begin + n.near, n.count)
+        source = weight + group * n.group
         rows = [source + k.least(first + i, n.channels - 1) * n.channel for i in range(unroll)]
         real = [first + i < n.channels for i in range(unroll)]
+        if how.is_beside:
+            is_whole = first + unroll <= n.channels
+            with k.when(is_whole), k.loop(begin, end) as term:
+                place, to, apart = record(k, terms, term.index, TERM)
+                k.store(k.load(source, place + first, unroll), packed, to + block * apart + row.index)
+            end = k.select(is_whole, begin, end)
         with k.loop(begin, end, n.run) as run:
             place, count = k.load(terms, run.index * TERM), k.least(n.run, end - run.index)
             with k.loop(0, count, side) as along:
