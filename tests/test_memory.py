@@ -19,6 +19,15 @@ from specgrad.engines.cpu.pools import pool_of
 BYTE = np.dtype(np.uint8)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _collected_once():
+    """What other tests left is looked through once, and not whenever these collect garbage."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_spare():
     gc.collect()
