@@ -5,6 +5,7 @@ constants are those of real calls. Prints one line per kernel and exits with 1 i
 refuses any. `--kinds` compiles one kernel of each kind alone.
 """
 
+import math
 import sys
 import warnings
 
@@ -18,6 +19,7 @@ import specgrad as sg
 from specgrad.engines import gpu
 from specgrad.torch import routing
 
+KINDS = "--kinds" in sys.argv
 TARGET = GPUTarget("cuda", 90, 32)
 compiled = {}
 
@@ -30,11 +32,12 @@ def compile_instead(self, *args, grid, warmup, **words):
     )
     options, signature, constants, attributes = self._pack_args(backend, words, bound, specialization, options)
     kind = getattr(words["tile"].KIND, "value", "")
-    key = self.__name__, kind if "--kinds" in sys.argv else str(specialization)
+    name = f"{self.fn.__module__.rsplit('.')[-1]}.{self.__name__}"
+    key = name, kind if KINDS else str(specialization)
     if key not in compiled:
         source = ASTSource(self, signature, constants, attributes)
         compiled[key] = triton.compile(source, target=TARGET, options=options.__dict__)
-        print(self.__name__, kind, signature["y" if "y" in signature else "gx"], flush=True)
+        print(name, kind, signature["y" if "y" in signature else "gx"], flush=True)
 
 
 def calls():
@@ -78,7 +81,10 @@ def main():
     warnings.simplefilter("ignore")
     JITFunction.run = compile_instead
     wrong = 0
-    for turn, (op, shape, dtype) in enumerate(calls()):
+    listed = list(enumerate(calls()))
+    if KINDS:  # of each kind the smallest, which compiles soonest
+        listed.sort(key=lambda one: math.prod(getattr(one[1][0], "kernel_size", ())))
+    for turn, (op, shape, dtype) in listed:
         x = torch.zeros(shape, dtype=dtype)
         if turn % 3 == 2:
             x = x.movedim(0, -1).contiguous().movedim(-1, 0)
