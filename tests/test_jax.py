@@ -57,7 +57,8 @@ where cannot matter."""
 
 @pytest.fixture(autouse=True)
 def _in_float64():
-    with jax.enable_x64(True):
+    """On the CPU, whose bits are those of arrays, wherever JAX has another device too."""
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         yield
 
 
@@ -311,6 +312,7 @@ for f in (lambda f: f, lambda f: jax.grad(f, (0, 1)), pushed):
 
 
 def test_shard_map_over_two_devices(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
     subprocess.run([sys.executable, "-W", "error", "-c", MESH], check=True)
 
