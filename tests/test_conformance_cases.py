@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+import sessions
 from kinds import effort
 from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
@@ -79,7 +80,7 @@ def test_the_quick_run_shows_every_mistake_and_asks_of_every_part():
 def test_the_quick_run_asks_what_the_usual_one_asks(kind):
     """Whatever is claimed of a subject over all curated cases is claimed in a quick run too."""
     subject = subjects.named("specgrad reference")
-    session = runner.Session(EVERY)  # one, so that answers are worked out once
+    session = sessions.session(EVERY)
     usual = session.one(subject, kind, 0)
     session.effort = runner.QUICK
     quick = session.one(subject, kind, 0)
@@ -87,9 +88,9 @@ def test_the_quick_run_asks_what_the_usual_one_asks(kind):
     assert sum(c.cases for c in quick) < sum(c.cases for c in usual)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def quick():
-    return runner.Session(runner.QUICK)
+    return sessions.session()
 
 
 @pytest.mark.parametrize(

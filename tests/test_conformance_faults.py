@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sessions
 
 from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, GlobalMaxPool, MaxPool
 from specgrad.conformance import runner, shrink
@@ -61,10 +62,9 @@ READINGS = {
 """What a difference looks like, where that is known."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def session():
-    """The cases and their answers, worked out once for all faults."""
-    return runner.Session(EFFORT)
+    return sessions.session(EFFORT)
 
 
 def cells_in(case):

@@ -3,10 +3,11 @@ as hard as all others."""
 
 import numpy as np
 import pytest
+import sessions
 from test_conformance_faults import FAULTS, FOLDER, QUICKLY
 
 from specgrad import AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, GlobalMaxPool, Linear, MaxPool, SmoothMaxPool
-from specgrad.conformance import NotOffered, runner
+from specgrad.conformance import NotOffered
 from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.curated import WINDOWED, curated, directed, row
 from specgrad.conformance.forms import FORMS, Form, restated
@@ -49,9 +50,9 @@ OFFERS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def quick():
-    return runner.Session(runner.QUICK)
+    return sessions.session()
 
 
 RANKED = [*(fault[:3] for fault in FAULTS + QUICKLY if fault[2] != "encloses"), ("nan_dropped", GlobalMaxPool, "nan")]
@@ -142,7 +143,7 @@ def test_what_was_not_tried_is_told_from_what_is_not_offered_and_neither_holds()
                 raise NotOffered(op.name)
             return np.float32(0)
 
-    session = runner.Session(runner.QUICK, claims=("shape", "value", "nan", "jvp", "ties", "padding"))
+    session = sessions.session(claims=("shape", "value", "nan", "jvp", "ties", "padding"))
     status = {
         (cell.operator, cell.claim): cell
         for kind in (MaxPool, SmoothMaxPool)

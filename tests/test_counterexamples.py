@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sessions
 from faulty.amiss import SUBJECTS
 from test_conformance_faults import FAULTS, FOLDER
 
 from specgrad import AvgPool, Conv, MaxPool, SmoothMaxPool
-from specgrad.conformance import operator_search, refusals, runner
+from specgrad.conformance import operator_search, refusals
 from specgrad.conformance import report as reports
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.conformance.claims import CLAIMS
@@ -21,9 +22,9 @@ from specgrad.conformance.trial import Here
 AMISS = [(name, kind) for name in SUBJECTS for kind in (MaxPool, SmoothMaxPool, Conv)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def session():
-    return runner.Session(runner.QUICK)
+    return sessions.session()
 
 
 def pasted(code):
@@ -71,7 +72,6 @@ def test_counterexamples_of_every_part_and_claim(session, name, kind):
 def test_a_subject_without_a_jvp_is_not_asked_for_one(session):
     session.claims = ("witness",)
     (cell,) = session.one(SUBJECTS["vjp_without_jvp"], AvgPool, 0)
-    session.claims = tuple(CLAIMS)
     assert cell.status == "differs"
     assert all("subject.jvp" not in found.python and "duals" in found.python for found in cell.differences)
 
@@ -97,14 +97,13 @@ def test_a_subject_of_a_test_suite_is_imported_from_where_it_stands(session, mon
 
     session.claims = ("ties",)
     (cell,) = session.one(last_winner.subject, MaxPool, 0)
-    session.claims = tuple(CLAIMS)
     assert all("from faulty.last_winner import subject as subject" in found.python for found in cell.differences)
 
 
 def test_one_report_tells_one_distance():
     """The line of a subject, its cells and its differences speak of the same measures."""
     place = Path(FOLDER / "off_by_a_few_bounds.py")
-    cells = runner.Session(runner.QUICK, claims=("value", "padding")).one(load(f"{place}:subject"), AvgPool, 0)
+    cells = sessions.session(claims=("value", "padding")).one(load(f"{place}:subject"), AvgPool, 0)
     worst = max(cell.share for cell in cells)
     told = [float(n) for c in cells for d in c.differences for n in re.findall(r"([\d.e+]+) times", d.outcome.words)]
     assert worst > 1
