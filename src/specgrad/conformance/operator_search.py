@@ -3,6 +3,7 @@ is known of it, ours on those that the tests use; Hypothesis shrinks both."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from .cells import Cell, Difference
 from .claims import CLAIMS
 from .compare import Outcome
 from .messages import array_words
-from .search import TimeUp, drawn, smallest
+from .search import TimeUp, search, smallest
 from .statements import scalar_of, without_ties
 from .subjects.engines import Engine
 from .trial import Crashed, Here
@@ -186,10 +187,11 @@ def _failures(
     that was found for each that is broken, and the cases that were legal."""
     failed: dict[str, tuple[Any, Outcome]] = {}
     legal: list[Any] = []
-    for case in drawn(strategy, guesses, start) if made else ():
+
+    def visit(case: Any) -> None:
         asked = [c for c, cell in made.items() if CLAIMS[c].stated and c not in failed and cell.cases < examples]
         if not asked:
-            break
+            raise TimeUp
         pulse()
         for claim in asked:
             cell = made[claim]
@@ -201,6 +203,10 @@ def _failures(
                 failed[claim] = (case, outcome)
             else:
                 legal.append(case)
+
+    if made:
+        with contextlib.suppress(TimeUp):
+            search(strategy, guesses, start, visit)
     for claim, (_, outcome) in failed.items():
         found = not outcome.refused and _smallest(subject, claim, strategy, start, seconds)
         if found:

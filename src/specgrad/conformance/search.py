@@ -45,7 +45,8 @@ def drawn(cases: st.SearchStrategy[One], count: int, start: int) -> list[One]:
 
 
 class TimeUp(KeyboardInterrupt):
-    """Ends a search: Hypothesis passes on an interruption at once."""
+    """Ends a search, when it has had its time or enough cases: Hypothesis passes on an interruption
+    at once."""
 
 
 def smallest(
