@@ -17,7 +17,7 @@ from .codegen.builder import CELLS, Cell
 from .codegen.combine import working
 from .codegen.thread_pool import address
 from .emitters import channels, phases, weights, winners
-from .steps import NOT_DIVIDED, Divided, Step, cut, grain, plane, power, step
+from .steps import NOT_DIVIDED, Divided, Step, cut, grain, plane, power, step, tiled
 
 Array = npt.NDArray[Any]
 
@@ -45,9 +45,8 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
     whole, rest = divmod(columns.size, columns.stride)
     behind = whole + high - columns.length
     lanes, lines = _phase_lanes(columns, (low, high), what, kind)
-    narrow = whole < lanes
-    tile_columns, parts = cut(groups_across, 1 if narrow else -(-groups_across // max(limits.TILE, 8 * lanes)))
-    if not narrow and groups_across - (parts - 1) * tile_columns - (1 if rest else 0) < lanes + high - low:
+    tile_columns, parts = cut(groups_across, -(-groups_across // max(limits.TILE, 8 * lanes)))
+    if groups_across - (parts - 1) * tile_columns - (1 if rest else 0) < lanes + high - low:
         parts, tile_columns = 1, groups_across
     most = max(1, min(groups_down, limits.LINES // 2 // max(tile_columns, 1)))
     if planes < 32:
@@ -68,7 +67,6 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
         lanes,
         lines,
         0 if lines else behind,
-        narrow,
         power(lanes, _least_windows(columns, tile_columns, parts)) if lines else 1,
         depth,
         kind,
@@ -76,11 +74,7 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
         what.marks,
     )
     sizes = {
-        **plane(rows, columns),
-        "down": bands,
-        "across": parts,
-        "tile_rows": tile_rows,
-        "tile_columns": tile_columns,
+        **tiled(rows, columns, (tile_rows, tile_columns), (bands, parts)),
         "groups_down": groups_down,
         "groups_across": groups_across,
         "inside": columns.length - lanes - high,
@@ -140,8 +134,7 @@ def _phase_lanes(columns: Sliding, reach: tuple[int, int], what: Gather, divides
             if is_long and max(-low, 0) + max(behind, 0) <= lanes:
                 return lanes, False
             lanes //= 2
-    reads_cells = what.term in ("equal", "softmax")  # where they are written
-    return power(widest, whole) if reads_cells else widest, True
+    return power(widest, whole), True
 
 
 def _least_windows(columns: Sliding, tile_columns: int, parts: int) -> int:

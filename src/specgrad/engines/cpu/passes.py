@@ -30,7 +30,7 @@ from .codegen.combine import LogSumExp, SmoothMax, Sum, combine_of, working
 from .codegen.thread_pool import address
 from .emitters import along, bins, channels, direct, runs, tiles
 from .gathers import Gather, channels_step, phases_step
-from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, cut, grain, plane, power, step
+from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, cut, grain, plane, power, step, tiled
 
 Array = npt.NDArray[Any]
 
@@ -84,7 +84,7 @@ class Planner:
         self, fold: Fold, axes: tuple[Axis, ...], divisors: Divisors | None, beta: Array | None = None
     ) -> None:
         self.fold, self.axes, self.divisors, self.beta = fold, axes, divisors, beta
-        self.ordered, self.lines = True, False
+        self.ordered = True
         self.steps: list[Step] = []
         self.between: list[tuple[str, int, np.dtype[Any]]] = []
 
@@ -93,16 +93,16 @@ class Planner:
         stop = len(self.axes)
         for turn, (walk, count) in enumerate(passes):
             self.first, self.last = turn == 0, turn == len(passes) - 1
-            self.lines = count == 1 and walk != "along"  # which are taken as the rows of one plane
-            names = self._arrays(turn, stop - count)
-            getattr(self, "_" + walk)(stop - count, stop, names)
+            self.combine = self._combine()
+            names, self.divided = self._arrays(turn, stop - count), self._divides(walk, count)
+            self.steps.append(getattr(self, "_" + walk)(stop - count, stop)._replace(arrays=names))
             stop -= count
         return Chain(tuple(self.steps), tuple(self.between))
 
     def _arrays(self, turn: int, done: int) -> tuple[str, ...]:
         """The names of the arrays of a pass after which all axes but the first `done` are folded;
         those between passes are entered."""
-        combine = self._combine(self.fold.cell)
+        combine = self.combine
         kinds = [np.dtype(cell.name) for cell in combine.cells()]
         held = ("cells", "codes")[: len(kinds)]
         reads = [f"{name} {turn}" for name in held] if turn else ["x"]
@@ -125,8 +125,8 @@ class Planner:
         sizes = [axis.size for axis in self.axes[:done]] + [axis.length for axis in self.axes[done:]]
         return fold.planes * math.prod(sizes) * fold.inner
 
-    def _combine(self, cell: Cell) -> Sum:
-        fold = self.fold
+    def _combine(self) -> Sum:
+        fold, cell = self.fold, self._cell
         if not self.ordered and fold.what != "sum" and fold.exact:
             return combine_of("any_nan_arg" + fold.what[-3:], cell, fold.codes)
         return fold.combine(cell, self.ordered, self.first, self.last)
@@ -140,12 +140,14 @@ class Planner:
     def _result(self) -> Cell:
         return self.fold.cell if self.last else working(self.fold.cell)
 
-    def _divides(self, at_first: bool = False) -> Divided:
-        """How this pass divides, and the tables that it divides by."""
-        if self.divisors is None or not (self.first if at_first else self.last):
+    def _divides(self, walk: str, count: int) -> Divided:
+        """How this pass over so many axes divides, and the tables that it divides by: sums at the
+        end, what windows bring on the way back at first."""
+        is_back = walk in ("phases", "runs", "channels_back")
+        if self.divisors is None or not (self.first if is_back else self.last):
             return NOT_DIVIDED
         rows, columns = self.divisors
-        if columns is not None and self.lines:
+        if columns is not None and count == 1 and walk != "along":  # lines are the rows of one plane
             rows, columns = np.ones(self.fold.planes, rows.dtype), np.multiply.outer(rows, columns).reshape(-1)
         if self.divisors.kind == "scale":
             rows = 1 / rows
@@ -157,23 +159,23 @@ class Planner:
         kind, self.divisors = self.divisors.kind, self.divisors if self.last else None
         return kind, tables, (rows, *([] if columns is None else [columns]))
 
-    def _add(
-        self, emit: Any, how: Any, sizes: dict[str, int], items: int, cells: int, names: Any, tables: Any, reason: str
-    ) -> None:
-        divides, by, held = self._divides()
-        assert divides == how.divides
+    def _step(
+        self, emit: Any, how: Any, sizes: dict[str, int], items: int, cells: int, reason: str, tables: Any = ()
+    ) -> Step:
+        """A kernel on items of so many cells."""
+        _, by, held = self.divided
         if self.beta is not None:
             by, held = {**by, "beta": address(self.beta)}, (*held, self.beta)
-        self.steps.append(step(emit, how, {**sizes, **by}, items, grain(items, cells), reason, (*tables, *held), names))
+        return step(emit, how, {**sizes, **by}, items, grain(items, cells), reason, (*tables, *held))
 
     # the walks
 
-    def _tiles(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _tiles(self, start: int, stop: int) -> Step:
         """Windows of one size over planes."""
         columns: Any = self.axes[stop - 1]
         rows, planes = rows_of(self.axes[start:stop], self._planes(start))
         down, across = known_window(rows), known_window(columns)
-        combine = self._combine(self._cell)
+        combine = self.combine
         lanes = limits.VECTOR // working(self._cell).size
         tile_columns, parts = cut(columns.length, -(-columns.length // max(limits.TILE, 8 * lanes)))
         converts = working(self._cell) is not self._cell
@@ -200,30 +202,20 @@ class Planner:
             stack,
             narrow,
             copies,
-            self._divides()[0],
+            self.divided[0],
             lanes,
             power(lanes, min(columns.size, least_cells(columns, tile_columns, parts))),
             register,
         )
-        sizes = {
-            **plane(rows, columns),
-            "above": rows.before,
-            "before": columns.before,
-            "down": bands,
-            "across": parts,
-            "tile_rows": tile_rows,
-            "tile_columns": tile_columns,
-        }
+        sizes = tiled(rows, columns, (tile_rows, tile_columns), (bands, parts))
         reason = (
             f"windows of one size: rows first, tiles of {tile_rows}×{tile_columns}, "
             f"{stack} rows of windows share what they can"
         )
-        items = planes * bands * parts
-        self._add(
-            tiles.emit, how, sizes, items, tile_rows * tile_columns * down.stride * across.stride, names, (), reason
-        )
+        cells = tile_rows * tile_columns * down.stride * across.stride
+        return self._step(tiles.emit, how, sizes, planes * bands * parts, cells, reason)
 
-    def _direct(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _direct(self, start: int, stop: int) -> Step:
         """Small windows over planes, in registers."""
         columns: Any = self.axes[stop - 1]
         rows, planes = rows_of(self.axes[start:stop], self._planes(start))
@@ -244,7 +236,7 @@ class Planner:
         tile_rows = min(-(-tile_rows // stack) * stack, rows.length)
         bands = -(-rows.length // tile_rows)
         how = direct.Direct(
-            self._combine(self._cell),
+            self.combine,
             self._result,
             across_planes,
             down,
@@ -254,36 +246,25 @@ class Planner:
             tile_columns,
             stack,
             lanes,
-            self._divides()[0],
+            self.divided[0],
         )
-        sizes = {
-            **plane(rows, columns),
-            "depth": outer.size,
-            "depth_out": outer.length,
-            "above": rows.before,
-            "inside": (columns.size + columns.before - across.extent) // across.stride - lanes + 1,
-            "down": bands,
-            "across": parts,
-            "tile_rows": tile_rows,
-            "tile_columns": tile_columns,
-        }
+        sizes = tiled(rows, columns, (tile_rows, tile_columns), (bands, parts))
+        sizes |= {"depth": outer.size, "depth_out": outer.length}
+        sizes["inside"] = (columns.size + columns.before - across.extent) // across.stride - lanes + 1
         reason = f"small windows: folded in registers, {stack} rows of {lanes} at a time"
-        self._add(direct.emit, how, sizes, items * bands, tile_rows * cells // parts, names, (), reason)
+        return self._step(direct.emit, how, sizes, items * bands, tile_rows * cells // parts, reason)
 
-    def _phases(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _phases(self, start: int, stop: int) -> Step:
         """The way back through windows of one size over planes."""
         own: list[Any] = [
             axis.axis if isinstance(axis, Reversed) else reversed_axis(axis) for axis in self.axes[start:stop]
         ]
-        planes = self._planes(start)
-        what = Gather("all", self._cell, self._result)
-        self.steps.append(phases_step(own, planes, what, self._divides(at_first=True))._replace(arrays=names))
+        return phases_step(own, self._planes(start), Gather("all", self._cell, self._result), self.divided)
 
-    def _runs(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _runs(self, start: int, stop: int) -> Step:
         """The way back through bins over planes."""
         rows, columns = self.axes[start] if stop - start == 2 else Reversed(Sliding(1, 1)), self.axes[stop - 1]
         planes = self._planes(start)
-        divides, by, held = self._divides(at_first=True)
         lanes = limits.VECTOR // working(self._cell).size
         down, across = runs_of(rows), runs_of(columns)
         how = runs.Runs(
@@ -294,7 +275,7 @@ class Planner:
             lanes,
             power(lanes, columns.size),
             power(lanes, columns.length),
-            divides,
+            self.divided[0],
         )
         sizes = {
             "height": rows.length,
@@ -305,48 +286,43 @@ class Planner:
             "runs_across": len(across),
             "down": address(down),
             "across": address(across),
-            **by,
         }
-        items, cells = planes * len(down), rows.length * columns.length // max(len(down), 1)
+        cells = rows.length * columns.length // max(len(down), 1)
         reason = "bins, or windows far apart: cells that the same windows read are written together"
-        self.steps.append(step(runs.emit, how, sizes, items, grain(items, cells), reason, (down, across, *held), names))
+        return self._step(runs.emit, how, sizes, planes * len(down), cells, reason, (down, across))
 
-    def _whole(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _whole(self, start: int, stop: int) -> Step:
         """Whole planes, each as one row."""
         cells = math.prod(axis.size for axis in self.axes)
-        self._fill_bins(self.fold.planes, Adaptive(1, 1), Adaptive(cells, 1), names, "whole planes, each as one row")
+        return self._fill_bins(self.fold.planes, Adaptive(1, 1), Adaptive(cells, 1), "whole planes, each as one row")
 
-    def _bins(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _bins(self, start: int, stop: int) -> Step:
         """Bins over planes."""
         planes = self._planes(start)
         rows = self.axes[start] if stop - start == 2 else Adaptive(1, 1)
-        self._fill_bins(
-            planes, rows, self.axes[stop - 1], names, "windows of all sizes: rows of a bin first, by whole vectors"
-        )
+        reason = "windows of all sizes: rows of a bin first, by whole vectors"
+        return self._fill_bins(planes, rows, self.axes[stop - 1], reason)
 
-    def _fill_bins(self, planes: int, rows: Axis, columns: Axis, names: tuple[str, ...], reason: str) -> None:
+    def _fill_bins(self, planes: int, rows: Axis, columns: Axis, reason: str) -> Step:
         down, across = rows.ranges(), columns.ranges()
-        lanes = power(limits.VECTOR // working(self._cell).size, columns.size)
         single = int(down.count.max(initial=1)) == 1
-        combine = self._combine(self._cell)
+        combine = self.combine
         room = 0 if single else -(-columns.size // 64) * 64
-        bin_lanes = min(
-            limits.VECTOR // working(self._cell).size, 1 << (int(across.count.max(initial=1)) - 1).bit_length()
-        )
-        how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self._divides()[0])
+        widest = limits.VECTOR // working(self._cell).size
+        bin_lanes = min(widest, 1 << (int(across.count.max(initial=1)) - 1).bit_length())
+        lanes = power(widest, columns.size)
+        bin_lanes = min(bin_lanes, lanes) if single else bin_lanes
+        how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self.divided[0])
         by_name = {"first_row": down.first, "row_count": down.count}
         by_name |= {"first_column": across.first, "column_count": across.count}
         if combine.codes is not None:
             by_name |= {"skipped_rows": down.first - down.start, "skipped_columns": across.first - across.start}
         tables = {name: np.ascontiguousarray(table, np.int64) for name, table in by_name.items()}
-        sizes = {
-            **plane(rows, columns),
-            **{name: address(table) for name, table in tables.items()},
-        }
+        sizes = plane(rows, columns) | {name: address(table) for name, table in tables.items()}
         cells = rows.size * columns.size // max(rows.length, 1)
-        self._add(bins.emit, how, sizes, planes * rows.length, cells, names, tables.values(), reason)
+        return self._step(bins.emit, how, sizes, planes * rows.length, cells, reason, tables.values())
 
-    def _channels(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _channels(self, start: int, stop: int) -> Step:
         """Small windows over two axes, lanes along what lies behind them."""
         rows, columns = own = [axis for axis in self.axes[start:stop] if isinstance(axis, Sliding)]
         planes, inner = self._planes(start), self.fold.inner
@@ -355,7 +331,7 @@ class Planner:
         (top, bottom), (begin, end) = ((int(w[0]), int(w[-1]) + 1) if w.size else (0, 0) for w in whole)
         lanes = power(limits.VECTOR // self._cell.size, inner)
         how = channels.Channels(
-            self._combine(self._cell), self._result, down, across, lanes, limits.TOGETHER, divides=self._divides()[0]
+            self.combine, self._result, down, across, lanes, limits.TOGETHER, divides=self.divided[0]
         )
         sizes = {
             **plane(rows, columns),
@@ -369,22 +345,20 @@ class Planner:
         }
         reason = f"small windows: lanes along the {inner} cells behind each, {limits.TOGETHER} windows together"
         cells = rows.stride * columns.size * inner
-        self._add(channels.emit, how, sizes, planes * rows.length, cells, names, (), reason)
+        return self._step(channels.emit, how, sizes, planes * rows.length, cells, reason)
 
-    def _channels_back(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _channels_back(self, start: int, stop: int) -> Step:
         """The way back through small windows over two axes, lanes along what lies behind them."""
-        planes = self._planes(start)
         own: list[Any] = [getattr(axis, "axis", axis) for axis in self.axes[start:stop]]
         what = Gather("all", self._cell, self._result)
-        step = channels_step(own, planes, self.fold.inner, what, self._divides(at_first=True))
-        self.steps.append(step._replace(arrays=names))
+        return channels_step(own, self._planes(start), self.fold.inner, what, self.divided)
 
-    def _along(self, start: int, stop: int, names: tuple[str, ...]) -> None:
+    def _along(self, start: int, stop: int) -> Step:
         """Windows along one axis, lanes along what lies behind it."""
         axis, fold = self.axes[start], self.fold
         outer = self._planes(start)
         inner = math.prod(a.length for a in self.axes[stop:]) * fold.inner
-        combine, window = self._combine(self._cell), window_of(axis)
+        combine, window = self.combine, window_of(axis)
         lanes = power(limits.VECTOR // working(self._cell).size, inner)
         ranges = axis.ranges()
         first, count = (np.ascontiguousarray(t, np.int64) for t in (ranges.first, np.maximum(ranges.count, 0)))
@@ -395,7 +369,7 @@ class Planner:
             stack = max(1, min(window.shared, 8 if combine.codes is None else 4))
         width = math.prod(nominal(a) for a in self.axes[stop:])
         has_codes = not self.first and len(combine.cells()) > 1
-        how = along.Along(combine, self._result, window, stack, lanes, width, has_codes, self._divides()[0])
+        how = along.Along(combine, self._result, window, stack, lanes, width, has_codes, self.divided[0])
         block = min(inner, max(lanes, 2048 // max(min(nominal(axis), 8), 1)))
         blocks = -(-inner // block) or 1
         block = max(-(-inner // blocks), lanes)
@@ -419,4 +393,4 @@ class Planner:
         }
         reason = f"axis {start}: lanes along the {inner} cells behind each, {stack} windows together"
         cells = band * block * axis.size // max(axis.length, 1)
-        self._add(along.emit, how, sizes, outer * bands * blocks, cells, names, (first, count, skipped), reason)
+        return self._step(along.emit, how, sizes, outer * bands * blocks, cells, reason, (first, count, skipped))

@@ -112,6 +112,13 @@ def plane(rows: Any, columns: Any) -> dict[str, int]:
     return {"height": rows.size, "width": columns.size, "height_out": rows.length, "width_out": columns.length}
 
 
+def tiled(rows: Any, columns: Any, tile: tuple[int, int], tiles: tuple[int, int]) -> dict[str, int]:
+    """The same of sliding windows, whose plane is cut into so many tiles, down and across, of at
+    most so many rows and columns."""
+    around = {"above": rows.before, "before": columns.before, "tile_rows": tile[0], "tile_columns": tile[1]}
+    return plane(rows, columns) | around | {"down": tiles[0], "across": tiles[1]}
+
+
 Divided = tuple[str, dict[str, int], tuple[Array, ...]]
 """How a kernel divides, the addresses of what it divides by, and the tables that lie there."""
 NOT_DIVIDED: Divided = ("no", {}, ())

@@ -2,7 +2,7 @@
 planes as one row.
 
 The rows of a bin are folded down into a line of scratch, lanes along the row, then the cells of the
-line into the bin, so that most cells are read by vectors. Parts are joined in any order.
+line into the bin, so that cells are read by vectors. Parts are joined in any order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Bins:
     room: int
     """Cells of a row, at least, where bins have several rows; 0 where all have one."""
     bin_lanes: int
-    """Of vectors that fold a line into bins."""
+    """Of vectors that fold a line into bins; where these have one row, at most its cells."""
     width: int = 1
     divides: str = "no"
 
@@ -103,67 +103,39 @@ class _Bins(Walk):
             part, flag = self._across(source, first, count, each.values[0])
             part = self.finished(part, self.row, each.index)
             if self.combine.codes is not None:
-                skipped = k.load(self.skipped_rows, self.row) * self.how.width + k.load(
-                    self.skipped_columns, each.index
-                )
-                part = [part[0], part[1] + k.cast(skipped, part[1].element, False)]
+                rows, columns = k.load(self.skipped_rows, self.row), k.load(self.skipped_columns, each.index)
+                part = [part[0], part[1] + k.cast(rows * self.how.width + columns, part[1].element, False)]
             self.store(part, target, each.index)
             each.next = [flag]
         return each.result[0]
 
-    def _across(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
-        """The cells of a bin."""
-        return (self._in_line(first, count), flag) if self.how.room else self._in_row(source, first, count, flag)
+    def _across(self, row: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
+        """The cells of a bin in the line, or in the row itself, by vectors. The first holds those
+        that are no whole one, beside cells that count for nothing; none reaches beyond the row."""
+        k, combine, lanes = self.kernel, self.combine, self.how.bin_lanes
 
-    def _in_line(self, first: Value, count: Value) -> Part:
-        """Those of a line, by vectors, of which lanes behind the bin count for nothing."""
-        k, lanes = self.kernel, self.how.bin_lanes
-        nothing = self.combine.nothing(k, lanes)
-        if self.combine.codes is not None:
-            nothing[1] = k.number(self.combine.codes, (1 << 8 * self.combine.codes.size) - 1, lanes)
+        def cells(at: Value, flag: Value, here: Value | None = None) -> list[Value]:
+            part = [k.load(line, at, lanes) for line in self.lines] or combine.first(k, k.load(row, at, lanes), 0)
+            if combine.codes is not None:
+                part[1] = part[1] + self._coded(part[0], at - first)[1] + k.cast(k.iota(lanes), part[1].element, False)
+            if here is not None:
+                nothing = combine.nothing(k, lanes)
+                if combine.codes is not None:
+                    nothing[1] = k.number(combine.codes, (1 << 8 * combine.codes.size) - 1, lanes)
+                part = [k.select(here, one, none) for one, none in zip(part, nothing, strict=True)]
+            return [*part, flag if self.lines else self.guard_nan(flag, part[:1])]
 
-        def cells(index: Number) -> Part:
-            here = k.iota(lanes, I32) < k.splat(k.cast(count - index, I32), lanes)
-            part = [k.load(line, first + index, lanes) for line in self.lines]
-            if self.combine.codes is not None:
-                part[1] = part[1] + self._coded(part[0], index)[1] + k.cast(k.iota(lanes), part[1].element, False)
-            return [k.select(here, one, none) for one, none in zip(part, nothing, strict=True)]
-
-        with k.loop(lanes, count, lanes, carried=cells(0)) as along:
-            along.next = self.combine.join(k, along.values, cells(along.index))
-        return self._reduced(along.result)
-
-    def _in_row(self, source: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
-        """Those of a row: as far as they fill vectors by these, the rest one by one."""
-        k, lanes = self.kernel, self.how.lanes
-        part, flag = self._cells(source, first, 0, 0, flag)
-        whole = count - count % lanes if lanes > 1 else 0
-        if lanes > 1:
-            with k.loop(0, k.least(whole, 1), carried=[*part, flag]) as once:
-                *_, flag = once.values
-                start, flag = self._cells(source, first, 0, lanes, flag)
-                with k.loop(lanes, whole, lanes, carried=[*start, flag]) as along:
-                    *so_far, flag = along.values
-                    cells, flag = self._cells(source, first, along.index, lanes, flag)
-                    along.next = [*self.combine.follow(k, so_far, cells), flag]
-                *vector, flag = along.result
-                once.next = [*self._reduced(vector), flag]
-            *part, flag = once.result
-        with k.loop(k.most(whole, 1), count, carried=[*part, flag]) as rest:
-            *so_far, flag = rest.values
-            cells, flag = self._cells(source, first, rest.index, 0, flag)
-            rest.next = [*self.combine.follow(k, so_far, cells), flag]
-        *part, flag = rest.result
-        return part, flag
-
-    def _cells(self, source: Pointer, first: Value, index: Any, lanes: int, flag: Value) -> tuple[Part, Value]:
-        """What is known of the cells of a row from `index` on."""
-        k, combine = self.kernel, self.combine
-        cells = k.load(source, first + index, lanes)
-        part, flag = self._coded(cells, index), self.guard_nan(flag, [cells])
-        if combine.codes is not None and lanes:
-            part[1] = part[1] + k.cast(k.iota(lanes), combine.codes.computed, False)
-        return part, flag
+        some = (count - 1) % lanes + 1
+        at = first if self.lines else k.least(first, self.n.width - lanes)
+        skips = first - at
+        begin, end = (k.splat(k.cast(n, I32), lanes) for n in (skips, skips + some))
+        start = cells(at, flag, (k.iota(lanes, I32) >= begin) & (k.iota(lanes, I32) < end))
+        with k.loop(some, count, lanes, carried=start) as along:
+            *so_far, flag = along.values
+            *part, flag = cells(first + along.index, flag)
+            along.next = [*(combine.join if self.lines else combine.follow)(k, so_far, part), flag]
+        *part, flag = along.result
+        return self._reduced(part), flag
 
     def _reduced(self, part: Part) -> Part:
         """All lanes joined to one."""

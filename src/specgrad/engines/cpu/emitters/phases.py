@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from ..codegen.builder import F32, I32, I64, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import weight, working
 from ..codegen.vector_math import fma
-from .windows import Divisors, Window, copy_whole, load_padded
+from .windows import Divisors, Window, load_padded
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,6 @@ class Phases:
     behind: int = 0
     """How far the windows that read the last whole group of a row reach beyond the last window;
     read where rows are not copied."""
-    narrow: bool = False
-    """Whether a row has fewer cells than a vector of groups; then rows are copied."""
     copy_lanes: int = 1
     """Lanes of the loads that copy a row of windows, at most its windows."""
     planes: int = 1
@@ -117,7 +115,7 @@ class _Phases:
         k.finish()
 
     def _rooms(self) -> None:
-        """Scratch: lines, or one of nothing, and the cells of narrow rows."""
+        """Scratch: lines, or one of nothing."""
         k, how, lanes = self.kernel, self.how, self.how.lanes
         rows, columns = how.tile
         self.pitch = -(-(columns + self.high - self.low) // lanes) * lanes + lanes
@@ -125,10 +123,6 @@ class _Phases:
         self.lines = [k.room(lines * self.pitch, working(one.cell)) for one in self.given]
         if not how.lines:
             self._fill(self.lines, 0, self.pitch)
-        if how.narrow:
-            cells = rows * how.rows.stride * columns * how.columns.stride
-            self.room_of_plane = -(-(cells + how.columns.stride * lanes) // 64) * 64
-            self.stage = k.room(how.planes * self.room_of_plane, how.result)
 
     def _tiles(self) -> None:
         k, how, n = self.kernel, self.how, self.n
@@ -152,11 +146,6 @@ class _Phases:
             if how.rest[0]:
                 with k.loop(whole, rows) as down:
                     self._groups(down.index, 1, how.rest[0])
-            if how.narrow:
-                cells = k.least(rows * how.rows.stride, n.height - self.top * how.rows.stride) * n.width
-                for plane in range(how.planes):
-                    stage = self.stage + plane * self.room_of_plane
-                    copy_whole(k, stage, self.target + plane * n.height * n.width, cells, how.lanes)
 
     def _copy_line(self, index: Value) -> None:
         """Copy what a row of windows brings, and nothing where there are no windows."""
@@ -213,7 +202,7 @@ class _Phases:
                 fill(whole - lanes, "right")
             end, last = k.select(at_right, end - lanes, end), k.least(last, self.n.inside - self.left)
         with k.loop(begin, end, lanes) as along:
-            fill(along.index if how.narrow else k.least(along.index, last))
+            fill(k.least(along.index, last))
         if how.rest[1]:
             with k.when(is_last):
                 fill(whole, "rest")
@@ -290,8 +279,6 @@ class _Phases:
             for plane in range(how.planes):
                 cells = [totals[i, p, q, plane % self._totals] for q in range(len(across))]
                 target = self.target + plane * self.n.height * self.n.width
-                if how.narrow:
-                    target = self.stage + plane * self.room_of_plane
                 if edge == "rest":
                     for q, cell in enumerate(cells):
                         k.store(cell, target, row + column * stride + q)
