@@ -330,9 +330,8 @@ class Planner:
         whole = [np.flatnonzero(axis.ranges().count == axis.kernel) for axis in own]
         (top, bottom), (begin, end) = ((int(w[0]), int(w[-1]) + 1) if w.size else (0, 0) for w in whole)
         lanes = power(limits.VECTOR // self._cell.size, inner)
-        how = channels.Channels(
-            self.combine, self._result, down, across, lanes, limits.TOGETHER, divides=self.divided[0]
-        )
+        together = limits.TOGETHER if across.shared > 1 else 1  # which share cells
+        how = channels.Channels(self.combine, self._result, down, across, lanes, together, divides=self.divided[0])
         sizes = {
             **plane(rows, columns),
             "above": rows.before,
@@ -343,7 +342,7 @@ class Planner:
             "whole_top": top,
             "whole_bottom": bottom,
         }
-        reason = f"small windows: lanes along the {inner} cells behind each, {limits.TOGETHER} windows together"
+        reason = f"small windows: lanes along the {inner} cells behind each, {together} windows together"
         cells = rows.stride * columns.size * inner
         return self._step(channels.emit, how, sizes, planes * rows.length, cells, reason)
 
