@@ -189,13 +189,14 @@ def write_turned(
     may overlap those before."""
     (channels, cells), size = counts, how.vectors * how.lanes
     side = 1 << min(how.rows, how.lanes).bit_length() - 1 if step == 1 else 1
-    is_square = (channels >= side) & (cells >= side)
-    with k.when(is_square), k.loop(0, channels, side) as down, k.loop(0, cells, side) as along:
-        first, at = k.least(down.index, channels - side), k.least(along.index, cells - side)
-        square = [k.load(source, (at + i) * size + first, side) for i in range(side)]
-        for i, row in enumerate(transposed(k, square)):
-            k.store(row, target, (first + i) * channel + at * step)
-    with k.when(~is_square), k.loop(0, channels) as down, k.loop(0, cells) as along:
+    is_square = (channels >= side) & (cells >= side) if side > 1 else None
+    if is_square is not None:
+        with k.when(is_square), k.loop(0, channels, side) as down, k.loop(0, cells, side) as along:
+            first, at = k.least(down.index, channels - side), k.least(along.index, cells - side)
+            square = [k.load(source, (at + i) * size + first, side) for i in range(side)]
+            for i, row in enumerate(transposed(k, square)):
+                k.store(row, target, (first + i) * channel + at)
+    with k.when(None if is_square is None else ~is_square), k.loop(0, channels) as down, k.loop(0, cells) as along:
         k.store(k.load(source, along.index * size + down.index), target, down.index * channel + along.index * step)
 
 
