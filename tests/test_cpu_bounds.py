@@ -65,20 +65,18 @@ def test_nothing_is_written_beyond_results(seed, monkeypatch):
     for owner in (memory, operands, weighted):
         monkeypatch.setattr(owner, "empty", fence.empty)
     random = np.random.default_rng(seed)
-    for _ in range(effort(15, 30)):
-        op, (planes, *size) = drawn(random)
-        for more in (0, int(random.integers(1, 9))):  # by the same kernels, with other cells left over
-            shape = (planes, *(n + more for n in size))
-            x = random.standard_normal(shape).astype(np.float32)
-            if random.random() < 0.2:
-                x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0)
-            op(x)
-            assert fence.holds(), (op, shape, "forward")
-            value, kept = engine.keep(op, (x,))
-            assert fence.holds(), (op, shape, "keep")
-            engine.pull(op, (x,), kept, value)
-            assert fence.holds(), (op, shape, "pull")
-            op.jvp((x,), (x,))
-            assert fence.holds(), (op, shape, "jvp")
-            op.vjp((x,), value)
-            assert fence.holds(), (op, shape, "vjp")
+    for _ in range(effort(30, 60)):
+        op, shape = drawn(random)
+        x = random.standard_normal(shape).astype(np.float32)
+        if random.random() < 0.2:
+            x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0)
+        op(x)
+        assert fence.holds(), (op, shape, "forward")
+        value, kept = engine.keep(op, (x,))
+        assert fence.holds(), (op, shape, "keep")
+        engine.pull(op, (x,), kept, value)
+        assert fence.holds(), (op, shape, "pull")
+        op.jvp((x,), (x,))
+        assert fence.holds(), (op, shape, "jvp")
+        op.vjp((x,), value)
+        assert fence.holds(), (op, shape, "vjp")
