@@ -12,7 +12,7 @@ OPTIONS = [
     sg.MaxPool((3, 2), stride=2, padding=1),
     sg.MaxPool((2, 2), stride=1, padding=((1, 0), (0, 1)), dilation=2, ceil_mode=True, ties="all"),
     sg.MaxPool((2,), padding="same", stride=1, ties="split", axes=(1,)),
-    sg.MaxPool((32, 16), stride=1, padding=(16, 8)),
+    sg.MaxPool((17, 16), stride=1, padding=8),
     sg.AvgPool((3, 2), stride=2, padding=1, ceil_mode=True),
     sg.AvgPool((2, 2), padding="same", stride=1, dilation=2, count_include_pad=False, axes=(0, 2)),
     sg.AvgPool((2, 2), divisor_override=3),
