@@ -6,9 +6,9 @@ from specgrad.engines import gpu
 
 
 def quicken():
-    """Leave out what the interpreter does at every step though once is enough: it prepares the
-    language of a helper, lists NumPy's types, and works out whether integers overflow, which it
-    does not say unless it is debugging. Together that takes three quarters of the time."""
+    """Do once what the interpreter does at every step, to prepare the language of a helper and to
+    list NumPy's types; and do not work out whether integers overflow, which it does not say unless
+    it is debugging."""
     if not gpu.INTERPRETED:
         return
     interpreter = triton.runtime.interpreter
