@@ -8,6 +8,7 @@ from the nearest one and counts for nothing.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,19 +73,13 @@ class _Forward(Walk):
         is_whole = (self.row >= n.whole_top) & (self.row < n.whole_bottom)
         begin = k.select(is_whole, n.whole_begin, n.width_out)
         end = k.select(is_whole, n.whole_end, n.width_out)
-        done = begin + (end - begin) - (end - begin) % how.stack
-        for start, stop, some, edge in (
-            (0, begin, 1, True),
-            (begin, done, how.stack, False),
-            (done, end, 1, False),
-            (end, n.width_out, 1, True),
-        ):
-            with k.loop(start, stop, some, carried=[flags]) as along:
-                along.next = [self._windows(along.index, some, edge, along.values[0])]
-            flags = along.result[0]
-        return flags
+        carried = [flags]
+        parts = ((0, begin, 1, True), (begin, end, how.stack, False), (end, n.width_out, 1, True))
+        for start, stop, most, edge in parts:
+            carried = k.together(start, stop, most, functools.partial(self._windows, edge), carried)
+        return carried[0]
 
-    def _windows(self, column: Value, some: int, edge: bool, flags: Value) -> Value:
+    def _windows(self, edge: bool, column: Value, some: int, carried: list[Value]) -> list[Value]:
         """`some` neighbouring windows from `column` on."""
         k, how, n = self.kernel, self.how, self.n
         combine, rows, columns = how.combine, how.rows, how.columns
@@ -113,8 +108,7 @@ class _Forward(Walk):
                 self.store(part, self.target, place)
             return [flag]
 
-        result: Value = k.vectors(n.inner, how.lanes, fold, [flags])[0]
-        return result
+        return list(k.vectors(n.inner, how.lanes, fold, carried))
 
     def _load(self, cells: Pointer, real: Any, index: Number, seen: list[Value]) -> Part:
         k, combine, lanes = self.kernel, self.how.combine, self.how.lanes
