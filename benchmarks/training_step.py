@@ -134,6 +134,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10)
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
+    sg.set_num_threads(chosen.threads)
     for name in chosen.sizes or (SIZES if has_convolutions() else ["small"]):
         measure(name, SIZES[name], chosen.seconds)
 

@@ -201,10 +201,9 @@ class _Relu(Rule):
         return moved
 
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
-        off = np.less_equal(xs[0], 0, out=room(xs[0].shape, np.dtype(np.bool_)))  # NaN passes
-        if target is not g:
-            np.copyto(target, g)
-        np.copyto(target, 0, where=off)
+        off = np.less_equal(xs[0], 0, out=room(xs[0].shape, np.dtype(np.bool_))).view(np.int8)  # NaN passes
+        passes, bits = np.subtract(off, 1, out=off), f"i{g.itemsize}"  # all bits, or none: no branch per cell
+        np.bitwise_and(g.view(bits), passes, out=target.view(bits))
 
 
 class _Ufunc(Rule):
