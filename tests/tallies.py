@@ -1,0 +1,40 @@
+"""A kernel that counts how often each item is handled, and by whom; and calls of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import specgrad as sg
+from specgrad.engines.cpu.codegen.builder import CELLS, I64, Kernel, Value
+from specgrad.engines.cpu.codegen.thread_pool import Call
+
+INT = CELLS["int64"]
+
+
+def tally():
+    """counts[i] += 1, by way of scratch that is read again after a pause; who[i] = the scratch;
+    flags[i] are joined."""
+    k = Kernel("tally")
+    counts, pause, flags, who = k.array("counts", INT), k.parameter("pause"), k.array("flags", INT), k.array("who", INT)
+    room = k.room(64, INT)
+    with k.loop(k.begin, k.end, carried=[0]) as each:
+        k.store(k.load(counts, each.index), room, 63)
+        with k.loop(0, pause) as turn:
+            k.store(k.load(room, turn.index % 64) + 1 - 1, room, (turn.index + 7) % 63)
+        k.store(k.load(room, 63) + 1, counts, each.index)
+        k.store(Value(k, k.builder.ptrtoint(room.address, I64)), who, each.index)
+        each.next = [each.values[0] | k.load(flags, each.index)]
+    return k.finish(each.result[0])
+
+
+def run(compiled, items, grain=1, flags=(), pause=0, count=3):
+    """The flags of a call and how many threads took part in it."""
+    counts, marks, who = np.zeros((3, items), np.int64)
+    for place, flag in flags:
+        marks[place] = flag
+    marks.flags.writeable = False
+    with sg.num_threads(count):
+        said = Call(compiled, {"pause": pause}, items, grain)(counts, marks, who)
+    assert counts.tolist() == [1] * items
+    assert not (who % 64).any()
+    return said, len(set(who.tolist()))
