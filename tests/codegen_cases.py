@@ -3,14 +3,13 @@ instruction by instruction."""
 
 import functools
 import operator
-import struct
 
 import numpy as np
 from llvmlite import ir
+from tallies import machine_code
 
-from specgrad.engines.cpu.codegen import object_code
 from specgrad.engines.cpu.codegen.builder import CELLS, F32, F64, I1, I8, I16, I32, I64, Kernel, Value, constant
-from specgrad.engines.cpu.codegen.thread_pool import address
+from specgrad.engines.cpu.codegen.thread_pool import Call
 from specgrad.prove.interpreter.domains import Floats
 from specgrad.prove.interpreter.memory import Memory, disjoint
 from specgrad.prove.interpreter.program import Program
@@ -68,11 +67,7 @@ def both_ways(kernel, cells, arrays, sizes, items, grain=None):
     """Bits of every array, and the flags: after machine code, and after the interpretation over
     floats."""
     mine = {name: array.copy() for name, array in arrays.items()}
-    args = [address(mine[name]) if name in mine else sizes[name] for name in kernel.parameters]
-    scratch = np.empty(kernel.scratch + 64, np.uint8)
-    place = address(scratch) + -address(scratch) % 64
-    compiled = object_code.compile(kernel)  # its code lives as long as it does
-    said = compiled.task(struct.pack(f"={len(args)}q", *args), 0, items, place)
+    said = Call(machine_code(kernel), sizes, items, items)(*(mine[name] for name in kernel.parameters if name in mine))
     given = {name: (cells[name].stored, list(array), True) for name, array in arrays.items()}
     made, tasks = interpreted(kernel, Floats(), given, sizes, items, grain)
     theirs = {name: as_array(made[name], cells[name]) for name in arrays}

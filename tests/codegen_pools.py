@@ -38,6 +38,7 @@ class Call(NamedTuple):
     items: int
     grain: int
     scratch: int = 0
+    tables: tuple = ()
 
 
 @contextlib.contextmanager
@@ -87,7 +88,7 @@ class Run:
         """Run a kernel on all items, as parallel_for does; its tasks must not meet."""
         call = step.call
         known = {name: allocation.address for name, (allocation, _) in self.arrays.items()}
-        for table in step.tables:
+        for table in call.tables:
             made = self.memory.array("table", cell_of(table.dtype).stored, table.ravel().tolist())
             known |= {name: made.address for name, number in call.sizes.items() if number == address(table)}
         names = iter(step.arrays)

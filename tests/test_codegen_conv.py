@@ -52,9 +52,8 @@ def emitted(random, stand_in=Emitted, tight=False):
     caches = steps.compiled, gemm.product, weight_gradient.gradient, bilinear.plan
     with contextlib.ExitStack() as patches:
         bytes_of, few = int(random.choice([64, 1 << 10, 1 << 16])), int(random.choice([1, 30]))
-        for module in (gemm, weight_gradient):
-            for name, one in (("Call", Call), ("LAID", bytes_of)):
-                patches.enter_context(mock.patch.object(module, name, one))
+        for module, name, one in ((steps, "Call", Call), (gemm, "LAID", bytes_of), (weight_gradient, "LAID", bytes_of)):
+            patches.enter_context(mock.patch.object(module, name, one))
         near, met = int(random.choice([1, 64, 1 << 10])), int(random.integers(0, 3))
         for name, one in (("blocking", blocking), ("chosen", chosen), ("NEAR", near), ("MET", met)):
             patches.enter_context(mock.patch.object(gemm, name, one))

@@ -50,22 +50,22 @@ def placed(random, kind, window, how, size, inner):
     """The operator over the last axes of an array, or over axes behind which others lie."""
     batch = (int(random.integers(1, 4 - inner)),)
     shape = (*batch, *size, int(random.integers(1, 20))) if inner else (*batch, *size)
-    axes = tuple(range(1, 1 + len(size))) if inner else None
-    op = kind(window, **how, axes=axes)
+    how = how | ({"axes": tuple(range(1, 1 + len(size)))} if inner else {})
+    op = kind(window, **how)
     op.output_shape(shape)
     return op, shape
 
 
-def adaptive(random, kind):
+def adaptive(random, kind, inner=False):
     """Bins of all sizes, and whole planes."""
     rank = int(random.choice([1, 2, 2, 3]))
     size = [int(random.integers(1, n)) for n in [(40,), (9, 40), (4, 6, 25)][rank - 1]]
     if random.random() < 0.2:
         return placed(
-            random, sg.GlobalMaxPool if kind is sg.AdaptiveMaxPool else sg.GlobalAvgPool, rank, {}, size, False
+            random, sg.GlobalMaxPool if kind is sg.AdaptiveMaxPool else sg.GlobalAvgPool, rank, {}, size, inner
         )
     out = tuple(int(random.integers(1, n + 3)) for n in size)
-    return placed(random, kind, out, {}, size, False)
+    return placed(random, kind, out, {}, size, inner)
 
 
 # operators
@@ -156,7 +156,9 @@ def average(random, op, shape, dtype, walk=None):
     gy = case.draw(pool.shape)
     arriving = case.output(gy)
     if pool.divisors.columns is not None:
-        arriving = case.numbers(arriving) / np.vectorize(int, otypes=[object])(pool.window_divisors)
+        pool = pool.in_single
+        (arriving,) = case.run(pool.fold("shares"), {"x": (pool.cell, arriving)}, {"y": (pool.cell, pool.lengths)})
+    kind = pool.cell
     (gx,) = case.run(pool.fold("spread"), {"x": (kind, arriving)}, {"y": (kind, pool.layout.shape)})
     zeros = np.zeros(shape, int)
     case.same(case.as_operand(gx), case.specified(lambda: op.vjp((case.numbers(zeros),), case.numbers(gy))[0]))
@@ -210,7 +212,9 @@ def drawn(random, walk):
     kind, run = [*(BINS if walk == "bins" else (MAXIMA, SUMS))][int(random.integers(2))]
     kind = extreme(random) if kind is sg.MaxPool else kind
     if walk == "bins":
-        return run, *adaptive(random, kind)
+        return run, *adaptive(random, kind, inner=bool(random.integers(2)))
+    if walk == "flat":
+        return winners, *sliding(random, extreme(random), inner=bool(random.integers(2)))
     if walk == "runs":
         return average, *adaptive(random, sg.AdaptiveAvgPool)
     if walk in ("phases", "channels") and run is maximum:
@@ -219,12 +223,23 @@ def drawn(random, walk):
         return run, *sliding(random, kind, rank=2, inner=True)
     if walk == "winners":
         is_sliding = random.random() < 0.7
-        found = sliding(random, extreme(random), rank=2) if is_sliding else adaptive(random, sg.AdaptiveMaxPool)
+        inner = bool(random.integers(2))
+        found = (
+            sliding(random, extreme(random), 2, inner) if is_sliding else adaptive(random, sg.AdaptiveMaxPool, inner)
+        )
         return winners, *found
     return run, *sliding(random, kind, inner=walk == "along")
 
 
-@pytest.mark.parametrize("walk", ["direct", "tiles", "along", "channels", "bins", "winners", "phases", "runs"])
+def flat_or_not(walk):
+    """Constants by which small planes gather as a whole, or never."""
+    return {"FLAT": 99, "FULL": 9} if walk == "flat" else {"FLAT": 0, "PLACES": 20}
+
+
+WALKS = ["direct", "tiles", "along", "channels", "bins", "winners", "phases", "flat", "runs"]
+
+
+@pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_walk_is_exact_on_random_geometries(seed, walk):
     random = np.random.default_rng([seed, *walk.encode()])
@@ -233,6 +248,7 @@ def test_every_walk_is_exact_on_random_geometries(seed, walk):
     small = 1 if walk == "tiles" else 50
     # so that small arrays have several tiles and tasks, and cells of short rows gather
     constants = {"LINES": 1 << 10, "TILE": 24, "SMALL": small, "TOTALS": int(random.choice([1, 9])), "DENSE": 99}
+    constants |= flat_or_not(walk)
     with emitted(VECTOR=vector, LEAST=least, **constants):
         while done < CASES:
             run, op, shape = drawn(random, walk)
@@ -248,7 +264,7 @@ def test_special_numbers_win_as_specified(seed, walk):
     with emitted(VECTOR=int(random.choice([16, 32, 64])), LEAST=1, UNROLLED=unrolled, SMALL=small):
         for _ in range(12):
             found = (
-                adaptive(random, sg.AdaptiveMaxPool)
+                adaptive(random, sg.AdaptiveMaxPool, inner=bool(random.integers(2)))
                 if walk == "bins"
                 else sliding(random, extreme(random), inner=walk == "along")
             )
@@ -288,6 +304,7 @@ PLANTED = {
     "along": (winners, sg.MaxPool((3,), stride=2, axes=(1,), padding=1), (2, 9, 5)),
     "bins": (average, sg.AdaptiveAvgPool((3, 4)), (2, 7, 9)),
     "winners": (winners, sg.MaxPool((2, 2)), (2, 6, 8)),
+    "flat": (winners, sg.MaxPool((3, 2), stride=1, padding=1), (2, 6, 9)),
 }
 
 
@@ -296,7 +313,11 @@ def test_an_access_one_cell_off_is_found_in_every_emitter(walk):
     run, op, shape = PLANTED[walk]
 
     def spoilt(n, spoil):
-        with emitted(lambda kernel: (spoil if kernel.module.name == walk else Emitted)(kernel), VECTOR=16, LEAST=1):
+        stand_in, constants = (
+            lambda kernel: (spoil if kernel.module.name == walk else Emitted)(kernel),
+            flat_or_not(walk),
+        )
+        with emitted(stand_in, VECTOR=16, LEAST=1, **constants):
             run(np.random.default_rng(n), op, shape, "float32")
 
     assert faults(spoilt) >= 3

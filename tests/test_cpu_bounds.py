@@ -65,7 +65,7 @@ def test_nothing_is_written_beyond_results(seed, monkeypatch):
     for owner in (memory, operands, weighted):
         monkeypatch.setattr(owner, "empty", fence.empty)
     random = np.random.default_rng(seed)
-    for _ in range(effort(30, 60)):
+    for _ in range(effort(16, 60)):
         op, shape = drawn(random)
         x = random.standard_normal(shape).astype(np.float32)
         if random.random() < 0.2:

@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tallies import run, tally
+from tallies import machine_code, run, tally
 
 from specgrad.engines.cpu.codegen import native_pool, object_code
 from specgrad.engines.cpu.codegen.builder import CELLS, F32, I32, Kernel, Value
@@ -63,16 +63,16 @@ def test_what_llvm_cannot_select_ends_another_process_only():
 def test_with_a_version_of_llvmlite_that_was_not_tried_another_process_compiles(monkeypatch):
     monkeypatch.setattr(object_code, "VERSIONS", ("0.0",))
     monkeypatch.setattr(object_code.translate, "translate", None)
-    assert run(object_code.compile(tally()), 20, 2, [(3, 4)])[0] == 4
+    assert run(machine_code(tally()), 20, 2, [(3, 4)])[0] == 4
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(object_code.CodegenError, match="nowhere"):
-        object_code.compile(tally())
+        machine_code(tally())
 
 
 def test_what_llvm_refuses_is_an_error_of_ours():
     kernel = Kernel("unfinished")  # a block without an end
     with pytest.raises(object_code.CodegenError, match="LLVM cannot compile"):
-        object_code.compile(kernel)
+        machine_code(kernel)
     with pytest.raises(object_code.CodegenError, match="LLVM cannot compile"):
         object_code.object_code(tally(), "nowhere-unknown-none", "none", "")
 
@@ -81,9 +81,9 @@ def test_a_missing_symbol_is_an_error_of_ours():
     kernel = Kernel("missing")
     kernel.call("specgrad_no_such_function_{}", kernel.begin.type, kernel.begin)
     with pytest.raises(object_code.CodegenError, match="LLVM cannot load"):
-        object_code.compile(kernel.finish())
+        machine_code(kernel.finish())
 
 
 def test_kernels_are_compiled_in_many_threads_at_once():
     with ThreadPoolExecutor(6) as makers:
-        assert list(makers.map(lambda _: run(object_code.compile(tally()), 20, 2)[0], range(12))) == [0] * 12
+        assert list(makers.map(lambda _: run(machine_code(tally()), 20, 2)[0], range(12))) == [0] * 12

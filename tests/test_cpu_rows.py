@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from kinds import effort, in_turn
 
 import specgrad as sg
 
@@ -15,13 +16,15 @@ WINDOWS = [
     for taps, stride, dilation, padding in itertools.product((2, 3, 4, 5, 8), (1, 2, 3, 4), (1, 2), (0, 1))
     if dilation == 1 or taps < 5
 ]
+FLOATS = [np.float32, np.float64]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int16])
 @pytest.mark.parametrize("number", [3, np.nan, -0.0])
 def test_maxima_have_the_bits_of_the_specification(dtype, number):
     rng = np.random.default_rng(0)
-    for taps, stride, dilation, padding in WINDOWS:
+    part = effort({np.float64: slice(0, None, 3), np.int16: slice(1, None, 3)}, {}).get(dtype, slice(None))
+    for taps, stride, dilation, padding in WINDOWS[part]:
         op = sg.MaxPool((taps,), stride=stride, dilation=dilation, padding=padding, ceil_mode=True)
         x = rng.integers(-9, 1, (3, int(rng.integers(150, 220)))).astype(dtype)
         if dtype is not np.int16:
@@ -41,13 +44,13 @@ def test_the_sign_of_a_zero_shows_at_either_end_alone():
         assert np.signbit(value).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_sums_of_whole_numbers_are_exact(dtype):
     """Of lines, and of the rows of planes, which lie one after the other, too; a window's padding
     counts."""
     rng = np.random.default_rng(1)
-    for taps, stride, dilation, padding in WINDOWS:
-        for leading, ones in (((3,), ()), ((2, 3, 4), (1, 1))):
+    for turn, (taps, stride, dilation, padding) in enumerate(WINDOWS, FLOATS.index(dtype)):
+        for leading, ones in in_turn([((3,), ()), ((2, 3, 4), (1, 1))], turn + turn // 2 + turn // 4):
             op = sg.AvgPool(
                 (*ones, taps),
                 stride=(*ones, stride),

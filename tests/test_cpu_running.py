@@ -214,7 +214,7 @@ print(legal, illegal)
 """
 
 
-CALLS = effort(500, 3000)
+CALLS = effort(240, 3000)
 
 
 def test_no_geometry_crashes():

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from tallies import run, tally
+from tallies import machine_code, run, tally
 
 from specgrad import threads
 from specgrad.engines.cpu.codegen import native_pool, object_code, thread_pool
@@ -30,7 +30,7 @@ POOLS = [pytest.param(NativePool, marks=pytest.mark.skipif(not LINUX, reason="no
 
 @pytest.fixture(scope="module")
 def compiled():
-    return object_code.compile(tally())
+    return machine_code(tally())
 
 
 @pytest.fixture(params=POOLS)
@@ -176,7 +176,7 @@ def test_what_each_member_does_adds_up(routines, compiled):
     _, made = routines
     counts, marks, who = np.zeros((3, 50), np.int64)
     marks[[3, 20, 49]] = 1, 2, 4
-    args = np.array([address(counts), 0, address(marks), address(who)])
+    args = np.array([*map(address, (counts, marks, who)), 0])
     memory = np.zeros(4 * 64 + 8, np.int64)
     scratch = address(memory) + -address(memory) % 64
     job, _block = job_of(4, 50, 3, False, compiled.address, address(args), scratch, 512)
@@ -222,8 +222,8 @@ import numpy as np
 import specgrad as sg
 from specgrad.engines.cpu.codegen import object_code, thread_pool
 from specgrad.engines.cpu.codegen.thread_pool import Call
-from tallies import run, tally
-compiled = object_code.compile(tally())
+from tallies import machine_code, run, tally
+compiled = machine_code(tally())
 """
 
 
@@ -251,7 +251,7 @@ def call():
         run(compiled, 40, pause=50)
 def make():
     while going:
-        object_code.compile(tally())
+        machine_code(tally())
 others = [threading.Thread(target=work) for work in (call, make, call)]
 for other in others: other.start()
 ended = []
@@ -260,7 +260,7 @@ for _ in range(6):
     child = os.fork()
     if not child:
         shared = any(run(compiled, 40, pause=100_000)[1] > 1 for _ in range(1000))
-        run(object_code.compile(tally()), 20)
+        run(machine_code(tally()), 20)
         os._exit(0 if shared else 1)
     ended.append(os.waitpid(child, 0)[1])
 print(ended)
@@ -288,13 +288,13 @@ sg.set_num_threads(3)
 for i in range(300):
     try:
         signal.setitimer(signal.ITIMER_REAL, 1e-5 + i * 7e-6)
-        while True: run(object_code.compile(tally()), 60, 1) if i % 6 == 0 else call(counts, flags, who)
+        while True: run(machine_code(tally()), 60, 1) if i % 6 == 0 else call(counts, flags, who)
     except KeyboardInterrupt:
         interrupted += 1
         now = counts.copy()
         time.sleep(0.001)
         assert (counts == now).all()  # nobody works on
-print(interrupted, run(object_code.compile(tally()), 60, 1, [(5, 1)])[0])
+print(interrupted, run(machine_code(tally()), 60, 1, [(5, 1)])[0])
 """,
         pool,
     )

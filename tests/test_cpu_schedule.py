@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from engine_comparison import compare
 
 import specgrad as sg
 from specgrad.engines.cpu import pooling
@@ -32,8 +33,29 @@ def test_few_channels_behind_a_place_lie_side_by_side_in_vectors(kind, channels)
     assert walks(op, (2, 40, 40, channels), "VJP") in (["phases"], ["direct"])
 
 
+@pytest.mark.parametrize("kind", [sg.MaxPool, sg.AvgPool])
+def test_windows_that_are_very_far_apart_are_read_cell_by_cell(kind):
+    """Vectors that hold what lies between them compile for hours."""
+    assert walks(kind((5,), stride=500, padding=((0, 2000),), dilation=2), (3, 2), "value") == ["along"]
+    random = np.random.default_rng(0)
+    for op, shape in (
+        (kind((5,), stride=13105, padding=((0, 65536),), dilation=2), (3, 2)),
+        (kind((2, 3), stride=(7, 300), padding=((1, 0), (0, 0)), dilation=2), (2, 20, 1000)),
+    ):
+        x, dx, gy = (random.integers(-9, 10, s).astype(np.float32) for s in (shape, shape, op.output_shape(shape)))
+        compare(op, x, dx, gy)
+
+
 def test_cells_gather_what_they_won_where_vectors_of_them_are_full():
     op = sg.MaxPool((3, 3), stride=1, padding=1)
     assert walks(op, (8, 56, 56), "VJP") == ["phases"]
-    assert walks(op, (8, 9, 9), "VJP") == ["winners"]
+    assert walks(op, (8, 9, 9), "VJP") == ["flat"]
     assert walks(sg.MaxPool((3, 3), stride=1, padding=1, dilation=2), (8, 10, 10), "VJP") == ["winners"]
+    assert walks(sg.MaxPool((5, 5), stride=1, padding=2), (8, 9, 9), "VJP") == ["winners"]
+
+
+@pytest.mark.parametrize("kind", [sg.AdaptiveMaxPool, sg.AdaptiveAvgPool])
+def test_bins_before_channels_are_folded_at_once(kind):
+    assert walks(kind((3, 10), axes=(1, 2)), (2, 40, 40, 16), "value") == ["bins"]
+    op = sg.AvgPool((9, 9), stride=1, padding=4, axes=(1, 2))
+    assert walks(op, (2, 40, 40, 16), "value") == ["along", "along"]

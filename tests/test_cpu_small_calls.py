@@ -10,6 +10,7 @@ import pytest
 from engine_comparison import agree, allowed, bits, compare
 
 import specgrad as sg
+from specgrad import dispatch
 
 POOLS = [
     sg.MaxPool((2, 2)),
@@ -141,3 +142,27 @@ def test_calls_of_many_threads_through_one_plan_do_not_meet():
     for one in callers:
         one.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("cells", [None, [1.0, np.nan, -0.0, 0.0, -np.inf]])
+@pytest.mark.parametrize("op", POOLS, ids=repr)
+def test_calls_that_are_prepared_give_the_bits_of_all_others(op, cells, monkeypatch):
+    given = drawn(op, cells=cells)
+    found = answers(op, *given)
+    monkeypatch.setattr(dispatch, "shortcuts", {})
+    same(found, answers(op, *given))
+
+
+def test_small_calls_are_prepared_once():
+    op = sg.MaxPool((3, 3), stride=1, padding=1)
+    x, dx, gy = drawn(op)
+    for rule, given in (("value", ()), ("jvp", (dx,)), ("vjp", (gy,))):
+        run = dispatch.shortcuts[rule, np.ndarray]
+        assert run(op, x, *given) is not NotImplemented
+        with sg.engine("reference"):
+            assert run(op, x, *given) is NotImplemented
+        assert run(op, x.astype(object), *given) is NotImplemented
+    with pytest.raises(sg.ShapeError, match="cotangent"):
+        op.vjp((x,), gy[..., 1:])
+    with pytest.raises(sg.ShapeError, match="tangent of x"):
+        op.jvp((x,), (dx[..., 1:],))

@@ -22,6 +22,7 @@ CALLS = [
     (sg.MaxPool((3, 3), stride=2, padding=1), (1, 4, 9, 9)),
     (sg.MaxPool((2,), stride=2), (3, 64)),
     (sg.MaxPool((5, 5), stride=1, padding=2), (1, 2, 20, 20)),
+    (sg.MaxPool((3,), stride=1, axes=(0,)), (8, 32)),
     (sg.MaxPool((3, 3), padding=1, ties="all"), (1, 2, 9, 9)),
     (sg.AvgPool((3, 3), stride=2, padding=1), (1, 4, 9, 9)),
     (sg.AvgPool((40,), stride=1), (2, 200)),

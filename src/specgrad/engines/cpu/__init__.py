@@ -1,15 +1,14 @@
-"""The CPU engine: NumPy arrays by compiled folds (pooling), products of matrices (convolution) and
-NumPy itself (networks).
+"""The CPU engine for NumPy arrays: pooling by compiled reductions, convolution by matrix products,
+network operators by NumPy itself.
 
-One part per kind of operator; this file decides which part runs what, by exact class. Kernels are
-generated and compiled on first use.
-"""
+One part per kind of operator; this file chooses the part by the exact class of the operator.
+Kernels are generated and compiled on first use."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import convolution, moves, network, pooling  # noqa: F401 - two enter their rules in those of network
+from . import convolution, moves, network, pooling, prepared  # noqa: F401 - three enter what they run elsewhere
 
 PARTS: dict[type[Any], Any] = {
     **dict.fromkeys(pooling.REDUCES, pooling),
@@ -75,6 +74,8 @@ def plan(op: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Any] | str:
     """The kernels of an operator, by what they compute; or in words why there are none, or what
     runs in their place."""
     found = part(op.__class__)
+    if 0 in shape:
+        return "runs nothing: the array has no cells"
     if found is pooling:
         return pooling.refuses_arrays(op, dtype, shape) or pooling.plan(op, shape, dtype)
     return f"runs: {found.TAKES}" if found else f"does not run {op.__class__.__name__}: the specification does"

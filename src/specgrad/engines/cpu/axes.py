@@ -1,4 +1,5 @@
-"""The axes of windows as kernels see them: windows of one size, bins, and axes read backwards."""
+"""The axes of windows in the form that kernels use: windows of one size, bins, and axes of a
+VJP."""
 
 from __future__ import annotations
 
@@ -7,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...geometry import Adaptive, Axis, Ranges, Sliding
+from ...memory import Array
 from . import limits
 from .emitters.windows import Window
-
-Array = npt.NDArray[Any]
 
 
 def even(axis: Axis) -> Axis:
@@ -107,6 +106,18 @@ def are_full(axis: Axis) -> bool:
     return ranges.step == 1 and bool((ranges.count > 0).all())
 
 
+def readers_of_a_cell(axis: Axis) -> float:
+    """How many windows of an axis read a cell, on average."""
+    return float(axis.ranges().count.sum()) / max(axis.size, 1)
+
+
+def whole_windows(axis: Axis) -> tuple[int, int]:
+    """Where the windows of one size begin and end all of whose taps are cells."""
+    assert isinstance(axis, Sliding)
+    whole = np.flatnonzero(axis.ranges().count == axis.kernel)
+    return (int(whole[0]), int(whole[-1]) + 1) if whole.size else (0, 0)
+
+
 def is_apart(axis: Axis) -> bool:
     """Whether the windows of an axis share no cell and lie inside of it."""
     window = window_of(axis)
@@ -139,18 +150,12 @@ def tiles_planes(axes: Sequence[Axis]) -> bool:
     return first.kernel == first.stride <= limits.NEAR and first.kernel * first.length == first.size
 
 
-def least_cells(columns: Sliding, tile_columns: int, parts: int) -> int:
-    """The fewest real cells that a tile reads of a row."""
-    counts = []
-    for left, right in edges(columns.length, tile_columns, parts):
-        first, last = (at * columns.stride - columns.before for at in (left, right - 1))
-        counts.append(min(columns.size, last + columns.extent) - max(0, first))
-    return max(min(counts), 1)
-
-
-def edges(count: int, part: int, parts: int) -> list[tuple[int, int]]:
-    """Where the parts begin and end into which something is cut."""
-    return [(turn * part, min((turn + 1) * part, count)) for turn in range(parts)]
+def least_read(count: int, part: int, stride: int, reach: tuple[int, int], size: int) -> int:
+    """The fewest of `size` cells that a part of a row of so many places reads, where place i reads
+    those from i·stride + reach[0] to i·stride + reach[1], as far as they are real."""
+    lefts = range(0, max(count, 1), max(part, 1))
+    ends = [(left * stride + reach[0], (min(left + part, count) - 1) * stride + reach[1]) for left in lefts]
+    return max(1, min(min(size, last + 1) - max(0, first) for first, last in ends))
 
 
 def direct_lanes(size: int, columns: Axis) -> int:

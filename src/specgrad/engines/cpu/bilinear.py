@@ -1,8 +1,8 @@
-"""A convolution, a transposed one or a linear map as the CPU engine counts it: images, groups,
-channels, cells and taps.
+"""The sizes of a convolution, transposed convolution or linear map: images, groups, channels, cells
+and taps.
 
-The wide side is what a convolution reads, the narrow side what it writes; a transposed convolution
-goes the other way.
+The wide side is the input of a convolution, the narrow side its output; for a transposed
+convolution the narrow side is the input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...caches import cached_property
 from ...geometry import Shape, Sliding
-from ...ops.conv import Bilinear
+from ...ops.conv import Bilinear, ConvTranspose
 
 SMALL = 1 << 21  # multiplications below which a call stays on its thread
 
@@ -31,6 +31,7 @@ class Plan:
     taps: int
     axes: tuple[tuple[Sliding, int], ...]
     padded: bool
+    transposed: bool  # whether the narrow side is read, and the wide one written
 
     @property
     def pointwise(self) -> bool:
@@ -71,4 +72,5 @@ def plan(op: Bilinear, x: Shape, weight: Shape) -> Plan:
         taps=math.prod(kernel),
         axes=axes,
         padded=any(not axis.taps(outputs=length).real.all() for axis, length in axes),
+        transposed=type(op) is ConvTranspose,
     )

@@ -1,4 +1,4 @@
-"""One thread per product of matrices: how many run side by side is for our own threads to say.
+"""One BLAS thread per matrix product: specgrad's own thread pool runs several products at once.
 
 BLAS libraries keep one global number of threads. It is lowered to 1 when the first of our calls
 begins and put back when the last one ends, so that concurrent callers neither oversubscribe the

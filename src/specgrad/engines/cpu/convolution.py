@@ -1,5 +1,15 @@
-"""Convolution, transposed convolution and linear maps of NumPy floats: operands as `products` takes
-them, and back.
+"""Convolution, transposed convolution and linear maps of NumPy floats, by three products.
+
+With the weight of a group as a matrix W (narrow channels × columns) and P the columns of an image,
+the wide cells that each tap reads:
+
+    narrow = W P          conv's value; conv_transpose's input cotangent
+    wide   = fold(Wᵀ N)   conv's input cotangent; conv_transpose's value
+    weight = N Pᵀ         both weight cotangents
+
+where N are the narrow cells. No columns are built (`emitters.gemm`, `emitters.weight_gradient`).
+Where one window is a whole image, as of linear maps, products are BLAS's. Zeros that stand for
+padding are multiplied; where a factor is not finite, other kernels skip them.
 
 Peak extra memory of a call, beyond a band per thread and the packed weight: for half floats a copy
 of each operand and result in float32.
@@ -7,46 +17,72 @@ of each operand and result in float32.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...memory import room
-from ...operator import output_shape
-from ...ops.conv import Bilinear, Conv, ConvTranspose, Linear
-from .bilinear import plan
-from .network import RULES, Array, Rule
-from .products import product_of, weight_of
+from ...memory import Array, room
+from ...ops.conv import Conv, ConvTranspose, Linear
+from ...threads import get_num_threads
+from .bilinear import Plan, plan
+from .blas import as_many_threads
+from .gemm import product
+from .network import RULES, Rule
+from .operands import handed_over
+from .weight_gradient import gradient
 
 
-class Call:
-    """An operator on operands of some shapes, seen as (images, groups, channels, cells)."""
+@np.errstate(all="ignore")
+def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array | None, out: Array) -> None:
+    """out[image, group] = W · columns(source[image, group]) + bias (forward); else Wᵀ · source,
+    every column cell added to the cell that it was read from, + bias."""
+    source, weight = laid(source), laid(weight)
+    if p.single:
+        matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
+        matrix = matrix.transpose(0, 2, 1) if forward else matrix
+        given, made = (array.reshape(p.images, p.groups, -1).swapaxes(0, 1) for array in (source, out))
+        with as_many_threads():
+            np.matmul(given, matrix, out=made)
+        if bias is not None:
+            made += bias.reshape(p.groups, 1, -1)
+        return
+    spoils = p.padded if forward else not p.pointwise
+    is_seen = spoils and out.size < weight.size  # 0 times infinity leaves a NaN: fewer results than weights to ask
+    skips = spoils and not is_seen and not np.isfinite(weight).all()
+    shared_out(product, get_num_threads(), p, forward, source.dtype, skips)(source, weight, bias, out)
+    if is_seen and np.isnan(out.min()) and not np.isfinite(weight).all():
+        shared_out(product, get_num_threads(), p, forward, source.dtype, True)(source, weight, bias, out)
 
-    def __init__(self, op: Bilinear, x: Array, weight: Array) -> None:
-        self.plan = p = plan(op, x.shape, weight.shape)
-        self.transposed = type(op) is ConvTranspose
-        wide = (p.images, p.groups, p.wide_channels, p.wide_cells)
-        narrow = (p.images, p.groups, p.narrow_channels, p.narrow_cells)
-        self.read, self.written = (narrow, wide) if self.transposed else (wide, narrow)
 
-    def value(self, x: Array, weight: Array, bias: Array | None, out: Array) -> None:
-        x, out = laid(x).reshape(self.read), out.reshape(self.written)
-        product_of(self.plan, not self.transposed, x, laid(weight), None if bias is None else laid(bias), out)
+@np.errstate(all="ignore")
+def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
+    """out[group] = Σ over images of N · columns(wide)ᵀ."""
+    wide, narrow = laid(wide), laid(narrow)
+    if p.single:
+        matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
+        columns = wide.reshape(p.images, p.groups, p.columns).swapaxes(0, 1)
+        with as_many_threads():
+            np.matmul(narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, out=matrix)
+        return
+    shared_out(gradient, get_num_threads(), p, wide.dtype, False)(wide, narrow, out)
+    if np.isnan(out.min(initial=0)):
+        gradient(p, wide.dtype, True)(wide, narrow, out)
 
-    def pull(self, weight: Array, gy: Array, out: Array) -> None:
-        """The input's cotangent."""
-        gy, out = laid(gy).reshape(self.written), out.reshape(self.read)
-        product_of(self.plan, self.transposed, gy, laid(weight), None, out)
 
-    def pull_weight(self, x: Array, gy: Array, out: Array) -> None:
-        """The weight's cotangent."""
-        x, gy = laid(x).reshape(self.read), laid(gy).reshape(self.written)
-        weight_of(self.plan, *((gy, x) if self.transposed else (x, gy)), out)
+@functools.lru_cache(maxsize=256)
+def shared_out(planned: Callable[..., Any], members: int, *given: Any) -> Any:
+    """A plan whose items are so many that all threads have some: of several cuts, where threads are
+    many, that which leaves fewest of them without work at the end. No bit depends on it."""
+    if members <= 4:
+        return planned(*given, members**2)
 
-    def pull_bias(self, gy: Array, out: Array) -> None:
-        """The bias's cotangent."""
-        images, groups, channels, cells = self.written
-        gy.reshape(images, groups * channels, cells).sum(axis=(0, 2), dtype=gy.dtype, out=out)
+    def busy(found: Any) -> float:
+        chunks = found.step.call.chunks if found.step is not None else 1
+        return float(chunks / -(-chunks // members))
+
+    return max((planned(*given, n * members) for n in (1, 2, 3, 4)), key=busy)
 
 
 def laid(array: Array) -> Array:
@@ -58,29 +94,29 @@ class _Bilinear(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         x, weight, *bias = xs
         if out.size:
-            target = _apart(out, xs)
-            Call(op, x, weight).value(x, weight, bias[0] if bias else None, target)
-            _copy(target, out)
+            p, target = plan(op, x.shape, weight.shape), _apart(out, xs)
+            product_of(p, not p.transposed, x, weight, bias[0] if bias else None, target)
+            handed_over(target, out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         if slot == 2:
             return dx.reshape(-1, *[1] * len(op.weight_kernel()[0]))
-        x, weight = (dx if s == slot else one for s, one in enumerate(xs[:2]))
-        moved = room(output_shape(op, tuple([one.shape for one in xs])), dx.dtype)
-        if moved.size:
-            Call(op, x, weight).value(x, weight, None, moved)
-        return moved
+        return super().push(op, xs[:2], kept, slot, dx)  # no bias
 
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
-        if not g.size:
+        if not g.size or not target.size:
             target[...] = 0
             return
-        call, part = Call(op, *xs[:2]), _apart(target, (*xs, g))
-        if slot == 2:
-            call.pull_bias(g, part)
+        (x, weight), part = xs[:2], _apart(target, (*xs, g))
+        p = plan(op, x.shape, weight.shape)
+        if slot == 0:
+            product_of(p, p.transposed, g, weight, None, part)
+        elif slot == 1:
+            wide, narrow = (g, x) if p.transposed else (x, g)
+            weight_of(p, wide, narrow, part)
         else:
-            (call.pull, call.pull_weight)[slot](xs[1 - slot], g, part)
-        _copy(part, target)
+            g.reshape(p.images, len(part), -1).sum(axis=(0, 2), dtype=g.dtype, out=part)
+        handed_over(part, target)
 
 
 def _apart(out: Array, read: tuple[Array, ...]) -> Array:
@@ -88,11 +124,6 @@ def _apart(out: Array, read: tuple[Array, ...]) -> Array:
     in it; else an array of its own."""
     is_apart = out.flags.carray and not any(np.may_share_memory(out, x) for x in read)
     return out if is_apart else room(out.shape, out.dtype)
-
-
-def _copy(made: Array, out: Array) -> None:
-    if made is not out:
-        np.copyto(out, made)
 
 
 RULES.update(dict.fromkeys((Conv, ConvTranspose, Linear), _Bilinear()))

@@ -27,10 +27,6 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     return value, ByStatement(kept)
 
 
-def recall(op: Any, operands: tuple[Any, ...]) -> Any:
-    return ByStatement(reference.recall(op, operands))
-
-
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     return reference.push(op, operands, _kept(op, operands, kept), tangents, out)
 
@@ -61,7 +57,7 @@ INSTEAD: dict[str, Any] = {
     "indices": reference.indices,
     "jvp": at_once,
     "vjp": at_once,
-    **{function.__name__: function for function in (keep, recall, push, pull)},
+    **{function.__name__: function for function in (keep, push, pull)},
 }
 
 

@@ -1,7 +1,7 @@
-"""Plans of `emitters.gemm`: how registers are blocked, and into which bands and items work is cut.
+"""Plans of `emitters.gemm`: register tiles, and how the work is split into bands and items.
 
-Into how many items depends on the number of threads, and no bit does: a result's terms are always
-added in the same order.
+The number of items depends on the number of threads. The bits of the result do not: the terms of a
+result are always added in the same order.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...memory import room
+from ...memory import Array, room
 from .bilinear import Plan
 from .codegen.builder import CELLS
 from .codegen.object_code import host
-from .codegen.thread_pool import Call, address
 from .emitters.gemm import JOB, Gemm, Packing, emit, emit_packing
-from .steps import Step, compiled, cut
+from .steps import Step, cut, step
 from .taps import Grid, Layout, Row, grid_of, in_rows, tiles_of
-
-Array = npt.NDArray[Any]
 
 FORMATS = {"x86-64-v4": (64, 32), "x86-64-v3": (32, 16), "x86-64": (16, 16)}
 """Bytes of a vector, and how many registers hold one; elsewhere 16 and 32."""
@@ -52,6 +48,11 @@ class Blocking(NamedTuple):
     def channels(self) -> int:
         """Target channels of it."""
         return self.vectors * self.lanes if self.is_turned else self.rows
+
+    @property
+    def cells(self) -> int:
+        """Target cells of a channel."""
+        return self.rows if self.is_turned else self.vectors * self.lanes
 
 
 def vectors(itemsize: int) -> tuple[int, int]:
@@ -140,13 +141,13 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
         return Product(None, 0, target, 0, None, True)
     tile = blocking(outs, item) if skips else chosen(grid, channels, outs, p.images, item)
     blocks = -(-outs // tile.channels)
-    few = 0 if p.is_small else -(-most // (p.images * p.groups * blocks))  # bands of an image, at least
+    bands = 1 if p.is_small else -(-most // (p.groups * blocks))  # of all images, at least
     sizes = strides("source", p.groups, channels, cells) | strides("target", *target)
     chunk = min(channels, -(-NEAR // (tile.channels * taps_of(grid) * item))) if tile.is_turned else channels
-    fits = lambda laid: laid.pitch * chunk * item <= LAID and laid.is_cut(few)  # noqa: E731
-    few_targets, lanes = (FEW // 2, 1) if tile.is_turned else (FEW, tile.lanes)
-    images, layout = arranged(p, grid, sizes, fits, few_targets, lanes)
-    width = tile.vectors * tile.lanes if layout.is_dense and not skips and not tile.is_turned else 0
+    fits = lambda laid: laid.pitch * chunk * item <= LAID  # noqa: E731
+    few, lanes = (FEW // 2, 1) if tile.is_turned else (FEW, tile.lanes)
+    images, layout = arranged(p, grid, sizes, fits, few, lanes, bands)
+    width = tile.cells if layout.is_dense and not skips and not tile.is_turned else 0
     taps = len(layout.jobs[0].taps)
     pitch, cells = (taps * width, taps * layout.padded(width)) if width else (layout.pitch, layout.pitch)
     rows = Row(0, 0, 0) if width else layout.row(tile.lanes)
@@ -164,15 +165,13 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     sizes |= {"band_count": len(tables["bands"]), "groups": p.groups, "part": part, "part_count": parts}
     sizes |= {"blocks": blocks, "job_count": len(layout.jobs), "channels": channels, "out_channels": outs}
     sizes |= {"chunk": chunk, "slots": slots, "pitch": pitch}
-    sizes |= {name: address(table) for name, table in tables.items()}
-    scratch = (cells * (chunk + skips) + (tile.rows + 2) * tile.vectors * tile.lanes) * item + part * held + 64
+    scratch = (cells * (chunk + skips) + tile.cells * (1 + skips)) * item + part * held
     cuts = bool(met < MET * every_tap)
     how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts)
-    call = Call(compiled(emit, how), sizes, items * parts, grain(p, items * parts, 64), scratch)
-    reason = (
-        f"{tile.rows} rows of {tile.vectors} vectors{' of channels' * tile.is_turned}, {len(tables['bands'])} bands"
-    )
-    final = Step(call, ("source", "packed", "bias", "target"), reason, tuple(tables.values()))
+    kind, names = "vectors" + " of channels" * tile.is_turned, ("source", "packed", "bias", "target")
+    reason = f"{tile.rows} rows of {tile.vectors} {kind}, {len(tables['bands'])} bands"
+    tasks = grain(p, items * parts, 64)
+    final = step(emit, how, sizes | tables, items * parts, tasks, reason, names, scratch)
     return Product(packing, begins[-1], target, blocks * tile.channels, final, made < out_cells)
 
 
@@ -195,13 +194,13 @@ def packed(p: Plan, forward: bool, kind: tuple[Any, Blocking], layout: Layout, b
     run, shortest = beside(terms[:, 0], near)
     blocks, pieces = -(-outs // tile.channels), max(1, -(-len(terms) // near))
     items = p.groups * blocks * pieces
-    sizes = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": address(terms)}
+    sizes: dict[str, Any] = {"blocks": blocks, "channels": outs, "channel": row, "count": len(terms), "terms": terms}
     sizes |= {"group": p.narrow_channels * p.columns, "near": near, "pieces": pieces, "run": run}
     sizes |= {"next_block": pieces if forward else 1, "next_piece": 1 if forward else blocks}
     side = math.gcd(tile.channels, 1 << min(shortest, tile.lanes).bit_length() - 1)
     how = Packing(cell, tile.channels, side, row == 1)
-    call = Call(compiled(emit_packing, how), sizes, items, grain(p, items, ITEMS))
-    return Step(call, ("weight", "packed"), "weights of a block term by term", (terms,))
+    reason = "weights of a block term by term"
+    return step(emit_packing, how, sizes, items, grain(p, items, ITEMS), reason, ("weight", "packed"))
 
 
 def beside(places: Array, near: int) -> tuple[int, int]:
@@ -214,7 +213,7 @@ def beside(places: Array, near: int) -> tuple[int, int]:
     return (int(runs[0]), int(runs[0])) if is_alike else (1, 1)
 
 
-def strides(name: str, groups: int, channels: int, cells: int) -> dict[str, int]:
+def strides(name: str, groups: int, channels: int, cells: int) -> dict[str, Any]:
     """How far apart the images, groups and channels of an array lie."""
     every = groups * channels * cells
     return {f"{name}_image": every, f"{name}_group": channels * cells, f"{name}_channel": cells}
@@ -226,15 +225,23 @@ def grain(p: Plan, items: int, tasks: int) -> int:
 
 
 def arranged(
-    p: Plan, grid: Grid, sizes: dict[str, int], fits: Callable[[Layout], bool], few: int, lanes: int = 1
+    p: Plan,
+    grid: Grid,
+    sizes: dict[str, Any],
+    fits: Callable[[Layout], bool],
+    few: int,
+    lanes: int = 1,
+    bands: int = 1,
 ) -> tuple[int, Layout]:
-    """How many images items tell apart, and the layout, which should fit: several images together
-    where these have few targets, else bands of one, which fill vectors of so many lanes."""
+    """How many images items tell apart, and the layout, which should fit, in so many bands:
+    several images together where these have few targets, else bands of one, which fill vectors of
+    so many lanes."""
     image = [sizes[name] for name in sizes if name.endswith("_image")]
     whole = grid.beside(p.images, *image)
     if fits(one := Layout(whole, 1)):
-        return 1, largest(whole, max(1, min(p.images, -(-few // one.units[0]))), fits, lanes)
-    return p.images, largest(grid, grid.axes[0].count, fits, lanes)
+        return 1, largest(whole, max(1, min(p.images // bands, -(-few // one.units[0]))), fits, lanes)
+    is_cut = lambda laid: fits(laid) and laid.is_cut(-(-bands // p.images))  # noqa: E731
+    return p.images, largest(grid, grid.axes[0].count, is_cut, lanes)
 
 
 def largest(grid: Grid, most: int, fits: Callable[[Layout], bool], lanes: int) -> Layout:

@@ -1,5 +1,5 @@
-"""Operators that move cells, products of matrices and softmax on arrays of floats, by NumPy's own
-views, copies and products."""
+"""Operators that move cells, matrix products and softmax for arrays of floats, by NumPy's views,
+copies and products."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ...memory import Array
 from ...ops import MOVES, Fold, Matmul, MaxUnpool, Softmax
 from ...scalars.floats import Numbers
-from .network import RULES, Array, Rule, made, shifted, summed_last
+from .network import RULES, Rule, made, shifted, summed_last
 
 
 class _Move(Rule):
@@ -41,11 +42,8 @@ def summed_back(op: Any, shape: tuple[int, ...], g: Array) -> Array:
 
 class _Adjoint(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        out[...] = self.push(op, xs, None, 0, xs[0])
-
-    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        moved, shape = op.transposes(dx.shape)
-        return summed_back(moved, shape, dx)
+        moved, shape = op.transposes(xs[0].shape)
+        out[...] = summed_back(moved, shape, xs[0])
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         return op.transposes(xs[0].shape)[0].move(g)
@@ -53,10 +51,8 @@ class _Adjoint(Rule):
 
 class _Matmul(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        out[...] = np.matmul(*xs)
-
-    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return np.matmul(*(dx if s == slot else x for s, x in enumerate(xs)))
+        x, y = xs
+        np.matmul(x, y, out=out)
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         x, y = xs
@@ -83,13 +79,10 @@ class _Softmax(Rule):
 
 class _MaxUnpool(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        out[...] = self.push(op, xs, None, 0, xs[0])
-
-    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         at, winners = self._places(op, xs[1])
-        filled = np.zeros(op.output_shape(xs[1].shape, xs[1].shape), dx.dtype)
-        filled.reshape(-1)[at[winners]] = dx.reshape(-1)[winners]
-        return filled
+        filled = np.zeros(out.shape, out.dtype)
+        filled.reshape(-1)[at[winners]] = xs[0].reshape(-1)[winners]
+        out[...] = filled
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         at, winners = self._places(op, xs[1])

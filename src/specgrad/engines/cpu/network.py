@@ -1,8 +1,9 @@
-"""Pointwise operators, reductions and losses on arrays of floats, by NumPy's own loops.
+"""Pointwise operators, reductions and losses for arrays of floats, by NumPy's own loops.
 
-Sums are in NumPy's order, so results differ from the specification's by rounding. What the
-specification selects away is selected here too, never multiplied by 0. Half floats are computed in
-float32 and rounded once. Integers and all other scalars are left to the specification.
+Sums are in NumPy's order, so results differ from the specification's by rounding. Cells that the
+specification excludes by a selection are excluded by a selection here too, never multiplied by 0.
+Half floats are computed in float32 and rounded once. Integers and all other scalars run on the
+reference engine.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...dispatch import check_out
-from ...memory import empty, room
+from ...memory import Array, empty, room
 from ...operator import output_shape
 from ...ops import OPERATORS
 from ...ops.activation import Relu
@@ -33,8 +33,6 @@ TAKES = (
     "convolution, pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: "
     "float64, float32, float16 and bfloat16"
 )
-
-Array = npt.NDArray[Any]
 
 
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
@@ -165,7 +163,11 @@ class Rule:
         raise NotImplementedError
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        raise NotImplementedError
+        """The tangent; of an operator that is linear in each operand, the value of the tangent in
+        that one's place."""
+        moved = room(output_shape(op, tuple([x.shape for x in xs])), dx.dtype)
+        self.value(op, tuple(dx if s == slot else x for s, x in enumerate(xs)), moved)
+        return moved
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         """The cotangent, before it is summed over broadcast axes."""
@@ -221,14 +223,7 @@ class _Ufunc(Rule):
 
 class _Scale(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        np.multiply(xs[0], _factor(op, xs[0]), out=out)
-
-    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        return made(np.multiply, dx, _factor(op, dx))
-
-
-def _factor(op: Any, x: Array) -> Any:
-    return Numbers(x.dtype).number(op.name, "factor", op.factor)
+        np.multiply(xs[0], Numbers(out.dtype).number(op.name, "factor", op.factor), out=out)
 
 
 class _Same(Rule):
@@ -247,11 +242,6 @@ class _Sum(Rule):
         np.sum(xs[0], axis=op.positions(xs[0].shape), keepdims=op.keepdims, out=out)
         if type(op) is Mean:
             out /= self._count(op, xs[0])
-
-    def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
-        moved = room(op.output_shape(dx.shape), dx.dtype)
-        self.value(op, (dx,), moved)
-        return moved
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         at = op.positions(xs[0].shape)

@@ -1,8 +1,8 @@
-"""Arrays as kernels take them: cells end to end, as (planes, *spatial, inner).
+"""Arrays in the form that kernels use: contiguous cells of shape (planes, *spatial, inner).
 
-`inner` are the batch axes that lie closer in memory than all spatial ones (channels-last), `planes`
-the others. An array that lies so in some order of its axes is used where it is, and its result lies
-in the same order; any other is copied.
+`inner` are the batch axes that come after all spatial axes in memory (channels-last), `planes` the
+other batch axes. An array that is contiguous in some order of its axes is used without a copy, and
+its result has the same order; any other array is copied.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...geometry import Axis, Shape, strides
-from ...memory import empty, room
+from ...geometry import Axis, Shape
+from ...memory import Array, empty, room
 from .codegen.builder import CELLS, Cell
-
-Array = npt.NDArray[Any]
 
 
 class Layout(NamedTuple):
@@ -76,23 +73,10 @@ def layout_of(shape: Shape, steps: Shape, positions: tuple[int, ...], any_order:
     return Layout(order, len(outer), tuple(shape[p] for p in order), tuple(spatial))
 
 
-@functools.lru_cache(maxsize=512)
-def contiguous_layout(shape: Shape, positions: tuple[int, ...], any_order: bool) -> Layout:
-    """How an array that lies in row-major order is taken."""
-    return layout_of(shape, strides(shape), positions, any_order)
-
-
 @functools.cache
 def cell_of(dtype: np.dtype[Any]) -> Cell | None:
     """The cells of a dtype, or None if kernels do not take them."""
     return CELLS.get(dtype.name)
-
-
-def layout_for(x: Array, positions: tuple[int, ...], any_order: bool = False) -> Layout:
-    """How an array is taken."""
-    if x.flags.c_contiguous:
-        return contiguous_layout(x.shape, positions, any_order)
-    return layout_of(x.shape, x.strides, positions, any_order)
 
 
 def cells_in(layout: Layout, array: Array, dtype: np.dtype[Any]) -> Array:

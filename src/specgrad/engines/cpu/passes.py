@@ -1,38 +1,36 @@
-"""The passes of a fold, each with the numbers of its kernel: how planes are cut into tiles and
-tasks."""
+"""The passes of a reduction, each with the parameters of its kernel: how planes are split into
+tiles and tasks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ...geometry import Adaptive, Axis, Sliding
+from ...memory import Array
 from . import limits
 from .axes import (
     Reversed,
     direct_lanes,
     known_window,
-    least_cells,
+    least_read,
     nominal,
     overhang,
     reversed_axis,
     row_lanes,
     rows_of,
     runs_of,
+    whole_windows,
     window_of,
 )
 from .codegen.builder import Cell
 from .codegen.combine import LogSumExp, SmoothMax, Sum, combine_of, working
-from .codegen.thread_pool import address
 from .emitters import along, bins, channels, direct, runs, tiles
 from .gathers import Gather, channels_step, phases_step
 from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, cut, grain, plane, power, step, tiled
-
-Array = npt.NDArray[Any]
 
 
 class Fold(NamedTuple):
@@ -151,22 +149,17 @@ class Planner:
             rows, columns = np.ones(self.fold.planes, rows.dtype), np.multiply.outer(rows, columns).reshape(-1)
         if self.divisors.kind == "scale":
             rows = 1 / rows
-        tables = {"row_divisors": address(rows)}
+        tables = {"row_divisors": rows}
         if columns is not None:
             spare = np.ones(2 * limits.VECTOR // columns.itemsize, columns.dtype)  # read by two vectors
-            columns = np.append(columns, spare)
-            tables["column_divisors"] = address(columns)
+            tables["column_divisors"] = np.append(columns, spare)
         kind, self.divisors = self.divisors.kind, self.divisors if self.last else None
-        return kind, tables, (rows, *([] if columns is None else [columns]))
+        return kind, tables
 
-    def _step(
-        self, emit: Any, how: Any, sizes: dict[str, int], items: int, cells: int, reason: str, tables: Any = ()
-    ) -> Step:
+    def _step(self, emit: Any, how: Any, given: dict[str, Any], items: int, cells: int, reason: str) -> Step:
         """A kernel on items of so many cells."""
-        _, by, held = self.divided
-        if self.beta is not None:
-            by, held = {**by, "beta": address(self.beta)}, (*held, self.beta)
-        return step(emit, how, {**sizes, **by}, items, grain(items, cells), reason, (*tables, *held))
+        beta = {} if self.beta is None else {"beta": self.beta}
+        return step(emit, how, {**given, **self.divided[1], **beta}, items, grain(items, cells), reason)
 
     # the walks
 
@@ -177,22 +170,24 @@ class Planner:
         down, across = known_window(rows), known_window(columns)
         combine = self.combine
         lanes = limits.VECTOR // working(self._cell).size
-        tile_columns, parts = cut(columns.length, -(-columns.length // max(limits.TILE, 8 * lanes)))
+        tile_columns, parts = cut(columns.length, -(-columns.length // max(limits.TILE, 16 * lanes)))
         converts = working(self._cell) is not self._cell
         register = None
         if parts == 1 and not converts and not combine.masks and (held := row_lanes(columns, lanes)):
             register, lanes = (columns.size, columns.before), held
         pitch = (-(-tile_columns // lanes) | 1) * lanes  # odd, so that lines lie in different sets of a cache
         total = planes * max(rows.size * columns.size, 1)
-        cells = min(limits.LINES, max(total // 32, 1 << 12))
-        least = -(-down.extent // down.stride)  # so that no line is folded more than twice or so
-        most = max(1, min(rows.length, max((cells // pitch - down.extent) // down.stride, least), 1 << 12))
+        cells = min(limits.LINES * max(1, 4 // sum(cell.size for cell in combine.cells())), max(total // 32, 1 << 12))
+        fewest = -(-down.extent // down.stride)  # so that no line is folded more than twice or so
+        most = max(1, min(rows.length, max((cells // pitch - down.extent) // down.stride, fewest), 1 << 12))
         tile_rows, bands = cut(rows.length, -(-rows.length // most))
         stack = 1
         if down.dilation == 1 and down.taps > 1:
             stack = max(1, min(down.shared, tile_rows, 8 if combine.codes is None else 4))
         narrow = columns.length < lanes
         copies = register is None and (narrow or converts or across.padded or across.stride > across.taps)
+        reach = -columns.before, columns.extent - 1 - columns.before
+        least = least_read(columns.length, tile_columns, columns.stride, reach, columns.size)
         how = tiles.Tiles(
             combine,
             self._result,
@@ -204,7 +199,7 @@ class Planner:
             copies,
             self.divided[0],
             lanes,
-            power(lanes, min(columns.size, least_cells(columns, tile_columns, parts))),
+            power(lanes, min(columns.size, least)),
             register,
         )
         sizes = tiled(rows, columns, (tile_rows, tile_columns), (bands, parts))
@@ -223,9 +218,7 @@ class Planner:
         lanes = direct_lanes(self.fold.cell.size, columns)
         across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
         behind = overhang(columns)
-        tile_columns, parts = cut(columns.length, -(-columns.length // max(8 * limits.TILE, 8 * lanes)))
-        if columns.length - (parts - 1) * tile_columns < lanes:
-            parts, tile_columns = 1, columns.length
+        tile_columns, parts = cut(columns.length, -(-columns.length // max(8 * limits.TILE, 8 * lanes)), lanes)
         stack = min(limits.TOGETHER, rows.length) if down.taps > 1 else 1
         items = planes * outer.length * parts
         cells = columns.size * rows.stride * across_planes.taps
@@ -251,7 +244,7 @@ class Planner:
         sizes = tiled(rows, columns, (tile_rows, tile_columns), (bands, parts))
         sizes |= {"depth": outer.size, "depth_out": outer.length}
         sizes["inside"] = (columns.size + columns.before - across.extent) // across.stride - lanes + 1
-        reason = f"small windows: folded in registers, {stack} rows of {lanes} at a time"
+        reason = f"small windows: reduced in registers, {stack} rows of {lanes} windows at a time"
         return self._step(direct.emit, how, sizes, items * bands, tile_rows * cells // parts, reason)
 
     def _phases(self, start: int, stop: int) -> Step:
@@ -263,7 +256,9 @@ class Planner:
 
     def _runs(self, start: int, stop: int) -> Step:
         """The way back through bins over planes."""
-        rows, columns = self.axes[start] if stop - start == 2 else Reversed(Sliding(1, 1)), self.axes[stop - 1]
+        rows, columns = Reversed(Sliding(1, 1)), cast(Reversed, self.axes[stop - 1])
+        if stop - start == 2:
+            rows = cast(Reversed, self.axes[start])
         planes = self._planes(start)
         lanes = limits.VECTOR // working(self._cell).size
         down, across = runs_of(rows), runs_of(columns)
@@ -277,19 +272,11 @@ class Planner:
             power(lanes, columns.length),
             self.divided[0],
         )
-        sizes = {
-            "height": rows.length,
-            "width": columns.length,
-            "height_out": rows.size,
-            "width_out": columns.size,
-            "runs_down": len(down),
-            "runs_across": len(across),
-            "down": address(down),
-            "across": address(across),
-        }
+        given = plane(rows.axis, columns.axis) | {"runs_down": len(down), "runs_across": len(across)}
         cells = rows.length * columns.length // max(len(down), 1)
-        reason = "bins, or windows far apart: cells that the same windows read are written together"
-        return self._step(runs.emit, how, sizes, planes * len(down), cells, reason, (down, across))
+        reason = "bins, or large strides: cells that the same windows read are written together"
+        given |= {"down": down, "across": across}
+        return self._step(runs.emit, how, given, planes * len(down), cells, reason)
 
     def _whole(self, start: int, stop: int) -> Step:
         """Whole planes, each as one row."""
@@ -300,49 +287,39 @@ class Planner:
         """Bins over planes."""
         planes = self._planes(start)
         rows = self.axes[start] if stop - start == 2 else Adaptive(1, 1)
-        reason = "windows of all sizes: rows of a bin first, by whole vectors"
+        reason = "windows of several sizes: rows of a bin first, by full vectors"
         return self._fill_bins(planes, rows, self.axes[stop - 1], reason)
 
     def _fill_bins(self, planes: int, rows: Axis, columns: Axis, reason: str) -> Step:
-        down, across = rows.ranges(), columns.ranges()
+        down, across, inner = rows.ranges(), columns.ranges(), self.fold.inner
         single = int(down.count.max(initial=1)) == 1
         combine = self.combine
-        room = 0 if single else -(-columns.size // 64) * 64
+        room = 0 if single else -(-columns.size * inner // 64) * 64
         widest = limits.VECTOR // working(self._cell).size
+        lanes = power(widest, columns.size * inner)
         bin_lanes = min(widest, 1 << (int(across.count.max(initial=1)) - 1).bit_length())
-        lanes = power(widest, columns.size)
-        bin_lanes = min(bin_lanes, lanes) if single else bin_lanes
-        how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self.divided[0])
-        by_name = {"first_row": down.first, "row_count": down.count}
-        by_name |= {"first_column": across.first, "column_count": across.count}
+        bin_lanes = power(widest, inner) if inner > 1 else min(bin_lanes, lanes) if single else bin_lanes
+        how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self.divided[0], inner > 1)
+        given = plane(rows, columns) | words(first_row=down.first, row_count=down.count)
+        given |= words(first_column=across.first, column_count=across.count)
+        given |= {"inner": inner} if inner > 1 else {}
         if combine.codes is not None:
-            by_name |= {"skipped_rows": down.first - down.start, "skipped_columns": across.first - across.start}
-        tables = {name: np.ascontiguousarray(table, np.int64) for name, table in by_name.items()}
-        sizes = plane(rows, columns) | {name: address(table) for name, table in tables.items()}
-        cells = rows.size * columns.size // max(rows.length, 1)
-        return self._step(bins.emit, how, sizes, planes * rows.length, cells, reason, tables.values())
+            given |= words(skipped_rows=down.first - down.start, skipped_columns=across.first - across.start)
+        cells = rows.size * columns.size * inner // max(rows.length, 1)
+        return self._step(bins.emit, how, given, planes * rows.length, cells, reason)
 
     def _channels(self, start: int, stop: int) -> Step:
         """Small windows over two axes, lanes along what lies behind them."""
-        rows, columns = own = [axis for axis in self.axes[start:stop] if isinstance(axis, Sliding)]
+        rows, columns = [axis for axis in self.axes[start:stop] if isinstance(axis, Sliding)]
         planes, inner = self._planes(start), self.fold.inner
         down, across = known_window(rows), known_window(columns)
-        whole = [np.flatnonzero(axis.ranges().count == axis.kernel) for axis in own]
-        (top, bottom), (begin, end) = ((int(w[0]), int(w[-1]) + 1) if w.size else (0, 0) for w in whole)
         lanes = power(limits.VECTOR // self._cell.size, inner)
         together = limits.TOGETHER if across.shared > 1 else 1  # which share cells
         how = channels.Channels(self.combine, self._result, down, across, lanes, together, divides=self.divided[0])
-        sizes = {
-            **plane(rows, columns),
-            "above": rows.before,
-            "before": columns.before,
-            "inner": inner,
-            "whole_begin": begin,
-            "whole_end": end,
-            "whole_top": top,
-            "whole_bottom": bottom,
-        }
-        reason = f"small windows: lanes along the {inner} cells behind each, {together} windows together"
+        (top, bottom), (begin, end) = whole_windows(rows), whole_windows(columns)
+        sizes = plane(rows, columns) | {"above": rows.before, "before": columns.before, "inner": inner}
+        sizes |= {"whole_top": top, "whole_bottom": bottom, "whole_begin": begin, "whole_end": end}
+        reason = f"small windows: vectors along the {inner} inner cells, {together} windows together"
         cells = rows.stride * columns.size * inner
         return self._step(channels.emit, how, sizes, planes * rows.length, cells, reason)
 
@@ -360,36 +337,27 @@ class Planner:
         combine, window = self.combine, window_of(axis)
         lanes = power(limits.VECTOR // working(self._cell).size, inner)
         ranges = axis.ranges()
-        first, count = (np.ascontiguousarray(t, np.int64) for t in (ranges.first, np.maximum(ranges.count, 0)))
-        skipped = np.ascontiguousarray((ranges.first - ranges.start) // ranges.step, np.int64)
-        inside = np.flatnonzero(count == (window.taps if window else -1))
         stack = 1
         if window is not None and window.dilation == 1:
             stack = max(1, min(window.shared, 8 if combine.codes is None else 4))
         width = math.prod(nominal(a) for a in self.axes[stop:])
         has_codes = not self.first and len(combine.cells()) > 1
         how = along.Along(combine, self._result, window, stack, lanes, width, has_codes, self.divided[0])
-        block = min(inner, max(lanes, 2048 // max(min(nominal(axis), 8), 1)))
-        blocks = -(-inner // block) or 1
-        block = max(-(-inner // blocks), lanes)
-        blocks = -(-inner // block) or 1
-        if inner - (blocks - 1) * block < lanes:  # the last block must hold a vector
-            block, blocks = inner, 1
+        most = max(lanes, 2048 // max(min(nominal(axis), 8), 1))
+        block, blocks = cut(inner, -(-inner // most), lanes)  # the last block must hold a vector
         band = max(stack, min(axis.length, (1 << 15) // max(block, 1)))
         bands = -(-axis.length // max(band, 1)) or 1
-        sizes = {
-            "size": axis.size,
-            "length": axis.length,
-            "inner": inner,
-            "step": ranges.step,
-            "bands": bands,
-            "band": band,
-            "blocks": blocks,
-            "block": block,
-            "whole_begin": int(inside[0]) if inside.size else 0,
-            "whole_end": int(inside[-1]) + 1 if inside.size else 0,
-            **dict(zip(("first", "count", "skipped"), map(address, (first, count, skipped)), strict=True)),
-        }
-        reason = f"axis {start}: lanes along the {inner} cells behind each, {stack} windows together"
+        begin, end = whole_windows(axis) if window is not None else (0, 0)
+        skipped = (ranges.first - ranges.start) // ranges.step
+        given = words(first=ranges.first, count=np.maximum(ranges.count, 0), skipped=skipped)
+        given |= {"size": axis.size, "length": axis.length, "inner": inner, "step": ranges.step}
+        given |= {"band": band, "bands": bands, "block": block, "blocks": blocks}
+        given |= {"whole_begin": begin, "whole_end": end}
+        reason = f"axis {start}: vectors along the {inner} inner cells, {stack} windows together"
         cells = band * block * axis.size // max(axis.length, 1)
-        return self._step(along.emit, how, sizes, outer * bands * blocks, cells, reason, (first, count, skipped))
+        return self._step(along.emit, how, given, outer * bands * blocks, cells, reason)
+
+
+def words(**tables: Array) -> dict[str, Any]:
+    """Tables of 64-bit integers, as kernels read them."""
+    return {name: np.ascontiguousarray(table, np.int64) for name, table in tables.items()}

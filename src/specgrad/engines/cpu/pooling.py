@@ -1,10 +1,15 @@
-"""Pooling of NumPy arrays, by generated kernels: which part of the engine runs which operator.
+"""Pooling of NumPy arrays by generated kernels: which part of the engine runs which operator.
 
-Peak extra memory of a call, beyond its result and some lines per thread: each axis beyond the last
-two an array of the size that the operand has once these are folded; arrays that do not lie whole in
-any order of their axes a copy; codes of winners one, two or four bytes per window; VJPs of maxima
-of half floats a plane per thread; smooth maxima and ties "all" and "split" a copy of a padded
-operand, and one array per axis where windows have more than 16 taps. Nothing grows with the kernel.
+Peak extra memory of a call, beyond its result and some lines per thread:
+
+- each window axis before the last two: an array of the operand's size after those two are reduced;
+- an operand that is not contiguous in any order of its axes: a copy;
+- codes of winners: one, two or four bytes per window;
+- VJPs of maxima of half floats: a plane per thread;
+- smooth maxima, and ties "all" and "split": a copy of a padded operand, and one array per axis if
+  windows have more than 16 taps.
+
+No part grows with the kernel size.
 """
 
 from __future__ import annotations
@@ -13,9 +18,9 @@ import functools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ...dispatch import check_out, write
+from ...memory import Array
 from ...operator import output_shape
 from ...ops.pool import MinPool, SumPool
 from ...scalars.floats import Numbers, admitted
@@ -26,8 +31,6 @@ from .codegen import CodegenError
 from .fallback import ByStatement, or_by_statement, warn
 from .operands import cell_of, is_plain_array
 from .steps import Step
-
-Array = npt.NDArray[Any]
 
 REDUCES: dict[type[Any], str] = {**REDUCTIONS, MinPool: "max", SumPool: "mean"}
 """What each operator makes of a window: a minimum is a maximum in the reversed order, a sum an
@@ -119,7 +122,6 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
     return value, ByStatement(by_statement)
 
 
-@or_by_statement
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     (x,) = operands
     return pools.seen(op, x, any_order=True)[0] if REDUCES[type(op)] == "mean" else keep(op, operands)[1]

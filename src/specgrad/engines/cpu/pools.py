@@ -1,9 +1,9 @@
-"""Maxima and averages of NumPy arrays: the chains of kernels of an operator on one layout, and what
-runs them.
+"""Maxima and averages of NumPy arrays: the chains of kernels of an operator on one layout, and
+their execution.
 
-A maximum keeps one code per window, the number of the tap that won. Kernels are right where there
-is no NaN and where no padding can be taken for a cell; they say so where there is, and then others
-run that look out for both.
+A maximum keeps one code per window, the number of the winning tap. The fast kernels are correct if
+there is no NaN, and no cell that equals the number standing for padding. Otherwise they set a flag,
+and exact kernels run after them.
 """
 
 from __future__ import annotations
@@ -14,33 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...caches import cached, cached_property
 from ...geometry import Axis, Shape, Sliding, strides
-from ...memory import room
+from ...memory import Array, room
 from ...ops.pool import SumPool
 from . import limits
 from .axes import even, flattened, in_phases, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
-from .codegen.combine import code_cell
-from .gathers import Gather, channels_step, fills_vectors, phases_step, winners_step
-from .operands import (
-    Layout,
-    cell_of,
-    cells_in,
-    contiguous_layout,
-    handed_over,
-    is_sorted,
-    layout_for,
-    layout_of,
-    result_in,
-)
+from .codegen.combine import code_cell, no_winner
+from .gathers import Gather, channels_step, fills_vectors, flat_step, phases_step, winners_step
+from .operands import Layout, cell_of, handed_over, is_sorted, layout_of, result_in
 from .passes import Fold
 from .schedule import chain
 from .steps import Chain, Divisors, Step
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +101,7 @@ class Pool:
     @cached_property
     def none(self) -> int:
         """The code of a window without a cell."""
-        return (1 << 8 * self.codes.size) - 1
+        return no_winner(self.codes)
 
     @cached_property
     def blanks(self) -> list[tuple[Any, ...]]:
@@ -132,24 +119,30 @@ class Pool:
             array[where] = number
 
     @cached_property
-    def _chains(self) -> dict[Any, Chain]:
+    def _kernels(self) -> dict[Any, Any]:
         return {}
 
     def fold(self, what: str, exact: bool = False) -> Chain:
         """The kernels of "max" and "argmax" (of a minimum: "min" and "argmin"), of the "sum" and
-        its "adjoint", and of the "average" and its adjoint "spread"."""
-        found = self._chains.get((what, exact))
+        its "adjoint", and of the "average" and its adjoint "spread", which where divisors differ
+        spreads "shares"."""
+        found: Chain | None = self._kernels.get((what, exact))
         if found is None:
-            axes, divisors = self.axes, None
-            if what == "average" or (what == "spread" and self.divisors.columns is None):
+            axes, inner, divisors = self.axes, self.layout.inner, None
+            if what in ("average", "shares") or (what == "spread" and self.divisors.columns is None):
                 divisors = self.divisors
+            if what == "shares":  # each of them a window of one cell
+                rows, *columns = self.lengths[self.layout.outer :]
+                one, two = Sliding(rows, 1), Sliding(math.prod(columns), 1)
+                axes = (one, two) if rows * two.size > limits.PLACES else (Sliding(rows * two.size, 1),)
+                inner = 1
             if what in ("spread", "adjoint"):
                 axes = tuple(map(reversed_axis, axes))
             name = what if what in ("max", "argmax") else "sum"
             if getattr(self.op, "lowest", False):
                 name = name.replace("max", "min")
-            found = chain(Fold(name, exact, axes, self.layout.planes, self.layout.inner, self.cell), divisors)
-            self._chains[what, exact] = found
+            found = chain(Fold(name, exact, axes, self.layout.planes, inner, self.cell), divisors)
+            self._kernels[what, exact] = found
         return found
 
     @cached_property
@@ -167,17 +160,10 @@ class Pool:
         columns = functools.reduce(np.multiply.outer, counts[1:], np.ones(1, np.int64)).reshape(-1)
         return Divisors((counts[0] * times).astype(dtype), np.repeat(columns, self.layout.inner).astype(dtype))
 
-    @cached_property
-    def window_divisors(self) -> Array:
-        """What the sum of each window is divided by, to be broadcast over the result in the order
-        of the layout."""
-        rows, columns = self.divisors
-        return rows if columns is None else np.multiply.outer(rows, columns).reshape(self.lengths[self.layout.outer :])
-
     def winners(self, what: str) -> Step:
         """The kernel that scatters cotangents to winners, gathers their tangents, or writes their
         indices."""
-        found = self._steps.get(what)
+        found: Step | None = self._kernels.get(what)
         if found is None:
             sizes = tuple(axis.size for axis in self.axes)
             order = list(range(len(sizes)))
@@ -187,7 +173,7 @@ class Pool:
             by = [strides(tuple(own))[place] for place in order]
             planes, inner = self.layout.planes, self.layout.inner
             found = winners_step(what, self.axes, by, (planes, inner), (self.cell, self.codes), bool(self.blanks))
-            self._steps[what] = found
+            self._kernels[what] = found
         return found
 
     @cached_property
@@ -196,20 +182,21 @@ class Pool:
         small; else they are scattered."""
         axes: Any
         axes, inner = flattened(tuple(map(even, self.axes)), self.layout.inner, self.cell.size)
+        if not all(isinstance(axis, Sliding) for axis in axes):
+            return None
         what, planes = Gather("code", self.cell, self.cell, self.codes), self.layout.planes
-        if self.taps > limits.GATHERED or not all(map(in_phases, axes)):
-            return None
-        if inner == 1 and (len(axes) <= 2 or tiles_planes(axes)) and fills_vectors(axes[-1], self.taps, what):
+        is_near, full, step = self.taps <= limits.GATHERED and all(map(in_phases, axes)), 0.0, None
+        if is_near and inner == 1 and (len(axes) <= 2 or tiles_planes(axes)):
+            full = fills_vectors(axes[-1], self.taps, what)
+        if full < limits.FULL:
+            step = flat_step(axes, planes, inner, self.cell, self.codes)
+        if step is None and full:
             step = phases_step(axes, planes, what)
-        elif inner * self.cell.size >= limits.LANES and len(axes) == 2 and not self.is_half:
+        elif (
+            step is None and is_near and inner * self.cell.size >= limits.LANES and len(axes) == 2 and not self.is_half
+        ):
             step = channels_step(axes, planes, inner, what)
-        else:
-            return None
-        return step._replace(arrays=("source", "codes", "target"))
-
-    @cached_property
-    def _steps(self) -> dict[str, Step]:
-        return {}
+        return step._replace(arrays=("source", "codes", "target")) if step else None
 
 
 @cached(256, Pool.cells)
@@ -228,7 +215,14 @@ def pool_of(op: Any, layout: Layout, dtype: np.dtype[Any], given: Shape) -> Pool
 @cached(256)
 def contiguous_pool(op: Any, shape: Shape, dtype: np.dtype[Any], any_order: bool) -> Pool:
     """An operator on arrays that lie in row-major order."""
-    return foreseen(op, shape, None, dtype, any_order)
+    return foreseen(op, shape, strides(shape), dtype, any_order)
+
+
+def foreseen(op: Any, shape: Shape, steps: Shape | None, dtype: np.dtype[Any], any_order: bool = False) -> Pool:
+    """An operator on arrays of this shape and these strides; row-major ones if there are none."""
+    if steps is None:
+        return contiguous_pool(op, shape, dtype, any_order)
+    return pool_of(op, layout_of(shape, steps, op.positions(shape), any_order), dtype, shape)
 
 
 def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
@@ -238,9 +232,8 @@ def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
         if pool.is_in_order:
             return pool, x
     dtype = x.dtype if x.dtype.isnative else x.dtype.newbyteorder("=")
-    layout = layout_for(x, op.positions(x.shape), any_order)
-    pool = pool_of(op, layout, dtype, x.shape)
-    return pool, cells_in(layout, x, dtype)
+    pool = foreseen(op, x.shape, None if x.flags.c_contiguous else x.strides, dtype, any_order)
+    return pool, as_laid(pool, x, pool.layout.shape)
 
 
 class Kept(NamedTuple):
@@ -254,16 +247,6 @@ class Kept(NamedTuple):
 def taps(op: Any, shape: Shape) -> int:
     """How many codes the winners of an operator have."""
     return math.prod(nominal(even(axis)) for axis in op.spatial(tuple(shape[p] for p in op.positions(shape))))
-
-
-def foreseen(op: Any, shape: Shape, strides: Shape | None, dtype: np.dtype[Any], any_order: bool = False) -> Pool:
-    """An operator on arrays of this shape and these strides, in bytes; row-major ones if there are
-    none."""
-    positions = op.positions(shape)
-    layout = contiguous_layout(shape, positions, any_order)
-    if strides is not None:
-        layout = layout_of(shape, strides, positions, any_order)
-    return pool_of(op, layout, dtype, shape)
 
 
 def codes_as_array(kept: Kept) -> Array:
@@ -385,10 +368,11 @@ def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
         if pool.divisors.columns is None:
             pool.fold("spread")(arriving, memory)
         else:
-            shares = room(arriving.shape, pool.in_single.dtype)
-            np.divide(arriving, pool.window_divisors, out=shares, casting="unsafe")
+            single = pool.in_single
+            arriving, shares = arriving.astype(single.dtype, copy=False), room(arriving.shape, single.dtype)
+            single.fold("shares")(arriving, shares)
             sums = room(memory.shape, shares.dtype) if pool.is_half else memory
-            pool.in_single.fold("spread")(shares, sums)
+            single.fold("spread")(shares, sums)
             if pool.is_half:  # rounded once, at the end
                 np.copyto(memory, sums, casting="unsafe")
     return handed_over(gx, out)

@@ -1,22 +1,25 @@
-"""Which kernels fold the windows of an operator, in which order: the one place that chooses.
+"""The choice of the kernels that reduce the windows of an operator, and their order.
 
-`passes` gives each walk its numbers, `limits` has the thresholds.
+`passes` sets the parameters of each walk, `limits` has the thresholds.
 
 Windows are products of axes, and sum, maximum and argmax are associative, so an N-D window is a
-chain of passes: the last two axes together, then each axis before them. Each pass reads an array
-that lies whole and writes one.
+chain of passes: the last two axes together, then each axis before them. Each pass reads and writes
+a contiguous array.
 
 | windows | walk |
 |---|---|
-| small, over planes whose columns lie side by side | `direct`: in registers |
+| small, over planes with contiguous rows | `direct`: in registers |
 | of one size, over such planes | `tiles`: rows first, so that order is kept |
 | of all sizes (adaptive, whole), over such planes | `bins`: columns first, so that lanes are full |
-| the way back through windows of one size that move by few cells | `phases`: each cell gathers |
-| the way back through bins and windows far apart | `runs`: cells read alike are written together |
-| small, over axes that lie before channels, and their way back | `channels`: lanes along channels |
-| over an axis that lies before channels, outer axes | `along`, axis by axis, lanes along channels |
+| of small overlap, over axes that are followed by channels | `bins`: the same, rows with channels |
+| VJP of windows of one size with small strides | `phases`: each cell gathers |
+| VJP of bins, and of windows far apart | `runs`: cells with the same windows are written together |
+| small, over axes that are followed by channels, and VJP | `channels`: lanes along channels |
+| over an axis that is followed by channels, outer axes | `along`, axis by axis, lanes along
+channels |
 
-Few channels behind an axis along which windows move by single cells are cells of that axis.
+If windows have stride 1 along an axis followed by few channels, the channels become cells of that
+axis.
 """
 
 from __future__ import annotations
@@ -25,9 +28,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy.typing as npt
-
 from ...geometry import Adaptive, Axis, Sliding
+from ...memory import Array
 from . import limits
 from .axes import (
     Reversed,
@@ -38,13 +40,13 @@ from .axes import (
     in_phases,
     in_runs,
     is_apart,
+    nominal,
+    readers_of_a_cell,
     tiles_planes,
     window_of,
 )
 from .passes import Fold, Planner
 from .steps import Chain, Divisors
-
-Array = npt.NDArray[Any]
 
 Pass = tuple[str, int]
 """A walk, and how many axes it folds."""
@@ -74,22 +76,27 @@ def over_planes(fold: Fold, axes: Sequence[Axis], is_uneven: bool) -> list[Pass]
         several = len(axes) > 2 and is_apart(axes[-3]) and not is_uneven  # divisors are by row of the first axis
         return [("direct", count + several)]
     windows = [window_of(axis) for axis in last]
-    is_sliding, far = all(windows), windows[-1] is not None and windows[-1].stride > limits.NEAR
-    if is_sliding and not (far and keeps_order):
+    is_sliding, apart = all(windows), windows[-1].stride if windows[-1] else 0
+    if is_sliding and not (apart > limits.NEAR and keeps_order):
         return [("tiles", count)]
     if keeps_order and all(map(are_full, last)):
         return [("bins", count)]
-    return [("tiles", count)] if is_sliding else []
+    return [("tiles", count)] if is_sliding and apart <= limits.FAR else []
 
 
 def behind(fold: Fold, axes: Sequence[Axis]) -> list[Pass]:
     """The first pass over axes behind which cells lie; none where it goes axis by axis."""
     last = axes[-2:]
-    if len(last) < 2 or fold.inner * fold.cell.size < limits.LANES:
+    if len(last) < 2:
         return []
-    if all(isinstance(axis, Reversed) and in_phases(axis) for axis in last):
-        return [("channels_back", 2)]
-    return [("channels", 2)] if is_small(fold, last, limits.NEIGHBOURS) else []
+    if fold.inner * fold.cell.size >= limits.LANES:
+        if all(isinstance(axis, Reversed) and in_phases(axis) for axis in last):
+            return [("channels_back", 2)]
+        if is_small(fold, last, limits.NEIGHBOURS):
+            return [("channels", 2)]
+    reads_few = math.prod(map(readers_of_a_cell, last)) <= limits.AGAIN and nominal(last[0]) <= limits.ROWS
+    keeps_order = not fold.what.startswith("lse")
+    return [("bins", 2)] if keeps_order and reads_few and all(map(are_full, last)) else []
 
 
 def is_small(fold: Fold, axes: Sequence[Axis], most: int) -> bool:

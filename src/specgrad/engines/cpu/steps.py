@@ -1,22 +1,19 @@
-"""Kernels with their numbers, ready to run: steps, and chains of them."""
+"""Steps (kernels with their parameters, ready to run) and chains of steps."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...memory import room
+from ...memory import Array, room
 from . import limits
 from .codegen.code_cache import cached
 from .codegen.object_code import Compiled
-from .codegen.thread_pool import Call
-
-Array = npt.NDArray[Any]
+from .codegen.thread_pool import Call, address
 
 
 class Step(NamedTuple):
@@ -25,8 +22,6 @@ class Step(NamedTuple):
     call: Call
     arrays: tuple[str, ...]
     reason: str
-    tables: tuple[Array, ...] = ()
-    """What must live as long as the call: tables whose addresses it knows."""
     walk: str = ""
     """The emitter."""
 
@@ -77,11 +72,12 @@ def grain(items: int, cells: int) -> int:
     return max(1, min(max(items * cells // 64, limits.LEAST), limits.MOST) // max(cells, 1))
 
 
-def cut(count: int, parts: int) -> tuple[int, int]:
-    """How large the parts are into which something is cut, and how many these are; at most so many,
-    and one at least."""
+def cut(count: int, parts: int, least: int = 0) -> tuple[int, int]:
+    """How large the parts are into which something is cut, and how many these are: at most so many,
+    and one if the last were smaller than the `least`."""
     part = -(-count // max(1, min(count, parts))) or 1
-    return part, -(-count // part) or 1
+    number = -(-count // part) or 1
+    return (part, number) if count - (number - 1) * part >= least else (count, 1)
 
 
 def power(lanes: int, cells: int) -> int:
@@ -92,33 +88,33 @@ def power(lanes: int, cells: int) -> int:
 def step(
     emit: Any,
     how: Any,
-    sizes: dict[str, int],
+    given: Mapping[str, int | Array],
     items: int,
     some: int,
     reason: str,
-    tables: Iterable[Array] = (),
     names: tuple[str, ...] = (),
     scratch: int = 0,
 ) -> Step:
-    """A kernel on so many items, of which a task takes some; `scratch` are bytes that a thread
-    needs besides the kernel's own."""
-    kernel = compiled(emit, how)
-    call = Call(kernel, sizes, items, some, kernel.scratch + scratch)
-    return Step(call, names, reason, tuple(tables), emit.__module__.rpartition(".")[2])
+    """A kernel on so many items, of which a task takes some. It is given sizes and tables, besides
+    the arrays of a call; `scratch` are bytes that a thread needs besides the kernel's own."""
+    kernel, tables = compiled(emit, how), tuple(one for one in given.values() if isinstance(one, np.ndarray))
+    numbers = {name: address(one) if isinstance(one, np.ndarray) else one for name, one in given.items()}
+    call = Call(kernel, numbers, items, some, kernel.scratch + scratch, tables)
+    return Step(call, names, reason, emit.__module__.rpartition(".")[2])
 
 
-def plane(rows: Any, columns: Any) -> dict[str, int]:
+def plane(rows: Any, columns: Any) -> dict[str, Any]:
     """The sizes of a plane of cells and of the plane of its windows."""
     return {"height": rows.size, "width": columns.size, "height_out": rows.length, "width_out": columns.length}
 
 
-def tiled(rows: Any, columns: Any, tile: tuple[int, int], tiles: tuple[int, int]) -> dict[str, int]:
+def tiled(rows: Any, columns: Any, tile: tuple[int, int], tiles: tuple[int, int]) -> dict[str, Any]:
     """The same of sliding windows, whose plane is cut into so many tiles, down and across, of at
     most so many rows and columns."""
     around = {"above": rows.before, "before": columns.before, "tile_rows": tile[0], "tile_columns": tile[1]}
     return plane(rows, columns) | around | {"down": tiles[0], "across": tiles[1]}
 
 
-Divided = tuple[str, dict[str, int], tuple[Array, ...]]
-"""How a kernel divides, the addresses of what it divides by, and the tables that lie there."""
-NOT_DIVIDED: Divided = ("no", {}, ())
+Divided = tuple[str, dict[str, Array]]
+"""How a kernel divides, and the tables of what it divides by."""
+NOT_DIVIDED: Divided = ("no", {})

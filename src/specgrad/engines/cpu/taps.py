@@ -1,13 +1,13 @@
-"""Which source cells the targets of a convolution read, axis by axis, and how these are laid out so
-that a tap is a distance.
+"""The source cells that each target cell of a convolution reads, axis by axis, and a memory layout
+of the source in which a tap is a constant offset.
 
-Read forward, narrow cell j of an axis reads wide cells j·stride + offset. Read backward, wide cells
-of one residue, first + j·stride, read narrow cells j + offset of those taps that meet them. Either
-way: targets first + j·step read sources j·stride + offset.
+Forward, narrow cell j of an axis reads wide cells j·stride + offset. Backward, the wide cells of
+one residue, first + j·stride, read narrow cells j + offset of the taps that meet them. In both
+cases, targets first + j·step read sources j·stride + offset.
 
-Source cells of one residue modulo the stride lie side by side, lines of the last axis one behind
-the other. The padding behind a line is that before the next one. So target j lies at Σ j·unit, and
-a tap is one distance from it.
+Source cells of one residue modulo the stride are contiguous, and so are the lines of the last axis.
+The padding after a line is also the padding before the next line. So target j is at Σ j·unit, and a
+tap is a constant offset from it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Maxima whose ties share, ties "all" and "split": windows that share no cell by kernels of sums,
-others by weights.
+"""Maxima with ties "all" and "split": disjoint windows by kernels of sums, other windows by
+weights.
 
-Where windows share no cell, the adjoint of a sum spreads a number of each window over its cells. So
-a cell ties where it equals its window's value, spread; tied tangents are summed, cotangents spread.
+For disjoint windows, the adjoint of a sum copies a number of each window to its cells. A cell is
+tied if it equals the copied value of its window. Tied tangents are summed, cotangents are copied.
 """
 
 from __future__ import annotations
@@ -10,13 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...memory import room
+from ...memory import Array, room
 from . import pools, weighted
 from .operands import handed_over
-
-Array = npt.NDArray[Any]
 
 
 class Kept(NamedTuple):

@@ -1,4 +1,4 @@
-"""The common kernels: which calls compile them."""
+"""The calls that compile the common kernels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Plans of `emitters.weight_gradient`. Where wide channels are few, images are shared out too, and
-the weights of all shares are summed."""
+"""Plans of `emitters.weight_gradient`. If there are few wide channels, the images are split into
+shares too, and the weight gradients of all shares are summed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...memory import room
+from ...memory import Array, room
 from .bilinear import Plan
 from .codegen.builder import CELLS
-from .codegen.thread_pool import Call, address
 from .emitters.weight_gradient import WeightGradient, emit
 from .gemm import ITEMS, LAID, Blocking, arranged, grain, strides, turned, vectors
-from .steps import Step, compiled, cut
+from .steps import Step, cut, step
 from .taps import Layout, Row, grid_of, in_rows, runs_of
-
-Array = npt.NDArray[Any]
 
 LONG = 1024  # cells of a sum: lanes are summed once for each, and lines of several channels stay in cache
 CHANNEL = 24 << 10  # bytes of a channel's layout, at most, where it can be cut: a first-level cache holds it
@@ -108,18 +104,18 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
     sizes |= {"part_count": every, "part": part, "channels": p.wide_channels, "taps": len(taps)}
     sizes |= {"out_channels": p.narrow_channels, "out_part": out_part, "out_parts": out_parts}
     sizes |= {"pitch": layout.pitch, "length": length, "out_blocks": out_blocks, "slots": slots}
-    sizes |= {name: address(table) for name, table in tables.items()}
     how = WeightGradient(CELLS[dtype.name], *block, grid.axes[-1].stride, skips, rows)
     items = shares * p.groups * every * out_parts
     cells = (part + 1) * layout.pitch + 2 * block.lanes
     if is_turned:
         cells += out_blocks * block.channels * (length + slots * block.rows)
     else:
-        cells += (block.rows + 1) * length + block.rows * block.vectors
-    call = Call(compiled(emit, how), sizes, items, grain(p, items, 64), cells * item + 64)
+        cells += (block.rows + 1) * length
     kind = "vectors of channels" if is_turned else "terms"
     reason = f"{block.rows} rows of {block.vectors} {kind}, {bands} bands, {shares}×{out_parts}×{every} parts"
-    return Gradient(shares, taps, p.taps, Step(call, ("wide", "narrow", "weight"), reason, tuple(tables.values())))
+    names = "wide", "narrow", "weight"
+    made = step(emit, how, sizes | tables, items, grain(p, items, 64), reason, names, cells * item)
+    return Gradient(shares, taps, p.taps, made)
 
 
 class Parts(NamedTuple):

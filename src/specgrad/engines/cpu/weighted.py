@@ -1,10 +1,10 @@
-"""Windows whose cells have weights: smooth maxima, and maxima whose ties share.
+"""Windows whose cells have weights: smooth maxima, and maxima with shared ties.
 
-The derivatives add up cotangents or tangents times the weights of cells. A weight is a product
-along the axes of a window, w = Π exp(β (v - v')) or Π [v = v'], where v' is the greatest of the v
-along an axis; so large windows go axis by axis, through the maxima of each, and small ones at once.
-Arrays are taken with the channels first and their padding written out, so that every window lies
-inside.
+The derivatives sum cotangents or tangents times the weights of cells. A weight is a product along
+the axes of a window, w = Π exp(β (v - v')) or Π [v = v'], where v' is the maximum of the v along an
+axis. So large windows are computed axis by axis, using the maxima of each axis, and small windows
+at once. Arrays are channels-first with explicit padding, so that every window is inside the
+array.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ...caches import cached_property
 from ...geometry import Shape, Sliding
-from ...memory import empty, room
+from ...memory import Array, empty, room
 from . import limits
 from .axes import even
 from .codegen.builder import Cell
@@ -30,8 +29,6 @@ from .passes import Fold
 from .pools import Pool, pool_of
 from .schedule import chain
 from .steps import Step
-
-Array = npt.NDArray[Any]
 
 AT_ONCE = 16  # taps of a window whose weights are found at once, at most
 TAPS, APART = 64, 16  # taps along an axis, and cells from a window to the next, that the kernels take

@@ -1,5 +1,5 @@
-"""The generator of CPU kernels: a builder over llvmlite, and what turns its kernels into machine
-code."""
+"""The generator of CPU kernels: a builder over llvmlite, and the compilation of its kernels into
+machine code."""
 
 
 class CodegenError(RuntimeError):

@@ -1,15 +1,15 @@
-"""A small language for kernels over llvmlite: integers, vectors, pointers, loops. Nothing here
-knows of windows or threads.
+"""A small language for kernels over llvmlite: integers, vectors, pointers, loops. It is independent
+of windows and threads.
 
-An emitter is a Python function that takes a :class:`Kernel` and calls its methods; what it leaves
-is one LLVM function
+An emitter is a Python function that takes a :class:`Kernel` and calls its methods; the result is
+one LLVM function
 
     task(args, begin, end, scratch) -> flags
 
-`args` points to 64-bit integers (addresses and sizes, in the order in which the emitter asked for
-them), the task handles the items begin to end, `scratch` is memory of its own. Python numbers are
-constants of the kernel and are folded while it is emitted; a :class:`Value` is known when the
-kernel runs.
+`args` points to 64-bit integers (addresses and sizes, in the order in which the emitter declared
+them), the task computes the items from begin to end, and `scratch` is its own memory. Python
+numbers are constants of the kernel and are folded while it is emitted; a :class:`Value` is known
+only when the kernel runs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ import numpy as np
 from llvmlite import ir
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+FLOATS = F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 ADDRESS = ir.PointerType()
-SUFFIX = {I1: "i1", I8: "i8", I16: "i16", I32: "i32", I64: "i64", F16: "f16", F32: "f32", F64: "f64"}
 
 
 class Cell(NamedTuple):
@@ -90,7 +89,7 @@ class Value:
     @property
     def is_float(self) -> bool:
         """Whether it holds floating-point numbers."""
-        return self.element in (F16, F32, F64)
+        return self.element in FLOATS
 
     def _with(self, other: Number) -> Any:
         """The other operand, as an LLVM value of this type."""
@@ -101,51 +100,58 @@ class Value:
     def _made(self, value: Any) -> Value:
         return Value(self.kernel, value, self.signed)
 
-    def _arithmetic(self, name: str, other: Number, swap: bool = False) -> Value:
-        b, one, two = self.kernel.builder, self.value, self._with(other)
-        if swap:
-            one, two = two, one
-        return self._made(getattr(b, ("f" if self.is_float else "") + name)(one, two))
+    def _emit(self, name: str, other: Number, swap: bool = False) -> Value:
+        """An instruction of this value and another one, by llvmlite's name for integers."""
+        pair = self.value, self._with(other)
+        emit = getattr(self.kernel.builder, "f" + name if self.is_float else name)
+        return self._made(emit(*(pair[::-1] if swap else pair)))
 
     def __add__(self, other: Number) -> Value:
-        return self if is_number(other, 0) and not self.is_float else self._arithmetic("add", other)
+        return self if is_number(other, 0) and not self.is_float else self._emit("add", other)
 
     def __radd__(self, other: Number) -> Value:
         return self + other
 
     def __sub__(self, other: Number) -> Value:
-        return self if is_number(other, 0) else self._arithmetic("sub", other)
+        return self if is_number(other, 0) else self._emit("sub", other)
 
     def __rsub__(self, other: Number) -> Value:
-        return self._arithmetic("sub", other, swap=True)
+        return self._emit("sub", other, swap=True)
 
     def __mul__(self, other: Number) -> Number:
         if not self.is_float and is_number(other, 0):
             return 0
-        return self if is_number(other, 1) else self._arithmetic("mul", other)
+        return self if is_number(other, 1) else self._emit("mul", other)
 
     def __rmul__(self, other: Number) -> Number:
         return self * other
 
     def __truediv__(self, other: Number) -> Value:
-        return self._arithmetic("div", other)
+        return self._emit("div", other)
 
     def __floordiv__(self, other: Number) -> Value:
         """Of integers that are not negative."""
-        return self if is_number(other, 1) else self._made(self.kernel.builder.udiv(self.value, self._with(other)))
+        return self if is_number(other, 1) else self._emit("udiv", other)
 
     def __mod__(self, other: Number) -> Number:
         """Of integers that are not negative."""
-        return 0 if is_number(other, 1) else self._made(self.kernel.builder.urem(self.value, self._with(other)))
+        return 0 if is_number(other, 1) else self._emit("urem", other)
 
     def __and__(self, other: Number) -> Value:
-        return self._made(self.kernel.builder.and_(self.value, self._with(other)))
+        return self._emit("and_", other)
 
     def __or__(self, other: Number) -> Value:
-        return self._made(self.kernel.builder.or_(self.value, self._with(other)))
+        return self._emit("or_", other)
 
     def __xor__(self, other: Number) -> Value:
-        return self._made(self.kernel.builder.xor(self.value, self._with(other)))
+        return self._emit("xor", other)
+
+    def __lshift__(self, bits: int) -> Value:
+        return self._emit("shl", bits)
+
+    def __rshift__(self, bits: int) -> Value:
+        """Zeros come in."""
+        return self._emit("lshr", bits)
 
     def __invert__(self) -> Value:
         return self._made(self.kernel.builder.not_(self.value))
@@ -222,7 +228,7 @@ def constant(kind: Any, number: Any) -> Any:
     """A number as a constant of an LLVM type, in every lane."""
     if isinstance(kind, ir.VectorType):
         return ir.Constant(kind, [constant(kind.element, number)] * kind.count)
-    return ir.Constant(kind, float(number) if kind in (F16, F32, F64) else int(number))
+    return ir.Constant(kind, float(number) if kind in FLOATS else int(number))
 
 
 class Kernel:
@@ -326,11 +332,8 @@ class Kernel:
     def call(self, name: str, kind: Any, *given: Value) -> Value:
         """An intrinsic of LLVM; `{}` in its name becomes the type of its first operand."""
         first = given[0]
-        suffix = (f"v{first.lanes}" if first.lanes else "") + SUFFIX[first.element]
-        name = name.format(suffix)
-        function = self.module.globals.get(name) or ir.Function(
-            self.module, ir.FunctionType(kind, [g.type for g in given]), name
-        )
+        name = name.format((f"v{first.lanes}" if first.lanes else "") + first.element.intrinsic_name)
+        function = self.module.declare_intrinsic(name, fnty=ir.FunctionType(kind, [g.type for g in given]))
         return Value(self, self.builder.call(function, [g.value for g in given]), first.signed)
 
     def cast(self, value: Value, kind: Any, signed: bool | None = None) -> Value:
@@ -340,13 +343,12 @@ class Kernel:
         if value.element == kind:
             return Value(self, value.value, signed)
         target = ir.VectorType(kind, value.lanes) if value.lanes else kind
-        floats = (F16, F32, F64)
-        if value.is_float and kind in floats:
-            widens = floats.index(kind) > floats.index(value.element)
+        if value.is_float and kind in FLOATS:
+            widens = FLOATS.index(kind) > FLOATS.index(value.element)
             made = (b.fpext if widens else b.fptrunc)(value.value, target)
         elif value.is_float:
             made = (b.fptosi if signed else b.fptoui)(value.value, target)
-        elif kind in floats:
+        elif kind in FLOATS:
             made = (b.sitofp if value.signed else b.uitofp)(value.value, target)
         elif kind.width < value.element.width:
             made = b.trunc(value.value, target)
@@ -358,6 +360,11 @@ class Kernel:
         """The same bits as numbers of another type of that width."""
         target = ir.VectorType(kind, value.lanes) if value.lanes else kind
         return Value(self, self.builder.bitcast(value.value, target))
+
+    def is_negative_zero(self, value: Value) -> Value:
+        """Where floats are -0.0."""
+        word = I32 if value.element == F32 else I64
+        return self.bits(value, word).equals(-1 << (word.width - 1))
 
     # loads and stores
 
@@ -375,18 +382,16 @@ class Kernel:
 
     def _widened(self, loaded: Value, cell: Cell) -> Value:
         if cell.name == "bfloat16":
-            wide = self.cast(loaded, I32)
-            return self.bits(Value(self, self.builder.shl(wide.value, constant(wide.type, 16))), F32)
+            return self.bits(self.cast(loaded, I32) << 16, F32)
         return self.cast(loaded, cell.computed, cell.signed)
 
     def _rounded(self, value: Value, cell: Cell) -> Value:
         if cell.name != "bfloat16":
             return self.cast(value, cell.stored)
         word = self.bits(value, I32)  # to the nearest, ties to even; a NaN keeps its upper half, and stays one
-        upper = Value(self, self.builder.lshr(word.value, constant(word.type, 16)))
-        nearest = word + (upper & 1) + 0x7FFF
-        kept = Value(self, self.builder.lshr(nearest.value, constant(word.type, 16)))
-        return self.cast(self.select(value.differs(value), upper | 0x40, kept), I16)
+        upper = word >> 16
+        nearest = (word + (upper & 1) + 0x7FFF) >> 16
+        return self.cast(self.select(value.differs(value), upper | 0x40, nearest), I16)
 
     def strided(self, source: Pointer, index: Number, stride: int, lanes: int, lead: int = 0) -> Value:
         """Cells `stride` apart from `index` on. Cells between them are read too, up to `lead` (<
@@ -406,13 +411,13 @@ class Kernel:
         mask = ir.Constant(ir.VectorType(I1, len(places)), [I1(place % stride == 0) for place in places])
         name = f"llvm.masked.store.v{len(places)}{wide.type.element.intrinsic_name}.p0"
         kind = ir.FunctionType(ir.VoidType(), [wide.type, ADDRESS, I32, mask.type])
-        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        function = self.module.declare_intrinsic(name, fnty=kind)
         self.builder.call(function, [wide, (target + index).address, I32(target.cell.size), mask])
 
     def prefetch(self, source: Pointer, index: Number = 0) -> None:
         """Ask for the cache line of a cell, which need not exist."""
-        name, kind = "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [ADDRESS, I32, I32, I32])
-        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        kind = ir.FunctionType(ir.VoidType(), [ADDRESS, I32, I32, I32])
+        function = self.module.declare_intrinsic("llvm.prefetch.p0", fnty=kind)
         self.builder.call(function, [(source + index).address, I32(0), I32(3), I32(1)])
 
     # control

@@ -1,9 +1,12 @@
-"""Compiled kernels on disk: to load one takes a millisecond, to emit and compile it some fifty.
+"""The disk cache of compiled kernels: loading a kernel takes a millisecond, emitting and compiling
+it some fifty.
 
-A file holds a checksum, what is known of the kernel, and plain object code: nothing in it is
-unpickled or imported. Its name is a hash of what the code depends on: the sources of this engine,
-the emitter and its parameters, the target and the version of llvmlite. Only its owner may write the
-folder and the files; others are not read. Whatever is wrong with a file, it is made again.
+A kernel has two files. The first has metadata and the name of the second; its own name is a hash of
+the emitter and its parameters, the sources of this engine, the target and the version of llvmlite.
+The second has plain object code; its name is a hash of the LLVM text and the compiler options. So
+equal LLVM texts are compiled once: many parameters and most changes of the sources lead to the same
+text. No file is unpickled or imported, and each has a checksum. Folder and files are used only if
+nobody but their owner can write them. A damaged file is written again.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ import llvmlite
 import numpy as np
 from llvmlite import ir
 
-from . import CodegenError
+from . import CodegenError, translate
 from .builder import Kernel
-from .object_code import Compiled, host, object_code
+from .object_code import Compiled, code_of, host, text_of
 
 VARIABLE = "SPECGRAD_CACHE_DIR"
 MOST = 1 << 26  # bytes of all files
@@ -57,9 +60,9 @@ def cached(key: tuple[Any, ...], emit: Callable[[], Kernel]) -> Compiled:
     """The kernel that `emit` makes, in machine code, from disk if it is there. `key` says which
     kernel that is: the emitter and its parameters."""
 
-    def make() -> tuple[Any, bytes]:
+    def make() -> tuple[Any, str]:
         kernel = emit()
-        return [kernel.parameters, kernel.scratch], object_code(kernel, *host())
+        return [kernel.parameters, kernel.scratch], text_of(kernel)
 
     if key in _refused:
         raise _refused[key]
@@ -71,21 +74,37 @@ def cached(key: tuple[Any, ...], emit: Callable[[], Kernel]) -> Compiled:
         raise
 
 
-def fetch(key: tuple[Any, ...], make: Callable[[], tuple[Any, bytes]]) -> tuple[Any, bytes]:
-    """What `make` returns (what is known of the code, and the code), from disk if it is there."""
+def fetch(key: tuple[Any, ...], make: Callable[[], tuple[Any, str]]) -> tuple[Any, bytes]:
+    """What is known of some code, and the code. `make` returns the first and a text for LLVM; it is
+    not called if both are on disk."""
     folder = _folder()
     if folder is None:
-        return _made(make)
-    words = repr((_sources(), llvmlite.__version__, tuple(host()), spelled(key)))
-    path = folder / hashlib.sha256(words.encode()).hexdigest()
+        about, text = _made(make)
+        return about, code_of(text, host())
+    asked = folder / _name(_sources(), spelled(key))
+    known = _read(asked)
+    found = _read(folder / known[1].decode()) if known else None
+    if known is None or found is None:
+        known, found = _compiled(folder, *_made(make))
+        _write(asked, known)
+    return known[0], found[1]
+
+
+def _compiled(folder: Path, about: Any, text: str) -> tuple[tuple[Any, bytes], tuple[Any, bytes]]:
+    """What the two files of a kernel hold, the second of which is there then."""
+    path = folder / _name(_translation(), text)
     found = _read(path)
     if found is None:
-        found = _made(make)
+        found = None, code_of(text, host())
         _write(path, found)
-    return found
+    return (about, path.name.encode()), found
 
 
-def _made(make: Callable[[], tuple[Any, bytes]]) -> tuple[Any, bytes]:
+def _name(*words: Any) -> str:
+    return hashlib.sha256(repr((llvmlite.__version__, tuple(host()), *words)).encode()).hexdigest()
+
+
+def _made(make: Callable[[], tuple[Any, str]]) -> tuple[Any, str]:
     while _announcements:
         _announcements.pop()()
     return make()
@@ -116,21 +135,26 @@ def _sources() -> str:
     return found.hexdigest()
 
 
+@functools.cache
+def _translation() -> str:
+    """A hash of the source by which LLVM compiles a text."""
+    return hashlib.sha256(Path(translate.__file__).read_bytes()).hexdigest()
+
+
 def _folder() -> Path | None:
     """Where code is kept, or None, with a warning, if that is nowhere."""
     if not _folders:
-        home = os.environ.get(VARIABLE) or os.path.join(
-            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "specgrad"
-        )
-        folder = Path(home, "code").absolute()
+        home = os.environ.get(VARIABLE) or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "specgrad")
+        folder = Path(home, "code")
         try:
+            folder = folder.expanduser().absolute()
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if _is_trusted(folder.stat()):
                 _folders.append(folder)
             else:
                 _give_up(folder, "is not this user's alone: others own it, or may write it")
-        except OSError as problem:
-            _give_up(folder, f"cannot be made ({problem.strerror})")
+        except (OSError, RuntimeError) as problem:  # the latter where nobody knows the user's home
+            _give_up(folder, f"cannot be made ({getattr(problem, 'strerror', problem)})")
     return _folders[0]
 
 

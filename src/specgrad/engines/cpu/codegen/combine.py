@@ -1,8 +1,8 @@
-"""How two neighbouring parts of a window become one: sum, maximum, argmax.
+"""How the results of two adjacent parts of a window are combined: sum, maximum, argmax.
 
-A part is a list of vectors: what is known of some taps of each of a vector of windows. `join` takes
-an earlier part and a later one, in row-major order, and is associative; so any schedule may split a
-window into parts, as long as it joins neighbours.
+A part is a list of vectors: the partial result of some taps, for a vector of windows. `join` takes
+an earlier and a later part, in row-major order, and is associative. So a schedule may split a
+window into any parts, as long as it joins adjacent ones.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ Part = list[Value]
 
 
 def code_cell(taps: int) -> Cell:
-    """The cells in which argmax codes of so many taps lie; one code more, of all ones, says that
-    there is no winner."""
+    """The cells in which argmax codes of so many taps lie, and one code more."""
     return CELLS["uint8" if taps < 1 << 8 else "uint16" if taps < 1 << 16 else "uint32"]
+
+
+def no_winner(codes: Cell) -> int:
+    """The code of a window without a cell: all ones."""
+    return (1 << 8 * codes.size) - 1
 
 
 def lowest(cell: Cell) -> Any:
@@ -179,7 +183,7 @@ class NaNArgMax(ArgMax):
     def __init__(self, cell: Cell, taps: int, least: bool = False) -> None:
         super().__init__(cell, taps, least)
         assert self.codes is not None
-        self.none = (1 << 8 * self.codes.size) - 1
+        self.none = no_winner(self.codes)
 
     def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
         cells, code = super().first(k, cells, tap)

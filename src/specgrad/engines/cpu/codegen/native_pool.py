@@ -1,5 +1,5 @@
-"""The thread pool in machine code: workers wait there, and no interpreter is asked when a call has
-work for them.
+"""The thread pool in machine code: workers wait there, and start work without the Python
+interpreter.
 
 A call is a block of words: the task, how many items, `grain` of them to a chunk, how many threads
 may take part (members), scratch and how many bytes of it a member has (stride), the pool, and the
@@ -30,10 +30,10 @@ from .builder import ADDRESS, I32, I64, WORD, Kernel, Number, Pointer, Value
 CODE = ir.FunctionType(I64, [ADDRESS, I64, I64, ADDRESS])  # of a task
 LINE = 8  # words of a cache line
 
-TASK, ITEMS, GRAIN, STRIDE, MASK, COUNT, ADDRESSES, DATA, MEMBERS, POOL, SCRATCH, WORDS = range(12)
-"""Places in a block. The task takes COUNT arguments. Bit i of MASK says that argument i is an
-address; so many of them stand from WORDS on, then the other arguments. If DATA is not 0, an address
-stands that many bytes on from what the block says."""
+TASK, ITEMS, GRAIN, STRIDE, COUNT, ADDRESSES, DATA, MEMBERS, POOL, SCRATCH, WORDS = range(11)
+"""Places in a block. The task takes COUNT arguments, which stand from WORDS on; the first ADDRESSES
+of them are addresses. If DATA is not 0, such an address stands that many bytes on from what the
+block says."""
 
 GATE, JOB, STOP, CALLS, WAKE, DONE, OWNED, ASLEEP = (*range(4), *range(2 * LINE, 6 * LINE, LINE))
 SIZE = 6 * LINE
@@ -148,19 +148,15 @@ def emit(machine: str, workers: bool) -> str:
 
 
 def _arguments(module: Any) -> None:
-    """arguments(block, args): the arguments of a block, in the order in which the task wants
-    them."""
+    """arguments(block, args): the arguments of a block, as the task wants them."""
     k = Routine(module, "arguments", [ADDRESS, ADDRESS])
     block, args = k.given
     addresses, data = k.load(block, ADDRESSES), k.load(block, DATA)
-    with k.loop(0, k.load(block, COUNT), carried=[k.load(block, MASK), 0]) as each:
-        mask, before = each.values
-        is_address = mask % 2
-        word = k.load(block, k.select(is_address > 0, before, addresses + each.index - before) + WORDS)
+    with k.loop(0, k.load(block, COUNT)) as each:
+        word = k.load(block, each.index + WORDS)
         k.store(word, args, each.index)
-        with k.when((data * is_address) > 0):
+        with k.when((data > 0) & (each.index < addresses)):
             k.store(k.load(k.pointer(word + data)), args, each.index)
-        each.next = [mask // 2, before + is_address]
     k.finish()
 
 

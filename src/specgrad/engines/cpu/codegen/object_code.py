@@ -1,9 +1,9 @@
-"""Object code of kernels: for which machine it is, and how it gets into this process.
+"""Object code of kernels: its target machine, and how it is loaded into this process.
 
-Code is made for one of few targets (`TARGETS`), all of which the tests compile every kernel for:
-the best of them that this machine can run. So no process meets instructions that LLVM cannot
-select. With a version of LLVM or a machine that is not among those, another process translates,
-whose end is a `CodegenError` here.
+Code is compiled for the best of a few targets (`TARGETS`) that this machine can run. The tests
+compile every kernel for all of these targets, so LLVM can select instructions for them. For another
+machine or an untested version of LLVM, a separate process compiles; if it crashes, a `CodegenError`
+is raised here.
 
 Code is linked by LLVM's ORC, which reports a missing symbol; its older linker ends the process.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import _thread
 import atexit
-import ctypes
 import functools
 import itertools
 import json
@@ -30,9 +29,6 @@ from .... import threads
 from . import CodegenError, translate
 from .builder import Kernel
 from .translate import WINDOWS, Target
-
-TASK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-"""The type of every task: arguments, begin, end, scratch -> flags."""
 
 VERSIONS = ("0.50",)
 """Versions of llvmlite that the tests ran with."""
@@ -63,28 +59,28 @@ while another one forks: so that is done by whoever loads the next kernel."""
 class Compiled:
     """A kernel in machine code, which lives as long as this object does."""
 
-    __slots__ = ("_library", "address", "parameters", "scratch", "task")
+    __slots__ = ("_library", "address", "parameters", "scratch")
 
     def __init__(self, code: bytes, parameters: tuple[str, ...], scratch: int) -> None:
         self.parameters, self.scratch = parameters, scratch
         self._library = load(code, ("task",))
         self.address: int = self._library["task"]
-        self.task = TASK(self.address)
 
     def __del__(self, unused: Any = _unused) -> None:
         if library := getattr(self, "_library", None):
             unused.append(library)
 
 
-def compile(kernel: Kernel) -> Compiled:
-    """Machine code of a finished kernel for this machine; CodegenError if LLVM refuses it."""
-    return Compiled(object_code(kernel, *host()), tuple(kernel.parameters), kernel.scratch)
-
-
 def object_code(kernel: Kernel, triple: str, cpu: str, features: str = "") -> bytes:
-    """An object file of a finished kernel for any machine that LLVM knows; nothing is loaded."""
+    """An object file of a finished kernel for any machine that LLVM knows; nothing is loaded.
+    CodegenError if LLVM refuses it."""
+    return code_of(text_of(kernel), Target(triple, cpu, features))
+
+
+def text_of(kernel: Kernel) -> str:
+    """A finished kernel in LLVM's language."""
     kernel.function.attributes.add("nounwind")
-    return code_of(str(kernel.module), Target(triple, cpu, features))
+    return str(kernel.module)
 
 
 def code_of(text: str, target: Target) -> bytes:

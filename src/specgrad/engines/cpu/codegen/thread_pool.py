@@ -1,10 +1,10 @@
 """parallel_for: a compiled task over all items, in chunks, on the threads that
 `specgrad.get_num_threads` allows.
 
-On Linux the threads wait in machine code (`native_pool`); elsewhere, or where a function of the
-system is missing, threads of Python's call the task, which releases the interpreter's lock. Each
-thread has scratch of its own, from a cache line on. A call of one chunk, or on one thread, runs
-where it is called. A forked child starts a pool of its own.
+On Linux the threads wait in machine code (`native_pool`). Elsewhere, or if a system function is
+missing, Python threads call the task, which releases the interpreter's lock. Each thread has its
+own scratch memory, aligned to a cache line. A call of one chunk, or with one thread, runs in the
+calling thread. A forked child starts its own pool.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .... import threads
-from ....memory import LINE, Memory, keep_scratch, take_scratch
+from ....memory import LINE, Array, Memory, keep_scratch, take_scratch
 from . import CodegenError, code_cache, native_pool, object_code
 from .native_pool import DONE, GRAIN, ITEMS, MEMBERS, SCRATCH, SIZE, STOP, STRIDE, WAKE, WORDS
 from .object_code import Compiled
-
-Array = npt.NDArray[Any]
 
 MOST = 256  # threads
 
@@ -147,11 +144,7 @@ def _library(workers: bool) -> Any:
         raise CodegenError(f"the system has no {', '.join(missing)}")
     symbols = {name: ctypes.cast(getattr(_system, name), ctypes.c_void_p).value or 0 for name in needs}
     machine = platform.machine()
-
-    def make() -> tuple[None, bytes]:
-        return None, object_code.code_of(native_pool.emit(machine, workers), object_code.host())
-
-    _, code = code_cache.fetch((native_pool.emit, machine, workers), make)
+    _, code = code_cache.fetch((native_pool.emit, machine, workers), lambda: (None, native_pool.emit(machine, workers)))
     return object_code.load(code, ("part", "parallel_for", *["serve"] * workers), symbols)
 
 
@@ -169,23 +162,32 @@ def _start() -> Pool:
 class Call:
     """A task over all items, in chunks of `grain`: ``call(*arrays)`` runs it, on all threads.
 
-    Parameters of the kernel that `sizes` does not name are arrays, in the kernel's order.
-    `scratch` is how many bytes of it a thread needs, if that is more than the kernel says. Calls
-    may overlap, in any threads and in signal handlers.
+    The first parameters of the kernel are arrays, in the kernel's order; `sizes` names the others.
+    `scratch` is how many bytes of it a thread needs, if that is more than the kernel says. `tables`
+    are those whose addresses are among the sizes: they live as long as the call does, which another
+    thread's plan may replace while it runs. Calls may overlap, in any threads and in signal
+    handlers.
     """
 
-    __slots__ = ("_chunks", "_head", "_keeps", "_pack", "_scratch", "_tail")
+    __slots__ = ("_head", "_keeps", "_pack", "_scratch", "_tail", "chunks", "tables")
 
-    def __init__(self, compiled: Compiled, sizes: Mapping[str, int], items: int, grain: int, scratch: int = 0) -> None:
+    def __init__(
+        self,
+        compiled: Compiled,
+        sizes: Mapping[str, int],
+        items: int,
+        grain: int,
+        scratch: int = 0,
+        tables: tuple[Array, ...] = (),
+    ) -> None:
         grain = max(grain, items >> 30, 1)  # chunks are counted in 32 bits
-        self._keeps, self._chunks = compiled, -(-items // grain)
+        self._keeps, self.tables, self.chunks = compiled, tables, -(-items // grain)
         self._scratch = max(compiled.scratch, scratch + -scratch % LINE)
         names = compiled.parameters
-        mask = [name not in sizes for name in names]
-        head = compiled.address, items, grain, self._scratch, sum(bit << i for i, bit in enumerate(mask)), len(names)
-        self._head = struct.pack("=7q", *head, sum(mask))
-        self._pack = struct.Struct(f"={4 + sum(mask)}q").pack
-        self._tail = struct.pack(f"={len(names) - sum(mask)}q", *(sizes[name] for name in names if name in sizes))
+        arrays = sum(name not in sizes for name in names)
+        self._head = struct.pack("=6q", compiled.address, items, grain, self._scratch, len(names), arrays)
+        self._pack = struct.Struct(f"={4 + arrays}q").pack
+        self._tail = struct.pack(f"={len(names) - arrays}q", *(sizes[name] for name in names[arrays:]))
 
     def __call__(self, *arrays: Array) -> int:
         """Run the task with the addresses of these arrays, which may be read-only; its flags,
@@ -193,7 +195,7 @@ class Call:
         words = map(id if DATA else address, arrays)
         pool, members = _pool or _start(), 1
         run = pool.alone
-        if self._chunks > 1 and (members := min(threads.get_num_threads(), self._chunks, MOST)) > 1:
+        if self.chunks > 1 and (members := min(threads.get_num_threads(), self.chunks, MOST)) > 1:
             pool.hire(members - 1)
             run = pool.parallel_for
         memory = take_scratch(members * self._scratch) if self._scratch else NONE

@@ -1,8 +1,8 @@
-"""From LLVM's language to an object file. Also a program: a target and a module come in, an object
-file goes out.
+"""Compilation of LLVM assembly to an object file. Also a program: it reads a target and a module,
+and writes an object file.
 
-Some faults of LLVM end the process ("Cannot select"). As a program, that process is not the
-caller's.
+Some faults of LLVM end the process ("Cannot select"). Run as a program, they do not end the
+caller's process.
 """
 
 from __future__ import annotations

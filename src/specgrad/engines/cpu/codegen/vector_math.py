@@ -1,7 +1,8 @@
-"""Exponentials and logarithms of numbers and vectors, to about one unit in the last place:
-arithmetic alone, no branch.
+"""Exponentials and logarithms of numbers and vectors, to about one unit in the last place, by
+arithmetic without branches.
 
-An exponential below the least normal number is 0; a logarithm is of 0, a normal number or infinity.
+An exponential below the smallest normal number is 0. The argument of a logarithm is 0, a normal
+number or infinity.
 Polynomials are Cephes' (float32, and all logarithms) and Taylor's (the float64 exponential).
 """
 
@@ -103,13 +104,13 @@ def _power_of_two(k: Kernel, shifted: Value) -> Value:
     """2^whole, of a number that has `whole` in its lowest bits."""
     word, mantissa, bias = _format(shifted)
     bits = k.bits(shifted, word) + bias
-    return k.bits(Value(k, k.builder.shl(bits.value, constant(bits.type, mantissa))), shifted.element)
+    return k.bits(bits << mantissa, shifted.element)
 
 
 def _parts(k: Kernel, x: Value) -> tuple[Value, Value]:
     """m and e of x = m·2^e with m from ½ to 1."""
     word, mantissa, bias = _format(x)
     bits = k.bits(x, word)
-    e = Value(k, k.builder.lshr(bits.value, constant(bits.type, mantissa))) - (bias - 1)
+    e = (bits >> mantissa) - (bias - 1)
     m = (bits & ((1 << mantissa) - 1)) | ((bias - 1) << mantissa)
     return k.bits(m, x.element), k.cast(e, x.element)

@@ -1,2 +1,2 @@
-"""The kernels of the CPU engine, as functions that emit them: one file per way to walk over an
-array."""
+"""The emitters: functions that generate the kernels of the CPU engine, one file per walk (loop over
+an array)."""

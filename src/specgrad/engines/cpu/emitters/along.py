@@ -1,9 +1,9 @@
-"""Windows along one axis of (outer, axis, inner), whose inner cells lie side by side:
-channels-last, columns, and the outer axes of volumes.
+"""Windows along one axis of (outer, axis, inner) with contiguous inner cells: channels-last,
+columns, and the outer axes of volumes.
 
-Lanes run along the inner cells, so a window is a few loads, whatever the stride or the layout.
-Windows of one size that read real cells only are joined several at a time, which share what they
-have in common; windows at the edges, and bins of all sizes, tap by tap, from tables.
+Lanes run along the inner cells, so a window is a few loads for any stride and layout. Several
+windows of one size that read real cells only are computed together, and share partial results.
+Windows at the edges, and bins of all sizes, are computed tap by tap from tables.
 """
 
 from __future__ import annotations
@@ -46,21 +46,18 @@ class _Along(Walk):
         self.first, self.count, self.skipped = (k.array(name, WORD) for name in ("first", "count", "skipped"))
         self.combine.begin(k)
         self.n = k.sizes("size length inner step bands band blocks block whole_begin whole_end")
-        k.finish(self._items())
+        self.each_item(self._item)
 
-    def _items(self) -> Value:
-        """Outer indices × bands of windows × blocks of inner cells."""
-        k = self.kernel
-        with k.loop(k.begin, k.end, carried=[0]) as each:
-            outer, rest = each.index // (self.n.bands * self.n.blocks), each.index % (self.n.bands * self.n.blocks)
-            begin, left = rest // self.n.blocks * self.n.band, rest % self.n.blocks * self.n.block
-            end = k.least(begin + self.n.band, self.n.length)
-            self.cells = k.least(self.n.block, self.n.inner - left)
-            self.source = outer * self.n.size * self.n.inner + left
-            self.target = [y + (outer * self.n.length * self.n.inner + left) for y in self.y]
-            self.left = left
-            each.next = [self._windows(begin, end, each.values[0])]
-        return each.result[0]
+    def _item(self, item: Value, flags: Value) -> Value:
+        """Items are outer indices × bands of windows × blocks of inner cells."""
+        k, n = self.kernel, self.n
+        outer, rest = item // (n.bands * n.blocks), item % (n.bands * n.blocks)
+        begin, self.left = rest // n.blocks * n.band, rest % n.blocks * n.block
+        end = k.least(begin + n.band, n.length)
+        self.cells = k.least(n.block, n.inner - self.left)
+        self.source = outer * n.size * n.inner + self.left
+        self.target = [y + (outer * n.length * n.inner + self.left) for y in self.y]
+        return self._windows(begin, end, flags)
 
     def _windows(self, begin: Value, end: Value, flags: Value) -> Value:
         """Windows begin to end: those at the edges one by one, those between several at a time."""

@@ -1,8 +1,9 @@
-"""Windows of all sizes over the last two axes of planes that lie whole: adaptive bins, and whole
-planes as one row.
+"""Windows of all sizes over the last two axes of planes: adaptive bins, and whole planes as one
+row.
 
-The rows of a bin are folded down into a line of scratch, lanes along the row, then the cells of the
-line into the bin, so that cells are read by vectors. Parts are joined in any order.
+The rows of a bin are reduced into a line of scratch, with lanes along the row, and then the line is
+reduced into the bin. So cells are read by vectors. In channels-last planes a row includes the
+channels of its cells, and lanes run along the channels in a bin. Parts are combined in any order.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import I32, WORD, Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import Part
+from ..codegen.combine import Part, no_winner
 from .windows import Walk
 
 
@@ -26,9 +27,12 @@ class Bins:
     room: int
     """Cells of a row, at least, where bins have several rows; 0 where all have one."""
     bin_lanes: int
-    """Of vectors that fold a line into bins; where these have one row, at most its cells."""
+    """Of vectors that fold a line into bins; where these have one row, at most its cells, and at
+    most the cells behind a place."""
     width: int = 1
     divides: str = "no"
+    inner: bool = False
+    """Whether cells lie behind each place."""
 
 
 def emit(how: Bins, vector: int) -> Kernel:
@@ -46,25 +50,22 @@ class _Bins(Walk):
         if self.combine.codes is not None:
             self.skipped_rows, self.skipped_columns = (k.array(n, WORD) for n in ("skipped_rows", "skipped_columns"))
         self.combine.begin(k)
-        self.n = k.sizes("height width height_out width_out")
+        self.n = k.sizes("height width height_out width_out" + " inner" * how.inner)
+        self.inner: Any = self.n.inner if how.inner else 1
+        self.cells = self.n.width * self.inner
         self.lines = [k.room(how.room + how.bin_lanes, cell) for cell in self.combine.cells()] if how.room else []
         if how.room:  # vectors may go beyond the last bin
-            self.store(self.combine.nothing(k, how.bin_lanes), self.lines, self.n.width)
-        k.finish(self._rows())
+            self.store(self.combine.nothing(k, how.bin_lanes), self.lines, self.cells)
+        self.each_item(self._row)
 
-    def _rows(self) -> Value:
+    def _row(self, item: Value, flags: Value) -> Value:
         k = self.kernel
-        with k.loop(k.begin, k.end, carried=[0]) as each:
-            plane, row = each.index // self.n.height_out, each.index % self.n.height_out
-            first, count = k.load(self.first_row, row), k.load(self.row_count, row)
-            source = self.x + (plane * self.n.height + first) * self.n.width
-            self.row = row
-            flags = each.values[0]
-            if self.how.room:
-                flags = self._down(source, count, flags)
-            target = [y + each.index * self.n.width_out for y in self.y]
-            each.next = [self._bins(source, target, flags)]
-        return each.result[0]
+        plane, self.row = item // self.n.height_out, item % self.n.height_out
+        first, count = k.load(self.first_row, self.row), k.load(self.row_count, self.row)
+        source = self.x + (plane * self.n.height + first) * self.cells
+        if self.how.room:
+            flags = self._down(source, count, flags)
+        return self._bins(source, [y + item * self.n.width_out * self.inner for y in self.y], flags)
 
     def _down(self, source: Pointer, count: Value, flags: Value) -> Value:
         """Fold the rows of a row of bins into the line."""
@@ -75,7 +76,7 @@ class _Bins(Walk):
             flag = self.guard_nan(carried[0], [cells])
             with k.loop(1, count, carried=[*self.combine.first(k, cells, 0), flag]) as down:
                 *so_far, flag = down.values
-                cells = k.load(source, down.index * self.n.width + index, lanes)
+                cells = k.load(source, down.index * self.cells + index, lanes)
                 flag = self.guard_nan(flag, [cells])
                 part = self._coded(cells, down.index * self.how.width)
                 down.next = [*self.combine.follow(k, so_far, part), flag]
@@ -83,7 +84,7 @@ class _Bins(Walk):
             self.store(part, self.lines, index)
             return [flag]
 
-        result: Value = k.vectors(self.n.width, lanes, body, [flags])[0]
+        result: Value = k.vectors(self.cells, lanes, body, [flags])[0]
         return result
 
     def _coded(self, cells: Value, code: Any) -> Part:
@@ -100,14 +101,47 @@ class _Bins(Walk):
         k = self.kernel
         with k.loop(0, self.n.width_out, carried=[flags]) as each:
             first, count = k.load(self.first_column, each.index), k.load(self.column_count, each.index)
-            part, flag = self._across(source, first, count, each.values[0])
-            part = self.finished(part, self.row, each.index)
-            if self.combine.codes is not None:
-                rows, columns = k.load(self.skipped_rows, self.row), k.load(self.skipped_columns, each.index)
-                part = [part[0], part[1] + k.cast(rows * self.how.width + columns, part[1].element, False)]
-            self.store(part, target, each.index)
-            each.next = [flag]
+
+            def behind(
+                index: Number, carried: list[Any], each: Any = each, first: Any = first, count: Any = count
+            ) -> Any:
+                part, flag = self._behind(source, first * self.inner + index, count, carried[0])
+                self._store(part, target, each.index, index)
+                return [flag]
+
+            if self.how.inner:
+                each.next = k.vectors(self.inner, self.how.bin_lanes, behind, each.values)
+            else:
+                part, each.next[0] = self._across(source, first, count, each.values[0])
+                self._store(part, target, each.index, 0)
         return each.result[0]
+
+    def _store(self, part: Part, target: list[Pointer], column: Value, index: Number) -> None:
+        """Write a bin, or a vector of the cells behind it."""
+        k, place = self.kernel, column * self.inner + index
+        part = self.finished(part, self.row, place)
+        if self.combine.codes is not None:
+            rows, columns = k.load(self.skipped_rows, self.row), k.load(self.skipped_columns, column)
+            part = [part[0], part[1] + k.cast(rows * self.how.width + columns, part[1].element, False)]
+        self.store(part, target, place)
+
+    def _behind(self, row: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
+        """A vector of the cells behind a bin, place by place."""
+        k, combine, lanes = self.kernel, self.combine, self.how.bin_lanes
+
+        def cells(tap: Number, flag: Value) -> list[Value]:
+            at = first + tap * self.inner
+            part = [k.load(line, at, lanes) for line in self.lines] or combine.first(k, k.load(row, at, lanes), 0)
+            if combine.codes is not None:
+                part[1] = part[1] + self._coded(part[0], tap)[1]
+            return [*part, flag if self.lines else self.guard_nan(flag, part[:1])]
+
+        with k.loop(1, count, carried=cells(0, flag)) as along:
+            *so_far, flag = along.values
+            *part, flag = cells(along.index, flag)
+            along.next = [*(combine.join if self.lines else combine.follow)(k, so_far, part), flag]
+        *part, flag = along.result
+        return part, flag
 
     def _across(self, row: Pointer, first: Value, count: Value, flag: Value) -> tuple[Part, Value]:
         """The cells of a bin in the line, or in the row itself, by vectors. The first holds those
@@ -121,7 +155,7 @@ class _Bins(Walk):
             if here is not None:
                 nothing = combine.nothing(k, lanes)
                 if combine.codes is not None:
-                    nothing[1] = k.number(combine.codes, (1 << 8 * combine.codes.size) - 1, lanes)
+                    nothing[1] = k.number(combine.codes, no_winner(combine.codes), lanes)
                 part = [k.select(here, one, none) for one, none in zip(part, nothing, strict=True)]
             return [*part, flag if self.lines else self.guard_nan(flag, part[:1])]
 

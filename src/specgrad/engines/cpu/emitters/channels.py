@@ -1,9 +1,9 @@
-"""Small windows over two axes behind which other cells lie (channels-last), and the way back: lanes
-along these cells, all taps at once.
+"""Small windows over two axes that are followed by inner cells (channels-last), and their VJP:
+lanes along the inner cells, all taps at once.
 
-Windows whose taps are all cells are folded, or gathered, some neighbours at a time, which share
-what they load. At the edges each tap is looked after by itself: a tap that is no cell is loaded
-from the nearest one and counts for nothing.
+Several adjacent windows without padding are reduced, or gathered, together, and share their loads.
+At the edges each tap is handled separately: a tap in padding loads the nearest cell, whose value is
+then ignored.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class _Forward(Walk):
         k = self.kernel
         names = "height width height_out width_out above before inner whole_begin whole_end whole_top whole_bottom"
         self.n = k.sizes(names)
-        with k.loop(k.begin, k.end, carried=[0]) as each:
-            each.next = [self._row(each.index, each.values[0])]
-        k.finish(each.result[0])
+        self.each_item(self._row)
 
     def _row(self, item: Value, flags: Value) -> Value:
         k, how, n = self.kernel, self.how, self.n

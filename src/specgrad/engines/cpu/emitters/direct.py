@@ -1,10 +1,10 @@
-"""Small sliding windows over planes that lie whole: a vector of windows of several neighbouring
-rows at a time, all in registers.
+"""Small sliding windows over contiguous planes: a vector of windows of several adjacent rows at a
+time, all in registers.
 
-Each row of cells is folded across where it lies, and the rows that neighbouring windows share are
-folded down without a detour through memory. Windows may reach over some planes as well, if they
-have no plane in common. Beside a row there is padding only at its ends, where it is put into the
-vectors that are loaded; rows of padding are read from a row of it in scratch.
+Each row of cells is reduced along the row without a copy. Then the rows are reduced, and adjacent
+windows share the partial results of common rows, without writing them to memory. Windows may also
+span several planes, if no two windows share a plane. Padding at the ends of a row is inserted into
+the loaded vectors; rows of padding are read from a row of padding in scratch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, working
-from .windows import Walk, Window, fold_parts, load_padded, stacked, tree
+from .windows import Walk, Window, fold_parts, load_padded, stacked
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,20 @@ class _Direct(Walk):
             self.blank = k.room(span, working(self.combine.cell))
             with k.loop(0, span, how.lanes) as along:
                 k.store(k.number(working(self.combine.cell), self.combine.identity, how.lanes), self.blank, along.index)
-        k.finish(self._tiles())
+        self.tiles = self.n.down * self.n.across
+        self.each_item(self._tile)
 
-    def _tiles(self) -> Value:
+    def _tile(self, item: Value, flags: Value) -> Value:
         k, how, n = self.kernel, self.how, self.n
-        tiles = n.down * n.across
-        with k.loop(k.begin, k.end, carried=[0]) as each:
-            plane, tile = each.index // tiles, each.index % tiles
-            self.top, self.left = tile // n.across * n.tile_rows, tile % n.across * n.tile_columns
-            rows = k.least(n.tile_rows, n.height_out - self.top)
-            self.end = k.least(self.left + n.tile_columns, n.width_out)
-            first = plane // n.depth_out * n.depth + plane % n.depth_out * how.planes.stride
-            self.plane = self.x + first * n.height * n.width
-            self.target = [y + (plane * n.height_out + self.top) * n.width_out for y in self.y]
-            each.next = k.together(0, rows, how.stack, self._rows, each.values)
-        return each.result[0]
+        plane, tile = item // self.tiles, item % self.tiles
+        self.top, self.left = tile // n.across * n.tile_rows, tile % n.across * n.tile_columns
+        rows = k.least(n.tile_rows, n.height_out - self.top)
+        self.end = k.least(self.left + n.tile_columns, n.width_out)
+        first = plane // n.depth_out * n.depth + plane % n.depth_out * how.planes.stride
+        self.plane = self.x + first * n.height * n.width
+        self.target = [y + (plane * n.height_out + self.top) * n.width_out for y in self.y]
+        (flags,) = k.together(0, rows, how.stack, self._rows, [flags])
+        return flags
 
     def _rows(self, row: Value, some: int, carried: list[Value]) -> list[Value]:
         """The windows of `some` rows from `row` of the tile on."""
@@ -144,4 +143,5 @@ class _Direct(Walk):
         if not edge:
             self.prefetch(source, column * columns.stride, lanes * columns.stride)
         seen += self.seen(taps)
-        return tree(k, self.combine, [self.combine.first(k, cells, tap) for tap, cells in enumerate(taps)])
+        parts = [(self.combine.first(k, cells, tap), 0) for tap, cells in enumerate(taps)]
+        return fold_parts(k, self.combine, parts)[0]

@@ -1,11 +1,11 @@
-"""Convolution as a product of matrices that are never built: each row of the second one is a
+"""Convolution as a matrix product without an im2col matrix: each row of that matrix would be a
 shifted copy of the first operand.
 
-An item's cells are laid out once, with their padding, as one flat line per channel (`lay_out`), so
-that term k of a product, a channel and a tap, lies at one distance, offsets[k], from the cells of
-every result: the rank of a convolution, its dilation and its stride change tables alone. Results
-are made in tiles that stay in registers: `rows` target channels by `vectors` vectors of results
-that lie side by side, of which those that stand beside the image are dropped.
+The cells of an item are copied once, with their padding, as one flat line per channel (`lay_out`).
+Term k of a product (a channel and a tap) is then at one constant offset, offsets[k], from every
+result cell. Rank, dilation and stride of a convolution change the tables only. Results are computed
+in register tiles: `rows` target channels by `vectors` vectors of adjacent results. Results outside
+the image are dropped.
 """
 
 from __future__ import annotations

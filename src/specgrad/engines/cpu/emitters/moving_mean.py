@@ -1,9 +1,9 @@
-"""Means of integers over a window of rows and columns: exact sums that move, cut towards zero after
-each axis.
+"""Means of integers over a window of rows and columns: exact running sums, truncated towards zero
+after each axis.
 
-Rows go first: a row of sums gains the row that enters the window and loses the one that leaves it,
-which is exact for integers. The means of the rows, with the cells beyond both ends of the row, are
-then summed across, by blocks. Cells beyond an edge are found by tables.
+Rows are first: a row of sums gains the row that enters the window and loses the row that leaves it,
+which is exact for integers. The resulting means, with the cells beyond both ends of the row, are
+then summed along the row, by blocks. Tables give the cells beyond an edge.
 """
 
 from __future__ import annotations

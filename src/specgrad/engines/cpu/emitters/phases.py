@@ -1,14 +1,14 @@
-"""The way back through windows of one size: each cell gathers what the windows that read it bring.
+"""The VJP of windows of one size: each cell gathers the contributions of the windows that read it.
 
-Cells of one phase (their place modulo the stride) are read by the same taps of neighbouring
-windows, so lanes run along windows, and the phases of a row are interleaved when it is written.
-Windows are added in row-major order. Several rows of cells are filled at a time, so that what a row
-of windows brings is loaded once. Rows of windows are read where they lie, with nothing put in
-beside their ends; or, where they are short, divided or converted, as lines of scratch.
+Cells of one phase (position modulo the stride) are read by the same taps of adjacent windows. So
+lanes run along windows, and the phases of a row are interleaved when the row is written. Windows
+are added in row-major order. Several rows of cells are computed at a time, so that the
+contributions of a row of windows are loaded once. Rows of windows are read in place; short,
+divided or converted rows are copied to lines of scratch.
 
-What a window brings to a cell is said by `term`:
+`term` is the contribution of a window to a cell:
 
-| term | brings | VJP of |
+| term | contribution | VJP of |
 |---|---|---|
 | "all" | its cotangent, to all its cells | a sum |
 | "code" | its cotangent, to the cell whose tap is its code | a maximum, ties "first" |
@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..codegen.builder import F32, I32, I64, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import weight, working
 from ..codegen.vector_math import fma
 from .windows import Divisors, Window, load_padded
@@ -297,8 +297,7 @@ class _Phases:
             return total + loaded[0]
         brought, value = loaded
         if term == "softmax":  # a NaN that no window reads gets nothing
-            word = I32 if brought.element == F32 else I64
-            absent = value.equals(self.nothing[1]) | k.bits(brought, word).equals(-1 << (word.width - 1))
+            absent = value.equals(self.nothing[1]) | k.is_negative_zero(brought)
             return k.select(absent, total, fma(k, brought, weight(k, x, value), total))
         meets = value.equals(code) if term == "code" else value.equals(x) | (value.differs(value) & x.differs(x))
         return k.select(meets, total + brought, total)

@@ -1,8 +1,8 @@
-"""The way back through bins: cells that the same windows read are a run, which is written with one
+"""The VJP of bins: cells that the same windows read form a run, and all cells of a run get the same
 number.
 
-A row of runs is summed from its rows of windows, spread along its columns once, and written to all
-its rows of cells.
+A row of runs is summed from its rows of windows, expanded along the columns once, and written to
+all its rows of cells.
 """
 
 from __future__ import annotations

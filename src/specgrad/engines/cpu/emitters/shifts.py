@@ -1,8 +1,8 @@
-"""Short rows in one register: the taps of their windows are its lanes, shifted.
+"""Short rows in one register: the taps of windows are shifted lanes of the register.
 
-A run of taps is made of two of half its length, so that a window of k taps takes some 2·log k
-shifts and joins. Taps before a window's own place are runs that end there, taps from it on are runs
-that begin there: no shift loses a cell, and lanes without one hold padding.
+A run of taps is combined from two runs of half its length, so a window of k taps takes some 2·log k
+shifts and combines. Taps before a window's own position are runs that end there, and taps from it
+on are runs that begin there. So no shift loses a cell, and lanes without a cell hold padding.
 """
 
 from __future__ import annotations

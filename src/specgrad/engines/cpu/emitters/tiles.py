@@ -1,11 +1,10 @@
-"""Sliding windows over the last two axes of planes that lie whole: tiles of some rows and columns
-of windows.
+"""Sliding windows over the last two axes of contiguous planes: tiles of some rows and columns of
+windows.
 
-Each row of a tile is folded across once, into a line of scratch; then lines are folded down,
-several rows of windows at a time, which share what their windows have in common. Rows go first, so
-that parts are joined in row-major order. Rows with padding beside them, short ones and those of
-half floats are copied to scratch; short ones are held in a register, if they fit; others are read
-where they lie.
+Each row of a tile is reduced once, into a line of scratch. Then the lines are reduced, several rows
+of windows at a time, which share partial results. Rows are first, so that parts are combined in
+row-major order. Rows with padding, short rows and rows of half floats are copied to scratch, or
+held in a register if they fit; other rows are read in place.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, working
 from .shifts import fold_row, load_row
-from .windows import Walk, Window, block_of, copy_whole, fold_parts, split, stacked, tree
+from .windows import Walk, Window, block_of, copy_whole, fold_parts, split, stacked
 
 
 @dataclass(frozen=True)
@@ -286,8 +285,8 @@ class _Tiles(Walk):
                 base = self.first_column + first + t * how.columns.dilation
                 at = k.splat(k.integer(base), lanes) + k.iota(lanes, step=stride)
                 real = (at >= 0) & (at < self.n.width)
-            parts.append(self.combine.first(k, cells, t, real))
-        return tree(k, self.combine, parts)
+            parts.append((self.combine.first(k, cells, t, real), 0))
+        return fold_parts(k, self.combine, parts)[0]
 
     def _strided(self, source: Pointer, column: Number, offset: int) -> Value:
         """Cells of a vector of windows at a tap; of those between, none that lies behind the last

@@ -1,9 +1,9 @@
-"""The weight's cotangent of a convolution: for each narrow channel, wide channel and tap, a sum
-over cells.
+"""The weight gradient of a convolution: for each narrow channel, wide channel and tap, a sum over
+cells.
 
-Wide and narrow cells are laid out as in `gemm`, zeros beside the narrow ones, so that a sum is one
-over two flat lines, of which one is shifted. Lanes run along cells; sums of `rows` narrow channels
-and `vectors` shifted lines stay in registers.
+Wide and narrow cells are copied as in `gemm`, with zeros around the narrow cells, so that a sum is
+the inner product of two flat lines, one of which is shifted. Lanes run along cells; sums of `rows`
+narrow channels and `vectors` shifted lines stay in registers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The way forward through windows whose taps have weights: each window adds up what its cells
-bring, times their weights.
+"""The forward pass of windows whose taps have weights: each window sums its cells times their
+weights.
 
-All windows lie inside of the array. A cell's weight is 1 where it equals the window's value (term
+All windows are inside the array. A cell's weight is 1 where it equals the window's value (term
 "equal"), or exp(β (cell - value)) (term "softmax").
 """
 

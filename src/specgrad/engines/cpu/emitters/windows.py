@@ -1,4 +1,4 @@
-"""What the walks share: a window's axis, how parts of it are joined, and how NaNs are noticed."""
+"""Code shared by the walks: the axis of a window, how its parts are combined, and NaN detection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import F32, I1, I32, I64, Cell, Kernel, Number, Pointer, Value, constant
+from ..codegen.builder import I1, Cell, Kernel, Number, Pointer, Value, constant
 from ..codegen.combine import Part, Sum, working
 
 AHEAD = 2048  # bytes from a load to what is asked for meanwhile
@@ -77,6 +77,13 @@ class Walk:
         self.y = [k.array(name, cell) for name, cell in combine.written(how.result)]
         self.divisors = Divisors(k, how.divides, combine.cell)
 
+    def each_item(self, handle: Callable[[Value, Value], Value]) -> None:
+        """The end of the kernel: flags go through handle(item, flags) for each item of the task."""
+        k = self.kernel
+        with k.loop(k.begin, k.end, carried=[0]) as each:
+            each.next = [handle(each.index, each.values[0])]
+        k.finish(each.result[0])
+
     def finished(self, part: Part, row: Number, column: Number) -> Part:
         """What is written of whole windows of a row, from `column` on."""
         value, *beside = self.combine.finish(self.kernel, part)
@@ -108,9 +115,7 @@ class Walk:
         pairs = [(cells[i].value, cells[min(i + 1, len(cells) - 1)].value) for i in range(0, len(cells), 2)]
         flags = flags | _any_of(k, [Value(k, k.builder.fcmp_unordered("uno", *pair)) for pair in pairs], flags)
         if self.combine.guards_zero:
-            word = I32 if cells[0].element == F32 else I64
-            negative = [k.bits(one, word).equals(-1 << (word.width - 1)) for one in cells]
-            flags = flags | _any_of(k, negative, flags) * 2
+            flags = flags | _any_of(k, [k.is_negative_zero(one) for one in cells], flags) * 2
         return flags
 
     def guard_padding(self, flags: Value, part: Part, here: Value | None = None) -> Value:
@@ -195,26 +200,20 @@ def _any_of(k: Kernel, seen: list[Value], flags: Value) -> Value:
     return k.cast(k.call("llvm.vector.reduce.or.{}", I1, met) if met.lanes else met, flags.type, False)
 
 
-def tree(k: Kernel, combine: Sum, parts: list[Part]) -> Part:
-    """Join neighbouring parts, each of which tells its place by itself, in pairs."""
-    while len(parts) > 1:
-        parts = [
-            combine.join(k, parts[i], parts[i + 1]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)
-        ]
-    return parts[0]
+Placed = tuple[Part, int]
+"""A part, and where it begins. Parts that tell their places by themselves all begin at 0."""
 
 
-def fold_parts(k: Kernel, combine: Sum, parts: list[tuple[Part, int]], step: int = 1) -> tuple[Part, int]:
-    """Join neighbouring parts that begin so many steps on, of `step` taps each."""
+def join_placed(k: Kernel, combine: Sum, step: int, one: Placed, two: Placed) -> Placed:
+    """One part of two neighbours, whose places are `step` taps apart."""
+    return combine.join(k, one[0], two[0], (two[1] - one[1]) * step), one[1]
+
+
+def fold_parts(k: Kernel, combine: Sum, parts: list[Placed], step: int = 1) -> Placed:
+    """Join neighbouring parts in pairs."""
+    join = functools.partial(join_placed, k, combine, step)
     while len(parts) > 1:
-        joined = []
-        for i in range(0, len(parts), 2):
-            if i + 1 == len(parts):
-                joined.append(parts[i])
-            else:
-                (one, start), (two, other) = parts[i], parts[i + 1]
-                joined.append((combine.join(k, one, two, (other - start) * step), start))
-        parts = joined
+        parts = [functools.reduce(join, parts[i : i + 2]) for i in range(0, len(parts), 2)]
     return parts[0]
 
 
@@ -240,29 +239,17 @@ def stacked(k: Kernel, combine: Sum, lines: dict[int, Part], rows: Window, some:
     """Of lines, by their row, the windows of `some` neighbouring rows of windows, each of
     `rows.taps` lines. What is common to all is joined once, what stands before and behind it step
     by step."""
-    if some == 1 or rows.dilation > 1 or (some - 1) * rows.stride >= rows.taps:
-        return [
-            fold_parts(k, combine, [(lines[i * rows.stride + t * rows.dilation], t) for t in range(rows.taps)], width)[
-                0
-            ]
-            for i in range(some)
-        ]
-    begin, end = (some - 1) * rows.stride, rows.taps
-    core = fold_parts(k, combine, [(lines[j], j) for j in range(begin, end)], width)
-    suffixes: dict[int, tuple[Part, int]] = {begin: core}
-    for j in range(begin - 1, -1, -1):
-        later, start = suffixes[j + 1]
-        suffixes[j] = combine.join(k, lines[j], later, (start - j) * width), j
-    prefixes: dict[int, tuple[Part, int] | None] = {end: None}
-    for j in range(end, (some - 1) * rows.stride + rows.taps):
-        earlier = prefixes[j]
-        if earlier is None:
-            prefixes[j + 1] = lines[j], j
-        else:
-            prefixes[j + 1] = combine.join(k, earlier[0], lines[j], (j - earlier[1]) * width), earlier[1]
-    results = []
-    for i in range(some):
-        one, start = suffixes[i * rows.stride]
-        behind = prefixes[i * rows.stride + rows.taps]
-        results.append(one if behind is None else combine.join(k, one, behind[0], (behind[1] - start) * width))
-    return results
+    starts = [i * rows.stride for i in range(some)]
+    begin, end = starts[-1], rows.taps
+    if some == 1 or rows.dilation > 1 or begin >= end:
+        taps = [[(lines[start + t * rows.dilation], t) for t in range(rows.taps)] for start in starts]
+        return [fold_parts(k, combine, parts, width)[0] for parts in taps]
+    join = functools.partial(join_placed, k, combine, width)
+    suffixes = {begin: fold_parts(k, combine, [(lines[j], j) for j in range(begin, end)], width)}
+    for j in reversed(range(begin)):
+        suffixes[j] = join((lines[j], j), suffixes[j + 1])
+    prefixes = {end + 1: (lines[end], end)}
+    for j in range(end + 1, begin + end):
+        prefixes[j + 1] = join(prefixes[j], (lines[j], j))
+    behind = [prefixes.get(start + rows.taps) for start in starts]
+    return [(join(suffixes[s], b) if b else suffixes[s])[0] for s, b in zip(starts, behind, strict=True)]

@@ -1,11 +1,11 @@
-"""What is done with the codes of winners: cotangents are added to the cells that won, tangents of
-these are taken, or their indices are written.
+"""Uses of the codes of winners: scatter-add of cotangents to the winning cells, gather of their
+tangents, or output of their indices.
 
-A code is the number of a tap, whose digits are the taps of the axes; so the winner of window o lies
-at base[o] + Σ digit · step, which is computed by vectors, some windows at a time. Cotangents are
-then added one by one, in row-major order of windows, as the specification adds them. Neighbouring
-windows often share their winner, and a sum would wait for the one before it to reach memory: so
-some planes are filled side by side.
+A code is the number of a tap, whose digits are the taps of the axes. So the winner of window o is
+at base[o] + Σ digit · step, which is computed by vectors, several windows at a time. Cotangents are
+then added one by one, in row-major order of windows, as in the specification. Adjacent windows
+often share their winner, and each addition would wait until the one before it reached memory. So
+several planes are processed side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import CELLS, WORD, Cell, Kernel, Number, Pointer, Value
-from ..codegen.combine import working
+from ..codegen.combine import no_winner, working
 from .windows import copy_whole
 
 SOME = 1024  # windows that are located together
@@ -79,8 +79,8 @@ class _Winners:
         if self.sums is not None:
             cells = [self.sums]
         if how.what == "scatter":
-            for one in cells:
-                copy_whole(k, None, one, self.cells * self.inner, how.lanes)
+            some = len(cells) * self.cells * self.inner  # planes lie end to end
+            copy_whole(k, None, cells[0], some, k.vector // cells[0].cell.size)
         if how.inner:
             with k.loop(0, self.windows) as each:
                 self._some(each.index, [first + each.index * self.inner for first in windows], cells, self.inner)
@@ -123,7 +123,7 @@ class _Winners:
                 place = place + (digits - rest * how.taps[axis]) * k.splat(self.steps[axis], lanes)
                 digits = rest
             if how.what == "index":
-                missing = k.load(self.codes, start + index, lanes).equals(none(how)) if how.empty else None
+                missing = k.load(self.codes, start + index, lanes).equals(no_winner(how.codes)) if how.empty else None
                 found = k.cast(place, WORD.stored)
                 k.store(found if missing is None else k.select(missing, -1, found), self.target, start + index)
                 return
@@ -140,7 +140,7 @@ class _Winners:
         known here could be any."""
         k, how = self.kernel, self.how
         places = [k.cast(k.load(located, index), WORD.stored) for located in self.located[: len(starts)]]
-        known = k.load(self.codes, starts[0] + index).differs(none(how)) if how.empty else None
+        known = k.load(self.codes, starts[0] + index).differs(no_winner(how.codes)) if how.empty else None
         if how.what == "gather":
             if known is not None:
                 places = [k.select(known, places[0], 0)]
@@ -153,8 +153,3 @@ class _Winners:
             sums = [k.load(one, at) + g for one, at, g in zip(cells, places, arriving, strict=True)]
             for one, at, made in zip(cells, places, sums, strict=True):
                 k.store(made, one, at)
-
-
-def none(how: Winners) -> int:
-    """The code of a window without a winner."""
-    return (1 << 8 * how.codes.size) - 1
