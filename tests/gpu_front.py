@@ -142,6 +142,42 @@ def mended():
     return wrong
 
 
+def needless():
+    """What comes from relus needs no mending: no cell is -inf, and where one is written there
+    nothing goes back. What was written over without autograd, or may hold -inf, needs it."""
+    torch.manual_seed(0)
+    leaf = torch.randn(1, 4, 6, 6, device=DEVICE).contiguous(memory_format=torch.channels_last).requires_grad_()
+    relu, pool, is_needless = torch.relu, functional.max_pool2d, routing.mending().Mended.is_needless
+    written = torch.cat([relu(leaf), relu(leaf)], 1)
+    with torch.no_grad():
+        written[:] = -math.inf
+    pooled = F.max_pool2d(relu(leaf), 2)
+    cases = [
+        (relu(leaf), True),
+        ((leaf * 2).relu_(), True),
+        (torch.cat([relu(leaf), relu(-leaf)], 1), True),
+        (pooled, True),
+        (F.max_pool2d(pooled, 2), False),
+        (torch.cat([relu(leaf), leaf], 1), False),
+        (F.max_pool2d(leaf, 2), False),
+        (F.leaky_relu(leaf), False),
+        (relu(leaf).masked_fill(leaf > 0, -math.inf), False),
+        (relu(leaf).masked_fill_(leaf > 0, -math.inf), False),
+        (leaf, False),
+        (written, False),
+    ]
+    wrong = [f"case {i} of what needs no mending" for i, (x, right) in enumerate(cases) if is_needless(x) != right]
+    torch.use_deterministic_algorithms(True)  # which torch's backward has none of
+    wrong += ["torch answers who wants deterministic algorithms"] if is_needless(relu(leaf)) else []
+    torch.use_deterministic_algorithms(False)
+    for _ in range(TURNS):
+        x = relu(leaf)
+        x.data[:, :, :4] = -math.inf
+        (gx,) = torch.autograd.grad(pool(x, 2).sum(), leaf)
+        wrong += ["a cotangent passes through -inf in place of a relu"] if gx[:, :, :4].any() else []
+    return wrong
+
+
 def second_order():
     """Reverse over reverse, forward over reverse and vmap, of which the second order of maxima and
     averages is that of a square."""
@@ -263,7 +299,7 @@ def main():
     routing.SMALL = 0
     parser = argparse.ArgumentParser()
     parser.add_argument("--every", type=int, default=1)
-    wrong = derivatives(parser.parse_args().every) + mended()
+    wrong = derivatives(parser.parse_args().every) + mended() + needless()
     if not gpu.INTERPRETED:
         wrong += second_order() + contexts()
     for words in wrong:

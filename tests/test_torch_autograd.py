@@ -229,6 +229,30 @@ def test_what_is_kept_is_seen_by_autograd(op):
         z.sum().backward()
 
 
+RESULTS = [
+    sg.MaxPool((2, 2)),
+    sg.MaxPool((2, 2), ties="split"),
+    sg.GlobalMaxPool(2),
+    sg.AvgPool((2, 2)),
+    sg.SmoothMaxPool((2, 2), beta=2),
+    sg.LpPool((2, 2), p=3),
+]
+
+
+@pytest.mark.parametrize("op", RESULTS, ids=repr)
+def test_checkpoints_keep_nothing_and_results_may_be_written_to(op):
+    """A checkpoint gives what was saved once; views that a Function made are not to be written
+    to."""
+    x = torch.rand(2, 3, 8, 8, dtype=torch.float64).requires_grad_()
+    (wanted,) = torch.autograd.grad(op(x).sum(), x)
+    for reentrant in (False, True):
+        y = torch.utils.checkpoint.checkpoint(op, x, use_reentrant=reentrant)
+        if reentrant:
+            y.sum().backward()
+        assert torch.equal(x.grad if reentrant else torch.autograd.grad(y.sum(), x)[0], wanted)
+    assert torch.equal(torch.autograd.grad(op(x).mul_(2).sum(), x)[0], 2 * wanted)
+
+
 @pytest.mark.parametrize("rank", [2, 3])
 def test_channels_last_in_and_out(rank):
     form = torch.channels_last if rank == 2 else torch.channels_last_3d

@@ -93,6 +93,15 @@ def test_an_accelerated_model_is_recorded_by_torch_jit_and_stays_as_it_is(record
     }
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "error::torch.jit.TracerWarning")
+def test_a_trace_of_a_model_that_has_run_gives_no_warning(monkeypatch):
+    monkeypatch.setattr(routing, "SMALL", 1 << 17)
+    net, x = nn.Sequential(nn.MaxPool2d(2), nn.AvgPool2d(3, 2, 1), nn.AdaptiveAvgPool2d(1)), torch.randn(1, 3, 16, 16)
+    st.accelerate(net, verbose=False)
+    wanted = [net(x) for _ in range(2)]
+    assert torch.equal(torch.jit.trace(net, x)(x), wanted[0])
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("theirs", REPLACES, ids=lambda k: k.__name__)
 def test_every_module_is_scripted_as_torchs_own(theirs):
@@ -230,6 +239,16 @@ def test_functional_calls_of_a_model_are_ours_for_good(monkeypatch):
     assert done.calls == {"max_pool2d": 3}
     with pytest.raises(sg.ArgumentError, match="accelerate: functions=True: needs a model"):
         st.accelerate(functions=True)
+
+
+def test_a_model_whose_functional_calls_are_ours_is_copied_and_pickled():
+    """With what exchanges the calls, which counts those of the copy apart."""
+    net, x = Functional(), torch.randn(2, 3, 8, 8)
+    done = st.accelerate(net, functions=True, verbose=False)
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert torch.equal(twin(x), net(x))
+    assert done.calls == {"max_pool2d": 2}
+    assert "2 calls" in str(done)
 
 
 def test_profiles_show_operators_under_their_names(monkeypatch):

@@ -23,6 +23,8 @@ from specgrad.ops.pool import Maximum, Pool  # noqa: E402
 from specgrad.torch import apply, kernels  # noqa: E402
 from specgrad.torch.operators import FAMILIES, encoded  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("any_size")
+
 UNIT = 2.0**-53
 ROUNDED = [sg.LogSoftmax, sg.Softmax, sg.CrossEntropy, sg.MseLoss]
 SLACK = 32 * (2 * 8 + 3 + 8) * UNIT

@@ -66,6 +66,7 @@ from ..functional import (
     sum_pool,
 )
 from . import apply as _apply  # noqa: F401 - torch.compile reads calls by it, also in a process that has made none
+from . import at_once as _at_once  # noqa: F401 - what `dispatch` asks first
 from . import functional, modules
 from .acceleration import Acceleration, accelerate
 from .modules import (

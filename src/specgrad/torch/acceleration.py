@@ -1,8 +1,8 @@
-"""Give an existing model faster pooling: its modules by exchanging their classes, its functional
-calls by a mode of torch.
+"""Faster pooling for existing models: `accelerate` changes the classes of modules, and replaces
+functional calls by a torch function mode.
 
-A module keeps its identity, its parameters, buffers, hooks and name; only its class changes, and
-changes back. Values of maxima are the same bits, averages lie within the same error bound.
+A module keeps its identity, parameters, buffers, hooks and name; only its class changes, until
+`undo`. Maxima have the same bits as before, averages lie within the same error bound.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ NOTHING = (
 POOLING = tuple(getattr(nn.modules.pooling, name) for name in nn.modules.pooling.__all__)
 
 
+@functools.cache
 def _replaced() -> dict[Any, Any]:
     """torch's functions, as a mode sees them called, and ours."""
     found: dict[Any, Any] = {}
@@ -43,15 +44,14 @@ def _replaced() -> dict[Any, Any]:
 
 
 class _Calls(TorchFunctionMode):
-    """While it is active, calls of torch's pooling functions are calls of ours."""
+    """A mode that replaces calls of torch's pooling functions by specgrad's."""
 
     def __init__(self) -> None:
         super().__init__()
         self.counted: Counter[str] = Counter()
-        self.replaced = _replaced()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        ours = self.replaced.get(func)
+        ours = _replaced().get(func)
         if ours is None:
             return func(*args, **(kwargs or {}))
         name = getattr(ours, "__name__", None) or ours.func.__name__
@@ -62,8 +62,8 @@ class _Calls(TorchFunctionMode):
 
 
 class Acceleration:
-    """What `accelerate` did. Print it, `undo` it, or use it in a ``with`` block, at whose end it is
-    undone."""
+    """The result of `accelerate`: print it, `undo` it, or use it in a ``with`` block, which calls
+    `undo` at its end."""
 
     def __init__(self, model: nn.Module | None, functions: bool = False) -> None:
         if not (model is None or isinstance(model, nn.Module)):
@@ -92,7 +92,7 @@ class Acceleration:
 
     @property
     def calls(self) -> Counter[str]:
-        """How many functional calls were exchanged in the ``with`` block, by name."""
+        """The number of functional calls that were replaced in the ``with`` block, by name."""
         return self._calls.counted
 
     def _begin(self, *_: Any) -> None:
@@ -107,7 +107,7 @@ class Acceleration:
             self._calls.__exit__(None, None, None)
 
     def undo(self) -> None:
-        """Give every module its own class back, and the model its functional calls."""
+        """Restore every module's own class, and the model's functional calls."""
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -137,7 +137,7 @@ class Acceleration:
 
     def __str__(self) -> str:
         runs = [(name, repr(module)) for name, module in self.changed.items()]
-        runs += [(f"{name}()", f"{count} calls") for name, count in self.calls.items()]
+        runs += [(f"{name}()", f"{count} call{'s' * (count != 1)}") for name, count in self.calls.items()]
         leaves = [(name, repr(module)) for name, module in self.left.items()]
         if not runs + leaves:
             with_functions = "specgrad runs the pooling functions that this model calls"
@@ -149,13 +149,13 @@ class Acceleration:
 
 
 def accelerate(model: nn.Module | None = None, *, functions: bool = False, verbose: bool = True) -> Acceleration:
-    """Let specgrad run a model's pooling modules from now on, and in a ``with`` block its
-    functional calls too.
+    """Let specgrad run a model's pooling modules from now on. In a ``with`` block, functional
+    calls run by specgrad too.
 
-    With `functions` the functional calls that the model makes while it runs are specgrad's for
-    good, until `undo`: it costs a few microseconds for each call of torch inside it. Left to torch
-    are fractional pooling, unpooling and modules of classes derived from torch's, and the table
-    says so.
+    With functions=True, functional calls inside the model run by specgrad until `undo`; each call
+    of a torch function inside the model then costs a few microseconds more. Fractional pooling,
+    unpooling, and modules of classes derived from torch's stay with torch; the printed table lists
+    them.
 
     >>> net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.MaxPool2d(2))
     >>> done = accelerate(net)

@@ -26,7 +26,7 @@ class Stated(torch.autograd.Function):
     @staticmethod
     def forward(op: Any, *operands: Tensor) -> Tensor:
         value: Tensor = reference.forward(op, operands)
-        return value
+        return value.clone() if value._is_view() else value  # autograd lets no view be written to
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

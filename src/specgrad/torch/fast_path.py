@@ -77,13 +77,14 @@ class Pooled(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor, *_: Any) -> Any:
-        (source, *_), (op, shape, last) = ctx.saved_tensors, ctx.rest
+        saved, (op, shape, last) = ctx.saved_tensors, ctx.rest  # read once: checkpoints unpack once
+        source = saved[0]
         if not is_plain(gy) or torch.is_grad_enabled():  # to be transformed or differentiated again
             gx = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
         else:
             with shown(op, "pull"):
                 if hasattr(ctx, "nest"):
-                    gx = kernels.laid_out(saved_tensors.pull(op, gy, ctx.saved_tensors, ctx.nest, last), last)
+                    gx = kernels.laid_out(saved_tensors.pull(op, gy, saved, ctx.nest, last), last)
                 else:
                     gx = kernels.pull(op, gy, source, shape, last)
         return gx, None, None, None

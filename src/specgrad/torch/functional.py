@@ -1,16 +1,16 @@
-"""torch.nn.functional's pooling under its own names: same arguments, defaults, shapes, dtypes and
-errors, by specgrad's engines.
+"""torch.nn.functional's pooling functions on specgrad's engines: same names, arguments, defaults,
+shapes, dtypes and errors.
 
-A call that these engines do not take, or that torch refuses, goes to torch's own function, which
-then answers or raises its own error: integers, tensors of other layouts, classes or devices, small
-inputs (`routing`), and what is recorded to be run without us, by torch.jit, torch.fx and exports to
-ONNX. Beyond torch's names: `smooth_max_pool1d/2d/3d`, and what `specgrad` has for any rank.
+A call that the engines do not support, or that torch refuses, goes to torch's own function, which
+returns its result or raises its own error. This includes integers, tensors of other layouts,
+classes or devices, small inputs (`routing`), and calls recorded by torch.jit, torch.fx and exports
+to ONNX. Other names here are `smooth_max_pool1d/2d/3d`, and `specgrad`'s functions of any rank.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -47,7 +47,7 @@ def _maximum(rank: int) -> Any:
         kernel, stride, padding, dilation, ceil_mode = arguments
         return torchs(input, kernel, stride, padding, dilation, ceil_mode=ceil_mode, return_indices=indices)
 
-    answer = Function(name, MaxPool, words, theirs, padding=2, dilation=3)
+    answer = Function(name, MaxPool, words, theirs, padding=2, dilation=3).answer
 
     def function(
         input: Tensor,
@@ -82,7 +82,7 @@ def _average(rank: int) -> Any:
         kernel, stride, *others = arguments[: 5 if rank == 1 else 6]
         return torchs(input, kernel, kernel if stride is None else stride, *others)
 
-    answer = Function(name, AvgPool, words, theirs, padding=2)
+    answer = Function(name, AvgPool, words, theirs, padding=2).answer
 
     def in_one_axis(
         input: Tensor,
@@ -116,7 +116,7 @@ def _adaptive(rank: int, maximum: bool) -> Any:
     def theirs(input: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
         return torchs(input, *arguments, return_indices=indices) if maximum else torchs(input, *arguments)
 
-    answer = Function(name, AdaptiveMaxPool if maximum else AdaptiveAvgPool, bins, theirs)
+    answer = Function(name, AdaptiveMaxPool if maximum else AdaptiveAvgPool, bins, theirs).answer
 
     def largest(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         return answer(input, (output_size,), bool(return_indices))
@@ -180,7 +180,7 @@ def _unpool(rank: int) -> Any:
     return _named(function, name)
 
 
-def _named(function: Any, name: str, answer: Function | None = None) -> Any:
+def _named(function: Any, name: str, answer: Callable[..., Any] | None = None) -> Any:
     """The function under torch's name, and what answers it, for modules."""
     function.answer = answer
     function.__name__ = function.__qualname__ = name

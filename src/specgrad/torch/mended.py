@@ -3,7 +3,7 @@ own kernels, which cost the host less than ours, with the one defect mended that
 
 Where all cells of a window are -inf, torch names the first cell of the plane instead of the first
 of the window (`defects`). A kernel of ours puts those places right before anything reads them;
-nothing of it runs on the way back.
+nothing of it runs on the way back. Most maxima are of what a relu gave, and need no mending.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .parsing import each
 
 MOST = 4096  # shapes that are remembered
 BLOCK = 1024
+RELU = "ReluBackward0"
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 with_indices: Any = private("_C._nn.max_pool2d_with_indices", torch.ops.aten.max_pool2d_with_indices)
 saving_hooks: Any = private("_C._autograd._top_saved_tensors_default_hooks", lambda _: True)
@@ -33,6 +34,22 @@ class Mended:
     def __init__(self, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
         self.given = kernel, stride, padding, dilation, ceil_mode
         self.calls: dict[Any, Call] = {}
+
+    @staticmethod
+    def is_needless(x: Tensor) -> bool:
+        """Whether the cells come from relus, by a concatenation or one maximum at most, so that
+        none is -inf. Who writes -inf over the result of a relu has no gradient from there: its
+        backward lets nothing pass, or refuses. What else was written over (`_version`) is mended.
+        Who asks torch for deterministic algorithms has ours."""
+        if torch.are_deterministic_algorithms_enabled():
+            return False
+        node = x.grad_fn
+        if type(node).__name__ == RELU:
+            return True
+        if node is None or x._version:
+            return False
+        sources = {type(source).__name__ for source, _ in node.next_functions}
+        return type(node).__name__ in ("MaxPool2DWithIndicesBackward0", "CatBackward0") and sources == {RELU}
 
     def takes(self, x: Tensor) -> bool:
         """Whether nothing but ordinary autograd sees a call, and it saves the places themselves: a

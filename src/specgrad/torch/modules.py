@@ -1,7 +1,7 @@
-"""torch.nn's pooling modules by specgrad's engines, and those that torch has not.
+"""torch.nn's pooling modules on specgrad's engines, and modules that torch does not have.
 
 The former are subclasses of torch's own with another `forward`, so that arguments, repr, state and
-`isinstance` are torch's. None but a learnable beta has state.
+`isinstance` are torch's. Only a learnable beta has state.
 """
 
 from __future__ import annotations
@@ -167,11 +167,11 @@ class _Described(nn.Module):
 
 
 class _SmoothMaxPool(_Described):
-    """(1/beta) log Σ exp(beta x) of each window: a maximum with a gradient for every cell.
+    """(1/beta) log Σ exp(beta x) of each window: a smooth maximum, with a gradient for every cell.
 
-    With `learnable` beta is a parameter, and keeps its sign while it is trained gently: at 0 there
-    is no smooth maximum. Then beta·x, which must not overflow, is pooled with beta 1 and the result
-    divided by beta.
+    With learnable=True, beta is a parameter. Its learning rate must be small enough that beta keeps
+    its sign, because beta = 0 is undefined. The module then pools beta·x, which must not overflow,
+    with beta 1, and divides the result by beta.
     """
 
     rank: ClassVar[int]

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import dispatch
 from ..engines import REDUCTIONS, reduction
 from ..engines.torch_private import is_dual, is_profiled
 from . import kernels
-from .eager import CLASSES, is_eager, is_ordinary
+from .eager import is_ordinary
 from .operators import FAMILIES, encoded
 
 MOST = 4096  # calls that are remembered
@@ -130,15 +129,3 @@ def find(op: Any, x: Tensor, last: int | None = None) -> Prepared | None:
             _found.clear()
         found = _found[key] = Prepared(op, x, kernels.last_axes(x) if last is None else last)
     return found
-
-
-def at_once(op: Any, x: Tensor) -> Any:
-    """The value on an ordinary CUDA tensor in an eager call; NotImplemented for any other."""
-    if not x.is_cuda or type(op) not in NODES or not is_eager() or dispatch.forced() is not None or not is_ordinary(x):
-        return NotImplemented
-    call = find(op, x)
-    return NotImplemented if call is None else call(x)
-
-
-for kind in CLASSES:
-    dispatch.shortcuts[kind] = at_once

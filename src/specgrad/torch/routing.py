@@ -31,9 +31,9 @@ from ..engines.torch_private import (
     tracing_state,
 )
 from ..errors import SpecgradError
-from ..ops import AdaptiveAvgPool, AvgPool, MaxPool
+from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, MaxPool
 from . import eager, fast_path, prepared
-from .defects import is_differentiated, is_wrong, lies_plainly
+from .defects import is_differentiated, is_right_throughout, is_wrong, lies_plainly
 from .eager import is_eager
 from .kernels import BFLOAT16, as_images, last_axes, suggests_channels_last
 from .operators import FAMILIES, FIELDS, HALVES, decoded
@@ -45,6 +45,8 @@ two calls from Python instead of one. Measured with benchmarks/torch_front_end.p
 slower of maximum and average draws level with torch. 0 is for tests: nothing is small, on no
 device."""
 
+SHARED = 1 << 15
+"""Elements from which torch's threads share the cells of a single sum."""
 HOST = (40.0, 150.0)
 """Microseconds that a call of ours costs the host of a GPU more than torch's inside a network,
 where its code lies in no cache: forwards, and forwards and back. A loop of calls takes a fifth of
@@ -101,12 +103,15 @@ def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
 
 class Small(NamedTuple):
     """Calls with some arguments that are torch's whatever the shape, so that nothing else is asked:
-    those on fewer elements, by `2 * is_cuda + whether a gradient is wanted`, where no defect is
-    known."""
+    those on fewer elements where no defect is known. Pairs are for the CPU and a CUDA device."""
 
-    fewest: tuple[float, float, float, float]
-    call: Any
-    given: tuple[Any, ...]
+    fewest: tuple[float, float]
+    """Whether or not a gradient is wanted."""
+    right: tuple[bool, bool]
+    """Whether no layout and no dtype has a defect."""
+    call: Callable[[Tensor, tuple[Any, ...]], Any]
+    """Torch's own kernel, of the arguments as they were written: to a table 2, 2.0 and True are the
+    same."""
     mended: Any = None
     """What answers images whose channels are stored last, on a CUDA device, with a gradient."""
 
@@ -142,6 +147,9 @@ TORCHS = Route(None, (True, True))
 is_compiled, is_grad_enabled, DOUBLE = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled, torch.float64
 
 
+FUNCTIONS: dict[str, Function] = {}
+
+
 class Function:
     """One of torch's pooling functions; `theirs` calls it with an input, arguments, and whether
     indices are wanted. `padding` and `dilation` are the places of these among the arguments that
@@ -160,31 +168,39 @@ class Function:
         self.channel = -self.rank - 1
         self.padding, self.dilation = padding, dilation
         self.asked = asking(kind, words)
+        FUNCTIONS[name] = self
         self.routes: dict[Any, Route] = {}
         self.small: dict[Any, Small] = {}
 
-    def __call__(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
+    def answer(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What a call comes to."""
         if is_compiled():
             return (self.compiled if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
-        if type(x) not in PLAIN or tracing_state() is not None:
+        if type(x) not in PLAIN or tracing_state() is not None:  # while a trace is recorded, numbers are tensors
             return self.general(x, arguments, indices)
         try:
             small = self.small.get((SMALL, arguments))
             if small is not None and not indices:  # as little code as can be: inside a network it lies in no cache
-                cuda, wanted = x.is_cuda, x.requires_grad and is_grad_enabled()
+                fewest, right, call, mended = small
+                cuda = x.is_cuda
                 if (
-                    x.numel() < small.fewest[2 * cuda + wanted]
+                    x.numel() < fewest[cuda]
                     and (not cuda or raw_stream(x.get_device()) == 0)  # graphs are captured on other ones
                     and function_modes() == 0
                 ):
-                    # no defect is known where channels lie apart or nothing is differentiated
-                    if (x.is_contiguous() and x.stride(self.channel) > 1) or (
-                        not wanted and x.dtype is not DOUBLE and active_transform() is None and not is_dual()
+                    if right[cuda]:
+                        return call(x, arguments)
+                    wanted = x.requires_grad and is_grad_enabled()
+                    # no defect is known where nothing is differentiated or channels lie apart
+                    if (not wanted and x.dtype is not DOUBLE and active_transform() is None and not is_dual()) or (
+                        x.is_contiguous() and x.stride(self.channel) > 1
                     ):
-                        return small.call(x, *small.given)
-                    if small.mended is not None and wanted and small.mended.takes(x):
-                        return small.mended(x)
+                        return call(x, arguments)
+                    if mended is not None and wanted:
+                        if x.dtype is not DOUBLE and mended.is_needless(x):
+                            return call(x, arguments)
+                        if mended.takes(x):
+                            return mended(x)
         except (IndexError, TypeError):  # too few axes, or a list
             pass
         return self.routed(x, arguments, indices)
@@ -239,8 +255,7 @@ class Function:
         route = self.routes.get(key) or self.add(key, x, arguments, indices)
         if route.torchs[x.requires_grad and is_grad_enabled()] and not (route.watches and route.is_captured()):
             if route.aten is not None and function_modes() == 0:
-                call, given = route.aten
-                return call(x, *given)
+                return route.aten(x, arguments)
             return self.theirs(x, arguments, indices)
         return route.ours(x) if eager.is_ordinary(x) else self.general(x, arguments, indices)
 
@@ -271,12 +286,14 @@ class Function:
         torchs = [
             not self.is_wrong(x, arguments, indices, wanted)
             and (not taken or is_small(found.op, x, wanted) or is_read_alone(found, x, wanted))
+            and not is_shared(found, x)
             for wanted in (False, True)
         ]
         if not taken and all(torchs):
             return TORCHS
-        direct = None if indices else aten(self.name, found, arguments)
-        self.add_small(found, arguments, direct, x.is_cuda)
+        direct = aten(self.name, self.kind, arguments, indices)
+        if not indices:
+            self.add_small(found, arguments, direct, x.is_cuda)
         made = Route(answer(found, x, indices), (torchs[0], torchs[1]), direct)
         # one program reads a whole plane, which takes long where planes are large and few
         made.watches &= not (is_whole_mean(found) and x.shape[-rank:].numel() > 1024)
@@ -287,17 +304,22 @@ class Function:
         dilated = self.dilation >= 0 and arguments[self.dilation] not in (1, (1,) * self.rank)
         if direct is None or dilated or any(isinstance(value, list) for value in arguments):
             return
-        whole = is_whole_mean(asked)
-        counts = [
-            math.inf if whole and device else min(fewest(asked.op, device, last, wanted) for last in (False, True))
+        least = [
+            min(fewest(asked.op, device, last, wanted) for last in (False, True) for wanted in (False, True))
             for device in (False, True)
-            for wanted in (False, True)
         ]
+        if is_whole_mean(asked):
+            least = [min(least[False], SHARED), math.inf]
         if len(self.small) >= MOST:
             self.small.clear()
         known = self.small.get((SMALL, arguments))
-        mended = mending().Mended(*direct[1]) if cuda and self.name == "max_pool2d" else known and known.mended
-        self.small[SMALL, arguments] = Small((counts[0], counts[1], counts[2], counts[3]), direct[0], direct[1], mended)
+        mended = known and known.mended
+        if cuda and self.name == "max_pool2d":
+            kernel, stride, *others = arguments
+            mended = mending().Mended(kernel, kernel if stride is None else stride, *others)
+        pads = arguments[self.padding] if self.padding >= 0 else 0
+        right = is_right_throughout(self.name, "cpu", pads), is_right_throughout(self.name, "cuda", pads)
+        self.small[SMALL, arguments] = Small((least[0], least[1]), right, direct, mended)
 
     def is_wrong(self, x: Tensor, arguments: tuple[Any, ...], indices: bool, wanted: bool) -> bool:
         """Whether torch's own kernel is known to be wrong."""
@@ -313,7 +335,8 @@ class Function:
         taken = x.dtype in FLOATS and x.device.type in DEVICES
         if not torch.compiler.is_compiling():  # there lengths may be symbols, which a comparison would fix
             op, wanted = found.op or decoded(found.kind, found.parameters), is_differentiated(x)
-            if not taken or x.numel() == 0 or is_small(op, x, x.requires_grad and torch.is_grad_enabled()):
+            small = is_small(op, x, x.requires_grad and torch.is_grad_enabled()) and not is_shared(found, x)
+            if not taken or x.numel() == 0 or small:
                 taken = x.numel() > 0 and x.dtype is not torch.bool and self.is_wrong(x, arguments, indices, wanted)
         if not taken:
             return self.theirs(x, arguments, indices)
@@ -367,16 +390,35 @@ def is_read_alone(asked: Asked, x: Tensor, wanted: bool) -> bool:
     return x.is_contiguous() and x.shape[: -asked.rank].numel() > 1
 
 
-def aten(name: str, asked: Asked, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
-    """Where torch's own function ends, and its arguments."""
-    if asked.kind in (MaxPool, AvgPool):
-        kernel, stride, *others = arguments[:5] if name == "avg_pool1d" else arguments
-        given = kernel, kernel if stride is None else stride, *others
-    elif asked.kind is AdaptiveAvgPool and isinstance(arguments[0], int):
-        given = arguments if asked.rank == 1 else (arguments * asked.rank,)
-    else:
+def is_shared(asked: Asked, x: Tensor) -> bool:
+    """Whether torch's threads would share the cells of one plane on the CPU: then the bits of its
+    mean differ with their number."""
+    return x.is_cpu and x.numel() >= SHARED and is_whole_mean(asked) and x.shape[: -asked.rank].numel() == 1
+
+
+def aten(name: str, kind: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
+    """Where torch's own function ends, of a tensor and arguments as they were written; None if it
+    ends in several places, or has no such argument. Each count of arguments is written out: to hand
+    over a tuple takes longer than all else that a small call costs."""
+    if kind in (AdaptiveMaxPool, AdaptiveAvgPool):
+        if isinstance(arguments[0], tuple | list) and None in arguments[0]:
+            return None
+        bins = aten_function(name)
+        pair = kind is AdaptiveMaxPool and not indices
+        return (lambda x, given: bins(x, given[0])[0]) if pair else (lambda x, given: bins(x, given[0]))
+    if name == "avg_pool1d" and arguments[-1] is not None:
         return None
-    return aten_function(name), given
+    call = aten_function(name + "_with_indices" * indices)
+
+    def of_five(x: Tensor, given: tuple[Any, ...]) -> Any:
+        a, b, c, d, e, *_ = given
+        return call(x, a, a if b is None else b, c, d, e)
+
+    def of_six(x: Tensor, given: tuple[Any, ...]) -> Any:
+        a, b, c, d, e, f = given
+        return call(x, a, a if b is None else b, c, d, e, f)
+
+    return of_six if name in ("avg_pool2d", "avg_pool3d") else of_five
 
 
 def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:
