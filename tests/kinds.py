@@ -13,6 +13,11 @@ def effort(usual, thorough):
     return thorough if THOROUGH else usual
 
 
+def in_turn(cases, turn):
+    """All cases where tests are thorough; else one of them, the next one in each turn."""
+    return effort([cases[turn % len(cases)]], cases)
+
+
 def examples(most):
     """So many examples where tests are thorough; else a third of them."""
     return effort(max(most // 3, 5), most)

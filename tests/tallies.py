@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import specgrad as sg
+from specgrad.engines.cpu.codegen import object_code
 from specgrad.engines.cpu.codegen.builder import CELLS, I64, Kernel, Value
 from specgrad.engines.cpu.codegen.thread_pool import Call
 
@@ -15,7 +16,7 @@ def tally():
     """counts[i] += 1, by way of scratch that is read again after a pause; who[i] = the scratch;
     flags[i] are joined."""
     k = Kernel("tally")
-    counts, pause, flags, who = k.array("counts", INT), k.parameter("pause"), k.array("flags", INT), k.array("who", INT)
+    counts, flags, who, pause = *(k.array(name, INT) for name in ("counts", "flags", "who")), k.parameter("pause")
     room = k.room(64, INT)
     with k.loop(k.begin, k.end, carried=[0]) as each:
         k.store(k.load(counts, each.index), room, 63)
@@ -25,6 +26,12 @@ def tally():
         k.store(Value(k, k.builder.ptrtoint(room.address, I64)), who, each.index)
         each.next = [each.values[0] | k.load(flags, each.index)]
     return k.finish(each.result[0])
+
+
+def machine_code(kernel):
+    """A finished kernel, compiled for this machine and loaded."""
+    code = object_code.object_code(kernel, *object_code.host())
+    return object_code.Compiled(code, tuple(kernel.parameters), kernel.scratch)
 
 
 def run(compiled, items, grain=1, flags=(), pause=0, count=3):

@@ -96,7 +96,7 @@ def test_the_rows_of_a_subject_are_printed_before_the_next_one_is_checked(monkey
         (["nowhere.py:subject", "--in-process"], "there is no file nowhere.py"),
         (["specgrad.no_such_module:subject"], "ModuleNotFoundError"),
         (["no such subject", "--in-process"], "is no subject"),
-        ([f"{FAULTY}/right.py:nothing", "--in-process"], "has no nothing"),
+        ([f"{FAULTY}/right.py:nothing", "--in-process"], "defines no 'nothing'; write a subject's name"),
         ([f"{FAULTY}/right.py:NotOffered", "--in-process"], "forward"),
         (["--operator", "Nothing"], "choose from MaxPool"),
         (["--operator", "MaxPol"], "did you mean MaxPool?"),
@@ -141,7 +141,7 @@ def test_differences_of_peers_are_a_line_each():
     report = reports.Report(cells, [], {}, "specgrad check", 0)
     reports.told(report, console, verbose=False)
     short = console.file.getvalue()
-    assert "zero padded, MaxPool, the part that padding takes" in short
+    assert "zero padded, MaxPool, padding" in short
     assert "import numpy" not in short
     assert "left out: --verbose prints them" in short
     reports.told(report, console)

@@ -45,7 +45,7 @@ def test_the_readme_prints_what_it_says(capsys):
 def test_the_readme_shows_a_real_counterexample():
     shown = re.search(r"```text\n(zero padded.*?)```", read(ROOT / "README.md"), re.DOTALL)[1]
     subject = load(f"{ROOT}/examples/check_wrong.py:subject")
-    session = runner.Session(runner.Effort(5, 0, 0.0), claims=("padding",))
+    session = runner.Session(runner.QUICK, claims=("padding",))
     (cell,) = session.one(subject, specgrad.MaxPool, 5)
     found = cell.differences[0]
     said = f"{subject.name}, MaxPool, {CLAIMS[cell.claim].words}: {found.outcome.words}"

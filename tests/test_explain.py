@@ -88,7 +88,7 @@ def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, s
     result = run(*words, "--svg", str(drawn), "--png", str(shot))
     assert result.exit_code == 0
     assert window in result.output
-    assert f"by these slopes: {slopes}\n" in result.output
+    assert f"in the input cells: {slopes}\n" in result.output
     assert drawn.read_text(encoding="utf-8").count('class="g"') == slopes.count(" at ")
     assert shot.read_bytes().startswith(b"\x89PNG")
 
@@ -193,4 +193,5 @@ def test_explain_says_what_the_engine_chose(words, walks):
 
 def test_explain_says_who_runs_what_has_no_kernels():
     assert "runs: convolution" in run("Conv", "--input", "8,8", "--kernel", "2,2", "--engine").output
+    assert "no cells" in run("AvgPool", "--input", "0,64", "--kernel", "2", "--stride", "1", "--engine").output
     assert "the kernel spans 5" in run("MaxPool", "--input", "2,2", "--kernel", "5,5", "--engine").output

@@ -114,6 +114,18 @@ def test_memoryviews_and_other_buffers():
     assert sg.relu(exact)[0] == Fraction(1, 2)  # what no library holds stays in NumPy's hands
 
 
+@pytest.mark.parametrize("way", calls(X, np.asarray))
+def test_memory_maps_are_read_where_they_lie_by_the_fast_engine(tmp_path, way, monkeypatch):
+    np.save(tmp_path / "x.npy", X)
+    mapped, wanted = np.load(tmp_path / "x.npy", mmap_mode="r"), calls(X, np.asarray)[way]()
+    for name in ("forward", "keep", "recall"):
+        monkeypatch.setattr(reference, name, None)
+    for got, expected in zip(calls(mapped, np.asarray)[way](), wanted, strict=True):
+        assert type(got) is type(expected)
+        np.testing.assert_array_equal(got, expected)
+    assert np.shares_memory(as_operand("relu", "x", mapped), mapped)
+
+
 def test_a_constant_of_another_library_is_recorded_as_numbers():
     tape = sg.Tape()
     x = tape.leaf(X)

@@ -50,6 +50,25 @@ assert (sg.conv(x, w, padding=1) == sg.conv(x.astype(object), w.astype(object), 
 print(count)
 """
 
+PROGRAM = """
+import numpy as np, specgrad as sg
+def pooled(x):
+    return sg.max_pool(x, (2,), stride=1)
+program = sg.trace(lambda x: sg.sum(pooled(sg.relu(x * 2) + x * x) * 3 + 1), (8,)).compile(np.float64)
+x, ones, draw, count = np.arange(8.0), np.ones(7), random.Random(0), 0
+program.value_and_grad(x)
+def run():
+    while True:
+        program.value_and_grad(x)
+for turn in range(int(sys.argv[1])):
+    count += interrupted(draw.uniform(1e-5, 6e-4), run)
+    _, pullback = sg.vjp(pooled, x)  # keeps who won, which neither the program nor the next pooling may change
+    program.value_and_grad(x)
+    sg.vjp(pooled, -x)
+    assert pullback(ones)[0].tolist() == [0] + [1] * 7, pullback(ones)
+print(count)
+"""
+
 IMPORT = """
 import numpy  # which itself cannot be imported again once it was interrupted
 def load():
@@ -76,6 +95,10 @@ def script(body, *words, **environment):
 
 def test_a_thousand_random_interrupts_leave_everything_working():
     assert int(script(RANDOM, "1000")) > 900
+
+
+def test_an_interrupted_program_lends_nobody_else_its_memory():
+    assert int(script(PROGRAM, "1500")) == 1500
 
 
 def test_the_first_compilation_may_be_interrupted(tmp_path):

@@ -82,6 +82,13 @@ def test_the_environment_and_the_caller_decide_before_the_machine(fresh):
     assert sg.get_num_threads() == 3
 
 
+@pytest.mark.parametrize("word", ["0", "-1", "1.5", "two", "²"])
+def test_an_environment_that_names_no_number_is_refused_in_words(fresh, word):
+    fresh.setenv(threads.VARIABLE, word)
+    with pytest.raises(sg.ArgumentError, match=f"{threads.VARIABLE}: value={word!r}|value=0"):
+        sg.get_num_threads()
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity")
 def test_affinity_counts_also_in_a_forked_child():
     code = """

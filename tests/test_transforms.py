@@ -1,6 +1,7 @@
 """Derivatives of Python functions: nests, nesting by levels, and what is refused."""
 
 import itertools
+import math
 from collections import namedtuple
 from fractions import Fraction
 
@@ -53,6 +54,19 @@ def test_reverse_mode_nests_to_any_order_over_exact_numbers():
     for wanted in expected:
         derivative = sg.grad(derivative)
         assert derivative(x) == wanted
+
+
+@pytest.mark.parametrize("slots", list(itertools.product((0, 1), repeat=4)))
+def test_every_derivative_of_a_quotient_is_the_one_by_hand(slots):
+    """Directions that move one operand each, in any order: of x/y, whose orders do not end."""
+    x, y = Fraction(3), Fraction(5)
+    derivative = sg.div
+    for count, slot in enumerate(slots, 1):
+        derivative = sg.grad(derivative, slot)
+        in_y = sum(slots[:count])
+        of_x = (x, 1, *[0] * 3)[count - in_y]
+        expected = of_x * (-1) ** in_y * math.factorial(in_y) / y ** (in_y + 1)
+        assert derivative(np.array(x), np.array(y)) == expected
 
 
 @pytest.mark.parametrize("modes", list(itertools.product("fr", repeat=3)), ids="".join)

@@ -1,4 +1,4 @@
-"""specgrad: sliding-window operators stated once, with both derivatives, over any scalar."""
+"""specgrad: pooling and convolution with value, JVP and VJP, over any scalar type."""
 
 from .array_functions import (
     abs,

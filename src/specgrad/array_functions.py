@@ -1,7 +1,7 @@
-"""Functions of arrays that are no windows: of single cells, of shapes, reductions and losses.
+"""Functions of arrays without windows: pointwise functions, shapes, reductions and losses.
 
-They have NumPy's and PyTorch's names. A Python number among the operands takes on the scalar of the
-others.
+The names are those of NumPy and PyTorch. A Python number among the operands takes the type of the
+other operands.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def div(x: Array, y: Array) -> Any:
 
 
 def scale(x: Array, factor: int | float | Fraction) -> Any:
-    """factor * x, for a number that is part of the operator. See `Scale`."""
+    """factor * x, for a constant number. See `Scale`."""
     return Scale(factor)(x)
 
 
 def power(x: Array, exponent: int | float | Fraction) -> Any:
-    """x to the power of a number that is part of the operator. See `Power`."""
+    """x to the power of a constant number. See `Power`."""
     return Power(exponent)(x)
 
 
@@ -93,50 +93,50 @@ def abs(x: Array) -> Any:
 
 
 def maximum(x: Array, y: Array, *, ties: str = "split") -> Any:
-    """The larger of x and y cell by cell, which share the slope where they are equal. See
+    """The elementwise maximum of x and y, which share the gradient where they are equal. See
     `Larger`."""
     return applied(Larger(ties=ties), x, y)
 
 
 def minimum(x: Array, y: Array, *, ties: str = "split") -> Any:
-    """The smaller of x and y cell by cell, which share the slope where they are equal. See
+    """The elementwise minimum of x and y, which share the gradient where they are equal. See
     `Smaller`."""
     return applied(Smaller(ties=ties), x, y)
 
 
 def greater(x: Array, y: Array) -> Any:
-    """1 where x > y, else 0; no derivative passes. See `Compare`."""
+    """1 where x > y, else 0; its derivative is 0. See `Compare`."""
     return combine(">", x, y)
 
 
 def greater_equal(x: Array, y: Array) -> Any:
-    """1 where x ≥ y, else 0; no derivative passes. See `Compare`."""
+    """1 where x ≥ y, else 0; its derivative is 0. See `Compare`."""
     return combine(">=", x, y)
 
 
 def less(x: Array, y: Array) -> Any:
-    """1 where x < y, else 0; no derivative passes. See `Compare`."""
+    """1 where x < y, else 0; its derivative is 0. See `Compare`."""
     return combine("<", x, y)
 
 
 def less_equal(x: Array, y: Array) -> Any:
-    """1 where x ≤ y, else 0; no derivative passes. See `Compare`."""
+    """1 where x ≤ y, else 0; its derivative is 0. See `Compare`."""
     return combine("<=", x, y)
 
 
 def equal(x: Array, y: Array) -> Any:
-    """1 where x = y, else 0; no derivative passes. See `Compare`."""
+    """1 where x = y, else 0; its derivative is 0. See `Compare`."""
     return combine("==", x, y)
 
 
 def not_equal(x: Array, y: Array) -> Any:
-    """1 where x ≠ y, else 0; no derivative passes. See `Compare`."""
+    """1 where x ≠ y, else 0; its derivative is 0. See `Compare`."""
     return combine("!=", x, y)
 
 
 def where(condition: Array, x: Array, y: Array) -> Any:
-    """x where the condition holds (is not 0), else y, for a comparison of `specgrad` or an array of
-    booleans. See `Where`."""
+    """x where the condition is not 0, else y. The condition is a comparison of `specgrad` or an
+    array of booleans. See `Where`."""
     if isinstance(condition, bool):
         rule = "is a single truth value, as == of recorded values gives"
         raise refusal(ArgumentError, "where", "condition", condition, rule, "compare with greater, equal, …")
@@ -193,18 +193,18 @@ def silu(x: Array) -> Any:
 
 
 def gelu(x: Array, *, approximate: str = "none") -> Any:
-    """x times the normal distribution of x; approximate="tanh" by a hyperbolic tangent. See
-    `Gelu`."""
+    """x times the standard normal distribution function of x; approximate="tanh" uses a hyperbolic
+    tangent. See `Gelu`."""
     return Gelu(approximate=approximate)(x)
 
 
 def reshape(x: Array, shape: Ints) -> Any:
-    """The same cells in the same order under another shape; one length may be -1. See `Reshape`."""
+    """The same cells in the same order with another shape; one length may be -1. See `Reshape`."""
     return Reshape(shape)(x)  # type: ignore[arg-type]
 
 
 def transpose(x: Array, axes: Sequence[int] | None = None) -> Any:
-    """The axes in another order: turned round, or as `axes` lists them. See `Transpose`."""
+    """The axes in another order: reversed, or as `axes` lists them. See `Transpose`."""
     return Transpose(axes)(x)
 
 
@@ -220,12 +220,12 @@ def take(x: Array, indices: Any, axis: int = 0) -> Any:
 
 
 def concatenate(arrays: Sequence[Array], axis: int = 0) -> Any:
-    """Arrays one behind the other along an axis. See `Concatenate`."""
+    """The arrays joined along an axis. See `Concatenate`."""
     return Concatenate(len(_several("concatenate", arrays)), axis)(*arrays)
 
 
 def stack(arrays: Sequence[Array], axis: int = 0) -> Any:
-    """Arrays of one shape beside each other along a new axis."""
+    """Arrays of the same shape joined along a new axis."""
     rank = len(shape_of("stack", "arrays[0]", _several("stack", arrays)[0])) + 1
     before = axis_in("stack", "axis", axis, arguments.integer("stack", "axis", axis, None), rank)
     return concatenate([slice(x, (*[(None, None, None)] * before, None)) for x in arrays], before)
@@ -279,8 +279,8 @@ def batch_norm(
 ) -> Any:
     """(x - mean) / √(variance + eps) * weight + bias, for one number of each per channel of `axis`.
 
-    Without mean and variance, those of x over all other axes are taken (the mean square of the
-    difference), and have derivatives.
+    By default, mean and variance are computed from x over all other axes (variance: the mean
+    square of the difference), and have derivatives.
     """
     shape = shape_of("batch_norm", "x", x)
     channel = axis_in("batch_norm", "axis", axis, arguments.integer("batch_norm", "axis", axis, None), len(shape))
@@ -337,7 +337,7 @@ def _several(name: str, arrays: Any) -> Any:
 
 
 def detach(x: Array) -> Any:
-    """x, declared constant: no derivative passes. See `Detach`."""
+    """x as a constant: its derivative is 0. See `Detach`."""
     return Detach()(x)
 
 

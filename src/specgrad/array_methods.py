@@ -81,11 +81,11 @@ class ArrayMethods:
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
-        """The axes turned round."""
+        """The axes in reverse order."""
         return FUNCTIONS["transpose"](self)
 
     def transpose(self, *axes: Any) -> Any:
-        """The axes in another order: ``x.transpose(1, 0)``, or turned round."""
+        """The axes in another order: ``x.transpose(1, 0)``, or reversed."""
         return FUNCTIONS["transpose"](self, _flat(axes) or None)
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:

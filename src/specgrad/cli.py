@@ -26,7 +26,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Sliding-window operators, stated once.",
+    help="Check, prove, draw and measure sliding-window operators (pooling, convolution).",
 )
 
 
@@ -42,7 +42,7 @@ def _commands(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Sliding-window operators, stated once."""
+    """Check, prove, draw and measure sliding-window operators (pooling, convolution)."""
 
 
 app.command()(check)
@@ -69,19 +69,19 @@ class Shapes(StrEnum):
 def bench(
     what: Annotated[Benchmark, typer.Argument(help="Pooling, or convolution with its gradients.")] = Benchmark.pool,
     shapes: Annotated[
-        Shapes, typer.Option(help="Layers of convolution that kernels were chosen by, or that they were not.")
+        Shapes, typer.Option(help="Convolution layers: those used to choose kernels, or others.")
     ] = Shapes.common,
-    only: Annotated[str, typer.Option(help="Only layers of convolution whose name has this in it.")] = "",
+    only: Annotated[str, typer.Option(help="Only convolution layers whose name contains this text.")] = "",
     quick: Annotated[bool, typer.Option(help="Smaller batches and fewer repetitions.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write every cell to this file.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the cost of pooling, against kernel size, rank and the peers, to this image."),
+        typer.Option(help="Draw the time of pooling by kernel size, rank and library into this image."),
     ] = None,
 ) -> None:
-    """Measure pooling against the speed of a copy, or convolution, and both against the peers that
-    are installed."""
+    """Measure pooling (compared with a plain copy) or convolution, and the same in other installed
+    libraries."""
     from . import bench as benchmark
 
     try:
@@ -101,7 +101,7 @@ def bench(
 
 @app.command()
 def warmup() -> None:
-    """Compile the common kernels, so that no later call has to."""
+    """Compile the common kernels in advance, so that first calls are fast."""
     from .engines.cpu.warmup import steps
 
     console = Console()

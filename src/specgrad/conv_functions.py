@@ -81,7 +81,7 @@ def unfold(
     dilation: Ints = 1,
     out: A | None = None,
 ) -> A:
-    """The patches under a sliding kernel as columns (*batch, channels * Πkernel, patches).
+    """The patches of a sliding kernel as columns (*batch, channels * Πkernel, patches).
 
     `Unfold` is the operator.
 
@@ -104,7 +104,7 @@ def fold(
     dilation: Ints = 1,
     out: A | None = None,
 ) -> A:
-    """Columns added up to (*batch, channels, *output_size): the transpose of `unfold`.
+    """The columns summed into (*batch, channels, *output_size): the transpose of `unfold`.
 
     `Fold` is the operator.
 

@@ -1,8 +1,8 @@
-"""Whole derivatives of Python functions (jacobian, hessian, hvp), functions of many examples
-(vmap), and a check of all of them.
+"""Jacobians, Hessians and Hessian-vector products of Python functions, `vmap`, and a check of
+derivatives.
 
-They are made of `jvp`, `vjp` and operators, so that they nest with each other and with every
-transform, over every scalar.
+All of them are composed of `jvp`, `vjp` and operators. So they nest with each other and with every
+transform, over every scalar type.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .scalars.dual import Dual
 
 
 def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives all derivatives of f in the argument `argnums` (or several): an array
-    of shape output + input.
+    """A function that computes the Jacobian of f in the argument `argnums` (or several arguments):
+    an array of shape output + input.
 
-    Nests of outputs give nests of such arrays, and nests of inputs nests inside those. With
-    has_aux, (jacobian, aux). There is one reverse sweep per output cell.
+    Nested outputs give nested arrays, which contain nested arrays for nested inputs. With
+    has_aux=True the function returns (jacobian, aux). There is one reverse sweep per output cell.
 
     >>> import numpy as np
     >>> jacobian(lambda x: x * x[0])(np.array([2.0, 3.0]))
@@ -71,8 +71,8 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux
 
 
 def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives all second derivatives of f, whose value has one cell: an array of
-    shape input + input.
+    """A function that computes the Hessian of f, which returns a single number: an array of shape
+    input + input.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]))
@@ -83,8 +83,8 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux:
 
 
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
-    """The Hessian of f at `primals` times `tangents`, one part per primal, without the Hessian:
-    forward over reverse.
+    """The Hessian of f at `primals` times `tangents`, one part per primal, without computing the
+    Hessian: forward over reverse mode.
 
     >>> import numpy as np
     >>> hvp(lambda x: (x**3).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
@@ -96,12 +96,12 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def vmap(f: Callable[..., Any], in_axes: int | Sequence[int | None] | None = 0) -> Callable[..., Any]:
-    """The function that calls f for every index of an axis of its arguments, and stacks what f
-    returns along a new first axis.
+    """A function that calls f for every index of an axis of its arguments, and stacks the results
+    along a new first axis.
 
-    `in_axes` names the axis for all arguments, or for each; None hands an argument to every call as
-    it is. Nests are taken leaf by leaf. f is called once per index: an operator whose leading axes
-    are batch is faster on the whole array.
+    `in_axes` is the axis for all arguments, or a tuple with one axis per argument; None passes an
+    argument unchanged to every call. Nested containers are mapped leaf by leaf. f is called once
+    per index, so operators with batch axes are faster on the whole array.
 
     >>> import numpy as np
     >>> vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(np.eye(2), np.array([5.0, 7.0]))
@@ -163,13 +163,14 @@ quotients."""
 
 
 def check_grad(f: Callable[..., Any], *xs: Any, directions: int = 2) -> bool:
-    """Check the derivatives of f at `xs`, exactly: True, or GradientError says what differs.
+    """Check the derivatives of f at `xs` exactly. Returns True, or raises GradientError with the
+    difference.
 
-    f is traced and run over the rationals that the floats of `xs` are (over Decimals of 60 digits
-    where it needs exponentials or roots). Along some directions: (1) its JVP is the tangent of Dual
-    numbers pushed through the values of all operators; (2) its VJP is the adjoint of the JVP; (3)
-    its central difference quotients converge to the JVP like h². Where (3) fails the message shows
-    the quotients to both sides: if they differ, the function has a kink at `xs`.
+    f is traced, and run over the exact rational values of the floats in `xs` (over Decimals of 60
+    digits if f needs exponentials or roots). The check takes some directions, and verifies that (1)
+    the JVP is the tangent computed by dual numbers; (2) the VJP is the adjoint of the JVP; (3)
+    central difference quotients converge to the JVP like h². If (3) fails, the message shows the
+    quotients on both sides: if they differ, the function has a kink at `xs`.
 
     >>> import numpy as np, specgrad as sg
     >>> check_grad(lambda x: sg.sum(sg.max_pool(x * x, (2,))), np.array([1.0, 3.0, 2.0, 0.5]))

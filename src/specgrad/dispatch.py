@@ -43,9 +43,11 @@ tracer: Any = None
 """The part of `specgrad.torch`, once imported, that runs operators while torch.compile reads
 Python; it reads no caches."""
 
-shortcuts: dict[type, Callable[[Any, Any], Any]] = {}
-"""By the exact class of a lone operand, what runs an operator on it at once, or returns
-NotImplemented: `specgrad.torch` has one."""
+shortcuts: dict[tuple[str, type], Callable[..., Any]] = {}
+"""By rule ("value", "jvp" or "vjp", and "indices", which is asked for with True) and the exact
+class of a lone operand: a function of the operator, the operand and its tangent or cotangent, which
+returns the result or NotImplemented. `specgrad.torch` has the first and the last, and the CPU
+engine has those of small arrays."""
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
@@ -129,11 +131,11 @@ def forced() -> str | None:
 
 @contextlib.contextmanager
 def engine(name: str) -> Iterator[None]:
-    """Force an engine within a ``with`` block: ``with engine("reference"): …``.
+    """Run operators on one engine alone within a ``with`` block: ``with engine("reference"): …``.
 
-    Forced means alone: what the engine does not run is refused, in calls and in programs that are
-    compiled in the block. To prefer an engine and let those after it in `list_engines()` run the
-    rest, call without a block, or name it in ``graph.compile``.
+    An operator that the engine does not run raises an error, in calls and in programs that are
+    compiled in the block. To only prefer an engine, pass it to ``graph.compile``: the engines after
+    it in `list_engines()` then run the other operators. Calls without a block try all engines.
     """
     if not isinstance(name, str) or name not in ENGINES:
         raise refusal(ArgumentError, "engine", "name", name, "is not an engine", "choose from " + ", ".join(ENGINES))
@@ -145,7 +147,7 @@ def engine(name: str) -> Iterator[None]:
 
 
 def list_engines() -> dict[str, str]:
-    """The engines that are here, fastest first, and in words what each takes."""
+    """The installed engines, fastest first, with a description of what each one runs."""
     return {name: load(name).TAKES for name in ENGINES}
 
 
@@ -198,7 +200,7 @@ def traced(operands: tuple[Any, ...] = ()) -> bool:
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    at_once = shortcuts.get(type(operands[0])) if out is None and len(operands) == 1 else None
+    at_once = shortcuts.get(("value", type(operands[0]))) if out is None and len(operands) == 1 else None
     if at_once is not None and (value := at_once(op, operands[0])) is not NotImplemented:
         return value
     if tracer is not None and traced(operands) and not op.derived:
@@ -226,6 +228,10 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
+    at_once = shortcuts.get(("indices", type(operands[0]))) if out is None else None
+    if at_once is not None and (found := at_once(op, operands[0], True)) is not NotImplemented:
+        pair: tuple[Any, Any] = found
+        return pair
     if tracer is not None and traced(operands):
         value, places = tracer.indices(op, operands, out)
         return value, places

@@ -12,42 +12,43 @@ from typing import Any
 
 
 class SpecgradError(ValueError):
-    """Anything that specgrad refuses; catch this one to catch them all."""
+    """The base class of all errors that specgrad raises."""
 
 
 class ArgumentError(SpecgradError):
-    """A parameter of an operator is not one of the values it may take."""
+    """A parameter of an operator has an invalid value."""
 
 
 class UndeclaredError(ArgumentError, AttributeError):
-    """A class of operators does not declare what every operator has."""
+    """A class of operators does not declare something that every operator needs, or an attribute is
+    not offered."""
 
 
 class ShapeError(SpecgradError):
-    """An operand, tangent, cotangent or output does not have the shape that the operator reads or
-    writes."""
+    """An operand, tangent, cotangent or output does not have the shape that the operator needs."""
 
 
 class ScalarError(SpecgradError):
-    """The elements of an operand cannot do what the operator needs (an order, a division, an
-    exponential)."""
+    """The element type of an operand does not have an operation that the operator needs (an order,
+    a division, an exponential)."""
 
 
 class GradientError(SpecgradError, AssertionError):
-    """A derivative is not the one of its function; the message says by what it was found."""
+    """A derivative is wrong; the message says which check found it."""
 
 
 class ModelError(SpecgradError):
-    """A model file is malformed, or holds what specgrad does not read; the message names the
-    place."""
+    """A model file is malformed, or contains something that specgrad does not read; the message
+    names the place."""
 
 
 class CertificateError(SpecgradError):
-    """A certificate does not show what it claims; the message names the step."""
+    """A certificate does not prove its claims; the message names the step."""
 
 
 class SlowPathWarning(UserWarning):
-    """A large float array fell to the reference engine; the message says why and what to do."""
+    """A large float array runs on the reference engine, which is slow; the message says why, and
+    what to do."""
 
 
 class _Short(reprlib.Repr):

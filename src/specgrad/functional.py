@@ -112,7 +112,7 @@ def max_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> Any:
-    """The greatest real cell under a sliding kernel; padding takes no part.
+    """The maximum of the cells in each window of a sliding kernel. Padding is ignored.
 
     `MaxPool` is the operator.
 
@@ -159,7 +159,7 @@ def min_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> Any:
-    """The lowest real cell under a sliding kernel; padding takes no part.
+    """The minimum of the cells in each window of a sliding kernel. Padding is ignored.
 
     `MinPool` is the operator.
 
@@ -192,7 +192,7 @@ def sum_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> A:
-    """The sum of the cells under a sliding kernel; padding adds 0.
+    """The sum of the cells in each window of a sliding kernel. Padding adds 0.
 
     `SumPool` is the operator.
 
@@ -217,7 +217,8 @@ def lp_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> A:
-    """(Σ |cell|^p)^(1/p) under a sliding kernel, for p from 1 to infinity; padding adds 0.
+    """(Σ |cell|^p)^(1/p) over each window of a sliding kernel, for p from 1 to infinity. Padding
+    adds 0.
 
     `LpPool` is the operator.
 
@@ -234,7 +235,7 @@ def lp_pool(
 
 @documented
 def max_unpool(y: A, indices: Array, output_size: Sequence[int], *, out: A | None = None) -> A:
-    """The cells of y at their indices in planes of zeros: the way back from `max_pool`.
+    """The values y written to their indices in planes of zeros: a partial inverse of `max_pool`.
 
     `MaxUnpool` is the operator.
 
@@ -259,7 +260,7 @@ def avg_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> A:
-    """The mean of the cells under a sliding kernel; padding adds 0.
+    """The mean of the cells in each window of a sliding kernel. Padding adds 0.
 
     `AvgPool` is the operator.
 
@@ -295,7 +296,7 @@ def smooth_max_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> A:
-    """(1/beta) log Σ exp(beta x) of the cells under a sliding kernel.
+    """(1/beta) log Σ exp(beta x) over the cells x in each window of a sliding kernel.
 
     `SmoothMaxPool` is the operator.
 
@@ -339,7 +340,7 @@ def adaptive_max_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> Any:
-    """The greatest cell of each of `output_size` evenly spread bins, which may overlap.
+    """The maximum of each of `output_size` evenly spread bins, which may overlap.
 
     `AdaptiveMaxPool` is the operator.
 
@@ -375,7 +376,7 @@ def global_max_pool(
     axes: Sequence[int] | None = None,
     out: A | None = None,
 ) -> A:
-    """The greatest cell of the whole plane of the last `rank` axes.
+    """The maximum of the whole plane of the last `rank` axes.
 
     `GlobalMaxPool` is the operator.
 

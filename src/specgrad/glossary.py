@@ -18,69 +18,72 @@ T = TypeVar("T", bound=Callable[..., Any])
 PARAMETERS = {
     "x": (
         "The input: a NumPy array (floats, integers where the operator allows them, objects of any scalar), a "
-        "torch tensor, a `Dual`, or a Var of a tape or graph. Axes before the spatial ones are batch, as many "
-        "as there are."
+        "torch or JAX array, a dask array, a `Dual`, or a Var of a tape or graph. All axes before the spatial ones "
+        "are batch axes."
     ),
-    "y": "The values to put back: an array of the shape that `max_pool` gave.",
-    "indices": "Where each value goes in its plane: what `max_pool(…, return_indices=True)` gave.",
+    "y": "The values to write back: an array of the shape that `max_pool` returned.",
+    "indices": "The flat index of each value in its plane, as returned by `max_pool(…, return_indices=True)`.",
     "weight": (
         "The weight: (out, in/groups, *kernel) for `conv`, (in, out/groups, *kernel) for `conv_transpose`, "
         "(out, in) for `linear`."
     ),
     "bias": "One number per output channel, or None (the default) for none.",
-    "columns": "The patches as `unfold` gives them: (*batch, channels * Πkernel, patches).",
+    "columns": "The patches as `unfold` returns them: (*batch, channels * Πkernel, patches).",
     "kernel_size": (
-        "The lengths of the kernel, one per spatial axis: a tuple, whose length is the rank. The names that "
-        "end in 1d, 2d and 3d take an int for all axes too."
+        "The lengths of the kernel: a tuple with one int per spatial axis. The names that end in 1d, 2d and 3d "
+        "also take one int for all axes."
     ),
     "output_size": (
-        "The lengths of the output, one per spatial axis. For adaptive pooling None keeps the input's length, "
-        "and the names that end in 1d, 2d and 3d take an int too."
+        "The lengths of the output: a tuple with one int per spatial axis. In adaptive pooling None keeps the "
+        "input's length. The names that end in 1d, 2d and 3d also take one int."
     ),
-    "rank": "How many of the last axes are the plane.",
+    "rank": "The number of spatial axes: the last `rank` axes are the plane.",
     "stride": (
-        "How far the window moves: an int for all axes, or one int per axis. Pooling moves by the kernel size "
-        "if it is None (the default); other operators by 1."
+        "The step of the window: an int for all axes, or one int per axis. For pooling, None (the default) means "
+        "the kernel size; other operators have stride 1 by default."
     ),
     "padding": (
-        "What is added around the input: an int for all sides (default 0), one int per axis, one (before, "
+        "The cells added around the input: an int for all sides (default 0), one int per axis, one (before, "
         'after) pair per axis, "valid" for none, or "same" for ⌈n / stride⌉ outputs.'
     ),
-    "dilation": "The distance of a kernel's taps: an int for all axes (default 1), or one int per axis.",
-    "ceil_mode": "Whether windows that hang over the end count (default False). Taps beyond the padding do not exist.",
+    "dilation": "The distance between the taps of the kernel: an int for all axes (default 1), or one int per axis.",
+    "ceil_mode": (
+        "Whether to round the output length up, so that the last window may extend beyond the padding "
+        "(default False). Taps beyond the padding do not exist."
+    ),
     "ties": (
-        'Which of several equal extreme cells take the gradient: "first" in row-major order, "all" of them '
-        '(slope 1 each), or "split" (slope 1/t each).'
+        'Which of several equal extreme cells receive the gradient: the "first" in row-major order, "all" of them '
+        '(slope 1 each), or all by "split" (slope 1/t for t equal cells).'
     ),
     "return_indices": (
-        "Whether to return also the winner's flat index in its spatial plane (default False); -1 where a "
-        "window has no real cell."
+        "Whether to also return the flat index of the extreme cell in its spatial plane (default False). The index "
+        "is -1 for a window without a real cell."
     ),
     "axes": (
         "Which axes are spatial, in the order of the kernel; None (the default) for the last ones. "
         "Channels-last images have `axes=(1, 2)`."
     ),
     "out": ("An array of the result's shape and dtype to write the result into, or None (the default) for a new one."),
-    "count_include_pad": "Whether padding counts in the divisor of an average (default True).",
+    "count_include_pad": "Whether the divisor of an average counts padded taps (default True).",
     "divisor_override": "A nonzero int to divide by instead of the number of cells, or None (the default).",
     "beta": (
         "The sharpness: a finite number other than 0. Positive gives a smooth maximum, negative a smooth minimum."
     ),
-    "pad": '"zero" (the default): padded taps are the value 0 and have a weight. "skip": they take no part.',
+    "pad": '"zero" (the default): a padded tap counts as the value 0. "skip": padded taps are ignored.',
     "p": "The exponent of the norm, from 1 to infinity.",
-    "keepdims": "Whether the plane's axes stay, with length 1 (the default), or are dropped.",
-    "groups": "Into how many groups the channels are divided, which do not read each other (default 1).",
+    "keepdims": "Whether to keep the spatial axes with length 1 (the default), or drop them.",
+    "groups": "The number of groups of channels that are convolved separately (default 1).",
     "output_padding": (
-        "How many cells longer the output is at its end: an int for all axes (default 0), or one per axis; "
-        "less than the stride or the dilation."
+        "The number of cells added at the end of the output: an int for all axes (default 0), or one per axis; less "
+        "than the stride or the dilation."
     ),
 }
 """Every parameter of a window function: what it means, its forms, its default."""
 
 RAISES = (
-    "ArgumentError\n    A parameter breaks its rule; the message names it, its value and a remedy.\n"
-    "ShapeError\n    The operands do not fit, or the kernel does not fit the padded input.\n"
-    "ScalarError\n    The scalars do not offer what the operator needs."
+    "ArgumentError\n    A parameter is invalid; the message names the parameter, its value and a remedy.\n"
+    "ShapeError\n    The shapes do not match, or the kernel is larger than the padded input.\n"
+    "ScalarError\n    The element type does not have an operation that the operator needs."
 )
 
 
@@ -117,9 +120,9 @@ def documented(function: T) -> T:
     """A decorator of functions: what their parameters mean joins their docstring."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    returns = "The result, of the input's kind and dtype."
+    returns = "The result, an array of the same type and dtype as the input."
     if "return_indices" in names:
-        returns += "\nWith `return_indices` a pair of the result and the indices."
+        returns += "\nWith `return_indices=True`, a pair of the result and the indices."
     function.__doc__ = assembled(function.__doc__ or "", names, returns)
     return function
 

@@ -26,7 +26,7 @@ LINE = 64  # bytes of a cache line
 LARGE = 1 << 16  # bytes from which it matters where an array begins, and whether its memory was used before
 
 
-class _Here(threading.local):
+class Here(threading.local):
     """The reserve that this thread takes arrays from, if any."""
 
     reserve: Reserve | None = None
@@ -40,31 +40,31 @@ class Memory(NamedTuple):
     owner: Array
 
 
-_here = _Here()
+here = Here()
 _most = [1 << 26]  # bytes that are kept, in a list that outlives this module
 _spare: collections.deque[Memory] = collections.deque(maxlen=16)
 _scratch: collections.deque[Memory] = collections.deque(maxlen=8)
 
 
 def get_memory_cache() -> int:
-    """How many bytes of memory are kept at most, for results and scratch of later calls."""
+    """The largest number of bytes that is kept for results and scratch of later calls."""
     return _most[0]
 
 
 def set_memory_cache(n: int) -> None:
     """Keep at most `n` bytes of memory for results and scratch of later calls, and free what is
-    kept now; 0 keeps none.
+    kept now. 0 keeps no memory.
 
     Kept memory makes calls faster: the system clears every page of new memory, which can take as
-    long as a pooling does.
+    long as a pooling call.
     """
     _most[0] = arguments.integer("set_memory_cache", "n", n, 0, most=arguments.LONGEST)
     clear_memory_cache()
 
 
 def clear_memory_cache() -> None:
-    """Free all memory that is kept for later calls. Results that are in use, and what compiled
-    programs hold, stay."""
+    """Free all memory that is kept for later calls. Results in use, and the memory of compiled
+    programs, are not freed."""
     _spare.clear()
     _scratch.clear()
 
@@ -139,23 +139,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 class Reserve:
-    """The arrays of one step: ``with reserve: …`` hands them out again, in the order in which they
-    were asked for."""
+    """The arrays of one step, which it is lent again in the order in which it asked for them: while
+    `here.reserve` is this one, from `taken` on."""
 
-    __slots__ = ("arrays", "before", "taken")
+    __slots__ = ("arrays", "taken")
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
         self.taken = 0
-        self.before: Reserve | None = None
-
-    def __enter__(self) -> None:
-        self.taken = 0
-        self.before = _here.reserve
-        _here.reserve = self
-
-    def __exit__(self, *problem: object) -> None:
-        _here.reserve = self.before
 
     def room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """The next array, if it is what it was; else a new one in its place."""
@@ -171,5 +162,5 @@ class Reserve:
 def room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array whose cells are anything, for use until the call ends or, where something is kept,
     until that is used."""
-    reserve = _here.reserve
+    reserve = here.reserve
     return empty(shape, dtype) if reserve is None else reserve.room(shape, dtype)

@@ -284,11 +284,14 @@ class Operator(ABC):
     def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The value, in the kind of array that the operands are; written into `out` where one is
         given."""
-        return dispatch.forward(self, self._given(operands), out)
+        complete = len(operands) == len(self.slots) and operands[-1] is not None
+        return dispatch.forward(self, operands if complete else self._given(operands), out)
 
     def jvp(self, operands: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Value and directional derivative: (y, dy) with dy = Σ slope·dx. A tangent of None is
         zero."""
+        if (both := _at_once("jvp", self, operands, tangents)) is not NotImplemented:
+            return cast(tuple[Any, Any], both)
         given, moved = self._given(operands), one_each(self.name, "tangents", tangents)
         if len(moved) != len(given) and (
             len(moved) != len(operands) or any(t is not None for t in moved[len(given) :])
@@ -303,6 +306,8 @@ class Operator(ABC):
     def vjp(self, operands: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """One cotangent per operand, each Σ slope·gy over the outputs that read it; None where no
         derivative reaches."""
+        if (found := _at_once("vjp", self, operands, (cotangent,))) is not NotImplemented:
+            return cast(tuple[Any, ...], found)
         given = self._given(operands)
         if ARRAYS.issuperset(map(type, given)):
             shape = output_shape(self, tuple([operand.shape for operand in given]))
@@ -442,6 +447,15 @@ def output_shape(op: Operator, shapes: tuple[Shape, ...]) -> Shape:
     """An operator's output shape, remembered: for shapes of arrays, whose lengths are exact
     integers."""
     return op.output_shape(*shapes)
+
+
+def _at_once(rule: str, op: Operator, operands: Sequence[Any], directions: Sequence[Any]) -> Any:
+    """The result of a shortcut for a lone operand and its tangent or cotangent, or
+    NotImplemented."""
+    if type(operands) is not tuple or len(operands) != 1 or type(directions) is not tuple or len(directions) != 1:
+        return NotImplemented
+    run = dispatch.shortcuts.get((rule, type(operands[0])))
+    return NotImplemented if run is None else run(op, operands[0], directions[0])
 
 
 def checked_shapes(op: Operator, shapes: tuple[Any, ...]) -> tuple[Shape, ...]:

@@ -74,7 +74,7 @@ def _available() -> int:
     """The processors that this process may run on, or as many as its control groups give it time
     for, if that is less."""
     if word := os.environ.get(VARIABLE):
-        return arguments.integer(VARIABLE, "value", int(word) if word.strip().isdigit() else word, 1)
+        return arguments.integer(VARIABLE, "value", int(word) if word.strip().isdecimal() else word, 1)
     if hasattr(os, "process_cpu_count"):
         count = os.process_cpu_count() or 1
     else:
@@ -83,15 +83,16 @@ def _available() -> int:
 
 
 def get_num_threads() -> int:
-    """How many threads an operator called here may use: at first the processors that this process
-    may run on, fewer where a quota of its control group (a container's CPU limit) or the variable
-    SPECGRAD_NUM_THREADS says so."""
+    """The largest number of threads that an operator called here uses.
+
+    By default this is the number of processors that this process may run on, or fewer if its
+    control group has a quota (a container's CPU limit). The variable SPECGRAD_NUM_THREADS changes
+    the default."""
     return _here.get() or _everywhere or _available()
 
 
 def set_num_threads(n: int) -> None:
-    """Let operators use up to `n` threads, from now on, wherever no `num_threads` block says
-    otherwise."""
+    """Let operators use up to `n` threads from now on, except inside `num_threads` blocks."""
     global _everywhere
     _everywhere = arguments.integer("set_num_threads", "n", n, 1)
 

@@ -1,5 +1,5 @@
-"""Nests of lists, tuples, dicts and registered classes: their leaves in order, and the same nest
-around other leaves. None has no leaves."""
+"""Nested containers (lists, tuples, dicts and registered classes): their leaves in order, and the
+same structure with other leaves. None has no leaves."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ another from branches."""
 def register_tree(
     kind: Kind, flatten: Callable[[Any], Sequence[Any]] | None = None, unflatten: Callable[[Any], Any] | None = None
 ) -> Kind:
-    """Let objects of a class be nests wherever lists and dicts are: a dataclass by its fields,
-    another class by two functions.
+    """Register a class as a container, like lists and dicts: a dataclass by its fields, another
+    class by two functions.
 
-    `flatten` lists the branches of an object, and `unflatten` makes an object from such a list.
-    Usable as a decorator.
+    `flatten` returns the list of an object's parts, and `unflatten` makes an object from such a
+    list. `register_tree` can be used as a decorator.
 
     >>> import numpy as np, specgrad as sg
     >>> @register_tree

@@ -44,7 +44,7 @@ class Node(NamedTuple):
 
 
 class Tape(Level):
-    """A list of values that only grows; `backward` sends a seed back through it.
+    """A record of operators as they run; `backward` computes gradients from it.
 
     >>> import numpy as np, specgrad as sg
     >>> tape = Tape()
@@ -66,7 +66,7 @@ class Tape(Level):
         return f"<Tape of {len(self.nodes)} values>"
 
     def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> TapeVar:
-        """A value that nothing on this tape computes: a parameter, an input, or with
+        """A value that no operator on this tape computes: a parameter, an input, or with
         requires_grad=False a constant."""
         if dispatch.is_var(value):
             self.admit("leaf", "value", value)
@@ -101,10 +101,10 @@ class Tape(Level):
         return var
 
     def backward(self, var: Any, seed: Any = None) -> dict[TapeVar, Any]:
-        """The gradient of <seed, var> in every value that it was computed from and that requires
-        one, itself included.
+        """The gradients of <seed, var> in all values from which `var` was computed and that require
+        a gradient, as a dict; `var` is included.
 
-        A var of one cell needs no seed: it is 1.
+        A var of one cell needs no seed; the default is 1.
         """
         if not dispatch.is_var(var) or var.level is not self:
             rule, remedy = "is not a Var of this tape", "call backward on the tape that made it"

@@ -1,11 +1,11 @@
-"""Derivatives of Python functions of arrays, and of nests of them: jvp, vjp, grad, value_and_grad.
+"""Derivatives of Python functions of arrays and nested containers: jvp, vjp, grad, value_and_grad.
 
-With has_aux=True a function returns a pair: what is differentiated, and anything else, whose values
-are returned beside the derivative.
+With has_aux=True a function returns a pair: the value to differentiate, and an auxiliary result,
+which is returned with the derivative.
 
-Each opens a level for the time in which it calls the function, so they nest in any order: what is
-inside sees the Vars of what is outside as constants, and its own derivative is made of operators
-which the outside records.
+Each transform opens a level while it calls the function, so transforms nest in any order. An inner
+transform treats the Vars of outer levels as constants, and its derivative consists of operators
+that the outer levels record.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class JVPLevel(Level):
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False) -> Any:
-    """(y, dy): f at `primals`, and its derivative there along `tangents`, a nest of the same form;
-    with has_aux, (y, dy, aux).
+    """Forward mode: (y, dy), the value of f at `primals` and its derivative along `tangents`, which
+    have the same structure. With has_aux=True, (y, dy, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> jvp(lambda x: sg.sum(x * x), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
@@ -99,8 +99,8 @@ def _operand(name: str, path: str, leaf: Any) -> Any:
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """(y, pullback): f at `primals`, and the function that sends a cotangent of y back to one
-    cotangent per primal; with has_aux, (y, pullback, aux).
+    """Reverse mode: (y, pullback), the value of f at `primals` and a function that maps a cotangent
+    of y to a tuple with one cotangent per primal. With has_aux=True, (y, pullback, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> y, pullback = vjp(sg.relu, np.array([1.0, -2.0]))
@@ -136,10 +136,10 @@ def _is_on(tape: Tape, leaf: Any) -> bool:
 def value_and_grad(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]:
-    """The function that gives f's value, of one cell, and its gradient in the argument `argnums`
-    (or several), nests included.
+    """A function that returns f's value, a single number, and its gradient in the argument
+    `argnums` (or several arguments), which may be nested containers.
 
-    Arguments that are given by keyword are handed to f as they are. With has_aux the function gives
+    Keyword arguments are passed to f unchanged. With has_aux=True the function returns
     ((value, aux), gradient).
 
     >>> import numpy as np, specgrad as sg
@@ -187,8 +187,8 @@ def chosen_arguments(
 
 
 def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives the gradient of f, whose value must have one cell, in the argument
-    `argnums` (or several); with has_aux, (gradient, aux).
+    """A function that returns the gradient of f in the argument `argnums` (or several arguments).
+    The value of f must be a single number. With has_aux=True it returns (gradient, aux).
 
     >>> import numpy as np, specgrad as sg
     >>> grad(grad(lambda x: x * x * x))(np.array(2.0))

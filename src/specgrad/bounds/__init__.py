@@ -1,8 +1,8 @@
-"""Sound bounds of graphs over boxes of inputs: what a network computes for *every* input between
-two arrays.
+"""Sound bounds of graphs over boxes of inputs: intervals that contain the outputs of a network
+for *all* inputs between two arrays.
 
-A bound is sound: rounding is always away from what is enclosed. Needs SciPy, which is imported when
-first used: ``pip install 'specgrad[certify]'``.
+Bounds are sound because they are rounded outward. They need SciPy, which is imported when first
+used: ``pip install 'specgrad[certify]'``.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def bounds(
 ) -> Bounds:
     """Bounds of a graph's output, or of a function's, for all inputs in the box (lower, upper).
 
-    `method`: "ibp" carries intervals forwards; "zonotope" affine forms of shared symbols; "crown"
-    carries affine forms backwards, with the values before every nonlinear operator bounded in the
-    same way first; "alpha" also chooses the forms of relus and maxima for each bound by gradient
-    ascent. `of`: a matrix with one column per output cell;
-    its rows times the output are bounded, which is closer than combining bounds of single cells.
-    `covers="float32"` (or "float64") also encloses what a computation in these floats of the same
-    operators gives, in any order of summation.
+    `method`: "ibp" propagates intervals; "zonotope" propagates affine forms of shared symbols;
+    "crown" propagates affine bounds backwards, after it bounded the inputs of every nonlinear
+    operator in the same way; "alpha" also optimises the bounds of relus and maxima by gradient
+    ascent. `of`: a matrix with one column per output cell. Its rows times the output are bounded,
+    which is tighter than a combination of the bounds of single cells. `covers="float32"` (or
+    "float64") also encloses the results of the same operators in this float arithmetic, in any
+    order of summation.
 
     >>> import numpy as np, specgrad as sg
     >>> f = lambda x: sg.max_pool(x, (2,), stride=1)
@@ -64,15 +64,15 @@ def certify(
     timeout: float = 60.0,
     progress: Callable[[float, int], None] | None = None,
 ) -> Certificate:
-    """That every row of `of` times the output is greater than 0 for all inputs in the box (lower,
-    upper): a proof, or an input that breaks it.
+    """Prove that every row of `of` times the output is positive for all inputs in the box (lower,
+    upper), or find an input for which it is not.
 
-    Bounds as `bounds` finds them; what they leave open is split, at relus, maxima and inputs, until
-    it is decided or `timeout` seconds are over. The certificate's `status` is "holds", "violated"
-    or "unknown". ``certificate.check()`` replays it in exact rationals, without any of what found
-    it; ``to_json`` and ``Certificate.from_json`` carry it elsewhere. Networks of affine operators,
-    relu, abs, maxima and minima are certified. `progress(share, parts)` is called after each part
-    of the box.
+    The proof uses the bounds of `bounds`. Cases that they leave open are split, at relus, maxima
+    and inputs, until all are decided or `timeout` seconds are over. The certificate's `status` is
+    "holds", "violated" or "unknown". ``certificate.check()`` verifies the proof in exact rationals,
+    independently of the search. ``to_json`` and ``Certificate.from_json`` write and read it.
+    Supported are networks of affine operators, relu, abs, maxima and minima.
+    `progress(share, parts)` is called after each part of the box.
 
     >>> import numpy as np, specgrad as sg
     >>> network = lambda x: sg.max_pool(sg.relu(x), (2,), stride=1)
@@ -90,11 +90,11 @@ def certify(
 
 def lipschitz(graph: Graph | Callable[..., Any], box: tuple[Any, Any], *, of: Any = None) -> float:
     """An upper bound of |f(x) - f(x')| / |x - x'| for inputs of the box (lower, upper), where |·|
-    is the greatest cell.
+    is the maximum norm.
 
-    The least constant of an affine function; of others from intervals of their slopes on the box.
-    `of`: a matrix whose rows times the output are taken instead of its cells. Smaller boxes give
-    closer bounds.
+    For an affine function it is the exact Lipschitz constant; for other functions it follows from
+    intervals of the slopes on the box. `of`: a matrix whose rows times the output replace the
+    output. Smaller boxes give tighter bounds.
 
     >>> import numpy as np, specgrad as sg
     >>> round(sg.lipschitz(lambda x: sg.avg_pool(sg.relu(x), (2,)), (-np.ones(4), np.ones(4))), 6)

@@ -30,17 +30,22 @@ class Covers(StrEnum):
 def certify(
     model: Annotated[Path, typer.Argument(help="An ONNX model.")],
     vnnlib: Annotated[
-        Path, typer.Option(help="A property in VNN-LIB, version 1 or 2: what would be a counterexample.")
+        Path, typer.Option(help="A property in VNN-LIB, version 1 or 2, which describes the counterexamples.")
     ],
     covers: Annotated[
-        Covers, typer.Option(help="Also cover what these floats compute, in any order of summation.")
+        Covers, typer.Option(help="Also prove the property for this float arithmetic, in any order of summation.")
     ] = Covers.real,
-    timeout: Annotated[float, typer.Option(min=0.0, help="Seconds until the answer is unknown.")] = 300.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.0, help="Time limit in seconds; after it the answer is unknown.")
+    ] = 300.0,
     out: Annotated[Path | None, typer.Option(help="Write the certificate to this file, as JSON.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the certificate in exact rationals.")] = False,
 ) -> None:
-    """Say whether a model has a counterexample to a property: unsat (none), sat (with one,
-    confirmed in exact rationals) or unknown."""
+    """Decide whether a model has a counterexample to a property.
+
+    Prints unsat (there is none), sat (with a counterexample, confirmed in exact rationals) or
+    unknown.
+    """
     missing = next((name for name in ("scipy", "onnx") if find_spec(name) is None), None)
     if missing:
         raise typer.BadParameter(f"certify needs {missing}: pip install 'specgrad[certify]'")

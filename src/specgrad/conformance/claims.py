@@ -250,7 +250,7 @@ CLAIMS: dict[str, Claim] = {
         "the derivative is that of the value (Dual witness)", witness, _asks_witness, True, statements.WITNESS
     ),
     "second": Claim("second order", second, _asks_second, stated=statements.SECOND),
-    "padding": Claim("the part that padding takes", parts, _about("padding")),
+    "padding": Claim("padding", parts, _about("padding")),
     "ties": Claim("tied maxima", parts, _about("ties")),
     "nan": Claim("NaN", parts, _about("NaN")),
     "infinity": Claim("infinities", parts, _about("infinity")),
@@ -258,7 +258,7 @@ CLAIMS: dict[str, Claim] = {
     "unmodified": Claim("inputs are not modified", unmodified, conduct=True, stated=statements.UNMODIFIED),
     "deterministic": Claim("equal calls give equal bits", deterministic, conduct=True, stated=statements.DETERMINISTIC),
     "fixed": Claim("the published answers"),
-    "refuses": Claim("what does not fit is refused"),
+    "refuses": Claim("invalid calls are refused"),
 }
 
 

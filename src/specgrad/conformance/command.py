@@ -36,7 +36,7 @@ def check(
     subject: Annotated[
         list[str] | None,
         typer.Argument(
-            help="path/to/file.py:name (file.py alone: its subject), package.module:name, or a known name; none: "
+            help="path/to/file.py:name (file.py alone: `subject`), package.module:name, or a known name; none: "
             "our own and the installed peers."
         ),
     ] = None,
@@ -44,21 +44,23 @@ def check(
         list[str] | None, typer.Option(help="Only this operator, e.g. MaxPool or max_pool; may be given several times.")
     ] = None,
     claim: Annotated[list[str] | None, typer.Option(help="Only this claim: " + ", ".join(CLAIMS) + ".")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Some ten seconds: fewer cases, no search.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer cases, no search: some ten seconds a subject.")] = False,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="A long search, and an array of more than 2^31 elements.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Where the search starts; equal seeds try equal cases.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the search; equal seeds try equal cases.")] = 0,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Run named subjects in this process, for debuggers.")
     ] = False,
     time_limit: Annotated[
-        float, typer.Option(help="Seconds that one call of a named subject may take, in a process of its own.", min=0.1)
+        float, typer.Option(help="Time limit in seconds for one call of a named subject.", min=0.1)
     ] = 30.0,
-    peers: Annotated[bool, typer.Option(help="Also check the installed peers (when no subject is named).")] = True,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print every counterexample of the peers too.")] = False,
+    peers: Annotated[bool, typer.Option(help="Also check other installed libraries, if no subject is named.")] = True,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also print every counterexample of other libraries.")
+    ] = False,
     suites: Annotated[
-        bool, typer.Option("--suites", help="Also run ONNX's, PyTorch's and JAX's own cases, where installed.")
+        bool, typer.Option("--suites", help="Also run the tests of ONNX, PyTorch and JAX, if installed.")
     ] = False,
     scheduler: Annotated[
         str | None, typer.Option(help="Check on the workers of the dask scheduler at this address.")
@@ -66,7 +68,7 @@ def check(
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one self-contained HTML file.")] = None,
 ) -> None:
-    """Check implementations against the specification, with the smallest counterexample of every
+    """Check implementations against the specification, and print a small counterexample of each
     difference.
 
     Exit status: 0 when our own (or the named) subjects hold, 1 when one differs, refuses a legal

@@ -266,7 +266,7 @@ READINGS = [
     ),
     Reading(
         "-inf never wins",
-        "a window of only -inf has no winner, as if the search began at -inf and took what is greater",
+        "a window of -inf alone has no maximal cell: the search starts at -inf and takes greater cells only",
         _is(Maximum),
         maximum(above=-np.inf),
     ),
@@ -280,15 +280,17 @@ READINGS = [
     Reading("split ties", "tied cells share the slope", _is(Maximum), maximum(ties="split")),
     Reading("all ties", "every tied cell takes the whole slope", _is(Maximum), maximum(ties="all")),
     Reading("last ties", "the last maximal cell takes the slope", _is(Maximum), maximum(ties="last")),
-    Reading("NaN dropped", "NaN loses against every number", _is(Maximum), maximum(nan="drop", empty=-np.inf)),
+    Reading(
+        "NaN dropped", "NaN is ignored where the window has a number", _is(Maximum), maximum(nan="drop", empty=-np.inf)
+    ),
     Reading(
         "NaN dropped, lowest",
-        "NaN loses against every number, and only NaN is the lowest float",
+        "NaN is ignored, and a window of NaN alone gives the lowest float",
         _is(Maximum),
         maximum(nan="drop", empty=LOWEST, lowest=LOWEST),
     ),
     Reading("first NaN", "the first NaN takes the slope", _is(Maximum), maximum(nan="first")),
-    Reading("zero padding", "padding takes part as the value 0", _is(Maximum), maximum(pad="zero")),
+    Reading("zero padding", "padding counts as the value 0", _is(Maximum), maximum(pad="zero")),
     Reading(
         "count_include_pad flipped",
         "padding is counted where it should not be, or the reverse",
@@ -305,13 +307,13 @@ READINGS = [
     Reading("disjoint bins", "adaptive bins do not overlap", _is(AdaptiveWindow), disjoint),
     Reading(
         "padding is multiplied",
-        "padding is the number 0 and meets the weights: 0 times infinity is NaN",
+        "padding is the number 0 and is multiplied by the weights: 0 times infinity is NaN",
         _is(Conv, ConvTranspose),
         multiplied,
         partly=True,
     ),
     FLUSHED,
-    Reading("flipped kernel", "the kernel is turned round: convolution, not cross-correlation", _is(Conv), flipped),
+    Reading("flipped kernel", "the kernel is flipped: convolution, not cross-correlation", _is(Conv), flipped),
 ]
 """The first that fits names a difference, so documented conventions stand before mistakes."""
 
@@ -320,7 +322,7 @@ SIGN = Reading(
 )
 STEPWISE = Reading(
     "rounded at every step",
-    "sums of half floats are rounded as they go: within the bound of the half type, not of one rounding at the end",
+    "half-float sums are rounded after every addition: within the bound of the half type, not of one final rounding",
     _is(Average, Bilinear),
     lambda case: NOTHING,
 )

@@ -163,7 +163,7 @@ class Matrix:
         """Print what the symbols and columns mean, and what is not offered or was not tried."""
         self.console.print(Text(LEGEND, style="dim"))
         if self.heads != self.claims:
-            words = "columns: " + "  ".join(self.claims) + " (--claim takes their beginnings too)"
+            words = "columns: " + "  ".join(self.claims) + " (--claim also takes the first letters)"
             self.console.print(Text(words, style="dim"))
         for words in self._gathered:
             self.console.print(Text(words, style="dim"))
@@ -252,7 +252,8 @@ def verdict(cells: list[Cell], subject: str) -> Text:
     if not tried and not wrong:
         return Text(f"{subject}: nothing was tried", style="yellow")
     words = f"{wrong} claim{'s are' if wrong > 1 else ' is'} broken" if wrong else "holds"
-    words = f"{subject}: {words} in {tried} trials of {status['holds'] + status['convention'] + wrong} claims"
+    claims = status["holds"] + status["convention"] + wrong
+    words = f"{subject}: {words} in {tried} trial{'s' * (tried != 1)} of {claims} claim{'s' * (claims != 1)}"
     words += "".join(f", {status[name]} {name}" for name in ("not offered", "not tried") if status[name])
     worst = max(cells, key=lambda cell: cell.share)
     used = f"; at most {', '.join(measured(worst.share, 0))}" if measured(worst.share, 0) else ""

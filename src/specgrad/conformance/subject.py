@@ -59,7 +59,7 @@ def load(place: str) -> Any:
         raise BadSubject(f"{place!r}: write path/to/file.py:subject, package.module:subject, or a name from the list")
     path = Path(module_name)
     if module_name.endswith(".py") and not path.is_file():
-        raise BadSubject(f"{place!r}: there is no file {module_name}")
+        raise BadSubject(f"{place!r}: there is no file {module_name}; write its path from the current folder")
     try:
         module = _from_file(path) if path.suffix == ".py" else _from_here(module_name)
         found = getattr(module, name, None)
@@ -68,7 +68,7 @@ def load(place: str) -> Any:
         if isinstance(found, type) or (callable(found) and not hasattr(found, "forward")):
             found = found()
         if found is None:
-            raise BadSubject(f"{place!r}: {module_name} has no {name}")
+            raise BadSubject(f"{place!r}: {module_name} defines no {name!r}; write a subject's name after the colon")
         forward, called = getattr(found, "forward", None), getattr(found, "name", None)
         conventions = getattr(found, "conventions", ())
     except BadSubject:

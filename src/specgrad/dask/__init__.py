@@ -1,9 +1,8 @@
-"""Dask arrays: pooling and convolution of arrays in chunks, lazily, by the engine of each chunk.
+"""Dask arrays: lazy pooling and convolution of chunked arrays.
 
-This file is the engine that `dispatch` finds, and imports no dask until a dask array arrives. An
-array in chunks is cut into problems of their own (tiling.py), which are run as tasks: pooling in
-pools.py, convolution in bilinear.py and transposed.py. What works cell by cell needs no cutting
-(cellwise.py).
+This file is the engine that `dispatch` finds. It imports dask only when a dask array arrives. The
+result is split into independent tasks (tiling.py): pooling in pools.py, convolution in bilinear.py
+and transposed.py. Pointwise operators run chunk by chunk (cellwise.py).
 
 >>> import dask.array as da, specgrad as sg
 >>> x = da.ones((1000, 1000), chunks=(300, 400))

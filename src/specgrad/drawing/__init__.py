@@ -58,11 +58,11 @@ class Explanation:
 
 
 def explain(op: Operator, *operands: Any, output: tuple[int, ...] | None = None) -> Explanation:
-    """Draw which cells one output of `op` reads, what it computes, and where its gradient goes.
+    """Draw the cells that one output of `op` reads, its value, and the gradients of these cells.
 
     `op` is a pooling operator, a convolution, a transposed convolution or `Linear`. `operands` are
-    its arrays; the weight of a convolution may be left out, and is then made of distinct integers.
-    `output` is the output cell; without it the first is drawn.
+    its arrays. A convolution without a weight gets a weight of distinct integers. `output` is the
+    index of the output cell; the default is the first one.
 
     >>> import numpy as np
     >>> from specgrad import MaxPool, explain
@@ -70,7 +70,7 @@ def explain(op: Operator, *operands: Any, output: tuple[int, ...] | None = None)
     the window of output [1]:
        ·  [3*]   [1]    2     ·
     2 taps, 2 real cells; the output is 3
-    gradient of the output goes to the input by these slopes: 1 at 3
+    derivatives of the output in the input cells: 1 at 3
     """
     if not isinstance(op, Pool | Bilinear):
         rule = "is no operator with a window"
@@ -97,7 +97,7 @@ def _notes(read: list[Square], value: Any) -> list[str]:
     slopes = [f"{number(round(square.slope, 6))} at {square.text}" for square in read if square.real and square.slope]
     return [
         f"{counted}; the output is {number(value)}",
-        f"gradient of the output goes to the input by these slopes: {', '.join(slopes) or 'none'}",
+        f"derivatives of the output in the input cells: {', '.join(slopes) or 'none'}",
     ]
 
 

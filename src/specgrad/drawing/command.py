@@ -37,7 +37,7 @@ def numbers(words: str | None, argument: str) -> tuple[int, ...] | None:
 
 def explain(
     operator: Annotated[str, typer.Argument(help="MaxPool, AvgPool, AdaptiveMaxPool, Conv, Linear, … or max_pool, …")],
-    input: Annotated[str, typer.Option(help="The input's spatial lengths, e.g. 5,5; of Linear: its shape.")] = "5,5",
+    input: Annotated[str, typer.Option(help="Spatial lengths of the input, e.g. 5,5; for Linear its shape.")] = "5,5",
     kernel: Annotated[str | None, typer.Option(help="kernel_size, e.g. 3,3.")] = None,
     stride: Annotated[str | None, typer.Option(help="stride, one number or one per axis.")] = None,
     padding: Annotated[str | None, typer.Option(help="padding: one number, one per axis, same or valid.")] = None,
@@ -45,18 +45,20 @@ def explain(
     output_padding: Annotated[str | None, typer.Option(help="output_padding of ConvTranspose.")] = None,
     output_size: Annotated[str | None, typer.Option(help="output_size of adaptive pooling, e.g. 3,3.")] = None,
     ceil_mode: Annotated[bool, typer.Option("--ceil-mode")] = False,
-    count_include_pad: Annotated[bool, typer.Option(help="Of an average: count padding.")] = True,
-    ties: Annotated[str | None, typer.Option(help="first, all or split.")] = None,
-    beta: Annotated[float | None, typer.Option(help="Of a smooth maximum.")] = None,
+    count_include_pad: Annotated[bool, typer.Option(help="Count padding in the divisor of an average.")] = True,
+    ties: Annotated[str | None, typer.Option(help="Tie rule of a maximum: first, all or split.")] = None,
+    beta: Annotated[float | None, typer.Option(help="beta of a smooth maximum.")] = None,
     values: Annotated[
-        str | None, typer.Option(help="The input's numbers, with commas; none: distinct integers.")
+        str | None, typer.Option(help="Numbers of the input, separated by commas; none: distinct integers.")
     ] = None,
     at: Annotated[str | None, typer.Option(help="The output cell to draw, e.g. 0,1; none: the first.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write the drawing as SVG.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write the drawing as PNG (needs matplotlib).")] = None,
-    engine: Annotated[bool, typer.Option("--engine", help="Print how the CPU engine computes it, and why so.")] = False,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Print the kernels that the CPU engine chooses, with reasons.")
+    ] = False,
 ) -> None:
-    """Draw which cells an output reads, what it computes from them, and where its gradient goes."""
+    """Draw the cells that an output reads, its value, and the gradients of these cells."""
     console = Console()
     try:
         op = _operator(operator, len(numbers(input, "--input") or ()), locals())
@@ -79,7 +81,7 @@ def explain(
 
 def _schedule(op: Any, shape: tuple[int, ...]) -> str:
     """The kernels that the CPU engine has chosen for float32 arrays of this shape, and why."""
-    title = f"{op!r}\non float32 arrays of shape {shape} that lie whole, CPU engine:"
+    title = f"{op!r}\nkernels of the CPU engine for contiguous float32 arrays of shape {shape}:"
     if isinstance(op, Pool):
         op.output_shape(shape)  # refuses what does not fit
     plan = dispatch.load("cpu").plan(op, shape, np.dtype(np.float32))

@@ -18,8 +18,8 @@ from .program import Program
 
 
 class Graph(GraphBase):
-    """A program in single assignment: make inputs, apply any function of specgrad to them, name the
-    outputs.
+    """A static single-assignment program: create inputs, apply specgrad's functions, and declare
+    the outputs.
 
     >>> import numpy as np, specgrad as sg
     >>> graph = Graph()
@@ -41,18 +41,18 @@ class Graph(GraphBase):
         return self.forward(*xs)
 
     def to_json(self) -> str:
-        """This graph with its constants as a document that `Graph.from_json` reads; numbers are
-        kept exactly."""
+        """This graph with its constants as JSON for `Graph.from_json`; numbers are stored
+        exactly."""
         return json.dumps(document.document(self), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str, operators: Sequence[type[Operator]] = ()) -> Self:
-        """The graph of a document: no code is run, and operators that are neither specgrad's nor
-        given are refused."""
+        """Read a graph from JSON. No code is run; operators must be specgrad's or listed in
+        `operators`."""
         return document.from_document(cls, document.read(text), operators)
 
     def to_dot(self) -> str:
-        """This graph in Graphviz's language."""
+        """A Graphviz (DOT) drawing of this graph."""
         return document.to_dot(self)
 
     def _repr_svg_(self) -> str:
@@ -60,8 +60,8 @@ class Graph(GraphBase):
         return document.to_svg(self)
 
     def forward(self, *xs: Any) -> Any:
-        """The outputs for these inputs (arrays of any scalar, Duals, Vars; nests are taken leaf by
-        leaf): one, or a tuple."""
+        """The output for these inputs, or a tuple of several outputs. Inputs are arrays of any
+        scalar type, Duals or Vars; nested containers are flattened."""
         self.validate()
         given = given_inputs("forward", "input", self.inputs, self.integers, xs)
         results = list(map(home(leaf for _, leaf in tree.leaves(xs)), interpret(self, given)))
@@ -88,13 +88,12 @@ class Graph(GraphBase):
         )
 
     def compile(self, dtype: Any = np.float64, engine: str = "cpu") -> Program:
-        """A Program of this graph for one dtype, whose memory is planned once.
+        """Compile this graph into a Program for one dtype, whose memory is planned once.
 
-        `engine` is the one to prefer: an operator that it does not take goes to the next in
-        `list_engines()` that does, as in ordinary calls, with a SlowPathWarning where a large array
-        falls to the reference. Within ``with engine(name):`` the forced engine runs everything,
-        whatever is preferred, or what it does not take is refused here. A program keeps its
-        engines.
+        `engine` is the preferred engine. Operators that it does not support run on the next engine
+        of `list_engines()` that does, as in ordinary calls, with a SlowPathWarning if a large array
+        runs on the reference engine. Within ``with engine(name):`` only that engine is used, and an
+        unsupported operator raises an error. A program keeps its engines.
         """
         return Program(self, dtype, engine)
 

@@ -24,7 +24,7 @@ from ..arithmetic import is_open, settled
 from ..caches import cached_property
 from ..derive import ShapeOnly
 from ..errors import ArgumentError, ScalarError, ShapeError, SpecgradError, refusal
-from ..memory import Reserve, empty
+from ..memory import Reserve, empty, here
 from ..operator import Operator
 from ..scalars import find_family
 from ..scalars.floats import Numbers
@@ -37,8 +37,8 @@ from .transform import lowered, simplified, value_and_grad
 
 
 class Program:
-    """A compiled graph: call it with one array per input; `plan` tells its memory, and `str` its
-    steps.
+    """A compiled graph: call it with one array per input. `plan` describes its memory, and `str`
+    its steps.
 
     >>> import numpy as np, specgrad as sg
     >>> graph = sg.trace(lambda x: sg.sum(sg.relu(x) * x), (3,))
@@ -84,16 +84,15 @@ class Program:
         return Program, (self.source, self.dtype, self.engine, self.alone)
 
     def save(self, path: str | Path) -> None:
-        """Write this program, with its graph and all constants, as JSON that `Program.load`
-        reads."""
+        """Write this program, with its graph and all constants, as JSON for `Program.load`."""
         about = {"format": "specgrad.program", "version": VERSION, "dtype": self.dtype.name, "engine": self.engine}
         words = json.dumps({**about, "alone": self.alone, "graph": document(self.source)}, ensure_ascii=False)
         Path(path).write_text(words, encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path, operators: Sequence[type[Operator]] = ()) -> Program:
-        """The program of a file, compiled here: no code is run, and operators that are neither
-        specgrad's nor given are refused."""
+        """Read a program from a file and compile it. No code is run; operators must be specgrad's
+        or listed in `operators`."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError:
@@ -185,11 +184,13 @@ class Program:
                 values[index] = result
                 written.add(index)
         memories: dict[int, Any] = {}
+        before = here.reserve
         try:
             for step, reserve in zip(self._steps, workspace[1], strict=True):
-                with reserve:
-                    step.run(values, memories)
+                here.reserve, reserve.taken = reserve, 0
+                step.run(values, memories)
         finally:
+            here.reserve = before  # at once: an interrupt would come at the beginning of an `__exit__`
             self._free.append(workspace)
         for index, result in zip(self.graph.outputs, results, strict=True):
             if values[index] is not result:

@@ -1,8 +1,8 @@
 """specgrad for JAX: pooling and convolution inside jit, grad, jvp, vmap and shard_map, in any
 nesting and to any order.
 
-The functions are those of `specgrad` itself, which take JAX's arrays too. An operator such as
-`specgrad.MaxPool((2, 2))` has no leaves as a pytree: it can be a layer, and an argument of a
+The functions are those of `specgrad` itself, which accept JAX arrays too. An operator such as
+`specgrad.MaxPool((2, 2))` is a pytree without leaves, so it can be a layer, and an argument of a
 function under `jit`.
 """
 

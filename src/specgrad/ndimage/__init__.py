@@ -1,8 +1,8 @@
-"""SciPy's image filters, and scikit-image's `block_reduce`, on the windows of this library.
+"""SciPy's image filters, and scikit-image's `block_reduce`, on specgrad's engines.
 
-Signatures, defaults, boundary modes, dtypes and kinds of errors are those of `scipy.ndimage`.
-Neither SciPy nor scikit-image is imported. Maxima and minima have SciPy's bits, sums are within a
-rounding bound: ``docs/ndimage.md`` states both, and where the libraries differ on purpose.
+Signatures, defaults, boundary modes, dtypes and types of errors are those of `scipy.ndimage`.
+Neither SciPy nor scikit-image is imported. Maxima and minima have the same bits as SciPy's, sums
+agree within a rounding bound. ``docs/ndimage.md`` has the details and the intended differences.
 
 >>> import numpy as np
 >>> from specgrad import ndimage

@@ -60,7 +60,6 @@ def _step(name: str, shape: tuple[int, int, int], rows: Line | None, columns: Li
     """The kernel of means over planes of this shape, with its tables."""
     from ..engines.cpu import limits, steps
     from ..engines.cpu.codegen.builder import CELLS
-    from ..engines.cpu.codegen.thread_pool import address
     from ..engines.cpu.emitters import moving_mean
 
     planes, height, width = shape
@@ -70,20 +69,21 @@ def _step(name: str, shape: tuple[int, int, int], rows: Line | None, columns: Li
     lanes = steps.power(limits.VECTOR // total.size, width)
     bands = max(height // max(BAND, 4 * taps[0]), 1)
     is_filled = [line is not None and line.mode == "constant" for line in (rows, columns)]
-    tables = (
-        _places(rows, np.arange(height) if rows is None else np.arange(-rows.before, height + rows.after), height),
-        _places(columns, _beyond(columns, width), width),
-        np.full(width if any(is_filled) else lanes, cval if any(is_filled) else 0, name),
-    )
+    tables = {
+        "rows": _places(
+            rows, np.arange(height) if rows is None else np.arange(-rows.before, height + rows.after), height
+        ),
+        "columns": _places(columns, _beyond(columns, width), width),
+        "filling": np.full(width if any(is_filled) else lanes, cval if any(is_filled) else 0, name),
+    }
     band = -(-height // bands)
     pitch = -(-(width + taps[1] + 2 * lanes) // 64) * 64
-    sizes = {"height": height, "width": width, "bands": -(-height // band), "band": band, "pitch": pitch}
-    sizes |= dict(zip(("rows", "columns", "filling"), map(address, tables), strict=True))
-    sizes["before"] = 0 if columns is None else columns.before
+    given: dict[str, Any] = {**tables, "height": height, "width": width, "pitch": pitch}
+    given |= {"band": band, "bands": -(-height // band), "before": 0 if columns is None else columns.before}
     how = moving_mean.MovingMean(cell, total, taps[0], taps[1], lanes)
-    items, scratch = planes * sizes["bands"], 3 * pitch * total.size
+    items, scratch = planes * given["bands"], 3 * pitch * total.size
     some = max(1, min(BAND * 256 // max(band * width, 1), -(-items // 64)))
-    return steps.step(moving_mean.emit, how, sizes, items, some, "sums that move", tables, ("x", "y"), scratch)
+    return steps.step(moving_mean.emit, how, given, items, some, "sums that move", ("x", "y"), scratch)
 
 
 def _beyond(line: Line | None, length: int) -> Array:

@@ -1,8 +1,8 @@
 """ONNX models as graphs, ``specgrad.onnx.load("model.onnx")``, and graphs as models,
 ``graph.to_onnx()``. Needs the package `onnx`, which is imported when first used.
 
-A loaded model runs over floats, exact rationals, enclosures and terms, has derivatives, prints and
-compiles, as every graph does.
+A loaded model is a graph: it runs over floats, exact rationals, enclosures and z3 terms, has
+derivatives, and can be printed and compiled.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def load(
 ) -> Graph:
     """The graph of a model: a path, bytes, or a ModelProto. Its weights are constants of the graph.
 
-    `shapes` gives an input its shape where the model leaves lengths open; `constants` makes inputs
-    known, such as a shape that the model takes as an input. What specgrad does not read is refused
-    by name, with its place in the model.
+    `shapes` gives inputs their shapes if the model leaves lengths open. `constants` gives inputs a
+    fixed value, such as a shape that the model takes as an input. An unsupported operator raises an
+    error with its name and its place in the model.
     """
     graph: Graph = _model(source, shapes, constants, False).build()
     return graph

@@ -18,7 +18,7 @@ TRANSCENDENTAL = ("real", "division", "exp")
 class Relu(Pointwise):
     """max(x, 0), with slope 1 where x > 0 and 0 elsewhere, at 0 too.
 
-    Domain: ordered scalars. NaN passes, with slope 1 as in PyTorch; -0.0 gives 0.
+    Domain: ordered scalars. NaN gives NaN, with slope 1 as in PyTorch; -0.0 gives 0.
 
     >>> import numpy as np
     >>> Relu()(np.array([-1.0, 2.0]))
@@ -42,7 +42,7 @@ class Relu(Pointwise):
 
 @operator
 class Exp(Pointwise):
-    """e to the power of x, which is its own slope.
+    """e to the power of x, with slope e to the power of x.
 
     Domain: scalars with exp.
 
@@ -150,7 +150,7 @@ class Erf(Pointwise):
 class Sigmoid(Pointwise):
     """σ(x) = 1 / (1 + exp(-x)), with slope σ(x) σ(-x).
 
-    Domain: scalars with exp. Nothing overflows.
+    Domain: scalars with exp. The computation does not overflow.
 
     >>> import numpy as np
     >>> Sigmoid().jvp((np.array([0.0, -1000.0]),), (np.ones(2),))
@@ -171,7 +171,7 @@ class Sigmoid(Pointwise):
 class Softplus(Pointwise):
     """log(1 + exp(x)), with slope 1 / (1 + exp(-x)).
 
-    Domain: scalars with exp and log. Nothing overflows.
+    Domain: scalars with exp and log. The computation does not overflow.
 
     >>> import numpy as np
     >>> Softplus()(np.array([-1000.0, 0.0, 1000.0])).round(6)
@@ -192,7 +192,7 @@ class Softplus(Pointwise):
 class Silu(Pointwise):
     """x σ(x), where σ(x) = 1 / (1 + exp(-x)), with slope σ(x) + x σ(x) σ(-x); also known as swish.
 
-    Domain: scalars with exp. Nothing overflows.
+    Domain: scalars with exp. The computation does not overflow.
 
     >>> import numpy as np
     >>> Silu()(np.array([-1.0, 0.0, 1.0])).round(6)
@@ -214,8 +214,9 @@ class Gelu(Pointwise):
     """x Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the normal distribution, with slope Φ(x) + x
     exp(-x²/2) / √(2π).
 
-    approximate="tanh" takes (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 for Φ(x), and its own slope.
-    Domain: scalars with exp; NumPy's long doubles are refused but for approximate="tanh".
+    approximate="tanh" uses (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 for Φ(x), with the slope of
+    this formula. Domain: scalars with exp; NumPy's long doubles are refused except with
+    approximate="tanh".
 
     >>> import numpy as np
     >>> Gelu()(np.array([-1.0, 0.0, 1.0])).round(6)

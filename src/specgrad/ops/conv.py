@@ -1,9 +1,9 @@
-"""Convolution and its adjoint: one bilinear fold over (channel, *spatial) windows, of any rank from
-0 up.
+"""Convolution and its adjoint: one bilinear reduction over (channel, *spatial) windows, of any
+rank from 0 up.
 
-Convolution here is cross-correlation, as everywhere in deep learning. Transposed convolution is
-convolution with the taps of every axis turned round into their readers; it has no rules of its own.
-Linear is convolution of rank 0.
+Convolution here is cross-correlation, as everywhere in deep learning. Transposed convolution uses,
+on every axis, the outputs that read a cell instead of the cells that an output reads; it has no
+derivative rules of its own. Linear is convolution of rank 0.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class SlidingWeight(Bilinear):
 class Conv(SlidingWeight):
     """bias[oc] + Σ_ic Σ_j x[ic, o*stride - before + j*dilation] * weight[oc, ic, j].
 
-    Window: sliding, over (*batch, channels, *spatial). Padding: skipped. Domain: any ring.
+    Window: sliding, over (*batch, channels, *spatial). Padding: ignored. Domain: any ring.
 
     >>> import numpy as np
     >>> Conv((2,))(np.array([[1.0, 2.0, 4.0]]), np.array([[[-1.0, 1.0]]]))
@@ -170,11 +170,12 @@ class Conv(SlidingWeight):
 
 @operator
 class ConvTranspose(SlidingWeight):
-    """The adjoint of Conv in its input slot, plus bias[oc].
+    """The adjoint of Conv in its input, plus bias[oc].
 
-    Window: the readers of each cell. Weight (in, out/groups, *kernel). Size (n-1)*stride - before -
-    after + dilation*(k-1) + output_padding + 1; where output_padding makes Conv of the result
-    longer than n, the adjoint of its first n outputs. Padding: crops. Domain: any ring.
+    Window: for each cell, the outputs of Conv that read it. Weight (in, out/groups, *kernel).
+    Output size (n-1)*stride - before - after + dilation*(k-1) + output_padding + 1. If
+    output_padding makes Conv of the result longer than n, this is the adjoint of its first n
+    outputs. Padding: crops the result. Domain: any ring.
 
     >>> import numpy as np
     >>> ConvTranspose((2,), stride=2)(np.array([[1.0, 2.0]]), np.ones((1, 1, 2)))

@@ -45,9 +45,10 @@ class CrossEntropy(Loss):
     """Mean over the batch of log Σ_c exp(logits_c) - logits_label, for logits (*batch, classes) and
     integer labels (*batch,).
 
-    The slope in a logit is (softmax - [it is the label's]) / batch. Nothing overflows: exponents
-    are shifted by the maximum. Domain: scalars with exp and log; labels are integers from 0 to
-    classes - 1, whatever the scalar, and have no derivative.
+    The slope in a logit is (softmax - 1) / batch for the label's logit, and softmax / batch for the
+    others. The computation does not overflow: exponents are shifted by the maximum. Domain: scalars
+    with exp and log. Labels are integers from 0 to classes - 1 for every scalar type, and have no
+    derivative.
 
     >>> import numpy as np
     >>> CrossEntropy()(np.zeros((2, 4)), np.array([3, 0])).round(6)
@@ -115,7 +116,7 @@ class MseLoss(Loss):
     """Mean over all cells of (prediction - target)²; both operands have slopes, ±2 (prediction -
     target) / count.
 
-    Domain: scalars that divide. The shapes must be equal: nothing broadcasts.
+    Domain: scalars that divide. The shapes must be equal; there is no broadcasting.
 
     >>> import numpy as np
     >>> MseLoss()(np.array([1.0, 3.0]), np.array([0.0, 0.0]))

@@ -1,4 +1,4 @@
-"""Pooling by a p-norm, and the way back from a maximum to where it was found."""
+"""Pooling by a p-norm, and the unpooling of maxima."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _finite_order(name: str, argument: str, value: Any) -> int | float | Fractio
 
 @operator
 class LpPool(SlidingWindow):
-    """(Σ |cell|^p)^(1/p) under a sliding kernel, for a finite p > 1. The slope in a cell is
-    sign(cell) (|cell| / value)^(p - 1).
+    """(Σ |cell|^p)^(1/p) over each window of a sliding kernel, for a finite p > 1. The slope in a
+    cell is sign(cell) (|cell| / value)^(p - 1).
 
     `lp_pool` also takes p = 1, the sum of the absolute values, and p = ∞, their maximum. Window:
-    sliding. Padding: adds 0. A cell that is 0 has no slope. Domain: scalars with roots. Nothing
-    overflows before the value does: cells are divided by the largest first.
+    sliding. Padding: adds 0. A cell that is 0 has no slope. Domain: scalars with roots. Only
+    a value that is too large itself overflows: cells are divided by the largest first.
 
     >>> import numpy as np
     >>> LpPool((2,), p=2).jvp((np.array([3.0, -4.0]),), (np.array([5.0, 10.0]),))
@@ -78,13 +78,13 @@ class LpPool(SlidingWindow):
 
 @operator
 class MaxUnpool(Operator):
-    """Each cell of y put where its index says, in a plane of `output_size` zeros: what `max_pool`
-    found goes back to its place.
+    """Writes each cell of y to its index in a plane of `output_size` zeros: a partial inverse of
+    `max_pool`.
 
-    Indices are those of `max_pool(…, return_indices=True)`: flat in the plane of the last axes; -1
-    puts a cell nowhere. Where several cells have one index the last of them is put there, and it
-    alone has a slope. Domain: anything; indices are integers whatever the scalar, and have no
-    derivative.
+    Indices are those of `max_pool(…, return_indices=True)`: flat indices in the plane of the last
+    axes. A cell with index -1 is not written. If several cells have the same index, the last one is
+    written, and only this cell has a slope. Domain: any scalars. Indices are integers for every
+    scalar type, and have no derivative.
 
     >>> import numpy as np
     >>> MaxUnpool((4,))(np.array([5.0, 7.0]), np.array([1, 2]))

@@ -1,4 +1,4 @@
-"""Pointwise operators of scalars that have an order: the larger and the smaller, comparison and
+"""Pointwise operators of scalars that have an order: maximum and minimum, comparison and
 selection."""
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Abs(Pointwise):
 
 @operator
 class Larger(Pointwise):
-    """The larger of x and y, cell by cell, broadcast as NumPy does.
+    """The elementwise maximum of x and y, broadcast as NumPy does.
 
-    Ties: "split" (default, as PyTorch and JAX do) gives each of two equal cells slope 1/2, "first"
-    gives x slope 1. The value has the bits of x then. Domain: ordered scalars; NaN wins, the last
-    over the first; -0.0 and 0.0 tie.
+    Ties: "split" (default, as in PyTorch and JAX) gives each of two equal cells slope 1/2; "first"
+    gives x slope 1. At a tie the value has the bits of x. Domain: ordered scalars. A NaN is the
+    result, the last one of two; -0.0 and 0.0 tie.
 
     >>> import numpy as np
     >>> Larger().vjp((np.array([1.0, 5.0, 3.0]), np.array(3.0)), np.ones(3))
@@ -81,9 +81,10 @@ class Larger(Pointwise):
 
 @operator
 class Smaller(Larger):
-    """The smaller of x and y, cell by cell, broadcast as NumPy does.
+    """The elementwise minimum of x and y, broadcast as NumPy does.
 
-    Ties: "split" (default) or "first", as :class:`Larger` says. Domain: ordered scalars; NaN wins.
+    Ties: "split" (default) or "first", see :class:`Larger`. Domain: ordered scalars; a NaN is the
+    result.
 
     >>> import numpy as np
     >>> Smaller()(np.array([1.0, 5.0, np.nan]), np.array(3.0))
@@ -102,11 +103,11 @@ RELATIONS = (">", ">=", "<", "<=", "==", "!=")
 
 @operator
 class Compare(Pointwise):
-    """1 where x stands in the relation to y, else 0, in the scalar of the operands; no derivative
-    passes.
+    """1 where x and y satisfy the relation, else 0, in the scalar type of the operands. The
+    derivative is 0.
 
-    Domain: ordered scalars. Where an enclosure does not decide, the result is the hull of 0 and 1.
-    Only != holds of NaN.
+    Domain: ordered scalars. If an enclosure leaves the relation undecided, the result is the hull
+    of 0 and 1. For NaN only != is true.
 
     >>> import numpy as np
     >>> Compare(">")(np.array([1.0, 2.0, 3.0]), np.array(2.0))
@@ -135,10 +136,11 @@ class Compare(Pointwise):
 
 @operator
 class Where(Pointwise):
-    """x where the condition is not 0, else y, broadcast as NumPy does; the cell that is not chosen
-    is never touched.
+    """x where the condition is not 0, else y, broadcast as NumPy does. The cell that is not
+    selected has no influence, even if it is NaN.
 
-    Domain: scalars that can be compared. Where an enclosure does not decide, the hull of both.
+    Domain: scalars that can be compared. If an enclosure leaves the condition undecided, the result
+    is the hull of both cells.
 
     >>> import numpy as np
     >>> Where().vjp((np.array([1.0, 0.0]), np.array(5.0), np.array(7.0)), np.array([10.0, 20.0]))

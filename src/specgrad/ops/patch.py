@@ -1,5 +1,5 @@
-"""Padding, and the patches under a sliding kernel laid out as columns, with the transpose that adds
-them up again."""
+"""Padding, the patches of a sliding kernel as columns, and the transpose, which adds the columns
+up."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Pad(Move):
     """x with cells before and after its last axes, one (before, after) pair for each.
 
     Padding: "constant" is the number `fill`; "reflect" mirrors the cells next to the edge, without
-    the edge itself; "replicate" repeats the edge; "circular" goes on at the other end. At most n -
-    1 cells can be mirrored and n taken from the other end. Domain: anything.
+    the edge itself; "replicate" repeats the edge; "circular" continues at the other end. "reflect"
+    allows at most n - 1 cells on a side, and "circular" at most n. Domain: any scalars.
 
     >>> import numpy as np
     >>> Pad(((2, 1),), mode="reflect")(np.array([1.0, 2.0, 3.0]))
@@ -121,11 +121,12 @@ class Patches(Operator):
 
 @operator
 class Unfold(Patches, Move):
-    """The patches under a sliding kernel as columns: (*batch, channels, *spatial) to (*batch,
+    """The patches of a sliding kernel as columns: (*batch, channels, *spatial) to (*batch,
     channels * Πkernel, patches).
 
-    A column holds channel by channel the patch's cells in row-major order; patches too are in
-    row-major order, as in PyTorch. Padding: 0. Domain: anything. The transpose is :class:`Fold`.
+    A column contains the cells of one patch, channel by channel, in row-major order. The patches
+    are in row-major order too, as in PyTorch. Padding: 0. Domain: any scalars. The transpose is
+    :class:`Fold`.
 
     >>> import numpy as np
     >>> Unfold((2,))(np.array([[1.0, 2.0, 3.0]]))
@@ -213,11 +214,11 @@ def _output_size(name: str, argument: str, value: Any, rank: int) -> tuple[int, 
 
 @operator
 class Fold(Patches, Adjoint):
-    """Columns added up to an array again: (*batch, channels * Πkernel, patches) to (*batch,
-    channels, *output_size).
+    """Columns summed into an array: (*batch, channels * Πkernel, patches) to (*batch, channels,
+    *output_size).
 
-    Each cell is the sum of the columns' cells that :class:`Unfold` would make of it, whose
-    transpose this is. Padding: columns' cells that lie in it are left out. Domain: any ring.
+    This is the transpose of :class:`Unfold`: each cell is the sum of the column cells into which
+    Unfold copies it. Padding: column cells that lie in padding are ignored. Domain: any ring.
 
     >>> import numpy as np
     >>> Fold((2,), (3,))(np.array([[1.0, 2.0], [10.0, 20.0]]))

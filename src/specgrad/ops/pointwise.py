@@ -171,8 +171,8 @@ class Mul(Pointwise):
 class Div(Pointwise):
     """x / y cell by cell, broadcast as NumPy does; slopes 1/y and -(x/y)/y.
 
-    Domain: scalars that divide. Floats divided by 0 give an infinity or NaN; exact scalars, which
-    have none, are refused.
+    Domain: scalars that divide. Floats divided by 0 give an infinity or NaN; for exact scalars a
+    division by 0 is an error.
 
     >>> import numpy as np
     >>> Div().vjp((np.array([1.0, 2.0]), np.array(4.0)), np.array([16.0, 16.0]))
@@ -192,9 +192,9 @@ class Div(Pointwise):
 
 @operator
 class Scale(Pointwise):
-    """factor * x, for a finite real factor that is part of the operator.
+    """factor * x, for a constant finite real factor.
 
-    Domain: any ring; a factor that is not a whole number needs scalars that divide.
+    Domain: any ring; a factor that is not an integer needs scalars that divide.
 
     >>> import numpy as np
     >>> Scale(3)(np.array([1.0, 2.0]))
@@ -229,12 +229,11 @@ def _exponent(name: str, argument: str, value: Any) -> int | float | Fraction:
 
 @operator
 class Power(Pointwise):
-    """x to the power of a finite real exponent that is part of the operator; the slope is exponent
-    * x^(exponent - 1).
+    """x to the power of a constant finite real exponent; the slope is exponent * x^(exponent - 1).
 
-    Domain: any ring for whole exponents from 0 up (0^0 is 1), scalars that divide for negative
-    ones, scalars with exp for others. Floats give NaN where the power of a negative number is not
-    real.
+    Domain: any ring for integer exponents from 0 up (0^0 is 1), scalars that divide for negative
+    integers, scalars with exp for other exponents. Floats give NaN where the power of a negative
+    number is not real.
 
     >>> import numpy as np
     >>> Power(3).vjp((np.array([1.0, 2.0]),), np.array([1.0, 1.0]))
@@ -284,13 +283,13 @@ class Own(Pointwise):
 
 
 def pointwise(name: str, value: Callable[..., Any], slope: Callable[..., Any], needs: Sequence[str] = ()) -> Own:
-    """An operator of your own: value(S, x, …) of cells, and slope(S, x, …), one for each of several
-    operands.
+    """Make a pointwise operator from two functions of cells: value(S, x, …) and slope(S, x, …).
+    With several operands, slope returns one slope for each.
 
-    Both are written in + - * of the cells, whole numbers, and the functions of the family S
-    (`constant` for other numbers, `divide`, `gt`, `where`, `exp`, `log`, `sqrt`, `tanh`, …), so
-    they run over every scalar; `needs` names what is wanted of it beyond + - *: "real" (an order),
-    "division", "exp". The slope is what derivatives use, whatever the value's own would be.
+    Both functions use + - * of the cells, integers, and the functions of S (`constant` for other
+    numbers, `divide`, `gt`, `where`, `exp`, `log`, `sqrt`, `tanh`, …), so they run over every
+    scalar type. `needs` names the operations needed beyond + - *: "real" (an order), "division",
+    "exp". Derivatives use the slope as it is; it is not derived from the value.
 
     >>> import numpy as np
     >>> cube = pointwise("cube", lambda S, x: x * x * x, lambda S, x: 3 * x * x)

@@ -70,14 +70,13 @@ def argmax_fold(S: Family, window: Window, counted: str, lowest: bool = False) -
 
 @operator
 class Extremum(Pool):
-    """The greatest, or the lowest, of the window's real cells.
+    """The maximum, or the minimum, of the window's real cells.
 
-    Padding: skipped. A window without a real cell is 0 and has no slope. Ties: "first" gives the
-    first extreme cell in row-major order slope 1 (a selected branch); "all" gives every extreme
-    cell slope 1 (not even a subgradient: [3, 3] with tangent [1, 1] gives 2); "split" gives each of
-    t extreme cells 1/t. The value has the bits of the first extreme cell, whatever `ties`. Domain:
-    ordered scalars; NaN wins over every number, the last NaN of the window over the others; -0.0
-    and 0.0 tie.
+    Padding: ignored. A window without a real cell is 0 and has no slope. Ties: "first" gives slope
+    1 to the first extreme cell in row-major order; "all" gives slope 1 to every extreme cell (not
+    even a subgradient: [3, 3] with tangent [1, 1] gives 2); "split" gives 1/t to each of t extreme
+    cells. The value has the bits of the first extreme cell, for every `ties`. Domain: ordered
+    scalars. A window with NaN gives NaN, and its last NaN has the slope; -0.0 and 0.0 tie.
     """
 
     needs: ClassVar = ("real",)
@@ -167,11 +166,11 @@ class Average(Pool):
 
 @operator
 class MaxPool(SlidingWindow, Maximum):
-    """max of the real cells under a sliding kernel.
+    """The maximum of the real cells in each window of a sliding kernel.
 
-    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties:
-    "first" (default), "all" or "split", as :class:`Maximum` says. Domain: ordered scalars; the last
-    NaN of a window wins.
+    Window: sliding. Padding: ignored; a window without a real cell is 0 and has no slope. Ties:
+    "first" (default), "all" or "split", see :class:`Extremum`. Domain: ordered scalars; a window
+    with NaN gives NaN, and its last NaN has the slope.
 
     >>> import numpy as np
     >>> pool = MaxPool((2, 2), stride=1)
@@ -190,11 +189,11 @@ class MaxPool(SlidingWindow, Maximum):
 
 @operator
 class MinPool(SlidingWindow, Extremum):
-    """min of the real cells under a sliding kernel.
+    """The minimum of the real cells in each window of a sliding kernel.
 
-    Window: sliding. Padding: skipped; a window without a real cell is 0 and has no slope. Ties:
-    "first" (default), "all" or "split", as :class:`Extremum` says. Domain: ordered scalars; the
-    last NaN of a window wins.
+    Window: sliding. Padding: ignored; a window without a real cell is 0 and has no slope. Ties:
+    "first" (default), "all" or "split", see :class:`Extremum`. Domain: ordered scalars; a window
+    with NaN gives NaN, and its last NaN has the slope.
 
     >>> import numpy as np
     >>> MinPool((2,), stride=1).vjp((np.array([3.0, 1.0, 2.0]),), np.ones(2))
@@ -207,7 +206,7 @@ class MinPool(SlidingWindow, Extremum):
 
 @operator
 class SumPool(SlidingWindow, Total):
-    """Σ cells under a sliding kernel.
+    """The sum of the cells in each window of a sliding kernel.
 
     Window: sliding. Padding: adds 0. Domain: any ring, integers included.
 
@@ -222,11 +221,12 @@ class SumPool(SlidingWindow, Total):
 
 @operator
 class AvgPool(SlidingWindow, Average):
-    """Σ cells / divisor: the taps that exist, or only the real ones, or a number of your own.
+    """Σ cells / divisor, in each window of a sliding kernel. The divisor is the number of taps that
+    exist, the number of real taps, or `divisor_override`.
 
-    Window: sliding. Padding: adds 0; it counts in the divisor if count_include_pad. A window
-    without a real cell is 0 and, with count_include_pad=False, has no slope. Domain: scalars that
-    divide; integers are refused.
+    Window: sliding. Padding: adds 0, and counts in the divisor if count_include_pad is True. A
+    window without a real cell is 0 and, with count_include_pad=False, has no slope. Domain: scalars
+    that divide; integers are refused.
 
     >>> import numpy as np
     >>> AvgPool((2, 2), stride=1)(np.arange(1.0, 10.0).reshape(3, 3))
@@ -248,15 +248,15 @@ class AvgPool(SlidingWindow, Average):
 
 @operator
 class SmoothMaxPool(SlidingWindow):
-    """(1/β) log Σ exp(β cells): a smooth maximum for β > 0 (at least the maximum, and nearing it),
-    a smooth minimum for β < 0.
+    """(1/β) log Σ exp(β cells): a smooth maximum for β > 0 (an upper bound that approaches the
+    maximum as β grows), a smooth minimum for β < 0.
 
     Not divided by the number of cells: n equal values c give c + log(n)/β. The slope in a cell is
-    its softmax weight. Padding: pad="zero" makes each padded tap the value 0, which takes its
-    weight; pad="skip" leaves it out. A window of padding only is log(n)/β under "zero" and 0 under
-    "skip". Domain: scalars with exp and log. Nothing overflows: exponents are shifted by the
-    window's maximum (minimum for β < 0), subtracted before β multiplies. Infinite cells give what
-    log-sum-exp gives.
+    its softmax weight. Padding: with pad="zero" a padded tap counts as the value 0;
+    with pad="skip" it is ignored. A window of padding alone is log(n)/β with "zero", and 0 with
+    "skip". Domain: scalars with exp and log. The computation does not overflow: the window's
+    maximum (minimum for β < 0) is subtracted before the multiplication by β. Infinite cells give
+    the same result as log-sum-exp.
 
     >>> import numpy as np
     >>> SmoothMaxPool((4,), beta=10)(np.array([1.0, 2.0, 3.0, 4.0])).round(12)
@@ -313,7 +313,7 @@ class SmoothMaxPool(SlidingWindow):
 
 @operator
 class AdaptiveMaxPool(AdaptiveWindow, Maximum):
-    """max of each of output_size evenly spread bins, which may overlap.
+    """The maximum of each of output_size evenly spread bins, which may overlap.
 
     Window: adaptive. Padding: none exists. Ties: "first" (default), "all" or "split". Domain:
     ordered scalars.
@@ -328,7 +328,7 @@ class AdaptiveMaxPool(AdaptiveWindow, Maximum):
 
 @operator
 class AdaptiveAvgPool(AdaptiveWindow, Average):
-    """Mean of each of output_size evenly spread bins, which may overlap.
+    """The mean of each of output_size evenly spread bins, which may overlap.
 
     Window: adaptive. Padding: none exists. Domain: scalars that divide.
 
@@ -342,7 +342,7 @@ class AdaptiveAvgPool(AdaptiveWindow, Average):
 
 @operator
 class GlobalMaxPool(WholeWindow, Maximum):
-    """max of the whole plane; by default every maximal cell has slope 1.
+    """The maximum of the whole plane. By default every maximal cell has slope 1.
 
     Window: the last `rank` axes, or `axes`. Padding: none exists. Ties: "all" (default), "first" or
     "split". Domain: ordered scalars.

@@ -22,7 +22,7 @@ from .sums import Total
 class Sum(Total):
     """Σ x over all axes, or over `axis` (an integer or several); keepdims keeps the axes as ones.
 
-    Window: whole axes, row-major. Domain: any ring; the sum of no cell is 0.
+    Window: whole axes, row-major. Domain: any ring; the sum of no cells is 0.
 
     >>> import numpy as np
     >>> Sum(axis=0)(np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -68,7 +68,7 @@ class Sum(Total):
 class Mean(Sum):
     """Σ x / count over all axes, or over `axis`; keepdims keeps the axes as ones.
 
-    Window: whole axes, row-major. Domain: scalars that divide; the mean of no cell is refused.
+    Window: whole axes, row-major. Domain: scalars that divide; the mean of no cells is an error.
 
     >>> import numpy as np
     >>> Mean()(np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -104,8 +104,8 @@ class Mean(Sum):
 class LogSoftmax(Operator):
     """x_c - log Σ_j exp(x_j) over the last axis.
 
-    Window: the last axis. The slope in x_j is [c = j] - softmax_j. Nothing overflows: exponents are
-    shifted by the maximum. Domain: scalars with exp and log.
+    Window: the last axis. The slope in x_j is [c = j] - softmax_j. There is no overflow: exponents
+    are shifted by the maximum. Domain: scalars with exp and log.
 
     >>> import numpy as np
     >>> LogSoftmax()(np.array([0.0, 0.0])).round(6)
@@ -161,8 +161,8 @@ class LogSoftmax(Operator):
 class Softmax(LogSoftmax):
     """exp(x_c) / Σ_j exp(x_j) over the last axis.
 
-    Window: the last axis. The slope in x_j is softmax_c ([c = j] - softmax_j). Nothing overflows:
-    exponents are shifted by the maximum. Domain: scalars with exp.
+    Window: the last axis. The slope in x_j is softmax_c ([c = j] - softmax_j). There is no
+    overflow: exponents are shifted by the maximum. Domain: scalars with exp.
 
     >>> import numpy as np
     >>> Softmax()(np.array([0.0, 1000.0, 1000.0]))

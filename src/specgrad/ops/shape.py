@@ -42,9 +42,9 @@ class Same(Pointwise):
 
 @operator
 class Reshape(Same):
-    """The same cells in the same row-major order under another shape; one length may be -1.
+    """The same cells in the same row-major order with another shape; one length may be -1.
 
-    Domain: anything.
+    Domain: any scalars.
 
     >>> import numpy as np
     >>> Reshape((2, -1))(np.arange(4.0))
@@ -81,9 +81,9 @@ class Reshape(Same):
 
 @operator
 class Detach(Same):
-    """x, declared constant: its slot is not differentiable, so no derivative passes.
+    """x as a constant: the operand is not differentiable, so its derivative is 0.
 
-    Domain: anything.
+    Domain: any scalars.
 
     >>> import numpy as np
     >>> Detach().vjp((np.array([1.0, 2.0]),), np.array([1.0, 1.0]))
@@ -158,9 +158,9 @@ def axis_in(name: str, argument: str, value: Any, axis: int, rank: int) -> int:
 
 @operator
 class Transpose(Move):
-    """The axes in another order: all turned round, or as `axes` lists them.
+    """The axes in another order: reversed, or as `axes` lists them.
 
-    Domain: anything.
+    Domain: any scalars.
 
     >>> import numpy as np
     >>> Transpose()(np.array([[1.0, 2.0, 3.0]]))
@@ -228,7 +228,7 @@ class Slice(Move):
     """x[index], for an index of integers, slices, None and one ellipsis, as in NumPy; a slice is
     stored as (start, stop, step).
 
-    Domain: anything.
+    Domain: any scalars.
 
     >>> import numpy as np
     >>> Slice((0, slice(None, None, 2)))(np.arange(6.0).reshape(2, 3))
@@ -274,7 +274,7 @@ class Take(Move):
     """The cells of x at these indices along an axis, which is replaced by the axes of the indices;
     an index may repeat.
 
-    Domain: anything.
+    Domain: any scalars.
 
     >>> import numpy as np
     >>> Take((2, 0, 2)).vjp((np.zeros(3),), np.array([1.0, 10.0, 100.0]))
@@ -308,9 +308,9 @@ def nested(value: Any) -> Any:
 
 @operator
 class Concatenate(Move):
-    """`count` arrays, one behind the other along an axis; all other lengths must be equal.
+    """`count` arrays joined along an axis; all other lengths must be equal.
 
-    Domain: anything.
+    Domain: any scalars.
 
     >>> import numpy as np
     >>> Concatenate(2)(np.array([1.0, 2.0]), np.array([3.0]))
@@ -359,7 +359,7 @@ def _closed_shape(name: str, argument: str, value: Any) -> Shape:
 class BroadcastTo(Move):
     """x repeated to a shape, as NumPy broadcasts; the cotangents of repeated cells are summed.
 
-    Domain: anything.
+    Domain: any scalars.
 
     >>> import numpy as np
     >>> BroadcastTo((2, 3)).vjp((np.zeros(3),), np.ones((2, 3)))

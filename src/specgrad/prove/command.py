@@ -28,7 +28,7 @@ Family = StrEnum("Family", {name: name for name in FAMILIES})  # type: ignore[mi
 
 
 def prove(
-    family: Annotated[list[Family] | None, typer.Argument(help="What to prove; none: all of it.")] = None,
+    family: Annotated[list[Family] | None, typer.Argument(help="The statements to prove; none: all.")] = None,
     operator: Annotated[
         list[str] | None, typer.Option(help="Only this operator, e.g. MaxPool or max_pool; may be given several times.")
     ] = None,
@@ -36,7 +36,7 @@ def prove(
         list[str] | None, typer.Option(help="Only kernels of this emitter, e.g. tiles; may be given several times.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop after so many seconds, with a sample of the statements.")
+        float | None, typer.Option(min=0.0, help="Prove a sample of the statements, within this many seconds.")
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Prove on the workers of the dask scheduler at this address.")
@@ -44,10 +44,10 @@ def prove(
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as one self-contained HTML file.")] = None,
     badge: Annotated[
-        Path | None, typer.Option(help="Write what is proved into the marked line of this document.")
+        Path | None, typer.Option(help="Write the numbers of proved statements into the marked line of this file.")
     ] = None,
 ) -> None:
-    """Prove statements about every geometry, and about operators and kernels for every input of a
+    """Prove statements about all geometries, and about operators and kernels for all inputs of a
     geometry.
 
     Exit status: 0 when everything that was tried is as stated, 1 when a statement is refuted or

@@ -9,6 +9,7 @@ alone, so at a tie it follows the selected branch.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -155,7 +156,9 @@ class DualFamily(Family):
         if not isinstance(array, Dual):
             return self.inner.enter(name, argument, array)
         if isinstance(array, ConstantDual):
-            return self.inner.enter(name, argument, array.primal)
+            cells = self.inner.enter(name, argument, array.primal)
+            # a Dual without a tangent here would pass for one of this level
+            return Dual(cells, self.inner.zeros(math.prod(array.shape))) if isinstance(cells, Dual) else cells
         return Dual(self.inner.enter(name, argument, array.primal), self.inner.enter(name, argument, array.tangent))
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Dual:

@@ -2,7 +2,8 @@
 results given back to their library.
 
 An array is foreign if it is not NumPy's, torch's, dask's or ours and has ``__array__``,
-``__dlpack__`` or a buffer: JAX, CuPy, memoryviews. What it is given back to is its
+``__dlpack__`` or a buffer: JAX, CuPy, memoryviews. So are the subclasses of NumPy's, such as memory
+maps, whose cells are read as those of a plain array. What it is given back to is its
 ``__array_namespace__`` (the array API); a memoryview gives memoryviews. Others, which name no
 library, give arrays of NumPy.
 """
@@ -33,9 +34,9 @@ def is_foreign(value: Any) -> bool:
 def _is_kind(kind: type) -> bool:
     torch = sys.modules.get("torch")
     jax = sys.modules.get("jax")
-    own: tuple[Any, ...] = (np.ndarray, np.generic, ArrayMethods, *(() if torch is None else (torch.Tensor,)))
+    own: tuple[Any, ...] = (np.ma.MaskedArray, np.generic, ArrayMethods, *(() if torch is None else (torch.Tensor,)))
     own += () if jax is None else (jax.core.Tracer,)
-    if issubclass(kind, own) or hasattr(kind, "__specgrad__") or is_dask(kind):
+    if kind is np.ndarray or issubclass(kind, own) or hasattr(kind, "__specgrad__") or is_dask(kind):
         return False
     return issubclass(kind, BUFFERS) or any(
         hasattr(kind, name) for name in ("__array__", "__dlpack__", "__array_interface__")
@@ -66,7 +67,7 @@ def home(values: Iterable[Any]) -> Callable[[Any], Any]:
     """The function that gives an array of NumPy to the library of the first foreign value;
     everything else it leaves as it is."""
     for value in values:
-        if is_foreign(value):
+        if is_foreign(value) and not isinstance(value, np.ndarray):
             if isinstance(value, memoryview):
                 return lambda y: y.data if type(y) is np.ndarray else y
             if hasattr(value, "__array_namespace__"):

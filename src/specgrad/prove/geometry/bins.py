@@ -20,7 +20,7 @@ def bins_stop_at_the_ceiling(bins: Adaptive, o: Index) -> Claim:
     return (stop * bins.length >= exact) & (exact > (stop - 1) * bins.length)
 
 
-@holds("adaptive: a bin is one or more neighbouring cells, inside the axis")
+@holds("adaptive: a bin is one or more adjacent cells inside the axis")
 def bins_are_inside(bins: Adaptive, o: Index) -> Claim:
     assume(o < bins.length)
     _, first, count, existing, step = bins.reads(o)
@@ -33,7 +33,7 @@ def bins_reach_both_ends(bins: Adaptive) -> Claim:
     return (bins.start(0) == 0) & (first + count == bins.size)
 
 
-@holds("adaptive: bins are in order, without a gap, and neighbours share at most one cell")
+@holds("adaptive: bins are in order, without a gap, and adjacent bins share at most one cell")
 def bins_are_in_order(bins: Adaptive, o: Index) -> Claim:
     stop, following = bins.start(o) + bins.reads(o).count, bins.start(o + 1)
     return (bins.start(o) <= following) & (following <= stop) & (stop <= following + 1)
@@ -53,7 +53,7 @@ def bins_are_even(bins: Adaptive, o: Index) -> Claim:
     return (count >= share) & (count <= share + 2)
 
 
-@holds("adaptive: the readers of a cell are its bin when the axis is turned round")
+@holds("adaptive: a cell is in a bin exactly if the bin is among the cell's readers")
 def bins_turn_round(bins: Adaptive, o: Index, c: Index) -> Claim:
     assume(o < bins.length, c < bins.size)
     _, first, count, _, _ = bins.reads(o)
@@ -70,7 +70,7 @@ def even_bins_slide(m: Index, k: Index, o: Index) -> Claim:
     return (first == window.first) & (count == window.count)
 
 
-@holds("adaptive: one bin is the whole axis; as many bins as cells are the cells")
+@holds("adaptive: a single bin is the whole axis; with as many bins as cells each bin is one cell")
 def bins_at_the_extremes(n: Index, o: Index) -> Claim:
     whole, each = Adaptive(n, 1).reads(0), Adaptive(n, n).reads(o)
     return (whole.first == 0) & (whole.count == n) & (each.first == o) & (each.count == 1)

@@ -13,7 +13,7 @@ LONG = 2**61  # cells of an axis: more than any memory holds
 # Order
 
 
-@holds("row-major: coordinates in a volume are those that the strides put together")
+@holds("row-major: coordinates are recovered from the flat index of a volume")
 def coordinates_invert_strides(n: Index, m: Index, k: Index, i: Index, j: Index, c: Index) -> Claim:
     assume(i < n, j < m, c < k)
     outer, inner, cell = strides((n, m, k))
@@ -26,7 +26,7 @@ def coordinates_invert_strides(n: Index, m: Index, k: Index, i: Index, j: Index,
     return (found[0] == i) & (found[1] == j) & (found[2] == c)
 
 
-@holds("row-major: every cell of a volume has coordinates inside it, and is where they say")
+@holds("row-major: every flat index has coordinates inside the volume, and equals their flat index")
 def coordinates_are_inside(n: Index, m: Index, k: Index, t: Index) -> Claim:
     assume(t < n * (m * k))
     (outer, inner, cell), (i, j, c) = strides((n, m, k)), coordinates(t, (n, m, k))
@@ -37,7 +37,7 @@ def coordinates_are_inside(n: Index, m: Index, k: Index, t: Index) -> Claim:
     return (i >= 0) & (i < n) & (j < m) & (c < k) & (i * outer + j * inner + c * cell == t)
 
 
-@holds("row-major: cells of a volume are in the order of their coordinates")
+@holds("row-major: cells are in lexicographic order of their coordinates")
 def cells_are_in_order(n: Index, m: Index, i: Index, j: Index, o: Index, c: Index) -> Claim:
     assume(i < n, o < n, j < m, c < m)
     outer, inner = strides((n, m))
@@ -64,18 +64,20 @@ def blocks_hold_their_parts(k: Index, i: Index) -> Claim:
     return (border - k <= i) & (i < border) & (i + k <= border + k)
 
 
-@holds("doubling: two neighbouring spans of m cells are one of 2m, each cell once")
+@holds("doubling: two adjacent spans of m cells are one span of 2m, each cell once")
 def spans_double(m: Index, i: Index, t: Index) -> Claim:
     return exactly_once((i <= t) & (t < i + 2 * m), (i <= t) & (t < i + m), (i + m <= t) & (t < i + 2 * m))
 
 
-@holds("doubling: a window of k cells is a span of m <= k and the k - m cells behind it, each cell once")
+@holds("doubling: a window of k cells is a span of m <= k and the k - m cells after it, each cell once")
 def spans_append(m: Index, k: Index, i: Index, t: Index) -> Claim:
     assume(m <= k)
     return exactly_once((i <= t) & (t < i + k), (i <= t) & (t < i + m), (i + m <= t) & (t < i + k))
 
 
-@holds("doubling: a span of m <= k <= 2m cells is covered by its first and its last m (maxima may meet a cell twice)")
+@holds(
+    "doubling: a span of m <= k <= 2m cells is covered by its first and its last m (a maximum may read a cell twice)"
+)
 def spans_overlap(m: Index, k: Index, i: Index, t: Index) -> Claim:
     assume(m <= k, k <= 2 * m)
     one, other = (i <= t) & (t < i + m), (i + k - m <= t) & (t < i + k)

@@ -36,12 +36,12 @@ def windows_are_counted(floor: Sliding, o: Index) -> Claim:
     return o < floor.length
 
 
-@holds("floor: a stride more of cells is a window more")
+@holds("floor: with `stride` more cells there is one more window")
 def a_stride_more(floor: Sliding) -> Claim:
     return replace(floor, size=floor.size + floor.stride).length == floor.length + 1
 
 
-@holds("floor: one cell more is at most one window more, and never one less")
+@holds("floor: with one more cell there are as many windows, or one more")
 def a_cell_more(floor: Sliding) -> Claim:
     more = replace(floor, size=floor.size + 1).length
     return (floor.length <= more) & (more <= floor.length + 1)
@@ -52,19 +52,19 @@ def extent_decides(axis: Sliding) -> Claim:
     return replace(axis, kernel=axis.extent, dilation=1).length == axis.length
 
 
-@holds("ceil: the window before each further window ends before the padded axis does")
+@holds("ceil: if there is a window o + 1, window o ends before the end of the padded axis")
 def ceil_windows_are_begun(ceil: Sliding, o: Index) -> Claim:
     assume(o + 1 < ceil.length)
     return ends(ceil, o) < padded(ceil)
 
 
-@holds("ceil: every such window is counted, but one that would start at or beyond size + before")
+@holds("ceil: if window o ends before the padded axis does, and o + 1 starts before size + before, o + 1 is counted")
 def ceil_windows_are_counted(ceil: Sliding, o: Index) -> Claim:
     assume(ends(ceil, o) < padded(ceil), (o + 1) * ceil.stride < ceil.size + ceil.before)
     return o + 1 < ceil.length
 
 
-@holds("ceil: at most one window more than floor")
+@holds("ceil: at most one more window than floor")
 def ceil_is_at_most_one_more(ceil: Sliding) -> Claim:
     return ceil.length <= replace(ceil, ceil_mode=False).length + 1
 
@@ -92,7 +92,7 @@ def ceil_windows_always_start_inside(ceil: Sliding, o: Index) -> Claim:
     return ceil.start(o) < ceil.size
 
 
-@holds("ceil is floor where the stride divides what the kernel leaves over, and after < extent")
+@holds("ceil equals floor if the stride divides padded size - extent, and after < extent")
 def ceil_is_floor_where_even(ceil: Sliding) -> Claim:
     assume(ceil.after < ceil.extent, (padded(ceil) - ceil.extent) % ceil.stride == 0)
     return ceil.length == replace(ceil, ceil_mode=False).length
@@ -131,7 +131,7 @@ def same_is_balanced(n: Index, k: Index, s: Index, d: Index) -> Claim:
     return (axis.before >= 0) & (axis.before <= axis.after) & (axis.after <= axis.before + 1)
 
 
-@holds('"same": one cell less of padding is a window less')
+@holds('"same": with one cell less of padding there is at least one window less')
 def same_is_least(n: Index, k: Index, s: Index, d: Index) -> Claim:
     axis = same(n, k, s, d)
     assume(axis.after >= 1)

@@ -15,7 +15,7 @@ def taps_are_in_bounds(axis: Sliding, o: Index, j: Index) -> Claim:
     return (cell >= 0) & (cell < axis.size)
 
 
-@holds("a real tap's cell is o*stride - before + j*dilation")
+@holds("a real tap's cell is o·stride - before + j·dilation")
 def real_taps_read_their_cell(axis: Sliding, o: Index, j: Index) -> Claim:
     tap = axis.tap(o, j)
     return implies(tap.real, tap.cell == o * axis.stride - axis.before + j * axis.dilation)
@@ -89,7 +89,7 @@ def _phases(axis: Sliding, c: Index) -> tuple[Index, ...]:
     return shared, step, inverse, stride, (inverse * stride - 1) // step, place, right, low
 
 
-@holds("every reader of a cell reads it, by the tap that the transposed table states")
+@holds("every reader of a cell reads it, by the tap in the transposed table")
 def readers_read(axis: Sliding, c: Index, i: Index) -> Claim:
     assume(c < axis.size)
     shared, step, inverse, stride, turns, place, right, low = _phases(axis, c)
@@ -135,7 +135,7 @@ def readers_are_all(axis: Sliding, c: Index, o: Index, j: Index) -> Claim:
     return (reader >= 0) & (reader < count) & (first + reader * step == o)
 
 
-@holds("the first n outputs of a transposed convolution's axis have the readers below n, and no others")
+@holds("restricted to the first n outputs, the readers of a cell are its readers below n")
 def restricted_readers(axis: Sliding, c: Index, m: Index) -> Claim:
     assume(c < axis.size, m <= axis.length)
     _, first, count, _, step = axis.readers(c)

@@ -32,6 +32,7 @@ EMITTERS = {
     "channels": ("maximum", "exact_maximum", "argmax", "average", "average_vjp", "argmax_vjp"),
     "bins": ("maximum", "exact_maximum", "argmax", "exact_argmax", "average"),
     "phases": ("average_vjp", "argmax_vjp", "weighted_sum_vjp"),
+    "flat": ("argmax_vjp",),
     "runs": ("average_vjp",),
     "winners": ("argmax_vjp", "argmax_jvp"),
     "weights": ("weighted_sum",),
@@ -51,9 +52,9 @@ TRIES = 400
 
 STATEMENTS = [
     Statement("max: the greatest of each window's real cells", pooling.maximum),
-    Statement("max by kernels for any numbers: the same", pooling.exact_maximum),
+    Statement("max by the exact kernels: the same", pooling.exact_maximum),
     Statement("argmax: the first of each window's greatest real cells, and its code", pooling.argmax),
-    Statement("argmax by kernels for any numbers: the same", pooling.exact_argmax),
+    Statement("argmax by the exact kernels: the same", pooling.exact_argmax),
     Statement("JVP and indices of max: tangent and index of the cell that won, whichever it is", pooling.argmax_jvp),
     Statement("VJP of max: the cotangents of the windows that a cell won, whatever it won", pooling.argmax_vjp),
     Statement("average: the sum of each window's real cells over its divisor, in n + 1 roundings", pooling.average),

@@ -83,21 +83,20 @@ def placed(random: Any, kind: Any, window: Any, how: dict[str, Any], size: list[
     """The operator over the last axes of an array, or over axes behind which others lie."""
     batch = (int(random.integers(1, 3)),)
     shape = (*batch, *size, int(random.integers(1, 10))) if inner else (*batch, *size)
-    axes = tuple(range(1, 1 + len(size))) if inner else None
-    op = kind(window, **how, axes=axes)
+    op = kind(window, **how, **({"axes": tuple(range(1, 1 + len(size)))} if inner else {}))
     op.output_shape(shape)
     return op, shape
 
 
-def adaptive(random: Any, kind: Any) -> tuple[Any, Shape]:
+def adaptive(random: Any, kind: Any, inner: bool = False) -> tuple[Any, Shape]:
     """Bins of all sizes, and whole planes."""
     rank = int(random.choice([1, 2, 2, 3]))
     size = [int(random.integers(1, n)) for n in [(30,), (7, 24), (4, 5, 12)][rank - 1]]
     if random.random() < 0.2:
         whole = GlobalMaxPool if kind is AdaptiveMaxPool else GlobalAvgPool
-        return placed(random, whole, rank, {}, size, False)
+        return placed(random, whole, rank, {}, size, inner)
     bins = tuple(int(random.integers(1, n + 3)) for n in size)
-    return placed(random, kind, bins, {}, size, False)
+    return placed(random, kind, bins, {}, size, inner)
 
 
 def pooled(random: Any, kind: Any, bins: Any) -> tuple[Any, Shape]:
@@ -143,13 +142,14 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
     if claim in ("maximum", "argmax") and kind is MaxPool and random.random() < 0.25:
         dtype = str(random.choice(INTEGERS))
     if emitter in ("bins", "runs"):
-        op, shape = adaptive(random, bins) if random.random() < 0.8 else sliding(random, kind, False, far=True)
+        inner = emitter == "bins" and bool(random.random() < 0.5)
+        op, shape = adaptive(random, bins, inner) if random.random() < 0.8 else sliding(random, kind, inner, far=True)
     elif emitter in ("direct", "tiles", "phases", "weights"):
         op, shape = sliding(random, kind, False)
     elif emitter == "channels":
         op, shape = sliding(random, kind, True)
         shape = (*shape[:-1], shape[-1] + 4)
-    elif emitter == "along":
+    elif emitter in ("along", "flat"):
         op, shape = sliding(random, kind, bool(random.random() < 0.7))
     else:
         op, shape = pooled(random, kind, bins)
@@ -161,7 +161,8 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
 
 def _constants(random: Any) -> tuple[tuple[str, int], ...]:
     """The schedule's own, or others."""
-    changed = SMALL | {"VECTOR": int(random.choice([16, 32, 64]))}
+    flat, places = 99 * int(random.integers(2)), int(random.choice([1, 1 << 16]))
+    changed = SMALL | {"FLAT": flat, "FULL": 9, "PLACES": places, "VECTOR": int(random.choice([16, 32, 64]))}
     return tuple(changed.items()) if random.random() < 0.5 else ()
 
 

@@ -45,6 +45,7 @@ class Call(NamedTuple):
     items: int
     grain: int
     scratch: int = 0
+    tables: tuple[Any, ...] = ()
 
 
 def exp(k: Kernel, x: Value) -> Value:
@@ -109,7 +110,7 @@ class Execution:
         addresses it takes."""
         call: Call = step.call
         known = {name: allocation.address for name, (allocation, _) in self.arrays.items()}
-        for table in step.tables:
+        for table in call.tables:
             cell = CELLS[table.dtype.name]
             made = self.memory.array("table", cell.stored, table.ravel().tolist())
             known |= {name: made.address for name, number in call.sizes.items() if number == address(table)}

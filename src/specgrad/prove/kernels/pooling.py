@@ -164,16 +164,12 @@ def average_vjp(case: Case) -> None:
     arriving = plan.output(g)
     if pool.divisors.columns is not None:
         pool = pool.in_single
-        arriving = np.frompyfunc(DOMAIN.div, 2, 1)(arriving, as_numbers(pool.window_divisors))
+        given, wanted = {"x": (pool.cell, arriving)}, {"y": (pool.cell, pool.lengths)}
+        (arriving,) = ran(pool.fold("shares"), given, wanted)
     given, wanted = {"x": (pool.cell, arriving)}, {"y": (pool.cell, plan.layout.shape)}
     expect(case, pool.fold("spread"))
     (gx,) = ran(pool.fold("spread"), given, wanted)
     each(plan.as_operand(gx), pulled(case.op, 0, [cells("x", case.shape)], g), same_form, pool.is_half)
-
-
-def as_numbers(array: Any) -> Any:
-    """An array of whole floats as exact numbers."""
-    return np.vectorize(int, otypes=[object])(array)
 
 
 def argmax_vjp(case: Case) -> None:
