@@ -39,9 +39,9 @@ def sentence(measured):
     """What the README says in words."""
     told = "; ".join(f"{r['network']} {r['inference']:.1f} and {r['training step']:.1f}" for r in networks(measured))
     words = (
-        f"Times faster than PyTorch {measured['torch'].partition('+')[0]} at inference and in a training step "
+        f"Speed-up over PyTorch {measured['torch'].partition('+')[0]} in inference and in a training step "
         f"({measured['machine']}, threads: {measured['threads']}): {told}. A 3×3 maximum keeps "
-        f"{kept(measured):.0f} × less memory for its backward."
+        f"{kept(measured):.0f} times less memory for its backward pass."
     )
     return fill(words, 118) + "\n"
 

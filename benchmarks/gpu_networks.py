@@ -5,9 +5,9 @@
     python benchmarks/gpu_networks.py --modes eager --batches 1 8 --networks ResNet
 
 A cell is a network, inference or a training step (forward, loss, backward), a batch, a dtype, a
-layout and a mode: eager, torch.compile, or a captured CUDA graph. Its figure is the least time
-before over the least time after, of turns in which both follow each other. With --control nothing
-is accelerated: how far such figures are from 1 by themselves.
+layout and a mode: eager, torch.compile, or a captured CUDA graph. Its figure is the time before
+over the time after, the median of turns in which both follow each other, now one first and now the
+other. With --control nothing is accelerated: how far such figures are from 1 by themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import copy
 import itertools
 import json
+import statistics
 import time
 from pathlib import Path
 
@@ -165,16 +166,20 @@ def clock(step, times):
     return (time.perf_counter() - begun) / times
 
 
-def compared(before, after, seconds):
-    """(before / after, seconds before, after): the least of turns."""
+def compared(before, after, seconds, turns=40):
+    """(before / after, seconds before, after): medians of turns."""
     for step in (before, after):
         for _ in range(3):
             step()
-    once = clock(before, 2)
-    times, turns = max(int(seconds / 30 / once), 1), 15
-    pairs = [(clock(before, times), clock(after, times)) for _ in range(turns)]
-    least, least_after = (min(column) for column in zip(*pairs, strict=True))
-    return least / least_after, least, least_after
+    times = max(int(seconds / 2 / turns / clock(before, 2)), 1)
+    pairs = []
+    for turn in range(turns):
+        if turn % 2:
+            pairs.append((clock(before, times), clock(after, times)))
+        else:
+            pairs.append((clock(after, times), clock(before, times))[::-1])
+    ratio = statistics.median(one / other for one, other in pairs)
+    return ratio, *(statistics.median(column) for column in zip(*pairs, strict=True))
 
 
 def cell(name, step, batch, dtype, layout, mode, options):

@@ -21,11 +21,12 @@ from specgrad.conformance.claims import CLAIMS, head
 from specgrad.conformance.report import LEGEND, is_offered, read, symbol, table
 
 MARKER = "<!-- from here on written by python docs/conformance_page.py -->"
+COLUMNS = "A column is a [claim](check-your-kernel.md#what-is-claimed), by its first letters; empty: no case asks it."
 
 
 def page(report: Any) -> str:
     """The generated part of the page."""
-    lines = [MARKER, "", "## The matrix", "", LEGEND + ".", ""]
+    lines = [MARKER, "", "## The matrix", "", LEGEND + ".", "", COLUMNS, ""]
     lines += [
         "| | |",
         "|---|---|",
@@ -34,12 +35,12 @@ def page(report: Any) -> str:
     ]
     lines += matrix(report["cells"])
     if report["suites"]:
-        lines += ["## Outside suites, answered by specgrad", ""]
+        lines += ["## Tests of other projects, run on specgrad", ""]
         lines += [f"- {suite['words']}." for suite in report["suites"]] + [""]
     lines += [
         "## Every difference, with its counterexample",
         "",
-        "Each block was run when this page was made and printed what stands below it.",
+        "Each block was run when this page was written, and printed the text below the block.",
         "",
     ]
     for subject, rows in table(report["cells"]).items():

@@ -1,8 +1,8 @@
 """# Gallery
 
-Windows of every operator, drawn from actual numbers when this page was built. Blue cells are read,
-the yellow one wins a maximum, dotted cells are padding. An arrow goes from the output to every cell
-that takes a share of its gradient; the small number is the slope.
+Windows of every operator, drawn from actual numbers. The window reads the blue cells. The yellow
+cell is the maximum, and dotted cells are padding. An arrow points from the output to every cell
+that receives a part of its gradient; the small number is the derivative.
 """
 
 WINDOWS = [

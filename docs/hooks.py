@@ -52,7 +52,7 @@ def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri == "conformance.md":
         markdown = (
             markdown.partition(REPORT)[0]
-            + "\n[The whole report](conformance_report.md) has the matrix and every counterexample.\n"
+            + "\n[The whole report](conformance_report.md) has the versions, the matrix and every counterexample.\n"
         )
     markdown = markdown.replace("](../examples/", "](examples/").replace("](../CONTRIBUTING.md", "](contributing.md")
     markdown = re.sub(r"\]\(\.\./(benchmarks|tests|src)/[^)]*\)", "]", markdown)
@@ -71,11 +71,15 @@ def indented(lines):
 def front_page():
     """The README, whose links lead to the pages of this site."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    return text.replace("](CONTRIBUTING.md", "](contributing.md")
+    return text.replace("](CONTRIBUTING.md", "](contributing.md").replace("](CHANGELOG.md", "](changelog.md")
 
 
 def contributing():
     return (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](")
+
+
+def changelog():
+    return (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")
 
 
 def report():
@@ -96,6 +100,7 @@ def gallery():
 GENERATED = {
     "index.md": front_page,
     "contributing.md": contributing,
+    "changelog.md": changelog,
     "conformance_report.md": report,
     "gallery.md": gallery,
     **{f"api/{name}.md": (lambda name=name: reference.page(name)) for name in reference.PAGES},
