@@ -1,5 +1,8 @@
 """specgrad: pooling and convolution with value, JVP and VJP, over any scalar type."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .array_functions import (
     abs,
     add,
@@ -49,9 +52,7 @@ from .array_functions import (
 from .autograd import Tape, grad, jvp, value_and_grad, vjp
 from .bounds import Bounds, bounds, certify, lipschitz
 from .conv_functions import conv, conv_transpose, fold, linear, unfold
-from .derivatives import check_grad, hessian, hvp, jacobian, vmap
 from .dispatch import engine, list_engines
-from .drawing import Explanation, explain
 from .errors import (
     ArgumentError,
     CertificateError,
@@ -75,7 +76,6 @@ from .functional import (
     smooth_max_pool,
     sum_pool,
 )
-from .graph import Graph, Program, Shape, trace
 from .memory import clear_memory_cache, get_memory_cache, set_memory_cache
 from .ops import (
     MOVES,
@@ -134,47 +134,52 @@ from .ops import (
     Where,
 )
 from .ops.pointwise import pointwise
-from .ranked import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    global_avg_pool1d,
-    global_avg_pool2d,
-    global_avg_pool3d,
-    global_max_pool1d,
-    global_max_pool2d,
-    global_max_pool3d,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    min_pool1d,
-    min_pool2d,
-    min_pool3d,
-    smooth_max_pool1d,
-    smooth_max_pool2d,
-    smooth_max_pool3d,
-    sum_pool1d,
-    sum_pool2d,
-    sum_pool3d,
-)
 from .scalars.dual import Dual
 from .threads import get_num_threads, num_threads, set_num_threads
 from .tree import register_tree
+
+if TYPE_CHECKING:
+    from .derivatives import check_grad, hessian, hvp, jacobian, vmap
+    from .drawing import Explanation, explain
+    from .graph import Graph, Program, Shape, trace
+    from .ranked import (
+        adaptive_avg_pool1d,
+        adaptive_avg_pool2d,
+        adaptive_avg_pool3d,
+        adaptive_max_pool1d,
+        adaptive_max_pool2d,
+        adaptive_max_pool3d,
+        avg_pool1d,
+        avg_pool2d,
+        avg_pool3d,
+        conv1d,
+        conv2d,
+        conv3d,
+        conv_transpose1d,
+        conv_transpose2d,
+        conv_transpose3d,
+        global_avg_pool1d,
+        global_avg_pool2d,
+        global_avg_pool3d,
+        global_max_pool1d,
+        global_max_pool2d,
+        global_max_pool3d,
+        lp_pool1d,
+        lp_pool2d,
+        lp_pool3d,
+        max_pool1d,
+        max_pool2d,
+        max_pool3d,
+        min_pool1d,
+        min_pool2d,
+        min_pool3d,
+        smooth_max_pool1d,
+        smooth_max_pool2d,
+        smooth_max_pool3d,
+        sum_pool1d,
+        sum_pool2d,
+        sum_pool3d,
+    )
 
 __version__ = "0.1.0"
 
@@ -374,3 +379,21 @@ __all__ = [
 def __dir__() -> list[str]:
     """What tab completion shows: the public names, not the modules that they come from."""
     return [*__all__, "__version__"]
+
+
+_ON_FIRST_USE = {
+    **dict.fromkeys(("check_grad", "hessian", "hvp", "jacobian", "vmap"), "derivatives"),
+    **dict.fromkeys(("Explanation", "explain"), "drawing"),
+    **dict.fromkeys(("Graph", "Program", "Shape", "trace"), "graph"),
+    **dict.fromkeys((name for name in __all__ if name.endswith(("1d", "2d", "3d"))), "ranked"),
+}
+"""Public names that many programs never use, and the modules that define them."""
+
+if not TYPE_CHECKING:  # with it, a type checker would accept every name
+
+    def __getattr__(name):
+        """Import the module of a public name when the name is first used."""
+        if name not in _ON_FIRST_USE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f".{_ON_FIRST_USE[name]}", __name__), name)
+        return value

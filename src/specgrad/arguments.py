@@ -7,7 +7,6 @@ refused here.
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 import operator
@@ -66,6 +65,8 @@ def integer(
 
 def suggestion(name: Any, names: Iterable[str]) -> str:
     """What to say of a name that is none of these: the nearest one, and all that there are."""
+    import difflib
+
     known = list(names)
     near = difflib.get_close_matches(str(name), known, 1) or [
         other for other in known if other.lower() == str(name).lower()

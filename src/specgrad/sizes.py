@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from pathlib import Path
 from typing import Any
 
 from .arguments import AXES
@@ -22,6 +21,8 @@ SMALL = 1 << 28
 def available() -> int:
     """Bytes of memory that can be had, as far as the system and the control group say; 0 where
     neither does."""
+    from pathlib import Path
+
     known = []
     with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
         line = next(row for row in Path("/proc/meminfo").read_text().splitlines() if row.startswith("MemAvailable"))

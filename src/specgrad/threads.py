@@ -19,10 +19,12 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VARIABLE = "SPECGRAD_NUM_THREADS"
 
@@ -38,22 +40,24 @@ loading = threading.RLock()
 _held: list[Any] = []
 
 
-def _quota(groups: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float:
+def _quota(groups: str | Path = "/proc/self/cgroup", mount: str | Path = "/sys/fs/cgroup") -> float:
     """How many processors the control groups of this process, and those above them, give it time
     for; inf without a quota.
 
     A line of `groups` reads number:controllers:path; version 2 has no controllers there. Inside a
     container the path may be the host's, of which only the root exists.
     """
+    from pathlib import Path
+
     found = [math.inf]
     try:
-        lines = [line.split(":", 2) for line in groups.read_text().splitlines() if line.count(":") >= 2]
+        lines = [line.split(":", 2) for line in Path(groups).read_text().splitlines() if line.count(":") >= 2]
     except OSError:
         lines = []
     for _, controllers, path in lines:
         if not controllers or "cpu" in controllers.split(","):
             parts = [] if ".." in path else path.strip("/").split("/")
-            for root in (mount / controllers, mount / "cpu" if controllers else mount / "unified"):
+            for root in (Path(mount, controllers), Path(mount, "cpu" if controllers else "unified")):
                 found += [_quota_of(root.joinpath(*parts[:depth])) for depth in range(len(parts) + 1)]
     return min(found)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments
-from ..graph import Graph, trace
 from ..operator import shape_of
 from .results import Bounds, LinearForm
 
 if TYPE_CHECKING:
+    from ..graph import Graph
     from .certificate import Certificate
 
 __all__ = ["Bounds", "LinearForm", "bounds", "certify", "lipschitz"]
@@ -52,7 +52,7 @@ def bounds(
     arguments.choice("bounds", "covers", covers, COVERS)
     from .api import run
 
-    return run(graph if isinstance(graph, Graph) else traced(graph, box), box, method, of, covers)
+    return run(graph_of(graph, box), box, method, of, covers)
 
 
 def certify(
@@ -85,7 +85,7 @@ def certify(
     arguments.choice("certify", "covers", covers, COVERS)
     from .certify import margins
 
-    return margins(graph if isinstance(graph, Graph) else traced(graph, box), box, of, covers, timeout, progress)
+    return margins(graph_of(graph, box), box, of, covers, timeout, progress)
 
 
 def lipschitz(graph: Graph | Callable[..., Any], box: tuple[Any, Any], *, of: Any = None) -> float:
@@ -102,11 +102,15 @@ def lipschitz(graph: Graph | Callable[..., Any], box: tuple[Any, Any], *, of: An
     """
     from .lipschitz import constant
 
-    return constant(graph if isinstance(graph, Graph) else traced(graph, box), box, of)
+    return constant(graph_of(graph, box), box, of)
 
 
-def traced(function: Callable[..., Any], box: Any) -> Graph:
-    """The graph of a function for the shapes of a box."""
+def graph_of(function: Graph | Callable[..., Any], box: Any) -> Graph:
+    """A graph as given, or the graph of a function for the shapes of a box."""
+    from ..graph import Graph, trace
+
+    if isinstance(function, Graph):
+        return function
     arguments.function("bounds", function)
     side = box[0] if isinstance(box, list | tuple) and box else box
     return trace(function, *(shape_of("bounds", "box", end) for end in (side if isinstance(side, tuple) else (side,))))
