@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+unexport PYTHONDONTWRITEBYTECODE  # else each of the many processes of the tests compiles every module anew
+
 .PHONY: check prove test thorough matrix lint format stubs figures docs bench clean
 
 check: .venv/core

@@ -16,7 +16,6 @@ import functools
 import itertools
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -101,6 +100,8 @@ def is_tested(target: Target) -> bool:
 
 def _translate_apart(text: str, target: Target) -> bytes:
     """Translate in another process, which LLVM may end."""
+    import subprocess
+
     done = subprocess.run(
         [sys.executable, translate.__file__],
         input=json.dumps([target, text]).encode(),
