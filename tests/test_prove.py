@@ -4,6 +4,7 @@ import json
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -309,6 +310,23 @@ def test_a_budget_takes_a_sample():
     kinds = {type(task.op) for _, task in todo}
     assert {type(task.op) for _, task in todo[: len(kinds)]} == kinds
     assert len(list(runner.run(todo, 0.0))) < 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seconds", "words"),
+    [
+        (("--budget", "0"), 0.0, "about geometry, operators, kernels was decided in this time"),
+        (("geometry", "--budget", "0"), 0.0, "about geometry was decided in this time"),
+        (("geometry", "--budget", "0"), 7.0, "--budget 28 decides a sample"),
+    ],
+)
+def test_a_budget_that_reaches_nothing_says_which_does(arguments, seconds, words, monkeypatch):
+    monkeypatch.setattr(runner, "run", lambda todo, budget, client: iter(()))
+    monkeypatch.setattr("specgrad.prove.command.time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
+    output = invoke(*arguments).output
+    assert "proved: nothing" in output
+    assert words in output
+    assert "decides a sample; without --budget all are decided" in output
 
 
 # What the documents say

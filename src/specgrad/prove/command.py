@@ -80,7 +80,7 @@ def prove(
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDE)
-    found = reports.Report(shlex.join(["specgrad", *sys.argv[1:]]), _versions())
+    found = reports.Report(shlex.join(["specgrad", *sys.argv[1:]]), _versions(), chosen)
     todo = runner.mixed(runner.tasks(name, kinds or kernel or ()) for name in chosen)
     if not todo:
         raise _misused(f"nothing is stated about {', '.join(kind.__name__ for kind in kinds)}")

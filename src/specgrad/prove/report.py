@@ -86,10 +86,12 @@ class Line:
 
 @dataclass
 class Report:
-    """All lines, and how they were asked for."""
+    """The lines of all statements, the command line, and how much of it was done."""
 
     command: str
     versions: dict[str, str]
+    families: list[str] = field(default_factory=list)
+    """The families that the command line names."""
     tasks: int = 0
     done: int = 0
     seconds: float = 0.0
@@ -119,6 +121,12 @@ class Report:
     def holds(self) -> bool:
         """Whether everything that was tried is as stated."""
         return all(not line.failures for line in self.lines.values())
+
+    @property
+    def unreached(self) -> list[str]:
+        """The families of which no statement was decided when time was up."""
+        tried = {line.family for line in self.lines.values()}
+        return [family for family in self.families if family not in tried and not self.interrupted]
 
     def proved(self, family: str) -> int:
         """How many cases of a family's statements are proved."""
@@ -162,7 +170,8 @@ def table(report: Report) -> Table:
 
 
 def told(report: Report, console: Console) -> None:
-    """Each failure with its reasons, each refutation with its counterexample, and the sum."""
+    """Print failures with their reasons, counterexamples, the numbers of proved statements, and a
+    remedy where the budget was too small."""
     for line in sorted(report.ordered(), key=lambda line: bool(line.failures)):
         if line.counterexample or line.failures:
             console.print(Text(f"{line.subject}: {line.words}: {line.status}", style=STYLES[line.status][0]))
@@ -174,6 +183,13 @@ def told(report: Report, console: Console) -> None:
     console.print(Text(words, style="green" if report.holds else "red"))
     share = "" if report.done == report.tasks else f", {report.done} of {report.tasks} tasks: a sample"
     console.print(f"{report.seconds:.0f} s{share}{', interrupted' if report.interrupted else ''}")
+    if report.unreached:
+        console.print(
+            f"No statement about {', '.join(report.unreached)} was decided in this time: "
+            f"the processes alone take some seconds to start. "
+            f"--budget {max(20, 4 * round(report.seconds))} decides a sample; without --budget all are decided.",
+            soft_wrap=True,
+        )
 
 
 def write_json(report: Report, path: Path) -> None:
