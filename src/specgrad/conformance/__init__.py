@@ -1,9 +1,9 @@
 """Checking implementations against the specification: curated cases, claims, derived error bounds,
 subjects, reports.
 
-A *subject* is whatever is checked: an object with a `name` and `forward(op, inputs)`, and
+A *subject* is an implementation under check: an object with a `name` and `forward(op, inputs)`, and
 optionally `jvp(op, inputs, tangents)`, `vjp(op, inputs, cotangent)` and `second(op, inputs,
-tangents, cotangent)`; `NotOffered` is how it says that it does not do something.
+tangents, cotangent)`. A subject raises `NotOffered` for calls that it does not support.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ def function_subject(
 ) -> Any:
     """A subject made of a plain function, for `specgrad check file.py:subject` and `pytest_cases`.
 
-    `operator` is what the function computes, `MaxPool` or `max_pool`; `rank` the only number of
-    spatial axes that it does (None: any); `conventions` the rules of its own that it documents. The
-    function takes the arrays first and the operator's parameters by their names, one int per axis:
-    `f(x, kernel_size, stride, padding)`. What it has no parameter for is not offered.
+    `operator` names the operator that the function computes, `MaxPool` or `max_pool`. `rank` is the
+    only number of spatial axes that the function supports (None: any). `conventions` lists its
+    documented conventions. The function takes the arrays first, then the operator's parameters by
+    name, one int per axis: `f(x, kernel_size, stride, padding)`. A parameter of the operator that
+    the function lacks is offered at its default alone.
 
     >>> import numpy as np
     >>> from specgrad import MaxPool
@@ -40,8 +41,8 @@ def function_subject(
 def pytest_cases(
     subject: Any, *, operators: Any = None, claims: Any = None, examples: int = 10, seed: int = 0
 ) -> list[Any]:
-    """Checks of a subject for ``pytest.mark.parametrize``: one per operator and claim, each to be
-    called without arguments."""
+    """Checks of a subject for ``pytest.mark.parametrize``: one function without arguments per operator
+    and claim."""
     from .suite import pytest_cases as made
 
     found: list[Any] = made(subject, operators=operators, claims=claims, examples=examples, seed=seed)

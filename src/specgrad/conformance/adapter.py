@@ -15,10 +15,11 @@ from .subject import NotOffered
 
 
 class FunctionSubject:
-    """Calls a function with the operator's parameters under the names that the function gives them.
+    """Calls a function with the operator's parameters under the function's own parameter names.
 
-    What the function has no parameter for is offered at its default alone. Padding is one int per
-    axis; a function with a parameter `pads` gets a (before, after) pair per axis instead.
+    An operator's parameter that the function does not take is offered at its default alone. Padding
+    is one int per axis; a function with a parameter `pads` gets a (before, after) pair per axis
+    instead.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Cases of the operators that have no sliding window: of cells, of shapes, products of matrices,
-reductions and losses."""
+"""Cases of the operators without windows: pointwise operators, shapes, matrix products, reductions
+and losses."""
 
 from __future__ import annotations
 

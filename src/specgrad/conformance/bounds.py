@@ -1,10 +1,10 @@
-"""Error bounds instead of tolerances: how far any correct float result may lie from the exact one,
-cell by cell.
+"""Error bounds instead of tolerances: the largest distance of a correct float result from the exact
+result, cell by cell.
 
 A sum of n products in precision u, in any order, satisfies |ŷ - y| ≤ γ(n+1) Σ|terms| with γ(m) = m
-u / (1 - m u), plus what underflow loses. The exact y and Σ|terms| come from the specification over
-Fractions of the very same inputs. Convolutions by transforms (Winograd, FFT, TF32) do not satisfy
-this bound. Smooth maxima are bounded in the same way, from exact values in Decimals of 50 digits.
+u / (1 - m u), plus the loss by underflow. The exact y and Σ|terms| come from the specification over
+Fractions of the same inputs. Convolutions by transforms (Winograd, FFT, TF32) do not satisfy this
+bound. Smooth maxima are bounded in the same way, from exact values in Decimals of 50 digits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Judged(NamedTuple):
         return max(shares, default=0.0)
 
     def _distances(self, got: Array) -> Iterator[tuple[Any, Any]]:
-        """How far each cell lies from the exact one, and how far it may."""
+        """For each cell, the distance from the exact result, and the bound of this distance."""
         return zip(np.abs(fractions(got).reshape(-1) - np.ravel(self.exact)), np.ravel(self.bound), strict=True)
 
 
@@ -64,11 +64,11 @@ def fractions(array: Array) -> Array:
 
 
 def terms(op: Operator, shapes: list[tuple[int, ...]]) -> tuple[Array, list[Array]]:
-    """How many terms each output cell sums, and how many each operand's cotangent sums, counted
-    from the geometry.
+    """For each output cell, the number of terms of its sum; for each operand cell, the number of
+    terms of its cotangent. Both follow from the geometry.
 
-    A bias is one more term of the output; its own cotangent sums one term per output of its
-    channel, tap or no tap.
+    A bias is one more term of each output. Its own cotangent sums one term per output of its
+    channel, including outputs without real taps.
     """
     geometry = op.geometry(*shapes)
     block = geometry.block(0, geometry.outputs)
@@ -92,7 +92,7 @@ def gamma(count: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _of_counts(function: Callable[[int], Fraction], count: Array) -> Array:
-    """A function of every cell's count, of which there are few different ones."""
+    """A function of every cell's count, evaluated once per distinct count."""
     known, where = np.unique(count, return_inverse=True)
     made = np.empty(known.shape, object)
     made[:] = [function(int(n)) for n in known]
@@ -100,20 +100,20 @@ def _of_counts(function: Callable[[int], Fraction], count: Array) -> Array:
 
 
 def sums(count: Array, magnitude: Array, dtype: np.dtype[Any]) -> Array:
-    """The bound of sums of `count` terms whose absolute values add up to `magnitude`."""
+    """The error bound of sums of `count` terms whose absolute values add up to `magnitude`."""
     underflow = Fraction(float(finfo(dtype).smallest_subnormal))
     lost = _of_counts(lambda n: (n + 1) * underflow, count)
     return np.asarray(gamma(count, dtype) * magnitude + lost, dtype=object)
 
 
 def magnitudes(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Operands at which the row's terms have the absolute values of those at `operands`."""
+    """Operands whose row has the absolute values of the row's terms at `operands`."""
     return tuple(np.abs(x) for x in operands) if isinstance(op, Bilinear) else operands
 
 
 def value(op: Operator, operands: tuple[Array, ...], precision: np.dtype[Any] | None = None) -> Judged:
-    """The bound of a sum of products (average, convolution), in the operands' precision or
-    another."""
+    """The bound of a sum of products (average, convolution), in the operands' dtype or in
+    `precision`."""
     exact = tuple(map(fractions, operands))
     count, _ = terms(op, [x.shape for x in operands])
     total = np.asarray(op(*exact), dtype=object)
@@ -124,8 +124,7 @@ def value(op: Operator, operands: tuple[Array, ...], precision: np.dtype[Any] | 
 def jvp(
     op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...], precision: np.dtype[Any] | None = None
 ) -> Judged:
-    """The bound of a directional derivative whose slopes are exact or products (all but smooth
-    max)."""
+    """The bound of a JVP whose slopes are exact or products (all operators but smooth max)."""
     exact, moved = tuple(map(fractions, operands)), tuple(map(fractions, tangents))
     count, _ = terms(op, [x.shape for x in operands])
     _, total = op.jvp(exact, moved)
@@ -150,12 +149,12 @@ def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = F
     """The bounds of a smooth maximum's value, JVP and VJP, for shifted exponents t = β(x - m) and
     windows of n taps.
 
-    Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in its exponential; n
-    of them are summed, and the logarithm and two more operations follow: with T the largest |t|, E
-    = u(2T + n + 8) bounds the sum's relative error, the value lies within (E + 2u log n)/|β| +
-    2u(|m| + |y|), and a weight, the quotient of two such sums, within 2E of itself (and of the
-    least normal number, below which exponentials may be flushed to 0). Where an implementation is
-    `composed` with the product first, exponents lose another u|βx| each.
+    Subtraction and product leave a relative error of 2u in t, so 2u|t| + 2u in exp(t). The sum of n
+    exponentials and the logarithm follow. With T the largest |t|, E = u(2T + n + 8) bounds the
+    relative error of the sum. The value has the bound (E + 2u log n)/|β| + 2u(|m| + |y|). A weight
+    is a quotient of two such sums; its bound is 2E times the weight, plus the least normal number,
+    below which exponentials may be flushed to 0. An implementation that multiplies before it
+    subtracts (`composed`) loses another u|βx| per exponent.
     """
     unit = Fraction(2) ** -(np.finfo(x.dtype).nmant + 1)
     beta, cells = Fraction(op.beta), [Fraction(0), *map(Fraction, x.reshape(-1).tolist())]
@@ -169,7 +168,7 @@ def smooth(op: SmoothMaxPool, x: Array, dx: Array, gy: Array, composed: bool = F
         (pulled_size,) = op.vjp((exact,), np.abs(arriving))
     least = Fraction(float(np.finfo(x.dtype).tiny)) * (n + 1)
     slack = (error + 2 * unit * n.bit_length()) / abs(beta) + 4 * unit * max(map(abs, cells)) + least
-    # an exponential below the least normal number may be flushed to 0, whatever multiplies it
+    # an exponential below the least normal number may be flushed to 0, whatever its factor
     least_moved, least_pulled = (least * (1 + _largest(a)) * (1 + abs(beta)) for a in (dx, gy))
     sized = [
         fractions(tangent_size) * (2 * error + unit * (n + 2)) + least_moved,
@@ -193,11 +192,11 @@ def _exponentials(op: SmoothMaxPool, x: Array, composed: bool = False) -> tuple[
 
 
 def second(op: Operator, operands: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array) -> list[Judged]:
-    """The bounds of how the operands' cotangents move while the operands move along the tangents.
+    """The bounds of the derivatives of the operands' cotangents along the tangents.
 
-    Slopes of maxima and averages do not vary: 0, exactly. A bilinear operator's move with the other
-    operand: its VJP at the tangents, and 0 for the bias. For a smooth maximum d(g w_i) = g β w_i
-    (dx_i - Σ w_j dx_j): two weights, each within 2E of itself.
+    For maxima and averages these derivatives are exactly 0. For a bilinear operator, each is the
+    VJP at the tangents, and 0 for the bias. For a smooth maximum d(g w_i) = g β w_i (dx_i - Σ w_j
+    dx_j): a product with two weights, each with the bound 2E.
     """
     if isinstance(op, Bilinear):
         moved = vjp(op, tangents, cotangent)[:2]

@@ -1,4 +1,4 @@
-"""What a case is: an operator, operands of small integers that fit it, and a direction for each
+"""A case: an operator, operands of small integers that fit it, and a direction for each
 derivative."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Arrays = tuple[np.ndarray[Any, Any], ...]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """An operator, operands that fit it (arrays of small integers), and a direction for each
-    derivative."""
+    """An operator, operands of small integers that fit it, and directions: tangents and a
+    cotangent."""
 
     op: Operator
     operands: Arrays
@@ -28,8 +28,8 @@ class Case:
     cotangent: np.ndarray[Any, Any]
 
     def over(self, scalar: Callable[[int], Any] | np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
-        """Operands, tangents and cotangent as scalars; labels stay integers, and have no
-        tangent."""
+        """Operands, tangents and cotangent as scalars. Operands of labels stay integers, with the
+        tangent None."""
         whole = [slot.integer for slot in self.op.slots[: len(self.operands)]]
         return (
             tuple(x if w else as_scalars(x, scalar) for x, w in zip(self.operands, whole, strict=True)),
@@ -43,14 +43,13 @@ class Case:
 
 
 def cotangents(op: Operator, operands: Arrays) -> np.ndarray[Any, Any]:
-    """A cotangent of the output whose cells are positive, and distinct in small ones."""
+    """A positive cotangent of the output, with distinct cells if the output has at most 13."""
     shape = op.output_shape(*(x.shape for x in operands))
     return np.asarray(1 + np.arange(math.prod(shape)).reshape(shape) % 13, operands[0].dtype)
 
 
 def as_scalars(array: np.ndarray[Any, Any], scalar: Callable[[int], Any] | np.dtype[Any]) -> Any:
-    """An integer array with every element made a scalar: by a dtype, or by a function of one
-    integer."""
+    """An integer array with each element converted, by a dtype or by a function of one integer."""
     if isinstance(scalar, np.dtype):
         return array.astype(scalar)
     made = np.empty(array.size, object)
@@ -59,7 +58,7 @@ def as_scalars(array: np.ndarray[Any, Any], scalar: Callable[[int], Any] | np.dt
 
 
 def bfloat16() -> dict[str, Any]:
-    """NumPy's name for bfloat16 and its type, where ml_dtypes is there to bring it."""
+    """NumPy's name for bfloat16 and its type, if ml_dtypes is installed."""
     try:
         import ml_dtypes
     except ImportError:
@@ -68,18 +67,18 @@ def bfloat16() -> dict[str, Any]:
 
 
 WHOLE = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4])
-"""The cells of operands: few, so that ties are likely; the simplest first."""
+"""The values of operand cells: few, so that ties are likely; the simplest first."""
 
 
 @functools.cache
 def some_bytes(count: int) -> st.SearchStrategy[bytes]:
-    """So many of them in one choice: a choice for each cell would cost more than most tests do with
-    it."""
+    """`count` bytes as one choice of Hypothesis: one choice per cell would take longer than most
+    tests."""
     return st.binary(min_size=count, max_size=count)
 
 
 def integers(draw: st.DrawFn, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """An array of this shape, each cell one of `WHOLE`."""
+    """An array of this shape with cells from `WHOLE`."""
     chosen = np.frombuffer(draw(some_bytes(math.prod(shape))), np.uint8)
     return WHOLE[chosen % len(WHOLE)].reshape(shape)
 
@@ -103,8 +102,8 @@ def positive(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def case_of(
     draw: st.DrawFn, op: Operator, shapes: Sequence[tuple[int, ...]], domains: Sequence[Domain] = (anything,)
 ) -> Case:
-    """Operands, tangents and a cotangent for an operator; the last domain is that of all further
-    operands too."""
+    """Operands, tangents and a cotangent for an operator. `domains` has a domain per operand; the
+    last domain serves all further operands."""
     known = (*domains, *[domains[-1]] * len(shapes))
     operands = tuple(domain(integers(draw, shape)) for shape, domain in zip(shapes, known, strict=False))
     tangents = tuple(integers(draw, shape) for shape in shapes)

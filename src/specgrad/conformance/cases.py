@@ -1,8 +1,8 @@
 """Cases of every operator: Hypothesis strategies over legal operators and small exact operands.
 
-Operands are arrays of small integers, so that ties are common and any scalar can hold them exactly;
-`as_scalars` turns them into the scalar under test. To add an operator, add its strategy to
-`STRATEGIES`; a test fails without it.
+Operands are arrays of small integers, so that ties are common and any scalar type represents each
+cell exactly. `as_scalars` converts them to the scalar type under test. To add an operator, add its
+strategy to `STRATEGIES`; a test fails without it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def sliding_axes(draw: st.DrawFn, rank: int, ceil: bool | None = None) -> list[S
 
 @st.composite
 def long_sliding_axes(draw: st.DrawFn) -> list[Sliding]:
-    """Up to two of them, the last long enough for a kernel's vectors, under a window that may be as
-    long."""
+    """One or two sliding axes; the last has at least 16 cells, enough for a kernel's vectors, and
+    kernels up to 33."""
     ceil_mode = draw(st.booleans())
     k, s, d = draw(st.sampled_from([2, 3, 9, 20, 33])), draw(st.integers(1, 4)), draw(st.integers(1, 2))
     before, after = draw(st.integers(0, 4)), draw(st.integers(0, 4))
@@ -70,7 +70,7 @@ def long_sliding_axes(draw: st.DrawFn) -> list[Sliding]:
 
 
 def sliding_parameters(axes: list[Sliding]) -> dict[str, Any]:
-    """The keyword arguments that make these axes."""
+    """The keyword arguments of a sliding window with these axes."""
     return {
         "kernel_size": tuple(axis.kernel for axis in axes),
         "stride": tuple(axis.stride for axis in axes),
@@ -81,8 +81,8 @@ def sliding_parameters(axes: list[Sliding]) -> dict[str, Any]:
 
 @st.composite
 def planes(draw: st.DrawFn, sizes: Sequence[int], batch: int = 2) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The shape of an array with these spatial sizes among batch axes, and the `axes` that name
-    them (None: the last)."""
+    """The shape of an array with these spatial sizes and up to `batch` batch axes, and its `axes`
+    (None: the last ones)."""
     shape = [*draw(st.lists(st.integers(0 if draw(st.integers(0, 9)) == 0 else 1, 2), max_size=batch)), *sizes]
     if draw(st.booleans()):
         return tuple(shape), None
@@ -99,8 +99,8 @@ Sizes = st.SearchStrategy[list[int]]
 
 @st.composite
 def windows(draw: st.DrawFn, form: str, some: Axes | Sizes) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """The parameters of a sliding, adaptive or whole window over such axes, and the shape of its
-    operand."""
+    """The parameters of a sliding, adaptive or whole window over drawn axes, and its operand's
+    shape."""
     axes: Any = draw(some)
     sizes = [axis.size for axis in axes] if form == "sliding" else axes
     shape, at = draw(planes(sizes))
@@ -191,7 +191,8 @@ BETAS = st.sampled_from([1, -1, 0.5, -2.5, Fraction(1, 3), 10])
 
 
 def pools(axes: Axes, bins: Sizes, whole: Sizes) -> dict[type[Operator], st.SearchStrategy[Case]]:
-    """Cases of every pooling over such axes, over so long ones in bins, and as a whole."""
+    """Cases of every pooling: sliding over `axes`, adaptive over sizes `bins`, global over sizes
+    `whole`."""
     divisors = st.none() | st.sampled_from([1, 3, -2])
     return {
         MaxPool: pooling(MaxPool, "sliding", axes, ties=TIES),
@@ -212,7 +213,8 @@ def up_to(longest: int) -> Sizes:
 
 
 LONG = pools(long_sliding_axes(), *[st.tuples(st.integers(1, 3), st.integers(16, 40)).map(list)] * 2)
-"""Pooling of lines that kernels walk by vectors, which the small cases below do not reach."""
+"""Pooling of rows long enough for the vectors of kernels. The cases of STRATEGIES have shorter
+rows."""
 
 STRATEGIES: dict[type[Operator], st.SearchStrategy[Case]] = {
     **pools(st.integers(0, 3).flatmap(sliding_axes), up_to(6), up_to(4)),

@@ -1,5 +1,5 @@
-"""What a check finds: a cell for each claim about each operator of each subject, with the
-differences in it."""
+"""Results of a check: a cell for each claim about each operator of each subject, with its
+differences."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from .subject import NotOffered
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """One way in which a subject differs, on the smallest case that was found: Python that shows
-    it, and its window."""
+    """One way in which a subject differs, on the smallest case found: Python code that shows the
+    difference, and a picture of its window."""
 
     title: str
     outcome: Outcome
     python: str
     case: Case | None = None
-    """None where the operator is a user's own."""
+    """None for an operator of a user."""
     picture: Picture | None = None
     reading: str | None = None
     reading_words: str | None = None
 
     @property
     def likeness(self) -> str | None:
-        """The convention or known bug that it looks like."""
+        """The convention or known bug whose result equals the subject's."""
         return None if self.reading is None else f"looks like “{self.reading}”: {self.reading_words}"
 
 
 @dataclass
 class Cell:
-    """What became of one claim about one operator of one subject."""
+    """The result of one claim about one operator of one subject."""
 
     subject: str
     operator: str
     claim: str
     asked: int = 0
-    """How many cases ask the claim."""
+    """The number of cases to which the claim applies."""
     cases: int = 0
-    """On how many of them it was tried."""
+    """The number of cases on which the claim was tried."""
     declined: int = 0
-    """On how many of them the subject said that it does not offer what is asked."""
+    """The number of cases that the subject does not offer."""
     share: float = 0.0
     ulps: float = 0.0
     not_offered: str | None = None
@@ -58,8 +58,8 @@ class Cell:
 
     @property
     def status(self) -> str:
-        """crashes, differs, refuses, convention (documented), holds, not offered, not tried, or
-        nothing (no case asks)."""
+        """crashes, differs, refuses, convention (documented), holds, not offered, not tried, or ""
+        if the claim applies to no case."""
         if any(found.outcome.part.startswith("ended") for found in self.refusals):
             return "crashes"
         if self.differences:
@@ -76,12 +76,12 @@ class Cell:
 
     @property
     def found(self) -> list[Difference]:
-        """All that is told of it."""
+        """All differences, refusals and documented conventions."""
         return [*self.differences, *self.refusals, *self.conventions]
 
     def tried(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Count a case, and the share of its bound that each result uses, whether or not it holds;
-        what does not hold is returned."""
+        """Count a case, keep the largest share of a bound, and return the outcomes that do not
+        hold."""
         self.cases += 1
         for outcome in outcomes:
             if outcome.share > self.share:
@@ -94,17 +94,17 @@ class Cell:
         self.not_offered = self.not_offered or str(reason) or "it does not say why"
 
     def give_up(self, asks: bool = True) -> None:
-        """Count a case that was not tried, because others lost too many processes."""
+        """Count a case that was not tried, because too many processes ended before."""
         self.asked += asks
         self.not_offered = "too many processes were lost"
 
     def sentence(self, difference: Difference) -> str:
-        """One line: who differs, on what, and how."""
+        """The difference in one line: subject, operator, claim and outcome."""
         return f"{self.subject}, {self.operator}, {CLAIMS[self.claim].words}: {difference.outcome.words}"
 
 
 def difference(title: str, case: Case, claim: str, outcome: Outcome, subject: Any) -> Difference:
-    """A difference with the reading that it looks like."""
+    """A difference, with the reading whose result equals the subject's, if there is one."""
     reading = None if outcome.refused else recognise(case, outcome.part, outcome.got, outcome.expected)
     made = Difference(title, outcome, pasteable(case, claim, outcome, subject), case, picture_of(case, outcome))
     return made if reading is None else replace(made, reading=reading.name, reading_words=reading.words)

@@ -1,8 +1,8 @@
-"""Claims about a subject, one function each, and all that is said of a claim in one record.
+"""Claims about a subject: one function per claim, and one record in `CLAIMS`.
 
-A claim on a case that asks it returns an Outcome, or None where a result cannot be compared because
-its shape is wrong, which is the shape claim's to say. A case about NaN, infinity, ties or padding
-is judged under that name, all others under value, JVP and VJP.
+A claim returns an Outcome for a case, or None if a result cannot be compared because its shape is
+wrong: the claim `shape` reports this. A case with NaN, infinity, ties or padding counts for the
+claim of that name, all other cases for value, JVP and VJP.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Array = np.ndarray[Any, Any]
 
 
 def shape(trial: Trial) -> Outcome | None:
-    """The output has the shape of the formula; tangents have the output's, cotangents the inputs'
-    shapes."""
+    """The output has the shape of the formula; tangents have the output's shape, cotangents the
+    inputs' shapes."""
     outcomes = [_shaped("value", trial.forward(), trial.answers.value.near.shape)]
     if not trial.answers.whole:
         with_jvp, with_vjp = _offered(trial.jvp), _offered(trial.vjp)
@@ -77,8 +77,8 @@ def second(trial: Trial) -> Outcome | None:
 
 
 def parts(trial: Trial) -> list[Outcome] | None:
-    """Value, JVP and VJP, as far as they are offered (and, of smooth maxima that are not finite,
-    the value only)."""
+    """Value, JVP and VJP, as far as they are offered; for smooth maxima with NaN or infinity, the
+    value alone."""
     outcomes = [value(trial)]
     smooth = "exp" in trial.case.op.needs
     if not trial.answers.whole and not (trial.answers.special and smooth):
@@ -105,7 +105,7 @@ def transpose(trial: Trial) -> Outcome | None:
     ):
         return None
     key = tuple((r.dtype, r.tobytes()) for r in results)
-    known: Outcome | None = answers.adjoints.get(key)  # most right subjects agree in every bit
+    known: Outcome | None = answers.adjoints.get(key)  # most correct subjects return the same bits
     outcome = _adjoints(trial, results) if known is None else known
     answers.adjoints[key] = outcome
     return outcome
@@ -122,8 +122,8 @@ def _adjoints(trial: Trial, results: list[Array]) -> Outcome:
 
 
 def witness(trial: Trial) -> Outcome | None:
-    """The subject's derivative is what Dual numbers find in the value alone, without any rule for
-    slopes."""
+    """The subject's derivative is the tangent that Dual numbers give in `value`, which has no rule
+    for slopes."""
     answers = trial.answers
     pushed = _offered(trial.jvp)
     if pushed is not None:
@@ -166,15 +166,15 @@ def deterministic(trial: Trial) -> Outcome | None:
 
 
 RADIUS = 0.125
-"""How far around the first operand bounds are asked for; half as far they must hold what the
-specification computes."""
+"""The half-width of the box around the first operand for which bounds are requested. Inputs half as
+far away must have values inside of the bounds."""
 
 
 def encloses(trial: Trial) -> Outcome | None:
-    """Bounds on a box around the first operand hold the values at inputs inside of it.
+    """Bounds on a box around the first operand contain the values at inputs inside of the box.
 
-    The inputs lie in the middle and half way to two corners, so that no rounding of the bounds is
-    at stake.
+    The inputs are the centre and the points half way to two corners, so that the rounding of the
+    bounds does not matter.
     """
     case = trial.case
     x, *rest = case.operands
@@ -199,26 +199,27 @@ def encloses(trial: Trial) -> Outcome | None:
 
 
 def _asks_bounds(answers: Answers) -> bool:
-    """Finite floats, beside which the radius is no trifle."""
+    """Whether all operands are finite floats of at most 2^12, for which the radius is not lost to
+    rounding."""
     if answers.dtype not in (np.float32, np.float64) or answers.special:
         return False
     return all(float(np.abs(x).max(initial=0)) <= 2.0**12 for x in answers.case.operands)
 
 
 class Claim(NamedTuple):
-    """A claim about a subject: in words, how a case is judged, and which cases ask it."""
+    """A claim about a subject: its words, its judge, and the cases to which it applies."""
 
     words: str
     judge: Callable[[Trial], Outcome | list[Outcome] | None] | None = None
     """None: the claim brings cases of its own."""
     asked: Callable[[Answers], bool] = lambda answers: True
     conduct: bool = False
-    """Whether a refusal is told under other claims, which wanted the result."""
+    """Whether refusals are reported under the other claims, which need the result."""
     stated: Statement | None = None
-    """The claim about an operator of a user, which has no other statement than its own value."""
+    """The same claim for a user's operator, whose only specification is its own value."""
 
     def asks(self, answers: Answers) -> bool:
-        """Whether a case is one for this claim."""
+        """Whether the claim applies to a case."""
         return self.judge is not None and self.asked(answers)
 
 
@@ -263,14 +264,12 @@ CLAIMS: dict[str, Claim] = {
 
 
 def head(claim: str) -> str:
-    """The head of a claim's column: enough of its name to be told from the others, also after
-    `--claim`."""
+    """The first letters of a claim's name, which head its column and are accepted by `--claim`."""
     return claim[:3]
 
 
 def claim_called(name: str) -> str:
-    """The claim with this name, or the one whose name begins so; raises ValueError with those there
-    are."""
+    """The claim with this name or prefix; raises ValueError with the names of all claims."""
     begun = [claim for claim in CLAIMS if claim.startswith(name)] if name not in CLAIMS else [name]
     if len(begun) != 1 or not name:
         raise ValueError(suggestion(name, CLAIMS))
@@ -282,7 +281,7 @@ def _names(trial: Trial) -> list[str]:
 
 
 def _offered(method: Callable[[], Any]) -> Any:
-    """A result, or None where the subject does not give one."""
+    """A result, or None if the subject does not offer or refuses it."""
     try:
         return method()
     except Crashed:
@@ -307,7 +306,7 @@ def _each(part: str, trial: Trial, got: tuple[Any, ...], answers: list[Answer]) 
 
 
 def refusal(error: Refused) -> Outcome:
-    """The outcome of a legal case that was refused, or that ended the process."""
+    """The outcome of a legal case that was refused, or during which the process ended."""
     return Outcome(words=str(error), part=f"{'ended' if isinstance(error, Crashed) else 'refused'} by {error.method}")
 
 

@@ -18,7 +18,7 @@ TRIES = 5
 """How often a client tries to join a scheduler that is busy."""
 
 _alone = threading.Lock()
-"""One function at a time in a process, also where a worker has several threads."""
+"""Lets one function run at a time in a process, even if a dask worker has several threads."""
 
 
 def connect(command: str, address: str) -> Any:
@@ -41,7 +41,7 @@ def connect(command: str, address: str) -> Any:
         try:
             client = Joining()
             break
-        except AssertionError:  # distributed's, where the scheduler tells all of something while a client joins
+        except AssertionError:  # raised by distributed if the scheduler broadcasts a message while a client joins
             if not tries_left:
                 raise
         except (OSError, ValueError, TypeError) as error:
@@ -54,12 +54,12 @@ def connect(command: str, address: str) -> Any:
 
 
 def workers_of(client: Any) -> int:
-    """How many processes a cluster has now."""
+    """The present number of processes of a cluster."""
     return len(client.ncores())
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Any:
-    """function(*arguments), while no other one runs in this process."""
+    """function(*arguments), while no other such call runs in this process."""
     with _alone:
         return function(*arguments)
 
@@ -74,7 +74,7 @@ class RemoteWorker:
         self._client, self._future = client, None  # type: Any, Any
 
     def call(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
-        """function(*arguments), computed there; raises Lost."""
+        """function(*arguments), computed by a worker of the cluster; raises Lost."""
         self._future = self._client.submit(alone, function, *arguments, pure=False)
         try:
             return self._future.result(timeout=seconds)
@@ -86,6 +86,6 @@ class RemoteWorker:
             raise Lost(f"{type(error).__name__}: {words_of(error)}") from None
 
     def stop(self) -> None:
-        """Leave what is under way."""
+        """Cancel the running call."""
         if self._future is not None:
             self._future.cancel()

@@ -1,5 +1,4 @@
-"""The command `specgrad check`: choose subjects, run, report, and say by the exit status whether
-the judged ones hold."""
+"""The command `specgrad check`: choose subjects, run, report, and set the exit status."""
 
 from __future__ import annotations
 
@@ -151,11 +150,11 @@ def _outside(found: reports.Report, console: Console) -> None:
 
 
 class Misuse(Exception):
-    """What was asked for cannot be done; the message says what can."""
+    """A command line that cannot be run; the message names what can."""
 
 
 def _called(option: str, find: Callable[[str], Any], names: list[str] | None) -> list[Any]:
-    """What an option names, each once."""
+    """The things that the values of an option name, without repetitions."""
     try:
         return list(dict.fromkeys(map(find, names or ())))
     except ValueError as error:
@@ -167,7 +166,7 @@ def _exact_kinds(names: list[str] | None) -> list[Any]:
 
 
 def writable(path: Path | None) -> None:
-    """Refuse a report that could not be written, before anything is run."""
+    """Refuse a path that cannot be written, before anything runs."""
     if path is None:
         return
     folder = path.resolve().parent
@@ -178,7 +177,7 @@ def writable(path: Path | None) -> None:
 
 
 def _named(given: list[str], in_process: bool, seconds: float) -> list[Here | There]:
-    """The subjects that were asked for."""
+    """The subjects that the command line names."""
     chosen: dict[str, Here | There] = {}
     try:
         for place in (f"{word}:subject" if word.endswith(".py") else word for word in given):
@@ -202,7 +201,8 @@ def _refuse_unknown(subject: Here | There, place: str, others: dict[str, Any]) -
 
 
 def _matrix(console: Console, plan: runner.Plan, chosen: list[Any], exactly: list[Any]) -> reports.Matrix:
-    """The matrix of a check to come: its columns, and how broad its rows are."""
+    """The matrix to be printed: its columns, and the names of operators, which give the width of
+    rows."""
     own = [subject for subject in chosen if subject.description is not None]
     alone = own and len(own) == len(chosen)
     asked = [claim for claim in CLAIMS if not alone or CLAIMS[claim].stated or claim == "refuses"]
@@ -221,8 +221,8 @@ def _run(
     exactly: list[Any],
     interrupts: Interrupts,
 ) -> None:
-    """Run with a progress bar, and a process in the background; the rows of a subject are printed
-    when it is done, and what was found stands when interrupted."""
+    """Run with a progress bar and a background process for the peers. The rows of a subject are
+    printed when it is done; an interrupt keeps the results so far."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -258,7 +258,7 @@ def _run(
         with announced(lambda: console.print("compiling kernels (once)", style="dim")):
             session.run(chosen, kinds, lambda name: matrix.show(report))
         if background is not None:
-            if plan.effort.examples:  # a quick run is over before another process is under way
+            if plan.effort.examples:  # a quick run ends before another process has started
                 background.help()
             for words, total in background.wait():
                 interrupts.pulse()

@@ -1,4 +1,5 @@
-"""Holding a result against an answer: cell by cell, in ulps and as a share of the derived bound."""
+"""Comparison of a result with the expected answer: cell by cell, in ulps and as a share of the
+bound."""
 
 from __future__ import annotations
 
@@ -16,22 +17,22 @@ Array = np.ndarray[Any, Any]
 
 
 MOST_SAID = 1e6
-"""Distances beyond so many ulps or bounds say no more than that the number is wrong."""
+"""Distances above this many ulps or bounds are not printed: the number is just wrong."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of one comparison: the largest share of its bound that a cell uses, that cell's
-    ulps, and what differs, in words."""
+    """The result of one comparison: the largest share of its bound that a cell uses, this cell's
+    distance in ulps, and the difference in words (None: no difference)."""
 
     share: float = 0.0
     ulps: float = 0.0
     words: str | None = None
     part: str = ""
-    """Which result differs: "value", "JVP", "VJP of x", "second derivative in x"; "refused by" or
-    "ended by" a method."""
+    """The result that differs: "value", "JVP", "VJP of x", "second derivative in x", or "refused
+    by" or "ended by" a method."""
     cell: tuple[int, ...] = ()
-    """The cell of that result that differs most."""
+    """The cell of this result with the largest difference."""
     expected: Any = None
     got: Any = None
 
@@ -41,12 +42,12 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        """Whether there was no result: an error, or the end of the process."""
+        """Whether the subject gave no result: it raised an error, or the process ended."""
         return self.part.startswith(("refused by", "ended by"))
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
-    """The first outcome that differs, or the one with the largest share of all."""
+    """The first outcome that differs, else the outcome with the largest share."""
     for outcome in outcomes:
         if not outcome.holds:
             return outcome
@@ -54,10 +55,10 @@ def worst(outcomes: list[Outcome]) -> Outcome:
 
 
 def measured(share: float, ulps: float) -> list[str]:
-    """How far a result lies from the exact one, in the words that every report uses; nothing where
-    it is just wrong.
+    """The distance from the exact result in words, as in every report; empty if the result is just
+    wrong.
 
-    Next to 0 an ulp is no measure: sums that cancel are some 2^50 ulps from 0 within their bound.
+    Near 0 ulps are no measure: sums that cancel may be 2^50 ulps from 0 within their bound.
     """
     told = [f"{ulps:.3g} ulp"] if 0 < ulps < MOST_SAID else []
     if 1 < share < MOST_SAID:
@@ -68,10 +69,9 @@ def measured(share: float, ulps: float) -> list[str]:
 
 
 def compare(part: str, got: Any, answer: Answer, dtype: np.dtype[Any]) -> Outcome | None:
-    """Whether a result is the answer; None where its shape is another (which is the shape claim's
-    to say).
+    """Compare a result with the answer; None if its shape differs, which the claim `shape` reports.
 
-    Subjects that agree in every bit are judged once: most right ones do.
+    Equal bits of several subjects are compared once: most correct subjects return the same bits.
     """
     array: Any = np.asarray(got)
     if array.shape != answer.near.shape:
@@ -139,7 +139,7 @@ def _float(ratio: Fraction) -> float:
 
 
 def ulp(exact: Fraction, dtype: np.dtype[Any]) -> Fraction:
-    """The distance of neighbouring floats near a number."""
+    """The distance of neighbouring floats of `dtype` near a number."""
     if dtype.kind in "iub":
         return Fraction(1)
     info = finfo(dtype)
@@ -153,6 +153,6 @@ def ulp(exact: Fraction, dtype: np.dtype[Any]) -> Fraction:
 
 
 def same_bits(one: Any, other: Any) -> bool:
-    """Equal in shape, dtype and every bit."""
+    """Whether two arrays have equal shape, dtype and bits."""
     a, b = np.asarray(one), np.asarray(other)
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()

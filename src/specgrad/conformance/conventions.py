@@ -1,9 +1,9 @@
-"""Other readings of the same operators: documented conventions and known mistakes, so that a
+"""Other definitions of the same operators: documented conventions and known bugs, by which a
 difference can be named.
 
-Every reading is the operator with one rule changed, computed over float64. It is compared with what
-a subject returned: equality of the part that differs says "this looks like …". A subject may
-declare readings as its documented conventions.
+A *reading* is an operator with one rule changed, computed over float64. If a subject's wrong result
+equals the reading's result, the report says "looks like" that reading. A subject may declare
+readings as its documented conventions.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Array = np.ndarray[Any, Any]
 
 
 class Taps(NamedTuple):
-    """All taps of all output cells, as tables (taps, outputs): the cells' values and places, and
-    the two masks."""
+    """All taps of all output cells, as tables (taps, outputs): the cells' values, their flat
+    indices, and the masks of real and of existing taps."""
 
     x: Array
     place: Array
@@ -40,12 +40,12 @@ class Taps(NamedTuple):
 
 
 class Results(NamedTuple):
-    """What a reading gives, in the names that outcomes use."""
+    """The results of a reading, under the names of an outcome's parts."""
 
     value: Array
     jvp: Array
     vjp: tuple[Array, ...]
-    """The cotangents of the operands, as far as the reading says."""
+    """The cotangents of the first operands; a reading may leave out the last ones."""
 
 
 NOTHING = Results(np.zeros(0), np.zeros(0), ())
@@ -53,15 +53,16 @@ NOTHING = Results(np.zeros(0), np.zeros(0), ())
 
 @dataclass(frozen=True)
 class Reading:
-    """One rule changed: for which operators, and the slopes and values that follow."""
+    """An operator's definition with one rule changed: for which operators, and how it is
+    computed."""
 
     name: str
     words: str
     applies: Callable[[Any], bool]
     run: Callable[[Case], Results]
     partly: bool = False
-    """Whether a result whose every cell is either this reading's or the specification's is named by
-    it too."""
+    """Whether the reading also names a result in which every cell is either the reading's or the
+    specification's."""
 
 
 def taps_of(case: Case, geometry: Any = None) -> Taps:
@@ -75,7 +76,7 @@ def taps_of(case: Case, geometry: Any = None) -> Taps:
 
 
 def from_slopes(case: Case, taps: Taps, value: Array, slope: Array) -> Results:
-    """JVP and VJP that follow from a table of slopes; a slope of 0 is absent."""
+    """JVP and VJP from a table of slopes; a slope of 0 is absent."""
     dx, g = widened(case.tangents[0]).reshape(-1), widened(case.cotangent).reshape(-1)
     moved = np.where(slope != 0, dx[taps.place] * slope, 0).sum(0)
     pulled = np.zeros(case.operands[0].size)
@@ -92,10 +93,10 @@ def maximum(
     lowest: float = -np.inf,
     above: float | None = None,
 ) -> Callable[[Case], Results]:
-    """A maximum with rules of its own: ties first, last, all or split; NaN last, first or dropped;
+    """A maximum with other rules: ties first, last, all or split; NaN last, first or dropped;
     padding skipped or 0.
 
-    Where `above` is given, only cells greater than it take slope.
+    If `above` is given, only cells greater than `above` have a slope.
     """
 
     def run(case: Case) -> Results:
@@ -130,7 +131,7 @@ def _shares(tied: Array, rule: str, last: Array) -> Array:
 
 
 def average(divide: Callable[[Any, Taps], Array], slopes: str = "real") -> Callable[[Case], Results]:
-    """An average with another divisor, or with slopes where it should have none."""
+    """An average with another divisor, or with slopes at the taps of another mask of `Taps`."""
 
     def run(case: Case) -> Results:
         taps = taps_of(case)
@@ -146,7 +147,7 @@ def _counts(op: Any, taps: Taps, flipped: bool = False) -> Array:
 
 
 def disjoint(case: Case) -> Results:
-    """Adaptive bins [o*(n//m), (o+1)*(n//m)), or cut at floor((o+1)*n/m)."""
+    """Adaptive pooling whose bins do not overlap: each bin ends at floor((o+1)*n/m)."""
     op: Any = case.op
     taps, sizes = taps_of(case), tuple(case.operands[0].shape[p] for p in op.positions(case.operands[0].shape))
     if any(axis.length > axis.size for axis in op.spatial(sizes) if isinstance(axis, Adaptive)):
@@ -167,7 +168,7 @@ def disjoint(case: Case) -> Results:
 
 
 def flipped(case: Case) -> Results:
-    """Convolution with the kernel turned round."""
+    """Convolution with the kernel flipped."""
     op: Any = case.op
     x, weight, *bias = map(widened, case.operands)
     dx, moved, *bias_moved = map(widened, case.tangents)
@@ -177,8 +178,8 @@ def flipped(case: Case) -> Results:
 
 
 def multiplied(case: Case) -> Results:
-    """Convolution that multiplies its padding, or its adjoint what it crops: 0 times an infinite
-    weight is NaN."""
+    """Convolution that multiplies padding by the weights, or transposed convolution that does so
+    with cropped cells: 0 times an infinite weight is NaN."""
     op: Any = case.op
     if isinstance(op, ConvTranspose):
         return cropped(case)
@@ -196,10 +197,11 @@ def multiplied(case: Case) -> Results:
 
 
 def cropped(case: Case) -> Results:
-    """A transposed convolution that is computed as a convolution of its input with zeros between
-    and around the cells.
+    """Transposed convolution computed as a convolution of its input with zeros between and around
+    the cells.
 
-    Its VJP is computed whole: cropped cotangents are zeros that meet the weights.
+    The VJP is computed without the crop: cropped cotangents are zeros, which are multiplied by the
+    weights.
     """
     op: Any = case.op
     operands, tangents = tuple(map(widened, case.operands)), tuple(map(widened, case.tangents))
@@ -215,8 +217,8 @@ def cropped(case: Case) -> Results:
 
 
 def _spread(op: Any, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Operands of the convolution that a transposed one is: the input spread by the stride and
-    padded, the kernel turned round."""
+    """The operands of the convolution that equals a transposed one: the input dilated by the stride
+    and padded, the kernel flipped."""
     x, weight, *bias = operands
     rank, groups = len(op.kernel_size), op.groups
     batch, sizes = x.shape[: x.ndim - rank], x.shape[x.ndim - rank :]
@@ -235,7 +237,7 @@ def _spread(op: Any, operands: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def flushed(case: Case) -> Results:
-    """The specification after subnormal operands have become 0."""
+    """The specification, with subnormal operands replaced by 0."""
     op: Any = case.op
     operands = tuple(_flush(widened(x), x.dtype) for x in case.operands)
     value, pushed = op.jvp(operands, tuple(map(widened, case.tangents)))
@@ -244,7 +246,7 @@ def flushed(case: Case) -> Results:
 
 
 def _flush(x: Array, dtype: np.dtype[Any]) -> Array:
-    """0 for each number that is subnormal in a dtype."""
+    """The array with numbers that are subnormal in a dtype replaced by 0."""
     least = float(np.finfo(np.float32 if dtype.itemsize == 4 else np.float64).tiny)
     return np.where(np.abs(x) < least, 0, x)
 
@@ -315,7 +317,7 @@ READINGS = [
     FLUSHED,
     Reading("flipped kernel", "the kernel is flipped: convolution, not cross-correlation", _is(Conv), flipped),
 ]
-"""The first that fits names a difference, so documented conventions stand before mistakes."""
+"""The first reading that fits names a difference, so documented conventions precede bugs."""
 
 SIGN = Reading(
     "sign of zero", "tied zeros give +0.0 (IEEE 754 maximum), not the bits of the first", _is(Maximum), maximum()
@@ -329,12 +331,12 @@ STEPWISE = Reading(
 
 
 NAMES = tuple(reading.name for reading in (*READINGS, SIGN, STEPWISE))
-"""What a subject may name as its conventions."""
+"""The names that a subject may list as its conventions."""
 
 
 def stepwise(case: Case, part: str, result: Array) -> bool:
-    """Whether a result lies within the bound of sums whose every step is rounded to the operands'
-    half type."""
+    """Whether a result is within the bound of sums rounded to the operands' half type after each
+    step."""
     op: Any = case.op
     dtype = case.operands[0].dtype
     groups = [tuple(map(widened, arrays)) for arrays in (case.operands, case.tangents, (case.cotangent, result))]
@@ -357,7 +359,7 @@ def stepwise(case: Case, part: str, result: Array) -> bool:
 
 
 def recognise(case: Case, part: str, got: Any, expected: Any) -> Reading | None:
-    """The reading that gives what a subject returned and the specification does not, or None."""
+    """The reading that gives a subject's wrong result, or None."""
     if isinstance(case.op, SmoothMaxPool) or not isinstance(case.op, Pool | Bilinear):
         return None
     if not part.startswith(("value", "JVP", "VJP of", "second derivative in")):
@@ -376,11 +378,11 @@ def recognise(case: Case, part: str, got: Any, expected: Any) -> Reading | None:
             try:
                 with np.errstate(all="ignore"), dispatch.engine("reference"):
                     wanted = _part(reading.run(case), part, case)
-            except (ValueError, IndexError):  # a reading that has no answer to this case names nothing
+            except (ValueError, IndexError):  # the reading does not apply to this case
                 continue
             if wanted.shape != result.shape or _close(right, wanted, dtype).all():
                 continue
-            # a maximum of cells that all count as 0 may be any of them
+            # a maximum of cells that all count as 0 may be any of these cells
             seen = _flush(result, dtype) if reading is FLUSHED else result
             fits, right_too = _close(seen, wanted, dtype), _close(result, right, dtype)
             if (fits | (right_too & reading.partly)).all() and not right_too.all():
@@ -389,7 +391,7 @@ def recognise(case: Case, part: str, got: Any, expected: Any) -> Reading | None:
 
 
 def _part(results: Results, part: str, case: Case) -> Array:
-    """The part of a reading's results that an outcome names so; raises IndexError where it has
+    """The part of a reading's results with an outcome's name for it; raises IndexError if there is
     none."""
     if part in ("value", "JVP"):
         return results.value if part == "value" else results.jvp
@@ -400,7 +402,7 @@ def _part(results: Results, part: str, case: Case) -> Array:
 
 
 def _close(got: Array, wanted: Array, dtype: np.dtype[Any]) -> Array:
-    """Which cells are equal but for some roundings of the largest one."""
+    """Which cells are equal up to some roundings of the largest cell."""
     finite = wanted[np.isfinite(wanted)]
     slack = 32 * float(2.0 ** (-10 if dtype.itemsize == 2 else -23 if dtype.itemsize == 4 else -52))
     allowed = slack * float(np.abs(finite).max(initial=0)) if dtype.kind != "i" else 0.0

@@ -1,10 +1,10 @@
-"""What the specification answers to a case: every cell exactly, with the distance that a correct
-float result may keep.
+"""The specification's answer to a case: the exact result of every cell, and the bound of a correct
+float result.
 
-Finite cases are answered over Fractions (smooth maxima over Decimals of 50 digits), so the answer
-owes nothing to rounding. Where a case holds NaN or infinities, the answer comes from the
-specification over float64: the cells that are not finite must be so in the subject's result too,
-and float64's own bound is added to the others.
+Finite cases are computed over Fractions, smooth maxima over Decimals of 50 digits, so that the
+answer has no rounding error. For a case with NaN or infinities the answer is the specification over
+float64: the same cells of the subject's result must be non-finite, and float64's own bound is added
+to the bound of the others.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The right result: `near` in float64 for reading, `exact` and `bound` as Fractions, `rough`
-    where a cell is not finite."""
+    """The expected result: `near` in float64 for printing, `exact` and `bound` as Fractions, and
+    `rough`, the mask of non-finite cells."""
 
     near: Array
     exact: Array
@@ -40,16 +40,16 @@ class Answer:
     signed: bool = False
     """Whether a zero must have the right sign."""
     judged: dict[Any, Any] = field(default_factory=dict)
-    """The results that were held against it, and what became of them."""
+    """Results that were compared with this answer, and their outcomes."""
 
     @property
     def equality(self) -> bool:
-        """Whether nothing but the exact cells will do."""
+        """Whether every bound is 0."""
         return not np.any(self.bound)
 
 
 def exactly(near: Array, signed: bool = False) -> Answer:
-    """An answer that moves numbers: equality, of the sign of a zero too where it is `signed`."""
+    """An answer with bound 0; with `signed`, the sign of a zero counts too."""
     return replace(_float64(near, np.full(near.shape, Fraction(0), object)), signed=signed)
 
 
@@ -73,12 +73,12 @@ def is_half(dtype: np.dtype[Any]) -> bool:
 
 
 def computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The precision that results of this dtype are computed in."""
+    """The dtype in which results of this dtype are computed: float32 for half floats."""
     return np.dtype(np.float32) if is_half(dtype) else dtype if dtype.kind == "f" else np.dtype(np.float64)
 
 
 def _rounded(exact: Array, bound: Array, dtype: np.dtype[Any]) -> Array:
-    """The bound, and for half types one final rounding."""
+    """The bound, plus one final rounding for half types; 0 for integers."""
     if dtype.kind in "iu":
         return np.full(exact.shape, Fraction(0), object)
     if not is_half(dtype) or not exact.size:
@@ -88,7 +88,7 @@ def _rounded(exact: Array, bound: Array, dtype: np.dtype[Any]) -> Array:
 
 
 class Answers:
-    """All answers to one case, each worked out when first asked for."""
+    """All answers to one case, each computed at first use."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -97,7 +97,7 @@ class Answers:
         self.special = not all(np.isfinite(widened(a)).all() for a in groups)
         self.whole = self.dtype.kind in "iu"
         self.adjoints: dict[Any, Any] = {}
-        """Pairs of derivatives whose inner products were compared, and what became of them."""
+        """Pairs of derivatives whose inner products were compared, and the outcomes."""
 
     @cached_property
     def value(self) -> Answer:
@@ -138,8 +138,8 @@ class Answers:
 
     @cached_property
     def witness(self) -> Answer:
-        """The JVP as Dual numbers find it in the value alone, with the bound of the JVP; needs
-        finite operands."""
+        """The JVP from Dual numbers in `value` alone, with the bound of the JVP; needs finite
+        operands."""
         op = self.case.op
         make = bounds.decimals if isinstance(op, SmoothMaxPool) else bounds.fractions
         duals = [
@@ -152,8 +152,8 @@ class Answers:
 
     @cached_property
     def second(self) -> list[Answer]:
-        """How the cotangents of the operands move while the operands move along the tangents, the
-        cotangent standing still."""
+        """The derivatives of the operands' cotangents along the tangents, with a constant
+        cotangent."""
         return [
             _judged(j, self.dtype)
             for j in bounds.second(self.case.op, self._wide, self._wide_tangents, self._wide_cotangent)
@@ -161,8 +161,8 @@ class Answers:
 
     @cached_property
     def aspect(self) -> str:
-        """What the case is about: "NaN", "infinity", "ties", "padding", or nothing of these
-        ("")."""
+        """The claim for which the case counts: "NaN", "infinity", "ties", "padding", or "" for none
+        of these."""
         arrays = [widened(a) for a in (*self.case.operands, *self.case.tangents, self.case.cotangent)]
         if any(np.isnan(a).any() for a in arrays):
             return "NaN"
@@ -190,7 +190,7 @@ class Answers:
 
     @property
     def _moves(self) -> bool:
-        """Whether the JVP only moves numbers: of a maximum with one winner."""
+        """Whether the JVP copies cells without arithmetic: a maximum with one winner."""
         return isinstance(self.case.op, Maximum) and self.case.op.ties == "first"
 
     @cached_property
@@ -219,11 +219,11 @@ class Answers:
         return bounds.smooth(op, self._wide[0], self._wide_tangents[0], self._wide_cotangent)
 
     def _loose(self, near: Array, what: str, slot: int = 0) -> Answer:
-        """float64's result as the answer: its own bound and the subject's, over the finite
-        operands."""
+        """float64's result as the answer, with the sum of its own bound and the subject's, over
+        operands whose non-finite cells are replaced by 1."""
         op: Any = self.case.op
         operands = tuple(map(_tamed, self.case.operands))
-        if isinstance(op, Maximum):  # whichever cells win, no more is added up than where all tie
+        if isinstance(op, Maximum):  # all cells tied: an upper bound of the terms, whichever cells win
             op, operands = replace(op, ties="all"), tuple(np.zeros_like(x) for x in operands)
         answer: Any = getattr(
             Answers(Case(op, operands, tuple(map(_tamed, self.case.tangents)), _tamed(self.case.cotangent))), what
@@ -238,7 +238,7 @@ def _tamed(array: Array) -> Array:
 
 
 def _wide(array: Array, dtype: np.dtype[Any]) -> Array:
-    """The array in the precision it is computed in, for the bound."""
+    """The array in the dtype in which it is computed."""
     return np.asarray(array).astype(computed(dtype))
 
 

@@ -1,9 +1,9 @@
-"""A case stated again in another rank, layout or float type: the same cells, for subjects that do
-not take the case as it stands.
+"""A case restated in another rank, layout or float type with the same cells, for subjects that do
+not offer the case itself.
 
-A spatial axis is added with one cell and a kernel of 1, or taken away at its first cell; leading
-axes are gathered, added, or taken at their first cell. Only operators with windows have forms. What
-is restated keeps its cells and tangents, not its cotangent.
+A spatial axis of one cell with a kernel of 1 is added, or an axis is reduced to its first cell.
+Leading axes are merged, added, or reduced to their first cell. Only operators with windows have
+forms. A restated case keeps cells and tangents, but not the cotangent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNIT: dict[str, Any] = {
 
 
 class Form(NamedTuple):
-    """How many spatial axes there are, what stands around them, and a float type (None: the case's
+    """A number of spatial axes, a layout of the other axes, and a float type (None: the case's
     own)."""
 
     rank: int
@@ -44,14 +44,14 @@ class Form(NamedTuple):
 LAYOUTS = ("batch", "channels", "plane", "channels last")
 
 COMMON = (*(Form(rank, "batch") for rank in (1, 2, 3)), *(Form(2, layout) for layout in LAYOUTS[1:]))
-"""The forms in which cases about NaN, infinities and ties are tried: every rank once, every layout
+"""The forms in which cases about NaN, infinities and ties are tried: every rank and every layout
 once."""
 FORMS = tuple(Form(rank, layout, dtype) for dtype in (None, "float64") for rank in (2, 1, 3, 0) for layout in LAYOUTS)
-"""The forms that are tried, until one is offered, in place of a case that is not."""
+"""The forms that are tried in order, until one is offered, for a case that is not offered."""
 
 
 def restated(case: Case, form: Form) -> Case | None:
-    """The case in this form; None where it has none, or is in this form already."""
+    """The case in this form; None if it has no such form, or already has this form."""
     if form.dtype is not None and (case.operands[0].dtype.kind != "f" or case.operands[0].dtype == form.dtype):
         return None
     op: Any = case.op
@@ -90,8 +90,8 @@ def _pool(op: Any, form: Form, case: Case) -> tuple[Any, list[tuple[Array, ...]]
 
 
 def _bilinear(op: Any, form: Form, case: Case) -> tuple[Any, list[tuple[Array, ...]]] | None:
-    """Of a linear map, whose rank is 0, other leading axes alone; channels are never the last
-    axis."""
+    """A convolution in this form. A linear map, of rank 0, changes leading axes alone; channels are
+    never last."""
     x, weight = case.operands[:2]
     own = weight.ndim - 2
     if form.layout not in ("batch", "channels") or (form.rank != own and not hasattr(op, "kernel_size")):
@@ -111,7 +111,8 @@ def _bilinear(op: Any, form: Form, case: Case) -> tuple[Any, list[tuple[Array, .
 
 
 def _parameters(op: Any, own: int, rank: int) -> dict[str, Any]:
-    """The operator's parameters on `rank` axes: its last ones, and before them axes of one cell."""
+    """The operator's parameters for `rank` axes: the last own axes, and before them axes of one
+    cell."""
     words: dict[str, Any] = {}
     for name in (field.name for field in dataclasses.fields(op)):
         value = getattr(op, name)
@@ -131,7 +132,7 @@ def _ranked(array: Array, lead: int, rank: int) -> Array:
 
 
 def _led(array: Array, lead: int, layout: str) -> Array:
-    """The array with the leading axes of a layout, and the channels where the layout has them."""
+    """The array with its leading axes in a layout's form; the layout may include channels."""
     shape, spatial = array.shape[:lead], array.shape[lead:]
     if layout == "plane":
         return np.asarray(array[(0,) * lead])

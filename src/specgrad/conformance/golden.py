@@ -1,5 +1,4 @@
-"""The published answers: values and cotangents that are known without a run of anything, to the
-digits that are stated."""
+"""The published answers: values and cotangents known in advance, to a stated number of digits."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ from ..ops import (
 
 @dataclass(frozen=True, eq=False)
 class Fixed:
-    """A fixed answer: the value and, where given, the cotangents that a cotangent of the output
-    pulls back to."""
+    """A fixed answer: the value and, for some answers, a cotangent and its VJP."""
 
     op: Operator
     operands: tuple[Any, ...]
@@ -47,7 +45,7 @@ class Fixed:
     cotangent: Any = None
     pulled: tuple[Any, ...] = ()
     digits: int | None = None
-    """Decimals to which the answer is known; None: exactly."""
+    """The number of correct decimals; None: the answer is exact."""
 
 
 def _fixed() -> list[Fixed]:

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML file: no network, no scripts; everything from outside is
+"""The report as one self-contained HTML file: no network, no scripts; text from subjects is
 escaped."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def write_html(report: Report, path: Path) -> None:
 
 
 def as_html(report: Report) -> str:
-    """The whole page."""
+    """The HTML page of a report."""
     claims = report.claims()
     verdict = "hold" if report.holds else "differ"
     body = [
@@ -78,7 +78,7 @@ def as_html(report: Report) -> str:
 
 
 def _matrix(subject: str, rows: dict[str, Row], claims: list[str], judged: bool) -> str:
-    """Operators × claims of one subject."""
+    """The HTML table of one subject: operators × claims."""
     heads = "".join(f'<th title="{escape(CLAIMS[c].words)}">{escape(head(c))}</th>' for c in claims)
     lines = [
         f"<tr><td>{escape(operator)}</td>{''.join(_symbol(row.get(c)) for c in claims)}</tr>"
@@ -107,7 +107,7 @@ def _anchor(difference: Difference) -> str:
 
 
 def _difference(cell: Cell, found: Difference, convention: bool) -> str:
-    """Drill-down: words, likeness, the counterexample and the drawing."""
+    """The section of one difference: words, likeness, counterexample and drawing."""
     kind = "another convention" if convention else CLAIMS[cell.claim].words
     figure = f"<figure>{as_svg(found.picture)}</figure>" if found.picture else ""
     return (

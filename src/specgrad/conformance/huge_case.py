@@ -1,9 +1,9 @@
-"""One case beyond 2^31 elements, for thorough runs: an index of 32 bits overflows there, as it did
-in PyTorch and Paddle.
+"""One case beyond 2^31 elements, for thorough runs: 32-bit indices overflow there, as they did in
+PyTorch and Paddle.
 
-A maximum of 8-bit integers that are 0 but for two cells, read by one window a row of a million
-cells: hardly a page of the memory is touched, and the answer is known without a run of the
-specification. It says nothing of derivatives, which integers have not.
+The case is a maximum over 8-bit integers, 0 but for two cells, with one window per row of a million
+cells. Few pages of the memory are touched, and the answer is known without a run of the
+specification. Integers have no derivatives, so the case checks the value alone.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Array = np.ndarray[Any, Any]
 LIMIT = 2**31
 ROW = 2**20
 NEEDED = 8 * 2**30
-"""Bytes that must be free: a subject may copy its input, and widen it."""
+"""Bytes of free memory that the case needs: a subject may copy its input, and widen it."""
 SECONDS = 600.0
-"""What a subject may take: it reads more than any other case has."""
+"""The time limit of a subject: this input is much larger than any other."""
 TITLE = "more than 2^31 elements"
 OP = MaxPool((1, 2), stride=(1, ROW))
 
@@ -39,8 +39,8 @@ print(y.shape, y[0, 0, 0], y[0, 0, -1])  # expected: (1, 1, 2049, 1) [5] [7]"""
 
 
 def problem(limit: int) -> Array:
-    """The input; before it lies as much memory again, where indices that overflow read 0 and do not
-    crash."""
+    """The input, the second half of a larger array: indices that overflow then read zeros of the
+    first half, and do not crash."""
     rows = limit // ROW
     x = np.zeros((1, 1, 2 * rows + 1, ROW), np.int8)[:, :, rows:]
     x[..., 0, 1], x[..., -1, 1] = 5, 7
@@ -48,12 +48,13 @@ def problem(limit: int) -> Array:
 
 
 def asked(subject: Any, limit: int) -> Reply:
-    """What a subject makes of the input; nothing of it is copied."""
+    """The subject's reply to the input, which is not copied."""
     return answered(subject, "forward", OP, ((problem(limit),),))
 
 
 def far(subject: Any, limit: int = LIMIT) -> Outcome:
-    """Whether the far windows are answered; raises NotOffered or Refused as the subject does."""
+    """Whether a subject answers this case correctly; raises NotOffered or Refused as the subject
+    does."""
     got: Any = handle(subject).run(asked, limit, seconds=SECONDS).given("forward")
     rows = limit // ROW
     expected = np.zeros((1, 1, rows + 1, 1), np.int8)
@@ -71,5 +72,5 @@ def far(subject: Any, limit: int = LIMIT) -> Outcome:
 
 
 def placeholder() -> Case:
-    """A case that names the operator and holds no cells, for the report."""
+    """A case with the operator and without cells, for the report."""
     return Case(OP, (), (), np.zeros(0))

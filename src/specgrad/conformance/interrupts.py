@@ -1,8 +1,8 @@
-"""SIGINT during a check: noted wherever it arrives, and raised as KeyboardInterrupt only where work
-may stop.
+"""SIGINT during a check: recorded at any time, and raised as KeyboardInterrupt only where work may
+stop.
 
-An exception that is raised in a callback, a destructor or a subject's own handler may be swallowed
-there. What was noted stays, and `pulse` raises it again between two cases.
+An exception raised in a callback, a destructor or a subject's own handler may be swallowed. The
+record remains, and `pulse` raises it again between two cases.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Interrupts:
-    """The handler of SIGINT while it is entered."""
+    """A context manager that handles SIGINT."""
 
     def __init__(self) -> None:
         self.noted = False
@@ -38,7 +38,8 @@ class Interrupts:
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
-        """Work that ends at an interrupt, without an error."""
+        """A context in which SIGINT raises KeyboardInterrupt; the block then ends without an
+        error."""
         try:
             self._raising = True
             self.pulse()
@@ -49,15 +50,15 @@ class Interrupts:
             self._raising = False
 
     def pulse(self) -> None:
-        """Raise what was noted."""
+        """Raise KeyboardInterrupt if a SIGINT was recorded."""
         if self.noted:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Hold SIGINT back for a moment: it arrives afterwards, and a process that is started meanwhile
-    never takes it."""
+    """Block SIGINT for a moment: SIGINT arrives afterwards, and a process started meanwhile blocks
+    it for good."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

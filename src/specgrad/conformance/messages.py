@@ -1,5 +1,5 @@
-"""A difference in words: the counterexample as Python that runs where it is pasted, and the window
-it happens in."""
+"""A difference in words: the counterexample as a Python script to paste, and a picture of its
+window."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ OURS = {
 }
 GIVEN = {"jvp": ", tangents", "vjp": ", cotangent", "second": ", tangents, cotangent", "bounds": ", radius"}
 THEIRS = {method: f"subject.{method}(op, inputs{GIVEN.get(method, '')})" for method in OURS}
-"""How the specification and a subject are asked for a result."""
+"""The expressions by which the specification and a subject compute a result."""
 DUALS = "duals = tuple(Dual(x, t) for x, t in zip(inputs, tangents))"
 INNER = "inner = lambda a, b: float(np.sum(np.asarray(a, float) * np.asarray(b, float)))"
 
 
 def array_words(array: Array) -> str:
-    """An array as Python."""
+    """An array as a Python expression."""
     listed = repr(np.asarray(array).tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
     kind = f"{'ml_dtypes' if array.dtype.kind == 'V' else 'np'}.{array.dtype.name}"
     return f"np.array({listed}, {kind})" if array.size else f"np.zeros({array.shape}, {kind})"
 
 
 def finding(subject: Any) -> str:
-    """The Python that gets a subject back: by its place, by the name that it is known by, or by
-    where it is imported from."""
+    """The Python line that makes `subject`: from its place, its known name, or the module that has
+    it."""
     from . import subjects
 
     place = getattr(subject, "place", None) or subject.name
@@ -47,7 +47,7 @@ def finding(subject: Any) -> str:
         return f"from specgrad.conformance.subject import load; subject = load({place!r})"
     if any(place.startswith(name) for name in subjects.NAMES):
         return f"from specgrad.conformance.subjects import named; subject = named({place!r})"
-    own = getattr(subject, "subject", subject)  # behind what asks it
+    own = getattr(subject, "subject", subject)  # the subject itself, if `subject` is a handle
     home = type(own).__module__
     for name, thing in vars(sys.modules[home]).items() if home in sys.modules else ():
         if thing is own:
@@ -56,7 +56,7 @@ def finding(subject: Any) -> str:
 
 
 def imports(case: Case, *names: str) -> list[str]:
-    """What the Python of a case needs; not all of specgrad, some of whose names are Python's."""
+    """The imports of a case's script: by name, since some names of specgrad are also Python's."""
     return [
         *["from fractions import Fraction"] * ("Fraction(" in repr(case.op)),
         *["import ml_dtypes"] * any(a.dtype.kind == "V" for a in case.operands),
@@ -66,7 +66,7 @@ def imports(case: Case, *names: str) -> list[str]:
 
 
 def pasteable(case: Case, claim: str, outcome: Outcome, subject: Any) -> str:
-    """Python that shows a difference: the specification's answer and the subject's."""
+    """A Python script that prints the specification's answer and the subject's."""
     if not case.operands:
         return huge_case.PYTHON.format(finding=finding(subject))
     shown = list(_shown(claim, outcome))
@@ -85,7 +85,7 @@ def pasteable(case: Case, claim: str, outcome: Outcome, subject: Any) -> str:
 
 
 def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
-    """The lines that print what is claimed and what is found."""
+    """The lines that print the expected and the found result."""
     method = _method(outcome.part)
     ours, theirs = OURS[method], THEIRS[method]
     if claim == "unmodified":
@@ -122,7 +122,7 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
             and outcome.got is not None
             and str(np.asarray(outcome.expected)) == str(np.asarray(outcome.got))
         ):
-            form = "np.asarray({}).tolist()"  # in all digits
+            form = "np.asarray({}).tolist()"  # all digits
         if form != "{}" and method in ("vjp", "second"):
             form = f"[{form.format('p')} for p in {{}}]"
         yield f"print({form.format(made)})  # expected{_listed(outcome.expected)}"
@@ -134,7 +134,7 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
 
 
 def _method(part: str) -> str:
-    """The method that gives a part of the result, in the words of `Outcome.part`."""
+    """The method whose result has a part, in the words of `Outcome.part`."""
     words = {"JVP": "jvp", "VJP": "vjp", "second": "second", **{method: method for method in THEIRS}}
     return next((method for word, method in words.items() if word in part.split()), "forward")
 
@@ -147,7 +147,7 @@ def _listed(result: Any) -> str:
 
 
 def picture_of(case: Case, outcome: Outcome) -> Picture | None:
-    """The window in which a difference happens, where there is one to draw."""
+    """The window in which a difference occurs; None if there is none to draw."""
     part = outcome.part
     if outcome.refused or part.startswith(("refus", "shape", "dtype", "arguments")) or part in ("exact", "beyond", ""):
         return None

@@ -1,5 +1,5 @@
-"""Operators held against their own values: a user's on cases that are drawn as plain data from what
-is known of it, ours on those that the tests use; Hypothesis shrinks both."""
+"""Search for cases on which an operator contradicts its own value: a user's operator on cases drawn
+from its description, our operators on the cases of the tests. Hypothesis shrinks both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .user_operators import UNFIT, Description, Drawn, judge, refuses, wrong
 
 @st.composite
 def drawings(draw: st.DrawFn, known: Description) -> Drawn:
-    """Cases of an operator that is described so."""
+    """Cases of an operator with this description."""
     parameters: dict[str, Any] = {}
     if known.made and known.window in ("sliding", "adaptive", "whole"):
         shapes = [draw(_around(known))]
@@ -46,7 +46,7 @@ def drawings(draw: st.DrawFn, known: Description) -> Drawn:
     if "axes" in parameters and parameters["axes"] == tuple(range(len(shapes[0])))[-len(parameters["axes"] or ()) :]:
         parameters["axes"] = None
     domain = draw(st.sampled_from([lambda x: x, lambda x: x, nonzero, positive]))
-    # a pattern that is repeated, so that shapes shrink without their cells
+    # one pattern of 13 numbers, so that shapes shrink without drawing other cells
     operands, tangents = (tuple(np.resize(integers(draw, (13,)), shape) for shape in shapes) for _ in range(2))
     operands = tuple(map(domain, operands))
     choices = {name: draw(st.integers(0, len(values) - 1)) for name, values in known.options.items()}
@@ -55,7 +55,7 @@ def drawings(draw: st.DrawFn, known: Description) -> Drawn:
 
 @st.composite
 def _around(draw: st.DrawFn, known: Description) -> tuple[int, ...]:
-    """The shape of an operand of an operator whose axes are given."""
+    """The shape of an operand for an operator object, whose parameters are fixed."""
     rank = len(known.least)
     most = max((a + 1 if a >= 0 else -a for a in known.axes or ()), default=rank)
     ndim = max(most, rank) + draw(st.integers(0, 2))
@@ -70,16 +70,16 @@ def _broadcast(draw: st.DrawFn, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 GUESSES = 4
-"""How many cases are drawn for each that is wanted: a class may refuse most of the values that the
-types of its parameters suggest."""
+"""The cases drawn per case wanted: a class may refuse most values that the types of its parameters
+suggest."""
 NAME = "specgrad exact"
 """Our own operators, as a subject."""
 PUBLISHED = ("print(op(*inputs))", "print(op.vjp(inputs, cotangent))")
 
 
 def script(shown: Sequence[str], exact: bool, scalar: str, making: Sequence[str], arrays: dict[str, str]) -> str:
-    """Python that makes an operator, and those of the arrays that some lines speak of, and runs the
-    lines."""
+    """A Python script that makes an operator and the arrays that the lines `shown` use, and runs
+    these lines."""
     code = "\n".join(['with engine("reference"):', *(f"    {line}" for line in shown)] if exact else shown)
     names = [name for name in ("Dual", "engine", "jvp", "vjp") if re.search(rf"(?<![.\w]){name}\(", code)]
     home = {"Decimal": "decimal", "Fraction": "fractions"}.get(scalar)
@@ -90,7 +90,7 @@ def script(shown: Sequence[str], exact: bool, scalar: str, making: Sequence[str]
 
 
 def pasteable(known: Description, place: str, case: Drawn, claim: str, call: str = "") -> str:
-    """Python that shows how an operator of a user breaks a claim, or takes a call that it should
+    """A Python script in which a user's operator breaks a claim, or accepts a call that it should
     refuse."""
     making = ["from specgrad.conformance.subject import load"]
     if known.made:
@@ -112,8 +112,8 @@ def pasteable(known: Description, place: str, case: Drawn, claim: str, call: str
 
 
 def our_pasteable(case: Case, claim: str) -> str:
-    """Python that shows how the specification of an operator breaks a claim, or what is to be
-    compared with the published answer."""
+    """A Python script in which an operator's specification breaks a claim, or prints what is
+    compared with a published answer."""
     statement, op = CLAIMS[claim].stated, case.op
     operands = without_ties(op, case.operands) if claim == "witness" else case.operands
     forms = ["{}" if slot.integer else "number({})" for slot in op.slots]
@@ -133,7 +133,7 @@ def our_pasteable(case: Case, claim: str) -> str:
 def our_cells(
     examples: int, seconds: float, start: int, wanted: Sequence[str], kinds: Sequence[type[Operator]] = OPERATORS
 ) -> Iterator[Cell]:
-    """The claims about our own operators that are among the wanted ones, one after the other."""
+    """The wanted claims about our own operators, each with its result."""
     stated = Here(Engine("reference"))
     for kind in kinds:
         if "fixed" in wanted:
@@ -160,7 +160,7 @@ def _fixed(stated: Here, kind: type[Operator]) -> Cell:
 def cells(
     subject: Any, examples: int, seconds: float, start: int, wanted: Sequence[str], pulse: Callable[[], None]
 ) -> list[Cell]:
-    """Every claim about a user's operator that is among the wanted ones."""
+    """All wanted claims about a user's operator."""
     known: Description = subject.description
     asked = [claim for claim in wanted if CLAIMS[claim].stated or claim == "refuses"]
     made = {claim: Cell(known.name, known.operator, claim) for claim in asked}
@@ -183,8 +183,8 @@ def _failures(
     start: int,
     pulse: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, tuple[Any, Outcome]], list[Any]]:
-    """Try the statements among these claims until each has had so many cases: the smallest case
-    that was found for each that is broken, and the cases that were legal."""
+    """Try the statements of these claims on `examples` cases each: the smallest failing case of
+    each broken claim, and the legal cases."""
     failed: dict[str, tuple[Any, Outcome]] = {}
     legal: list[Any] = []
 
@@ -215,7 +215,7 @@ def _failures(
 
 
 def _smallest(subject: Any, claim: str, strategy: st.SearchStrategy[Any], start: int, seconds: float) -> Any:
-    """Search anew for a case that breaks the claim, and shrink it."""
+    """Search again for a case that breaks the claim, and shrink it."""
 
     def fails(case: Any) -> bool:
         outcome = _asked(subject, judge, case, claim)
@@ -227,7 +227,7 @@ def _smallest(subject: Any, claim: str, strategy: st.SearchStrategy[Any], start:
 
 
 def _asked(subject: Any, function: Callable[..., Outcome], *arguments: Any) -> Outcome:
-    """What becomes of a claim, where the operator is; it may be the end of the process there."""
+    """The outcome of a function that runs in the subject's process, also if this process ends."""
     try:
         outcome: Outcome = subject.run(function, *arguments)
     except Crashed as error:
@@ -236,8 +236,8 @@ def _asked(subject: Any, function: Callable[..., Outcome], *arguments: Any) -> O
 
 
 def _has_cells(case: Drawn) -> bool:
-    """Whether there is anything that a wrong call could be about: cells, and a spatial axis where
-    there is a window."""
+    """Whether wrong calls can be made of this case: it has cells, and a window has a spatial
+    axis."""
     window = [case.parameters[name] for name in ("kernel_size", "output_size", "rank") if name in case.parameters]
     return (
         all(x.size and x.ndim for x in case.operands)
@@ -254,7 +254,7 @@ def _differs(cell: Cell, subject: Any, case: Drawn, outcome: Outcome, python: st
 
 
 def _refuses(cell: Cell, subject: Any, legal: Drawn | None) -> None:
-    """Wrong calls, beside a right one."""
+    """Try wrong calls, with operands of a legal case."""
     known: Description = subject.description
     for call in wrong(known):
         cell.asked += 1

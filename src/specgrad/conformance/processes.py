@@ -1,10 +1,10 @@
-"""A process that runs functions, one at a time, and may be lost: by a crash, an exit, or because it
-does not answer in time.
+"""A process that runs functions, one at a time, and may be lost: by a crash, an exit, or a timeout.
 
-Whoever waits is told how it ended, and the next call starts a fresh one. What it prints is kept
-apart. Its memory is limited, so that whoever takes too much is refused some, and nobody else is
-ended for it. A pool of `concurrent.futures` does not say how a process ended, is of no use after
-the first crash, and cannot end a process that hangs (before Python 3.14).
+The caller gets an exception that says how the process ended, and the next call starts another
+process. Printed text is captured. Memory is limited, so that a function that needs too much gets a
+MemoryError and no other process is killed. A pool of `concurrent.futures` does not say how a
+process ended, cannot be used after a crash, and cannot kill a process that hangs (before Python
+3.14).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .interrupts import held
 from .subject import words_of
 
 MOST_PRINTED = 4000
-"""Characters that are kept of what a process prints."""
+"""The number of printed characters that are kept."""
 
 
 class Lost(Exception):
-    """The process ended, or was ended, before it answered; the message says how."""
+    """The process ended before its answer; the message says how."""
 
 
 class Worker:
-    """A process, started when it is first needed; it may take so many bytes (None: nine tenths of
-    what is free)."""
+    """A process, started at the first call, with at most `memory` bytes (None: nine tenths of the
+    free memory)."""
 
     def __init__(self, memory: int | None = None) -> None:
         self.memory = memory
@@ -46,7 +46,7 @@ class Worker:
         return self._process is None
 
     def call(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
-        """function(*arguments), computed there; raises Lost."""
+        """function(*arguments), computed in the process; raises Lost."""
         if self.fresh:
             self._start()
         try:
@@ -57,7 +57,7 @@ class Worker:
         except (EOFError, OSError):
             raise Lost(self._ending()) from None
         except BaseException:
-            self.stop()  # what was asked for is still under way
+            self.stop()  # the function is still running
             raise
         if not done:
             raise Lost(result)
@@ -67,7 +67,7 @@ class Worker:
         """End the process."""
         if self._process is not None:
             process, self._process = self._process, None
-            process.kill()  # a thread that waits for it sees the connection end
+            process.kill()  # the thread that listens sees the connection end
             process.join(5)
 
     def _start(self) -> None:
@@ -83,7 +83,7 @@ class Worker:
         threading.Thread(target=self._listen, args=(reading,), daemon=True).start()
 
     def _listen(self, reading: Any) -> None:
-        """Keep the beginning of what is printed, and let the rest go."""
+        """Keep the first MOST_PRINTED characters of the printed text."""
         with contextlib.suppress(OSError):
             while chunk := os.read(reading.fileno(), 65536):
                 self.printed = (self.printed + chunk.decode(errors="backslashreplace"))[:MOST_PRINTED]
@@ -106,8 +106,8 @@ class Worker:
 
 
 def _serve(connection: Any, writing: Any, memory: int | None) -> None:
-    """Run what is sent, until the connection closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process is told, and ends it
+    """Run the functions that arrive, until the connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets the signal, and ends this process
     if os.name == "posix":
         for stream in (1, 2):
             os.dup2(writing.fileno(), stream)
@@ -127,7 +127,7 @@ def _serve(connection: Any, writing: Any, memory: int | None) -> None:
 
 
 def _limit_memory(memory: int | None) -> None:
-    """Take no more memory than this, and write no core files."""
+    """Limit this process's memory, and write no core files."""
     try:
         import resource
     except ImportError:

@@ -1,5 +1,4 @@
-"""What every subject must refuse, and the published answers: the two claims that bring cases of
-their own."""
+"""The claims with cases of their own: invalid calls are refused, and published answers are met."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ Array = np.ndarray[Any, Any]
 
 
 def illegal() -> list[NamedCase]:
-    """Operands that an operator must refuse; parameters that are wrong by themselves are refused
-    before a subject sees them."""
+    """Operands that an operator must refuse. (Wrong parameters raise before a subject is
+    called.)"""
     x, empty = distinct((1, 3, 4)), np.zeros((1, 1, 0, 3), np.float32)
     made: list[tuple[Any, ...]] = [
         ("the kernel exceeds the input", MaxPool((3,), stride=1), distinct((1, 1, 2))),
@@ -47,7 +46,7 @@ def illegal() -> list[NamedCase]:
 
 
 def refuses(subject: Any, one: NamedCase) -> Outcome:
-    """What does not fit is refused with an error, never answered; raises NotOffered as the subject
+    """Whether a subject refuses invalid operands with an error; raises NotOffered as the subject
     does."""
     try:
         got = Trial(subject, one.case).forward()
@@ -60,14 +59,13 @@ def refuses(subject: Any, one: NamedCase) -> Outcome:
 
 
 def fixed_case(answer: Fixed) -> Case:
-    """A published answer as a case: no tangents to speak of, and the cotangent that is published,
-    or ones."""
+    """A published answer as a case: zero tangents, and the published cotangent or ones."""
     cotangent = np.ones(np.shape(answer.value)) if answer.cotangent is None else answer.cotangent
     return Case(answer.op, answer.operands, tuple(np.zeros_like(x) for x in answer.operands), cotangent)
 
 
 def fixed(subject: Any, answer: Fixed) -> Outcome:
-    """The value and the cotangents are the published ones; raises NotOffered or Refused as the
+    """Whether value and cotangents are the published ones; raises NotOffered or Refused as the
     subject does."""
     trial = Trial(subject, fixed_case(answer))
     parts = [("value", trial.forward(), answer.value)]
@@ -105,7 +103,8 @@ def fixed_of(kind: type[Operator]) -> list[Fixed]:
 
 
 def listed(kind: type[Operator]) -> Iterator[tuple[str, str, Case, Callable[[Any], Outcome]]]:
-    """The claim, the title, the case, and how a subject is judged on it."""
+    """For each such case: the claim, the title, the case, and the function that judges a
+    subject."""
     for answer in fixed_of(kind):
         yield "fixed", "a published answer", fixed_case(answer), functools.partial(fixed, answer=answer)
     for one in illegal():

@@ -1,4 +1,4 @@
-"""What a check found, for people in a terminal and for machines as JSON."""
+"""The report of a check: text in a terminal, and JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AMISS = ("differs", "refuses", "crashes")
 
 @dataclass
 class Report:
-    """Everything a check found, and how it was asked."""
+    """All results of a check, and its command line."""
 
     cells: list[Cell]
     judged: list[str]
@@ -54,19 +54,19 @@ class Report:
     suites: list[Any] = field(default_factory=list)
     interrupted: bool = False
     printed: dict[str, str] = field(default_factory=dict)
-    """What subjects printed, each by itself."""
+    """The text that each subject printed."""
     broken: list[str] = field(default_factory=list)
-    """What of our own was being checked when its process ended."""
+    """Our own subjects and operators whose process ended during their check."""
 
     @property
     def holds(self) -> bool:
-        """Whether the judged subjects differ nowhere, and were checked to the end: what was not
-        tried does not hold."""
+        """Whether the judged subjects were checked to the end and differ nowhere; a claim that was
+        not tried does not hold."""
         amiss = any(c.status in (*AMISS, "not tried") for c in self.cells if c.subject in self.judged)
         return not (amiss or self.broken or any(suite.differences for suite in self.suites))
 
     def claims(self) -> list[str]:
-        """The claims that were asked for, in their order."""
+        """The claims of the report, in the order of CLAIMS."""
         return [claim for claim in CLAIMS if any(cell.claim == claim for cell in self.cells)]
 
     def subjects(self) -> list[str]:
@@ -74,11 +74,11 @@ class Report:
 
 
 Row = dict[str, Any]
-"""The cell of every claim about an operator."""
+"""The cells of an operator, by claim."""
 
 
 def table(cells: Iterable[Any]) -> dict[str, dict[str, Row]]:
-    """The matrix: for every subject and operator its row. Cells are ours, or read from JSON."""
+    """The matrix: per subject and operator a row. Cells are `Cell`s, or read from JSON."""
     rows: dict[str, dict[str, Row]] = {}
     for cell in cells:
         rows.setdefault(cell.subject, {}).setdefault(cell.operator, {})[cell.claim] = cell
@@ -86,17 +86,17 @@ def table(cells: Iterable[Any]) -> dict[str, dict[str, Row]]:
 
 
 def is_offered(row: Row) -> bool:
-    """Whether an operator's row has anything to show."""
+    """Whether some claim of an operator's row has a status other than not offered."""
     return any(cell.status not in ("", "not offered") for cell in row.values())
 
 
 def symbol(row: Row, claim: str) -> tuple[str, str]:
-    """What stands in the matrix for a claim, and its style in a terminal."""
+    """The symbol of a claim in the matrix, and its style in a terminal."""
     return SYMBOLS[row[claim].status if claim in row else ""]
 
 
 def versions(subjects: Sequence[Any]) -> dict[str, str]:
-    """What was running."""
+    """The versions of specgrad, the subjects and their libraries."""
     made = {
         "specgrad": str(sys.modules["specgrad"].__dict__["__version__"]),
         "Python": platform.python_version(),
@@ -118,8 +118,8 @@ WIDE = 80
 
 
 class Matrix:
-    """Subjects × operators × claims, one symbol each, in 80 columns. The rows of a subject are
-    printed when it is added; what it does not offer is gathered in a line at the end."""
+    """The matrix subjects × operators × claims, one symbol each, in 80 columns. The rows of a
+    subject are printed at `add`; operators that are not offered are listed at the end."""
 
     def __init__(self, console: Console, claims: Sequence[str], operators: Iterable[str]) -> None:
         self.console, self.claims = console, list(claims)
@@ -160,7 +160,7 @@ class Matrix:
             self.add(subject, [cell for cell in report.cells if cell.subject == subject])
 
     def close(self) -> None:
-        """Print what the symbols and columns mean, and what is not offered or was not tried."""
+        """Print the legend, and the operators that are not offered or were not tried."""
         self.console.print(Text(LEGEND, style="dim"))
         if self.heads != self.claims:
             words = "columns: " + "  ".join(self.claims) + " (--claim also takes the first letters)"
@@ -170,13 +170,13 @@ class Matrix:
 
 
 def line(console: Console, text: Text) -> None:
-    """A line that stays one, however narrow the terminal is."""
+    """Print one line without wrapping, however narrow the terminal is."""
     text.rstrip()
     console.print(text, soft_wrap=True)
 
 
 def once(cells: Iterable[Cell]) -> Iterator[tuple[Cell, Difference]]:
-    """All that was found, with the first cell that it is in: one refusal breaks many claims."""
+    """All differences, each with the first cell that has it: one refusal breaks many claims."""
     seen: set[int] = set()
     for cell in cells:
         for found in cell.found:
@@ -186,10 +186,10 @@ def once(cells: Iterable[Cell]) -> Iterator[tuple[Cell, Difference]]:
 
 
 def told(report: Report, console: Console, verbose: bool = True) -> None:
-    """Each difference in words, those of the judged subjects first, with its counterexample and its
-    window.
+    """Print the differences, the judged subjects' first, with counterexamples and pictures of
+    windows.
 
-    Without `verbose` the differences of others are a line each.
+    Without `verbose`, differences of other subjects are one line each.
     """
     short = 0
     cells = sorted(report.cells, key=lambda cell: cell.subject not in report.judged)
@@ -227,7 +227,7 @@ def _told(found: Difference, sentence: str, judged: bool, console: Console) -> N
 
 
 def closing(report: Report, console: Console) -> None:
-    """What subjects printed, one line per judged subject, and the sum."""
+    """Print the text that subjects printed, one line per judged subject, and totals."""
     for subject, text in report.printed.items():
         console.print(Text(f"printed by {subject}:", style="dim"))
         console.print(Text("".join(f"  │ {printable(line)}\n" for line in text.splitlines()), style="dim"), end="")
@@ -245,7 +245,7 @@ def closing(report: Report, console: Console) -> None:
 
 
 def verdict(cells: list[Cell], subject: str) -> Text:
-    """What became of a subject, in a line: only claims that were tried hold."""
+    """The result of a subject in one line; only claims that were tried count as holding."""
     tried = sum(cell.cases for cell in cells)
     status = Counter(cell.status for cell in cells)
     wrong = sum(status[name] for name in AMISS)
@@ -310,7 +310,7 @@ def write_json(report: Report, path: Path) -> None:
 
 
 def read(path: Path) -> Any:
-    """What `write_json` wrote; its cells and differences have attributes, as ours have."""
+    """The JSON report as nested objects; cells and differences have attributes, as in `Report`."""
 
     def entry(found: dict[str, Any]) -> Any:
         return SimpleNamespace(**found) if {"claim_words", "looks_like"} & found.keys() else found

@@ -1,9 +1,9 @@
 """Running claims: every subject × operator × claim over the curated cases and a search, into a
 report of cells.
 
-Cases and their exact answers are made once and shared by all subjects. A case that a subject does
-not offer is tried in other forms (`forms`) until one is offered. A difference is grouped with its
-like (the same part of the result, the same reading), and one of each group is shrunk.
+Cases and their exact answers are computed once for all subjects. A case that a subject does not
+offer is tried in other forms (`forms`) until one is offered. Differences with the same part of the
+result and the same reading form a group, and one difference of each group is shrunk.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from .trial import Crashed, Refused, Trial, handle
 
 MOST_GROUPS = 6
 MOST_LOST = 3
-"""How many processes an operator of a subject may lose before no more of its cases are tried."""
+"""An operator of a subject may lose this many processes; its other cases are then not tried."""
 Answered = tuple[str, Case, Answers]  # the title of a case, the case, and the right answers to it
 
 IN_EVERY_FORM = ("NaN", "infinity", "ties")
-"""What a case is about that is tried in every common form which a subject offers."""
+"""The kinds of cases that are tried in every common form which a subject offers."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to look: random cases per operator for judged subjects and for peers, and seconds to
-    shrink a difference."""
+    """The effort of a check: random cases per operator for judged subjects and for peers, and the
+    seconds to shrink a difference."""
 
     examples: int
     peer_examples: int
     shrink_seconds: float
     every: int = 1
-    """Every how many-th curated case about plain windows and padding is tried (all others are)."""
+    """Only every n-th curated case about plain windows and padding is tried."""
     slow_every: int = 8
-    """The same for subjects that say they are `slow`, such as those that compile every shape."""
+    """`every` for subjects with the flag `slow`, such as those that compile for every shape."""
     peer_shrink_seconds: float | None = None
-    """The seconds for peers, where they are others."""
+    """`shrink_seconds` for peers (None: the same)."""
     quick: bool = False
-    """Only the curated cases that are marked so."""
+    """Whether only the curated cases with the flag `quick` are tried."""
     far: bool = False
-    """Also `huge_case`."""
+    """Whether `huge_case` is tried too."""
 
     def for_peers(self) -> Effort:
         """The same effort with the examples and seconds that peers get."""
@@ -76,7 +76,7 @@ THOROUGH = Effort(400, 40, 10.0, slow_every=1, peer_shrink_seconds=2.0, far=True
 
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of every subject, in words that another process understands."""
+    """The operators, claims and effort of a check, as plain data for another process."""
 
     operators: tuple[str, ...]
     claims: tuple[str, ...]
@@ -88,7 +88,7 @@ class Plan:
 
 
 def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
-    """Cases of an operator over floats, the same for the same seed."""
+    """`count` cases of an operator over floats, the same for the same seed."""
     small, long = STRATEGIES[kind], LONG.get(kind, STRATEGIES[kind])
     cases = st.integers(0, 7).flatmap(lambda turn: long if turn == 7 else small)
     return drawn(floating(cases), count, start)
@@ -96,11 +96,9 @@ def random_cases(kind: type[Operator], count: int, start: int) -> list[Case]:
 
 @st.composite
 def floating(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
-    """A case of small integers made float: as they are, in thirds, or with NaN, infinities and -0.0
-    among them.
+    """A case of small integers made float: unchanged, in thirds, or with NaN, infinities and -0.0.
 
-    Half types are what fast kernels treat in a way of their own: bfloat16 is drawn, and float16
-    is in `curated`.
+    Fast kernels treat half types separately: bfloat16 is drawn here, and float16 is in `curated`.
     """
     case = draw(cases)
     dtype = draw(st.sampled_from([np.float32, np.float64, *bfloat16().values()]))
@@ -120,7 +118,7 @@ def floating(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
 
 
 class Session:
-    """A check under way: its cells so far, and who wants to know about progress."""
+    """A running check: the cells so far, and the callback `progress`."""
 
     def __init__(
         self,
@@ -136,18 +134,17 @@ class Session:
         self.cells: list[Cell] = []
         self.seconds: dict[str, float] = {}
         self.skipped: dict[str, str] = {}
-        """What was not tried, and why."""
+        """The cases that were not tried, and why."""
         self._progress = progress or (lambda _: None)
         self._pulse = pulse
-        """Called before every case: it may raise, and end the check."""
+        """Called before every case; may raise, which ends the check."""
         self._curated: dict[type[Operator], list[tuple[bool, Answered]]] = {}
         self._searched: dict[tuple[type[Operator], int], list[Answered]] = {}
         self._restated: dict[tuple[int, Form], Answered | None] = {}
         self._refusals: dict[tuple[str, str, str], Difference] = {}
 
     def cases(self, kind: type[Operator], examples: int, slow: bool) -> list[Answered]:
-        """The cases of an operator with their answers, which are worked out once, however many of
-        them are asked for."""
+        """The cases of an operator with their answers; each answer is computed once."""
         if kind not in self._curated:
             self._curated[kind] = [(one.quick, (one.title, one.case, Answers(one.case))) for one in curated(kind)]
         told = [one for quick, one in self._curated[kind] if quick or not self.effort.quick]
@@ -168,8 +165,8 @@ class Session:
         return [*kept, *self._in_common_forms(kept, slow), *self._searched[kind, examples][:: 1 + 3 * slow]]
 
     def _in_common_forms(self, cases: Sequence[Answered], few: bool) -> Iterator[Answered]:
-        """Those that are about NaN, infinities and ties, in all other common forms; where few are
-        wanted, one of each."""
+        """The cases about NaN, infinities and ties in all other common forms; with `few`, one case
+        of each kind."""
         aspects: Counter[str] = Counter()
         for one in cases:
             aspect = one[2].aspect
@@ -191,7 +188,7 @@ class Session:
         kinds: Sequence[type[Operator]] = WINDOWED,
         done: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """Every operator of every subject; `done` is called after each subject."""
+        """Check every operator of every subject; `done` is called after each subject."""
         for subject in subjects:
             for kind in kinds:
                 self._progress(f"{subject.name}: {kind.__name__}")
@@ -201,7 +198,7 @@ class Session:
             done(subject.name)
 
     def one(self, subject: Any, kind: type[Operator], examples: int) -> list[Cell]:
-        """All claims about one operator of one subject, the smallest cases first."""
+        """All claims about one operator of one subject, smallest cases first."""
         subject = handle(subject)
         cells = {claim: Cell(subject.name, kind.__name__, claim) for claim in self.claims}
         found: dict[str, list[tuple[str, Case, Outcome]]] = {claim: [] for claim in self.claims}
@@ -228,8 +225,8 @@ class Session:
         return list(cells.values())
 
     def _offered(self, subject: Any, one: Answered, forms: list[Form]) -> tuple[str, Trial]:
-        """The case as it stands, or in the first of the forms that the subject offers, which then
-        is the first to try."""
+        """The case itself, or restated in the first form that the subject offers. This form moves
+        to the front of `forms`."""
         title, case, answers = one
         asis = Trial(subject, case, answers)
         if asis.is_offered():
@@ -244,7 +241,7 @@ class Session:
         return title, asis
 
     def _report(self, cell: Cell, subject: Any, failures: list[tuple[str, Case, Outcome]]) -> None:
-        """Group failures by what they look like, and shrink the smallest of each group."""
+        """Group failures by their look, and shrink the smallest of each group."""
         groups: dict[tuple[str, str | None], tuple[str, Case, Outcome]] = {}
         for title, case, outcome in failures:
             key = (outcome.part, look(case, outcome))
@@ -253,11 +250,11 @@ class Session:
         for (_, name), (title, case, outcome) in list(groups.items())[:MOST_GROUPS]:
             refused = outcome.refused
             alike = (cell.subject, cell.operator, str(name))
-            if refused and alike in self._refusals:  # one refusal breaks many claims; it is told once
+            if refused and alike in self._refusals:  # one refusal breaks many claims, and is reported once
                 cell.refusals.append(self._refusals[alike])
                 continue
             documented = name in subject.conventions
-            if not documented and not outcome.part.startswith("ended"):  # another process would be lost for every try
+            if not documented and not outcome.part.startswith("ended"):  # each try would lose another process
                 case, outcome = shrunk(subject, cell.claim, case, outcome, name, self.effort, self.start)
             told = difference(title, case, cell.claim, outcome, subject)
             if refused:
@@ -272,7 +269,7 @@ class Session:
         self.skipped[huge_case.TITLE] = f"left out: {huge_case.NEEDED // 2**30} GiB of free memory are needed"
 
     def _listed(self, cell: Cell, subject: Any, title: str, case: Case, judge: Callable[[Any], Outcome]) -> None:
-        """Try a case that a claim brings itself; what does not hold is told as it stands."""
+        """Try a case that a claim brings itself; failures are reported without shrinking."""
         cell.asked += 1
         try:
             broken = cell.tried([judge(subject)])
@@ -292,8 +289,8 @@ class Session:
 
 
 def attempt(cell: Cell, name: str, trial: Trial) -> list[Outcome]:
-    """Try one claim on one case, where the case asks it, and note it in the cell; what does not
-    hold is returned."""
+    """Try one claim on one case to which the claim applies, count it in the cell, and return the
+    outcomes that do not hold."""
     claim = CLAIMS[name]
     if claim.judge is None or not claim.asks(trial.answers):
         return []
@@ -304,7 +301,7 @@ def attempt(cell: Cell, name: str, trial: Trial) -> list[Outcome]:
         cell.decline(reason)
         return []
     except Refused as error:
-        # a legal case that is refused is told where its result was wanted, not under every claim
+        # a refused legal case is reported under claims about results, not under every claim
         return [] if claim.conduct and not isinstance(error, Crashed) else [refusal(error)]
     if outcome is None:
         return []
@@ -319,7 +316,7 @@ def shrunk(
     most = subject.losses + 1
 
     def same_failure(candidate: Case) -> Outcome | None:
-        if subject.losses > most:  # a search among cases that lose the process takes too long
+        if subject.losses > most:  # a search in which many cases lose the process takes too long
             raise TimeUp
         found: list[Outcome] = []
         with contextlib.suppress(ArithmeticError, ValueError):
@@ -337,7 +334,7 @@ def shrunk(
 
 
 def look(case: Case, outcome: Outcome) -> str | None:
-    """What a difference looks like: the name of a reading, or the kind of error that was raised."""
+    """The look of a difference: the name of a reading, or the kind of error that was raised."""
     if outcome.refused:
         return str(outcome.words).partition(":")[0]
     reading = recognise(case, outcome.part, outcome.got, outcome.expected)

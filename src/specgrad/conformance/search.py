@@ -1,5 +1,5 @@
-"""How Hypothesis is asked: equal seeds draw equal cases, nothing is stored, and nothing is judged
-by the clock."""
+"""Search by Hypothesis: equal seeds draw equal cases, nothing is stored, and there are no deadlines
+per case."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ One = TypeVar("One")
 def search(
     cases: st.SearchStrategy[One], examples: int, start: int, visit: Callable[[One], Any], shrink: bool = False
 ) -> None:
-    """Visit so many cases; where one raises and `shrink` is asked for, visit smaller ones that
-    raise too, the smallest last."""
+    """Visit `examples` cases. With `shrink`, after a case raises, visit smaller cases that raise
+    too, the smallest last."""
 
     @seed(start)
     @settings(
@@ -37,7 +37,7 @@ def search(
 
 
 def drawn(cases: st.SearchStrategy[One], count: int, start: int) -> list[One]:
-    """So many cases, the same for the same seed."""
+    """`count` cases, the same for the same seed."""
     found: list[One] = []
     if count > 0:
         search(cases, count, start, found.append)
@@ -45,8 +45,8 @@ def drawn(cases: st.SearchStrategy[One], count: int, start: int) -> list[One]:
 
 
 class TimeUp(KeyboardInterrupt):
-    """Ends a search, when it has had its time or enough cases: Hypothesis passes on an interruption
-    at once."""
+    """Ends a search, after its time or enough cases: Hypothesis passes on a KeyboardInterrupt at
+    once."""
 
 
 def smallest(
@@ -57,11 +57,11 @@ def smallest(
     seconds: float,
     examples: int,
 ) -> One | None:
-    """The smallest failing case that was found in so many seconds of processor time; of those as
-    small, the last."""
+    """The smallest failing case found in this many seconds of processor time; of equally small
+    cases the last."""
     best: One | None = None
     least: Any = None
-    end, latest = time.process_time() + seconds, time.monotonic() + 20 * seconds  # a subject may be elsewhere
+    end, latest = time.process_time() + seconds, time.monotonic() + 20 * seconds  # a subject may run in another process
 
     def attempt(case: One) -> None:
         nonlocal best, least
@@ -76,7 +76,7 @@ def smallest(
         search(cases, examples, start, attempt, shrink=True)
     except (AssertionError, TimeUp):
         pass
-    except Exception as error:  # a subject that does not repeat itself is reported as flaky; what was found stands
+    except Exception as error:  # Hypothesis reports a non-deterministic subject as flaky; the best case so far is kept
         if "hypothesis" not in type(error).__module__:
             raise
     return best

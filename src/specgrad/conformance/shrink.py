@@ -1,9 +1,8 @@
-"""The smallest case near a failing one that still fails: Hypothesis searches among its
-simplifications and shrinks.
+"""The smallest failing case near a given one: Hypothesis draws simplifications and shrinks them.
 
-Whatever is drawn is a choice between something simple and what the failing case has: a parameter or
-its default, a shorter axis or the whole, an integer or the number that stood there. Choices shrink
-towards the simple, so that only what the failure needs is left.
+Each choice is between something simple and the original: a parameter's default or its value, a
+shorter axis or the whole axis, a small integer or the original number. Choices shrink towards the
+simple, so that only the parts that the failure needs remain.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ SIMPLE_CELLS = (0, 1, 2, 3, -1, -2)
 
 
 def smaller(case: Case, fails: Callable[[Case], bool], start: int, seconds: float) -> Case:
-    """The simplest failing case near this one, which fails, that was found in so many seconds of
-    processor time."""
+    """The simplest failing case near `case`, which fails, found in `seconds` of processor time."""
     found = smallest(simpler(case), fails, size, start, seconds, 150)
     return case if found is None or size(found) >= size(case) else found
 
 
 def size(case: Case) -> tuple[int, int, float]:
-    """How large a counterexample is to read: its cells, the length of its operator, its numbers."""
+    """A key that orders counterexamples by length: cells, the length of the operator, the
+    numbers."""
     arrays = (*case.operands, case.cotangent)
     weight = sum(
         float(np.abs(np.nan_to_num(widened(a), nan=9, posinf=9, neginf=9)).sum()) for a in (*arrays, *case.tangents)
@@ -47,7 +46,7 @@ def size(case: Case) -> tuple[int, int, float]:
 
 @st.composite
 def simpler(draw: st.DrawFn, case: Case) -> Case:
-    """Simplifications of a case, itself included."""
+    """Simplifications of a case, including the case itself."""
     try:
         op, operands = _smaller_convolution(draw, case) if isinstance(case.op, Bilinear) else _smaller_pool(draw, case)
         shape = op.output_shape(*(x.shape for x in operands))
@@ -61,18 +60,18 @@ def simpler(draw: st.DrawFn, case: Case) -> Case:
 
 
 def _keep(draw: st.DrawFn, simple: Any, original: Any) -> Any:
-    """Most often the original, which shrinks to the simple."""
+    """The original in most draws; shrinking gives the simple one."""
     return simple if draw(st.integers(0, 7)) == 0 else original
 
 
 def _upto(draw: st.DrawFn, most: int, least: int = 1) -> int:
-    """A number from `least` to `most`, most often `most`."""
+    """A number from `least` to `most`, usually `most`."""
     drawn = draw(st.integers(least, most + 3 * (most > least)))
     return min(drawn, most)
 
 
 def _parameters(draw: st.DrawFn, op: Any, axes: list[int]) -> dict[str, Any]:
-    """The operator's parameters on the axes that are kept, each as it is or simpler."""
+    """The operator's parameters on these axes, each unchanged or simpler."""
     made: dict[str, Any] = {}
     for field in dataclasses.fields(op):
         value = getattr(op, field.name)
@@ -161,7 +160,7 @@ def _smaller_convolution(draw: st.DrawFn, case: Case) -> tuple[Any, tuple[Array,
 
 
 def _cells(draw: st.DrawFn, x: Array) -> Array:
-    """The same cells, each as it is or a simple integer."""
+    """The array with each cell unchanged or a simple integer."""
     if x.size > 64:
         return x
     if x.dtype.kind == "f" and draw(st.integers(0, 3)) < 3:

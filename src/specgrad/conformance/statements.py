@@ -1,8 +1,8 @@
-"""What an operator's own rows and calls are held against: its value, over exact scalars, and what
-every operator keeps over floats.
+"""Statements about an operator: its rows and calls agree with its value, over exact scalars and
+over floats.
 
-A statement is a function of a case: None where it holds, else what differs, in words. Of a user's
-operator all are judged, and of ours, which subjects are checked by, the first two.
+A statement is a function of a case that returns None if it holds, else the difference in words. All
+statements are judged for a user's operator, the first two for our own operators.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ Array = np.ndarray[Any, Any]
 
 
 class Statement(NamedTuple):
-    """A function of a case, and the lines of Python that show where it does not hold."""
+    """A function of a case, and Python lines that show where it does not hold."""
 
     judge: Callable[..., str | None]
     shown: tuple[str, ...]
     exact: bool = False
-    """Whether it is about exact scalars, and so about the statement and no engine."""
+    """Whether the statement is about exact scalars, and so about the specification and not an
+    engine."""
 
     def broken(self, case: Case) -> str | None:
-        """What differs on a case."""
+        """The difference on a case, or None."""
         if not self.exact:
             return self.judge(case)
         with dispatch.engine("reference"):
@@ -42,13 +43,14 @@ class Statement(NamedTuple):
 
 
 def scalar_of(op: Any) -> type:
-    """The exact scalars of an operator, or of a class of operators."""
+    """The exact scalar type of an operator or operator class: Decimal if exp is needed, else
+    Fraction."""
     return Decimal if "exp" in op.needs else Fraction
 
 
 def dual_witness(case: Case, scalar: Any = Fraction) -> str | None:
-    """The JVP equals the derivative that Dual numbers find in `value` (where cells tie: of
-    ties="first")."""
+    """The JVP equals the derivative by Dual numbers in `value`, on operands without ties unless
+    ties="first"."""
     operands, tangents, _ = replace(case, operands=without_ties(case.op, case.operands)).over(scalar)
     value, pushed = case.op.jvp(operands, tangents)
     witness = case.op(*(x if t is None else Dual(x, t) for x, t in zip(operands, tangents, strict=True)))
@@ -95,8 +97,8 @@ def inner(one: Array, other: Array) -> Any:
 
 
 def without_ties(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Operands whose cells all differ, for operators that treat tied cells in another way than a
-    selected branch."""
+    """Operands with distinct cells, for operators whose derivative at ties is not that of one
+    branch."""
     if getattr(op, "ties", "first") == "first":
         return operands
     starts = np.cumsum([0, *(x.size for x in operands)])
@@ -107,12 +109,12 @@ def without_ties(op: Operator, operands: tuple[Array, ...]) -> tuple[Array, ...]
 
 
 def same(one: Array, other: Array) -> bool:
-    """Equal in exact scalars; not provably different in enclosures; in Decimals, equal but for the
-    last digits.
+    """Equality of exact scalars, overlap of enclosures; for Decimals, equality up to the last
+    digits.
 
-    Decimals carry 28 digits. The cases of `cases` sum some hundred terms with exponents below 100,
-    so that rounding stays under 10^4 units of the last digit: 10^-20 leaves room, and no wrong rule
-    hides in it.
+    Decimals have 28 digits. The cases of `cases` sum some hundred terms with exponents below 100,
+    so that rounding stays under 10^4 units of the last digit. A wrong rule differs by more than the
+    allowed 10^-20.
     """
     pairs = zip(np.asarray(one).flat, np.asarray(other).flat, strict=True)
     return np.shape(one) == np.shape(other) and all(alike(a, b) for a, b in pairs)
@@ -148,8 +150,8 @@ SHAPE = Statement(
 
 
 def _second(case: Case, scalar: type) -> str | None:
-    """Second derivatives: by the row over Duals, by transforms, which trust the hints of the class,
-    and by the value alone."""
+    """Second derivatives agree: by the row over Duals, by transforms, which use the hints of the
+    class, and by the value alone."""
     op = case.op
     operands, tangents, cotangent = replace(case, operands=without_ties(op, case.operands)).over(scalar)
     if any(t is None for t in tangents):
@@ -196,7 +198,7 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _results(case: Case, dtype: np.dtype[Any]) -> list[Array]:
-    """Value, JVP and VJPs over floats, by whichever engine runs them."""
+    """Value, JVP and VJPs over floats, by the default engine."""
     operands, tangents, cotangent = case.over(dtype)
     value, pushed = case.op.jvp(operands, tangents)
     return [case.op(*operands), value, pushed, *(p for p in case.op.vjp(operands, cotangent) if p is not None)]
@@ -214,8 +216,8 @@ DTYPE = Statement(_dtype, (f"print([r.dtype for r in {RESULTS} if r is not None]
 
 
 def _value(case: Case) -> str | None:
-    """Engines give the value and the JVP that the statement gives; those with arithmetic of their
-    own take our operators alone."""
+    """Engines give the specification's value and JVP. Our own operators are left out: engines have
+    other arithmetic for them."""
     if type(case.op) in OPERATORS:
         return None
     for dtype in FLOATS:

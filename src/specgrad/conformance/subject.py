@@ -1,5 +1,5 @@
-"""What can be checked: anything that computes a forward value, and where it likes derivatives, from
-NumPy arrays."""
+"""Subjects of a check: objects that compute forward values, and optionally derivatives, of NumPy
+arrays."""
 
 from __future__ import annotations
 
@@ -18,41 +18,42 @@ Array = np.ndarray[Any, Any]
 
 
 class NotOffered(Exception):
-    """Raised by a subject for an operator, parameter, dtype or derivative that it does not do; the
-    message says which."""
+    """Raised by a subject for an unsupported operator, parameter, dtype or derivative; the message
+    says which."""
 
 
 class Subject(Protocol):
-    """The one required method; the others are looked up by name and may be absent.
+    """A subject: `forward` is required, the other methods are optional.
 
-    jvp(op, inputs, tangents) returns the output's tangent; vjp(op, inputs, cotangent) a tuple with
-    one cotangent per input (None where no derivative reaches); second(op, inputs, tangents,
-    cotangent) the tangents of those cotangents while the inputs move along `tangents`; bounds(op,
-    inputs, radius) the least and the greatest output, stacked, where the first input moves by up to
-    an array `radius`. `conventions` names documented rules of its own (see `readings`), which are
-    then shown and not held against it.
+    jvp(op, inputs, tangents) returns the output's tangent. vjp(op, inputs, cotangent) returns a
+    tuple with one cotangent per input (None: no derivative). second(op, inputs, tangents,
+    cotangent) returns the tangents of these cotangents while the inputs move along `tangents`.
+    bounds(op, inputs, radius) returns the least and the greatest output, stacked, while the first
+    input moves by up to an array `radius`. `conventions` lists the subject's documented conventions
+    (see `conventions`), which are reported but not counted as differences.
     """
 
     name: str
 
     def forward(self, op: Any, inputs: tuple[Array, ...]) -> Array:
-        """The output."""
+        """The output of the operator."""
 
 
 class BadSubject(Exception):
-    """A name that leads to no subject; the message says what to write."""
+    """A name without a subject; the message says what to write."""
 
 
 def is_operator(found: Any) -> bool:
-    """Whether this is an operator, or a class of operators."""
+    """Whether `found` is an operator or a class of operators."""
     return isinstance(found, Operator) or (isinstance(found, type) and issubclass(found, Operator))
 
 
 def load(place: str) -> Any:
-    """The subject at `path/to/file.py:name` or `package.module:name`; a class or function is called
-    to make it.
+    """The subject at `path/to/file.py:name` or `package.module:name`. A class or function is called
+    to make the subject.
 
-    A file alone means its `subject`. An operator, or a class of operators, is a subject itself.
+    A file without a name stands for its `subject`. An operator, or a class of operators, is a
+    subject itself.
     """
     module_name, _, name = (f"{place}:subject" if place.endswith(".py") else place).rpartition(":")
     if not module_name or not name:
@@ -87,8 +88,8 @@ def load(place: str) -> Any:
 
 
 def words_of(error: BaseException) -> str:
-    """The first line of an error's message, as it can be shown; an error may be too broken to have
-    one."""
+    """The first line of an error's message, printable; "no message" if the message cannot be
+    computed."""
     try:
         return printable((str(error).strip() or "no message").splitlines()[0])
     except Exception:
@@ -96,7 +97,7 @@ def words_of(error: BaseException) -> str:
 
 
 def where(error: BaseException, subject: Any) -> str:
-    """The last line of the subject's own file that an error went through, where there is one."""
+    """The last line of the subject's own file in an error's traceback, or ""."""
     home = getattr(sys.modules.get(str(type(subject).__module__)), "__file__", None)
     passed = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in passed if frame.f_code.co_filename == home]
@@ -104,26 +105,26 @@ def where(error: BaseException, subject: Any) -> str:
 
 
 def named(error: BaseException) -> str:
-    """The name of an error's type; whatever tells of too little memory is a MemoryError."""
+    """The name of an error's type; MemoryError for all its subclasses."""
     return "MemoryError" if isinstance(error, MemoryError) else printable(type(error).__name__)
 
 
 def printable(text: str) -> str:
-    """Text with every character that would not show itself written as Python writes it: controls,
-    directions, lone surrogates."""
+    """Text with each unprintable character escaped as in Python: controls, directions, lone
+    surrogates."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _from_here(name: str) -> Any:
-    """A module that is installed, or lies in the folder where the command is given."""
+    """A module that is installed, or in the current folder."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     return importlib.import_module(name)
 
 
 def _from_file(path: Path) -> Any:
-    """A file as a module; files beside it can be imported by it. Its name displaces no other
-    module's."""
+    """A file as a module; the file can import other files of its folder. Its name replaces no other
+    module."""
     place = path.resolve()
     if str(place.parent) not in sys.path:
         sys.path.insert(0, str(place.parent))

@@ -1,4 +1,4 @@
-"""A user's own pytest suite: one check per operator and claim of a subject."""
+"""Checks for a user's pytest suite: one check per operator and claim of a subject."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .runner import Effort, Session
 
 
 class Check:
-    """One claim about one operator of a subject; call it: it raises AssertionError with the
+    """One claim about one operator of a subject. A call raises AssertionError with the
     counterexample, or skips."""
 
     def __init__(self, subject: Any, kind: type[Operator], claim: str, session: Session) -> None:
@@ -44,7 +44,7 @@ def pytest_cases(
 
     kinds = [operator_called(one) for one in (WINDOWED if operators is None else operators)]
     wanted = [claim_called(one) for one in (CLAIMS if claims is None else claims)]
-    session = Session(Effort(examples, examples, 2.0), seed)  # cases and their answers are worked out once for all
+    session = Session(Effort(examples, examples, 2.0), seed)  # shared: cases and answers are computed once
     return [
         pytest.param(Check(subject, kind, claim, session), id=f"{kind.__name__}-{claim}")
         for kind in kinds

@@ -1,5 +1,5 @@
-"""One subject on one case: its answers are asked for once, its mistakes of conduct are noted, its
-refusals are told apart."""
+"""One subject on one case: each method is called once, writes into arguments are recorded, and
+errors are classified."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .subject import NotOffered, named, printable, where, words_of
 Array = np.ndarray[Any, Any]
 
 MOST_BYTES = 2**26
-"""What a result may hold: no case's comes near it."""
+"""The largest size of a result; results of all cases are far smaller."""
 
 
 class Refused(Exception):
-    """The subject raised something other than NotOffered on a legal case; the message is its
-    own."""
+    """The subject raised something other than NotOffered on a legal case; the message is the
+    subject's."""
 
     def __init__(self, method: str, words: str) -> None:
         super().__init__(words)
@@ -34,22 +34,21 @@ class Refused(Exception):
 
 
 class Crashed(Refused):
-    """The subject's process was lost: by a crash, an exit, or because it did not answer in time;
-    the message says how."""
+    """The subject's process was lost: by a crash, an exit, or a timeout; the message says how."""
 
 
 class Reply(NamedTuple):
-    """What became of one call of a subject: arrays or words, nothing that is the subject's own."""
+    """The result of one call of a subject as plain data: arrays or words."""
 
     result: Any = None
     not_offered: str | None = None
     refused: str | None = None
     lost: str | None = None
     modified: str | None = None
-    """What the call wrote into, of its arguments."""
+    """The arguments that the call wrote into."""
 
     def given(self, method: str) -> Any:
-        """The result; raises NotOffered, Refused or Crashed where there is none."""
+        """The result; raises NotOffered, Refused or Crashed if there is none."""
         if self.lost is not None:
             raise Crashed(method, self.lost)
         if self.not_offered is not None:
@@ -60,8 +59,8 @@ class Reply(NamedTuple):
 
 
 class Here:
-    """A subject in this process, and the words that lead to it; of a user's operator, its
-    description too."""
+    """A subject in this process, and its place in words. For a user's operator, also its
+    description."""
 
     def __init__(self, subject: Any, place: str | None = None, description: Any = None) -> None:
         self.subject = subject
@@ -70,40 +69,39 @@ class Here:
         self.name = printable(subject.name)
         self.version = printable(str(getattr(subject, "version", "")))
         self.slow = bool(getattr(subject, "slow", False))
-        self.losses, self.printed = 0, ""  # here, a crash is everybody's, and what is printed is seen at once
+        self.losses, self.printed = 0, ""  # here a crash ends the whole check, and printed text is not captured
         self.conventions: tuple[str, ...] = tuple(printable(str(c)) for c in getattr(subject, "conventions", ()))
 
     def ask(self, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
         return answer(self.subject, method, op, arguments)
 
     def run(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
-        """A function of the subject itself, where it is."""
+        """function(subject, *arguments), in the subject's process."""
         return function(self.subject, *arguments)
 
     def stop(self) -> None:
-        """Nothing has to be ended."""
+        """Nothing to end."""
 
 
 def handle(subject: Any) -> Any:
-    """What a subject is asked through."""
+    """The object with the method `ask` for a subject."""
     return subject if hasattr(subject, "ask") else Here(subject)
 
 
 class Trial:
-    """A subject, a case and the right answers; every method of the subject is called once and
-    remembered."""
+    """A subject, a case and the right answers. Each method of the subject is called once, and its
+    result is cached."""
 
     def __init__(self, subject: Any, case: Case, answers: Answers | None = None) -> None:
         self.subject = handle(subject)
         self.case = case
         self.answers = Answers(case) if answers is None else answers
         self.modified: dict[str, str] = {}
-        """The methods that wrote into what they were given, and what it was."""
+        """For each method that wrote into its arguments, the arguments."""
         self._seen: dict[str, tuple[Any, Exception | None]] = {}
 
     def is_offered(self) -> bool:
-        """Whether the subject answers or refuses the case, and does not say that it does not offer
-        it."""
+        """Whether the subject answers or refuses the case, instead of raising NotOffered."""
         try:
             self.forward()
         except NotOffered:
@@ -125,11 +123,11 @@ class Trial:
         return self._derivative("second", self.case.tangents, self.case.cotangent)
 
     def bounds(self, radius: Array) -> Any:
-        """(lower, upper) of the output where the first operand moves by up to `radius`."""
+        """(lower, upper) of the output while the first operand moves by up to `radius`."""
         return self._once("bounds", radius)
 
     def again(self, method: str, *arguments: Any) -> Any:
-        """Call a method once more."""
+        """Call a method without the cache."""
         reply: Reply = self.subject.ask(method, self.case.op, (self.case.operands, *arguments))
         if reply.modified is not None:
             self.modified[method] = reply.modified
@@ -153,10 +151,10 @@ class Trial:
 
 
 def answer(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
-    """Call a method of a subject with views of the arguments, which are put right again where it
-    writes into them."""
+    """Call a method of a subject with views of the arguments. If the method writes into an
+    argument, restore its cells."""
     given = [array for _, array in tree.leaves(arguments)]
-    shown = tree.map_leaves(np.ndarray.view, arguments)  # shapes and flags of views are the subject's to change
+    shown = tree.map_leaves(np.ndarray.view, arguments)  # a subject may change shapes and flags of these views
     before = [a.copy(order="K") for a in given]
     lent = copy.copy(op)
     reply = answered(subject, method, lent, shown)
@@ -169,7 +167,7 @@ def answer(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> Re
 
 
 def answered(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
-    """Call a method of a subject with these very arguments."""
+    """Call a method of a subject with these arguments themselves."""
     operands = arguments[0]
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -185,12 +183,12 @@ def answered(subject: Any, method: str, op: Any, arguments: tuple[Any, ...]) -> 
         return Reply(not_offered=words_of(reason))
     except Refused as error:
         return Reply(refused=str(error))
-    except NotImplementedError as error:  # Python's own way of saying so
+    except NotImplementedError as error:  # Python's own exception for this
         return Reply(not_offered=words_of(error))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and multiprocessing.parent_process() is None:
-            raise  # in a process of its own, where nobody sends it, it is the subject's
-        if operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16: nobody has to
+            raise  # in a child process nobody sends SIGINT, so the subject raised it
+        if operands[0].dtype.kind == "V":  # NumPy itself does not know bfloat16, so a subject need not support it
             return Reply(not_offered=str(operands[0].dtype.name))
         return Reply(refused=f"{named(error)}: {words_of(error)[:200]}{where(error, subject)}")
 
@@ -203,7 +201,7 @@ def _altered(op: Any, lent: Any) -> bool:
 
 
 def _arrays(method: str, result: Any, wanted: int) -> tuple[Any, ...]:
-    """One array per operand, or None where no derivative reaches."""
+    """One array per operand, or None for no derivative."""
     if not isinstance(result, tuple | list):
         raise Refused(method, f"{method} returned {type(result).__name__}, not a tuple of {wanted} arrays")
     if len(result) != wanted:

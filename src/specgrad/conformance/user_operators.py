@@ -1,9 +1,9 @@
-"""An operator of a user: what cases it may have, and what becomes of statements and wrong calls on
-them.
+"""A user's operator: the cases that can be drawn for it, and the outcomes of statements and wrong
+calls.
 
-All here runs where the operator is, which may be another process: `describe` says what cases can be
-made of, and `judge` and `refuses` take them as plain data. A case that the operator refuses in
-words is no case; any other error is a difference.
+All functions here run in the operator's process: `describe` says which cases can be drawn, and
+`judge` and `refuses` take cases as plain data. A case that the operator refuses with a
+SpecgradError does not count; any other error is a difference.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ KNOWN: dict[str, tuple[Any, ...]] = {
     "beta": (1, -1, 0.5),
     "divisor_override": (None, 3, -2),
 }
-"""The values of parameters that have one meaning everywhere."""
+"""The values of parameters with a fixed meaning."""
 SUGGESTED: dict[Any, tuple[Any, ...]] = {
     bool: (False, True),
     int: (1, 2, 3, -1, 0),
@@ -52,12 +52,12 @@ SUGGESTED: dict[Any, tuple[Any, ...]] = {
     Fraction: (Fraction(1, 2), Fraction(-3)),
     type(None): (None,),
 }
-"""The values that a type suggests; those that the operator refuses make no case."""
+"""The values that a type suggests; the operator may refuse some."""
 
 
 class Description(NamedTuple):
-    """What is known of an operator: its kind of window, its operands, and the values of its other
-    parameters, as they are written."""
+    """The description of an operator: its kind of window, its operands, and the values of its other
+    parameters as Python."""
 
     name: str
     operator: str
@@ -66,16 +66,15 @@ class Description(NamedTuple):
     scalar: str
     options: dict[str, tuple[str, ...]]
     required: frozenset[str] = frozenset()
-    """The options that have no default; of all others the default is the first."""
+    """The options without a default. The first value of each other option is its default."""
     made: bool = False
-    """Whether it is an object, whose parameters stand; then these are the least lengths of its
-    axes, and where they are."""
+    """Whether the operator is an object with fixed parameters; then `least` and `axes` are its
+    axes' least lengths and positions."""
     least: tuple[int, ...] = ()
     axes: tuple[int, ...] | None = None
 
     def making(self, drawn: Drawn) -> str:
-        """The Python that makes the operator of a case; parameters that have their defaults are
-        left out."""
+        """The Python expression of a case's operator, without parameters at their defaults."""
         given = drawn.parameters
         words = {name: repr(value) for name, value in given.items() if not _is_default(name, value, given)}
         words |= {
@@ -85,15 +84,15 @@ class Description(NamedTuple):
 
 
 def _is_default(name: str, value: Any, given: dict[str, Any]) -> bool:
-    """Whether a window has this without being told."""
+    """Whether this is the default of a window's parameter."""
     known = {"ceil_mode": False, "axes": None, "keepdims": True, "stride": given.get("kernel_size")}
     one = {"padding": (0, 0), "dilation": 1}
     return known[name] == value if name in known else name in one and set(value) <= {one[name]}
 
 
 class Drawn(NamedTuple):
-    """A case in plain data: parameters of the window, which value of every other one, operands,
-    tangents, cotangent cells."""
+    """A case as plain data: parameters of the window, the chosen value of each other parameter,
+    operands, tangents, cotangent cells."""
 
     parameters: dict[str, Any]
     choices: dict[str, int]
@@ -103,11 +102,12 @@ class Drawn(NamedTuple):
 
 
 UNFIT = "no case"
-"""The part of an outcome whose words say why there is no case."""
+"""The part of an outcome whose words say why the case does not count."""
 
 
 def describe(found: Any) -> Description:
-    """What cases can be made of; refuses a class of which some parameter has no known value."""
+    """The description of an operator or class; refuses a class with a parameter of no known
+    value."""
     kind = found if isinstance(found, type) else type(found)
     window = next((word for base, word in WINDOWS.items() if issubclass(kind, base)), "any")
     known = (
@@ -126,7 +126,7 @@ def describe(found: Any) -> Description:
 
 
 def _least(op: Any) -> tuple[int, ...]:
-    """The least lengths that an operator's spatial axes may have, where they are not padded."""
+    """The least lengths of an operator's spatial axes without padding."""
     if hasattr(op, "kernel_size"):
         return tuple(d * (k - 1) + 1 for k, d in zip(op.kernel_size, op.dilation, strict=True))
     return (1,) * int(op.spatial_rank())
@@ -134,12 +134,12 @@ def _least(op: Any) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=256)
 def _options(kind: type) -> dict[str, tuple[Any, ...]]:
-    """The values to try of every parameter that is not the window's."""
+    """The values to try, per parameter that is not the window's."""
     base = next((base for base in WINDOWS if issubclass(kind, base)), Operator)
     windows = {field.name for field in dataclasses.fields(base)}
     try:
         hints = typing.get_type_hints(kind)
-    except Exception:  # a name that only a type checker knows
+    except Exception:  # a name that only a type checker can resolve
         hints = {}
     return {
         field.name: _values(kind, field, hints.get(field.name))
@@ -187,7 +187,7 @@ def made(found: Any, drawn: Drawn) -> Operator:
 
 
 def judge(found: Any, drawn: Drawn | Case, claim: str) -> Outcome:
-    """What becomes of a claim on a case, where the operator is; a case that is one already is
+    """The outcome of a claim on a case, in the operator's process. A `Case` is known to be
     legal."""
     if isinstance(drawn, Case):
         return _judged(drawn, claim, ())
@@ -224,17 +224,17 @@ PARAMETERS = {
     "adaptive": ("output_size=(-1,)", "output_size=(1.5,)", "output_size=None"),
     "whole": ("rank=-1", "rank=1.5", "rank=1, keepdims='yes'"),
 }
-"""Parameters that a window does not have."""
+"""Invalid parameters of windows."""
 CALLS = (
     *("op()", "op(*inputs, *inputs)", "op(*[x.astype(bool) for x in inputs])", "op(*[x.astype(str) for x in inputs])"),
     *("op.jvp(inputs, ())", "op.jvp(inputs, [x[None] for x in inputs])", "op.vjp(inputs, cotangent[None])"),
 )
-"""Calls that no operator takes: other operands, tangents and cotangents than it has."""
+"""Calls that every operator must refuse: wrong operands, tangents and cotangents."""
 
 
 def wrong(known: Description) -> list[str]:
-    """What an operator must refuse, as Python: `make` makes one, `op` is one, with inputs and a
-    cotangent that fit it."""
+    """Calls that an operator must refuse, as Python: `make` makes an operator; `op` is one, with
+    fitting inputs and cotangent."""
     calls = list(CALLS)
     if not known.made:
         calls += [f"make({words})" for words in PARAMETERS.get(known.window, ())]
@@ -251,7 +251,7 @@ def wrong(known: Description) -> list[str]:
 
 
 def refuses(found: Any, drawn: Drawn, call: str) -> Outcome:
-    """Whether a wrong call is refused in words."""
+    """Whether a wrong call raises a SpecgradError."""
     op = made(found, drawn)
     inputs, _, _ = Case(op, drawn.operands, drawn.tangents, np.zeros(0)).over(np.dtype(np.float64))
     cotangent = np.ones(op.output_shape(*(x.shape for x in inputs)))

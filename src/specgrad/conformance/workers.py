@@ -1,9 +1,8 @@
-"""Who is checked in a process of its own: the subjects of users, and beside them what stands on
-torch, and the peers.
+"""Subjects in processes of their own: the subjects of users, our layers on torch, and the peers.
 
-A user's subject is asked call by call, so that a call that loses the process is one case. Our own
-layers on torch and the peers are checked an operator at a time, on the second core; an operator
-that loses the process is told, and the next one has a fresh process.
+A user's subject is called once per method and case, so that a lost process is the result of one
+case. Our layers on torch and the peers are checked one operator at a time, on the second core. If
+an operator loses the process, this is reported, and the next operator gets another process.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from .trial import Crashed, Here, Reply, answer
 from .user_operators import describe
 
 LOADING = 120.0
-"""Seconds that importing a subject may take."""
+"""The time limit for importing a subject, in seconds."""
 
 
 class About(NamedTuple):
-    """What is known of a subject that is elsewhere; `wrong` says why there is none."""
+    """The facts about a subject in another process; `wrong` says why there is none."""
 
     name: str = ""
     version: str = ""
@@ -49,7 +48,7 @@ def here(place: str) -> Here:
 
 
 _asked: Here | None = None
-"""The subject that this process asks."""
+"""The subject of this process."""
 
 
 def _find(place: str) -> About:
@@ -67,7 +66,7 @@ def _run(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 class There:
-    """A subject in a process of its own; what loses the process is a reply like others."""
+    """A subject in a process of its own; the loss of the process gives a `Reply`."""
 
     def __init__(self, place: str, seconds: float, memory: int | None = None) -> None:
         self.place, self.seconds = place, seconds
@@ -84,7 +83,7 @@ class There:
 
     @property
     def printed(self) -> str:
-        """What it prints, or the beginning of it."""
+        """The beginning of the text that the subject printed."""
         return self._worker.printed
 
     def ask(self, method: str, op: Any, arguments: tuple[Any, ...]) -> Reply:
@@ -93,11 +92,11 @@ class There:
         except Crashed as error:
             return Reply(lost=str(error))
         if (reply.refused or "").startswith("MemoryError"):
-            self.stop()  # what it holds is given back
+            self.stop()  # ending the process frees its memory
         return reply
 
     def run(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
-        """A function of the subject itself, where it is; raises Crashed."""
+        """function(subject, *arguments), in the subject's process; raises Crashed."""
         try:
             if self._worker.fresh:
                 self._worker.call(_find, self.place, seconds=LOADING)
@@ -121,13 +120,13 @@ def _found(home: str) -> tuple[list[Any], dict[str, str]]:
 
 
 def _told(home: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The versions of the subjects in a file, by their names, and those that are missing."""
+    """The versions of the subjects in a file, by name, and the missing ones."""
     found, missing = _found(home)
     return {subject.name: versions([subject])[subject.name] for subject in found}, missing
 
 
 def _checked(home: str, name: str, operator: str, plan: Plan) -> tuple[list[Cell], dict[str, str]]:
-    """The cells of one operator of one subject, and what was left out."""
+    """The cells of one operator of one subject, and the skipped cases."""
     session = _session(plan)
     session.effort = plan.effort if home in subjects.OURS else plan.effort.for_peers()
     (subject,) = [one for one in _found(home)[0] if one.name == name]
@@ -136,9 +135,9 @@ def _checked(home: str, name: str, operator: str, plan: Plan) -> tuple[list[Cell
 
 
 class Background:
-    """The processes that check whole files of subjects, and what they have found so far.
+    """The processes that check whole files of subjects, and their results so far.
 
-    With a client of a cluster these are its workers, and all of our own files are theirs.
+    With a client of a cluster, its workers are the processes, and they check all of our own files.
     """
 
     def __init__(self, plan: Plan, peers: bool = True, client: Any = None) -> None:
@@ -153,9 +152,9 @@ class Background:
         self.cells: list[Cell] = []
         self.versions: dict[str, str] = {}
         self.judged: list[str] = []
-        """The names of our own subjects among those that were checked."""
+        """The names of our own subjects that were checked."""
         self.broken: list[str] = []
-        """What of our own was being checked when a process was lost."""
+        """Our own subjects and operators whose process was lost during their check."""
         self.total = sum(len(subjects.HOMES[home].names) for home in self._homes) * len(plan.operators)
         self._workers: list[Worker | RemoteWorker] = []
         self._threads: list[threading.Thread] = []
@@ -163,12 +162,12 @@ class Background:
         self._stopped = False
         self._finished: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        """What was checked, one after the other; None where a process has done its last."""
+        """The names of checked operators, one after the other; None when a process has finished."""
         for _ in range(1 if client is None else workers_of(client)):
             self.help()
 
     def help(self) -> None:
-        """Start a process, if there is work left for it."""
+        """Start a process, if there is work left."""
         if self._homes:
             self._running += 1
             self._workers.append(Worker() if self._client is None else RemoteWorker(self._client))
@@ -179,7 +178,7 @@ class Background:
         """Check one file after the other."""
         try:
             while self._homes and not self._stopped:
-                with contextlib.suppress(IndexError):  # another was quicker
+                with contextlib.suppress(IndexError):  # another thread was quicker
                     self._home(worker, self._homes.pop(0))
         finally:
             worker.stop()
@@ -214,15 +213,14 @@ class Background:
             self.broken += [trying] if home in subjects.OURS else []
 
     def wait(self) -> Iterator[tuple[str, int]]:
-        """Until all is done: what was checked last, if anything was, and how much there is in
-        all."""
+        """Wait until all is done: yields the last checked operator, or "", and the total."""
         while self._running:
             news = self._news.get()
             self._running -= news is None
             yield news or "", self.total
 
     def finished(self) -> Iterator[tuple[str, list[Cell]]]:
-        """The subjects that were checked to the end since this was last asked, with their cells."""
+        """The subjects completed since the last call, with their cells."""
         while not self._finished.empty():
             name = self._finished.get()
             yield name, [cell for cell in self.cells if cell.subject == name]
@@ -234,7 +232,7 @@ class Background:
             worker.stop()
 
     def report(self, report: Report) -> None:
-        """Enter what was found, in an order that does not depend on who was quicker."""
+        """Add the results to a report, in an order that does not depend on timing."""
         names = [name for home in subjects.HOMES.values() for name in home.names]
         operators, claims = self.plan.operators, self.plan.claims
         report.cells += sorted(

@@ -1,9 +1,9 @@
-"""The deterministic curated cases of every operator, each with a title; mistakes that real projects
-shipped are all here.
+"""The deterministic curated cases of every operator, each with a title; they include the bugs that
+other projects had.
 
-Numbers are distinct unless a case is about ties, so that no other question is asked by accident.
-Sums hold thirds, so that every order of summation rounds differently. What a case is about
-(padding, ties, NaN, infinity) is read off the case itself.
+Numbers are distinct unless a case is about ties, so that no case tests two rules by accident. Sums
+are of thirds, so that every order of summation rounds differently. The subject of a case (padding,
+ties, NaN, infinity) is found from the case itself.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ NUMERIC = frozenset(
         *("a running sum must not lose precision", "cancellation of large terms", *FLOATS),
     }
 )
-"""The titles of plain cases about numbers; of those about windows, a run of a slow subject may
-leave some out."""
+"""The titles of plain cases about numbers. A run of a slow subject may skip some of the cases about
+windows, but none of these."""
 
 _LISTS = {**pooling.LISTS, **bilinear.LISTS}
 
 WINDOWED = tuple(_LISTS)
-"""The operators that have curated cases: those with windows."""
+"""The operators with curated cases: those with windows."""
 
 
 def operator_called(name: Any) -> type[Operator]:
-    """The operator with this name, `MaxPool` or `max_pool`, or the class itself; raises ValueError
-    with those there are."""
+    """The operator with this name (`MaxPool` or `max_pool`) or class; raises ValueError with all
+    names."""
     for kind in WINDOWED:
         if name in (kind, kind.__name__, kind.name):
             return kind

@@ -16,14 +16,14 @@ from .windows import FLOATS, INF, NAN, WINDOWS, NamedCase, directed, named, row,
 def weighted(
     op: Operator, x: tuple[int, ...], weight: tuple[int, ...], bias: bool = True, dtype: Any = np.float32
 ) -> Case:
-    """A convolution of thirds."""
+    """A case of a convolution whose operands are thirds."""
     written = op.output_shape(x, weight)[len(x) - len(weight) + 1]
     operands = [thirds(x, dtype), thirds(weight, dtype) * dtype(0.5), thirds((written,), dtype) + dtype(1)]
     return directed(op, *(a.astype(dtype) for a in operands[: 3 if bias else 2]))
 
 
 def among(kind: Callable[..., Operator]) -> Iterator[NamedCase]:
-    """NaN and infinity in the midst of a plane, and in the midst of a kernel of 3."""
+    """NaN and infinity at an inner cell of a plane, and at the centre of a kernel of 3."""
     for name, special in (("NaN", NAN), ("infinity", INF)):
         for place in ("plane", "kernel"):
             x, weight = thirds((1, 1, 5, 5)), thirds((1, 1, 3, 3)) + np.float32(2)

@@ -1,5 +1,4 @@
-"""Curated cases of pooling: every window, and what maxima, averages and smooth maxima must get
-right in it."""
+"""Curated cases of pooling: every window, and the rules of maxima, averages and smooth maxima."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ RULES = ("first", "all", "split")
 
 
 def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterator[NamedCase]:
-    """Every window, over distinct numbers."""
+    """Cases of every window, with cells from `fill`."""
     for title, shape, words, quick in WINDOWS:
         yield named(title, kind(**words), fill(shape), quick=quick)
     for title, shape, words, quick in CEILED:
@@ -41,8 +40,8 @@ def sliding(kind: Callable[..., Operator], fill: Callable[..., Array]) -> Iterat
 
 
 def placed(kind: Callable[[int], Operator]) -> Iterator[NamedCase]:
-    """NaN and infinities in every place of a plane and of a volume with two cells an axis, which
-    kind(rank) reads as one window."""
+    """NaN and infinities at every cell of a window with two cells per axis, in rank 2 and 3, for
+    the operator kind(rank)."""
     for rank in (2, 3):
         for name, special in (("NaN", NAN), ("infinity", INF), ("-inf", -INF)):
             title = f"{name} in every place of a window of rank {rank}"
@@ -50,7 +49,7 @@ def placed(kind: Callable[[int], Operator]) -> Iterator[NamedCase]:
 
 
 def among(kind: Callable[..., Operator]) -> Iterator[NamedCase]:
-    """NaN and infinity in the midst of a plane, under the kernels that most networks have."""
+    """NaN and infinity at the centre of a plane, under the kernels that most networks have."""
     for name, special in (("NaN", NAN), ("infinity", INF)):
         for stride in (1, 2):
             plane = thirds((1, 1, 5, 5))
@@ -60,11 +59,11 @@ def among(kind: Callable[..., Operator]) -> Iterator[NamedCase]:
 
 
 def maxima(kind: Callable[..., Operator], plane: Operator, far: Operator) -> Iterator[NamedCase]:
-    """What a maximum must get right, whatever makes its windows: kind(k, ties) has a window of k
-    cells, `plane` one of 2×2 and `far` one of 16×17."""
+    """The rules of a maximum, for any kind of window: kind(k, ties) has a window of k cells,
+    `plane` a window of 2×2 and `far` a window of 16×17."""
     for ties in RULES:
         yield from _maximum(functools.partial(kind, ties=ties), ties == "first")
-    # a winner loop that forgets the best so far picks a wrong one in some of these
+    # an argmax loop that compares with the wrong cell fails on some of these orders
     orders = np.array(list(itertools.permutations([1, 2, 3, 4])), np.float32).reshape(24, 1, 2, 2)
     yield named("every order of a 2×2 window", plane, orders, quick=True)
     cells = np.arange(272, dtype=np.float32).reshape(1, 16, 17)
@@ -72,7 +71,8 @@ def maxima(kind: Callable[..., Operator], plane: Operator, far: Operator) -> Ite
 
 
 def _maximum(kind: Callable[[int], Operator], first: bool) -> Iterator[NamedCase]:
-    """Ties are tried under every rule, all else quickly under the first."""
+    """The rules of a maximum under one `ties`; `first` puts the cases about NaN and infinity into a
+    quick run."""
     yield named("all cells tie", kind(3), row(5, 5, 5), quick=True)
     yield named("the first of two maximal cells", kind(4), row(1, 3, 3, 2), quick=True)
     yield named("-0.0 and 0.0 tie, -0.0 first", kind(2), row(-0.0, 0.0), quick=True)

@@ -1,4 +1,5 @@
-"""What curated cases are made of: windows that others got wrong, and the numbers that fill them."""
+"""Parts of curated cases: windows that other libraries computed wrongly, and numbers for their
+cells."""
 
 from __future__ import annotations
 
@@ -14,21 +15,21 @@ from ..cases import Case, bfloat16, cotangents
 Array = np.ndarray[Any, Any]
 NAN, INF = math.nan, math.inf
 FLOATS: dict[str, Any] = {"float64": np.float64, "float16": np.float16, **bfloat16()}
-"""The float types beside float32, by the titles of their cases."""
+"""The float types other than float32, by the titles of their cases."""
 
 
 class NamedCase(NamedTuple):
-    """A case, and what it is about."""
+    """A case and its title."""
 
     title: str
     case: Case
     quick: bool = False
-    """Whether a quick run tries it: a mistake that real projects shipped, or the one case of a part
-    or dtype that a claim is about."""
+    """Whether a quick run includes the case: a bug that real projects shipped, or the only case of
+    a part or dtype for a claim."""
 
 
 class Window(NamedTuple):
-    """A title, an input's shape, the parameters of a sliding window, and whether a quick run tries
+    """A title, an input's shape, a sliding window's parameters, and whether a quick run includes
     it."""
 
     title: str
@@ -43,26 +44,24 @@ def distinct(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
 
 
 def thirds(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
-    """Distinct numbers that no float holds exactly."""
+    """Distinct thirds, which no float represents exactly (but for whole numbers)."""
     return (distinct(shape, np.float64) / 3).astype(dtype)
 
 
 def directed(op: Operator, *operands: Array) -> Case:
-    """A case with fixed directions: tangents of both signs, cotangents that are distinct and
-    positive."""
+    """A case with fixed directions: tangents of both signs, and a positive cotangent."""
     dtype = operands[0].dtype
     tangents = tuple(np.asarray(np.arange(x.size).reshape(x.shape) * 5 % 11 - 4, dtype) for x in operands)
     return Case(op, operands, tangents, cotangents(op, operands))
 
 
 def named(title: str, op: Operator, *operands: Array, quick: bool = False) -> NamedCase:
-    """Such a case, and what it is about."""
+    """A NamedCase with fixed directions."""
     return NamedCase(title, directed(op, *operands), quick)
 
 
 def everywhere(special: float, rank: int, side: int = 2) -> Array:
-    """As many planes as a plane has cells, of thirds; in each plane another cell is the special
-    number."""
+    """side**rank planes of thirds; the special number is at another cell in each plane."""
     count = side**rank
     planes = thirds((count, count))
     np.fill_diagonal(planes, special)
@@ -70,7 +69,7 @@ def everywhere(special: float, rank: int, side: int = 2) -> Array:
 
 
 def row(*cells: float, dtype: Any = np.float32) -> Array:
-    """One channel of one row."""
+    """An array of one channel with one row."""
     return np.array([[cells]], dtype)
 
 
@@ -141,4 +140,4 @@ _CEILED: list[tuple[Any, ...]] = [
 ]
 
 WINDOWS, CEILED = ([Window(*one) for one in table] for table in (_WINDOWS, _CEILED))
-"""Sliding windows; those of CEILED are tried with ceil_mode."""
+"""Sliding windows; the windows of CEILED have ceil_mode=True."""

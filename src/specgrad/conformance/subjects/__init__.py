@@ -1,9 +1,9 @@
-"""The subjects that `specgrad check` knows by name: our own layers, and the peers as they are,
-where installed.
+"""The subjects that `specgrad check` knows by name: our own layers, and installed peers,
+unmodified.
 
-To add one, write a file with a function `subjects()` that returns a list, and add a line to `OURS`
-or `PEERS`. What is installed is known without an import, and a file is imported when one of its
-subjects is run.
+To add a subject, write a file with a function `subjects()` that returns a list, and add a line to
+`OURS` or `PEERS`. Installed libraries are found without importing them; a file is imported when one
+of its subjects runs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from ...dispatch import ENGINES
 
 
 class Home(NamedTuple):
-    """A file of subjects: how they are called, the modules that they stand on, and whether they are
-    `slow` to run."""
+    """A file of subjects: their names, the modules that they need, and whether they are `slow`."""
 
     names: tuple[str, ...]
     needs: tuple[str, ...] = ()
@@ -29,12 +28,12 @@ class Home(NamedTuple):
 
     @property
     def missing(self) -> str | None:
-        """The module that is not installed, if there is one."""
+        """The first needed module that is not installed, or None."""
         return next((name for name in self.needs if importlib.util.find_spec(name) is None), None)
 
 
 OTHER_ARRAYS = ("torch", "dask")
-"""The engines that take no arrays of NumPy."""
+"""The engines that take no NumPy arrays."""
 
 OURS = {
     "engines": Home(tuple(f"specgrad {engine}" for engine in ENGINES if engine not in OTHER_ARRAYS)),
@@ -58,14 +57,14 @@ NAMES = tuple(name for home in HOMES.values() for name in home.names)
 
 
 def installed(homes: Mapping[str, Home]) -> tuple[list[str], dict[str, str]]:
-    """Those of these files whose modules are here, and for the subjects of each other the reason
-    why not; nothing is imported."""
+    """The files whose modules are installed, and for the subjects of each other file the missing
+    module. Nothing is imported."""
     missing = {str(home): f"{home.missing} is not installed" for home in homes.values() if home.missing}
     return [name for name, home in homes.items() if not home.missing], missing
 
 
 def found(homes: Iterable[str]) -> tuple[list[Any], dict[str, str]]:
-    """The subjects of these files, and for those of each file that has none here the reason."""
+    """The subjects of these files, and for files without subjects on this machine the reason."""
     subjects: list[Any] = []
     missing: dict[str, str] = {}
     for home in homes:
@@ -73,13 +72,13 @@ def found(homes: Iterable[str]) -> tuple[list[Any], dict[str, str]]:
             subjects.extend(importlib.import_module(f"{__name__}.{home}").subjects())
         except ModuleNotFoundError as error:
             missing[str(HOMES[home])] = f"{error.name} is not installed"
-        except Exception as error:  # an installation that is broken is no reason not to check the others
+        except Exception as error:  # a broken installation does not stop the check of the others
             missing[str(HOMES[home])] = f"{type(error).__name__}: {error}"
     return subjects, missing
 
 
 def absent(name: str) -> str:
-    """Why there is no subject with this name, and what can be written instead."""
+    """Why there is no subject with this name, and which names there are."""
     for home in HOMES.values():
         if name in home.names:
             return f"{home.missing} is not installed" if home.missing else "it has no device here that it could run on"
@@ -88,8 +87,8 @@ def absent(name: str) -> str:
 
 
 def named(name: str) -> Any:
-    """The subject with this name, or None; a device may follow the name of a library, as in
-    "tinygrad python"."""
+    """The subject with this name, or None. A device may follow a library's name, as in "tinygrad
+    python"."""
     homes = {home: one for home, one in HOMES.items() if any(name.startswith(begin) for begin in one.names)}
     subjects, _ = found(installed(homes)[0])
     return next((subject for subject in subjects if subject.name == name), None)

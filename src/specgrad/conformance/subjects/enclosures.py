@@ -1,4 +1,4 @@
-"""Our own bounds of operators, as a subject of the claim that they hold every value."""
+"""Our own bounds of operators, as a subject of the claim that bounds hold every value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Crown:
-    """`specgrad.bounds` of one operator, its other operands being constants."""
+    """`specgrad.bounds` of one operator in its first operand; the other operands are constants."""
 
     name = "specgrad bounds"
 

@@ -1,5 +1,5 @@
-"""Our own engines: every one in `dispatch.ENGINES` that takes arrays, forced, on what it takes.
-Tensors are in `torch_layer`, dask arrays in tests."""
+"""Our own engines: each engine of `dispatch.ENGINES` that takes NumPy arrays, forced, on operators
+that it runs. Tensors are in `torch_layer`, dask arrays in tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Engine:
-    """One engine; what it refuses it does not offer."""
+    """One engine; calls that the engine refuses are not offered."""
 
     def __init__(self, engine: str) -> None:
         self.engine = engine

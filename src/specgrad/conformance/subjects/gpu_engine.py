@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class GpuEngine:
-    """The engine, as the torch front end calls it, on NumPy arrays."""
+    """The engine on NumPy arrays, called as the torch front end calls it."""
 
     name = "specgrad gpu"
     slow = True
@@ -70,8 +70,8 @@ class GpuEngine:
     def second(
         self, op: Any, inputs: tuple[Array, ...], tangents: tuple[Array, ...], cotangent: Array
     ) -> tuple[Array, ...]:
-        """β(dx⊙Wᵀg - Wᵀ(g⊙W dx)), in the precision of the computation and rounded once; 0 where
-        slopes do not vary."""
+        """β(dx⊙Wᵀg - Wᵀ(g⊙W dx)), in the precision of the computation and rounded once; 0 for
+        constant slopes."""
         x = self.entered(op, inputs)
         if not isinstance(op, SmoothMaxPool):
             return (np.zeros_like(inputs[0]),)
@@ -84,7 +84,7 @@ class GpuEngine:
 
 
 def subjects() -> list[Any]:
-    """One, where it can run."""
+    """The GPU engine, if it can run."""
     if gpu.INTERPRETED:
         return [GpuEngine("cpu")]
     return [GpuEngine("cuda")] if torch.cuda.is_available() else []

@@ -1,7 +1,7 @@
-"""JAX as it is: lax.reduce_window and lax.conv_general_dilated, with jax.jvp and jax.vjp.
+"""JAX, unmodified: lax.reduce_window and lax.conv_general_dilated, with jax.jvp and jax.vjp.
 
-JAX has no pooling functions of its own; windows are reduced as its documentation and flax do: max
-from -inf, add from 0 and divided.
+JAX has no pooling functions. As in its documentation and in flax, windows are reduced by max from
+-inf, or by add from 0 and a division.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The JAX front end: our operators under jax.jit, by our kernels and composed of XLA's operations;
-derivatives are JAX's, of our primitive."""
+"""The JAX front end: our operators under jax.jit, by our kernels and composed of XLA's operations.
+JAX differentiates our primitive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def _by_kernels(op: Any, *operands: Any) -> Any:
 
 
 def _by_xla(op: Any, *operands: Any) -> Any:
-    """The same call by another name, under which what is compiled is kept apart."""
+    """The same call under another name, and so with its own entries in the cache of compiled
+    functions."""
     return op(*operands)
 
 
@@ -27,10 +28,11 @@ class JaxLayer(JaxLax):
 
 
 class JaxComposed(JaxLayer):
-    """The same as other devices than the CPU run it."""
+    """specgrad's operators on JAX arrays, composed of XLA's operations as on devices other than the
+    CPU."""
 
     name = "specgrad jax xla"
-    conventions = ("padding is multiplied", "subnormals flushed")  # by XLA, whose operations they are
+    conventions = ("padding is multiplied", "subnormals flushed")  # XLA's conventions, since its operations run
     applied = staticmethod(_by_xla)
 
     def _run(self, method: str, op: Any, *given: Any) -> Any:

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Tape:
-    """Values and gradients as a tape records and sweeps them."""
+    """Values and gradients by a tape."""
 
     name = "specgrad tape"
 
@@ -44,7 +44,7 @@ class Tape:
 
 
 class Graph:
-    """Values and derivatives as a graph runs them."""
+    """Values and derivatives by a graph."""
 
     name = "specgrad graph"
 
@@ -75,14 +75,14 @@ class Graph:
         return self._run(op, inputs, made, given)[len(inputs) :]
 
     def _run(self, op: Any, inputs: tuple[Array, ...], graph: Any, given: tuple[Array, ...]) -> tuple[Array, ...]:
-        """What a graph made of this operator gives."""
+        """The outputs of a graph derived from an operator's graph."""
         results = graph.forward(*given)
         return results if isinstance(results, tuple) else (results,)
 
 
 class Program(Graph):
-    """Values and derivatives as compiled programs give them, of the graph and of the graphs that
-    are its derivatives."""
+    """Values and derivatives by compiled programs of the operator's graph and of its derivative
+    graphs."""
 
     name = "specgrad program"
 

@@ -1,4 +1,4 @@
-"""auto_LiRPA as it is: bounds of single operators of torch, by CROWN."""
+"""auto_LiRPA, unmodified: bounds of single torch operators by CROWN."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Single(torch.nn.Module):
 
 
 class AutoLirpa(TorchFunctional):
-    """Values by torch; bounds by CROWN, whose refusals are told as what is not offered."""
+    """Values by torch; bounds by CROWN, whose refusals count as not offered."""
 
     def __init__(self) -> None:
         super().__init__("cpu")
@@ -63,7 +63,7 @@ class AutoLirpa(TorchFunctional):
     @staticmethod
     def _bounded(op: Any, x: Any, constants: Any, radius: float) -> Any:
         ball = auto_LiRPA.PerturbationLpNorm(norm=np.inf, x_L=x - radius, x_U=x + radius)
-        logging.disable(logging.ERROR)  # it logs what it refuses, too
+        logging.disable(logging.ERROR)  # auto_LiRPA also logs its refusals
         try:
             network = auto_LiRPA.BoundedModule(Single(op, tuple(constants)), x, verbose=0)
             found: Any = network.compute_bounds(x=(auto_LiRPA.BoundedTensor(x, ball),), method="CROWN")

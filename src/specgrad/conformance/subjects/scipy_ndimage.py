@@ -1,4 +1,4 @@
-"""SciPy's image filters as pooling: maximum_filter, uniform_filter and correlate, read at every
+"""SciPy's image filters as pooling: maximum_filter, uniform_filter and correlate, sampled at the
 stride; forward only."""
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class ScipyNdimage:
-    """A filter over every plane; SciPy pads by a constant outside the array, here -inf or 0, and
-    has no stride."""
+    """A filter over every plane. SciPy has no stride; it pads by a constant, here -inf or 0."""
 
     name = "scipy.ndimage"
     version = f"scipy {scipy.__version__}"
@@ -63,8 +62,8 @@ class ScipyNdimage:
         return footprint
 
     def _each(self, op: Any, x: Array, run: Any) -> Array:
-        """Filter every plane, with the window of a cell starting `before` cells ahead of it, and
-        read every stride-th cell."""
+        """Filter every plane, with windows that start `before` cells ahead of a cell, and keep
+        every stride-th cell."""
         around = pairs(op, sizes_of(op, x))
         extents = [d * (k - 1) + 1 for k, d in zip(op.kernel_size, op.dilation, strict=True)]
         lengths = replace(op, axes=None).output_shape(x.shape)[2:]

@@ -1,5 +1,5 @@
-"""What peers need to be fed: planes as (batch, channels, *spatial), in the peer's own
-parameters."""
+"""Conversions for peers: planes as (batch, channels, *spatial), and parameters in the peer's
+form."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Array = np.ndarray[Any, Any]
 
 
 def is_a(op: Any, kinds: Any) -> bool:
-    """Whether an operator is one of these; its parameters stay in their normal form, which the type
-    does not tell."""
+    """isinstance(op, kinds), without narrowing the type: `op` keeps type Any, since the declared
+    types of parameters are wider than their normal forms."""
     return isinstance(op, kinds)
 
 
 def batched_shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """(batch, channels, *spatial): leading axes gathered, missing ones added."""
+    """(batch, channels, *spatial): leading axes merged into the batch, missing axes added."""
     rank = op.spatial_rank()
     lead, spatial = shape[: len(shape) - rank], shape[len(shape) - rank :]
     if isinstance(op, Bilinear) or lead:
@@ -40,13 +40,13 @@ def to_last(op: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _transposed(x: Any, order: tuple[int, ...]) -> Any:
-    """The axes in this order, by the array's own method, so that derivatives pass through."""
+    """Transpose by the array's own method, so that its library's derivatives work."""
     return x if order == tuple(range(len(order))) else getattr(x, "permute", x.transpose)(order)
 
 
 def fed(op: Any, x: Any, run: Callable[[Any], Any]) -> Any:
-    """run(x) on (batch, channels, *spatial), and the result in the axes that the operator
-    promises."""
+    """run(x) on (batch, channels, *spatial), with the result in the layout of the operator's
+    output."""
     shape = tuple(x.shape)
     order = to_last(op, len(shape))
     moved = _transposed(x, order)
@@ -69,19 +69,19 @@ def pairs(op: Any, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def symmetric(op: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """One padding per axis, for a peer that pads both sides alike."""
+    """One padding per axis, for a peer that pads both sides equally."""
     if any(before != after for before, after in pairs(op, sizes)):
         raise NotOffered("padding that differs before and after")
     return tuple(before for before, _ in pairs(op, sizes))
 
 
 def lengths_of(op: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths of an adaptive output; None keeps that of the input."""
+    """The output lengths of an adaptive operator; None is the input's length."""
     return tuple(n if m is None else m for m, n in zip(op.output_size, sizes, strict=True))
 
 
 def only(condition: bool, words: str) -> None:
-    """Say what is not offered where a condition fails."""
+    """Raise NotOffered(words) if the condition is false."""
     if not condition:
         raise NotOffered(words)
 

@@ -1,4 +1,4 @@
-"""NumPy arrays as torch tensors and back; NumPy's bfloat16, which torch does not know, goes by its
+"""NumPy arrays as torch tensors and back. NumPy's bfloat16, unknown to torch, is converted by its
 bits."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def tensor_of(array: Array, device: str) -> Any:
 
 
 def array_of(tensor: Any, like: Array) -> Array:
-    """A tensor as an array; `like` is of NumPy's bfloat16 where the tensor is of torch's."""
+    """A tensor as an array; for a bfloat16 tensor, `like` has NumPy's bfloat16."""
     there = tensor.detach().cpu()
     if there.dtype == torch.bfloat16 and like.dtype.name == "bfloat16":
         bits: Array = there.contiguous().view(torch.int16).numpy()

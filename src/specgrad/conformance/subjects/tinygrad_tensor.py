@@ -1,4 +1,4 @@
-"""tinygrad as it is: Tensor.max_pool2d, avg_pool2d, conv2d and conv_transpose2d of any rank;
+"""tinygrad, unmodified: Tensor.max_pool2d, avg_pool2d, conv2d and conv_transpose2d of any rank;
 reverse mode only."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _flat(op: Any, x: Any) -> list[int]:
-    """The padding as tinygrad writes it: last axis first, before and after."""
+    """The padding in tinygrad's order: last axis first, before and after."""
     return [p for pair in reversed(pairs(op, sizes_of(op, x))) for p in pair]
 
 
@@ -87,8 +87,8 @@ class TinygradTensor:
 
 
 def subjects() -> list[Any]:
-    """On the default device, or where that has no compiler, on the one that tinygrad interprets in
-    Python."""
+    """The subject on tinygrad's default device, or on its Python device if the default has no
+    compiler."""
     try:
         (Tensor([1.0]) + 1).numpy()
     except Exception:

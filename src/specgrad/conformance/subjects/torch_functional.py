@@ -1,7 +1,7 @@
-"""PyTorch as it is: torch.nn.functional on the CPU, and on CUDA where there is one.
+"""PyTorch, unmodified: torch.nn.functional on the CPU, and on CUDA if available.
 
-Derivatives: reverse mode by autograd, forward mode by torch.func.jvp, second order by
-differentiating the reverse sweep again.
+Reverse mode is by autograd, forward mode by torch.func.jvp, second order by differentiating the
+reverse sweep.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def pooled(op: Any, x: Any) -> Any:
 
 
 def _window(op: Any, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-    """Kernel, stride and padding, as far as PyTorch pads."""
+    """Kernel, stride and padding; not offered if PyTorch refuses the padding."""
     padding = symmetric(op, sizes)
     only(all(p <= k // 2 for p, k in zip(padding, op.kernel_size, strict=True)), "padding beyond half the kernel")
     return op.kernel_size, op.stride, padding
@@ -106,7 +106,7 @@ class TorchFunctional:
         try:
             return [tensor_of(a, self.device) for a in arrays]
         except RuntimeError as error:
-            if "CUDA error" in str(error):  # a failed assertion leaves nothing that could be asked in this process
+            if "CUDA error" in str(error):  # after a failed assertion no call works on the device in this process
                 raise NotOffered("the device, which failed on an earlier case; check this operator alone") from error
             raise
 
@@ -121,8 +121,8 @@ class TorchFunctional:
         return array_of(pushed, inputs[0])
 
     def _spare(self, op: Any, inputs: tuple[Array, ...]) -> None:
-        """Leave out what is known to fail an assertion on a CUDA device, after which nothing more
-        can be asked there."""
+        """Do not offer cases that fail an assertion on a CUDA device: the process could not use the
+        device any more."""
         if self.device != "cpu" and is_a(op, MaxPool):
             geometry = op.geometry(inputs[0].shape)
             empty = (geometry.block(0, geometry.outputs).count("real") == 0).any()

@@ -1,5 +1,5 @@
-"""The PyTorch front end: our operators on tensors, on the CPU and on CUDA where there is one;
-derivatives are PyTorch's, of our registrations."""
+"""The PyTorch front end: our operators on tensors, on the CPU and on CUDA if available. PyTorch
+differentiates them by our registrations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .torch_functional import TorchFunctional
 class TorchLayer(TorchFunctional):
     """specgrad's operators on torch tensors."""
 
-    conventions = ("padding is multiplied",)  # by aten, whose convolution it is
+    conventions = ("padding is multiplied",)  # aten's convention, since its convolution runs
 
     def __init__(self, device: str = "cpu") -> None:
         super().__init__(device)
         self.name = f"specgrad torch {device}"
 
     def _spare(self, op: Any, inputs: tuple[Any, ...]) -> None:
-        """Nothing of ours is left out."""
+        """Our operators have no such case."""
 
     def apply(self, op: Any, *tensors: Any) -> Any:
         return op(*tensors)

@@ -1,4 +1,4 @@
-"""PyTorch's oneDNN tensors: forward only, float32 only, as `tensor.to_mkldnn()` runs them."""
+"""PyTorch's oneDNN tensors, as made by `tensor.to_mkldnn()`: forward only, float32 only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 class TorchMkldnn:
-    """oneDNN as PyTorch offers it to dense tensors."""
+    """oneDNN, as PyTorch offers it for dense tensors."""
 
     name = "torch mkldnn"
     version = f"torch {torch.__version__}"

@@ -1,9 +1,8 @@
-"""Outside suites: the cases that ONNX, PyTorch and JAX keep for themselves, answered by specgrad
-and counted.
+"""Outside suites: test cases of ONNX, PyTorch and JAX, run by specgrad and counted.
 
-What a suite expects (or its own library computes) is held against the specification with the same
-derived bounds: the specification over float64 is the answer, and the bound is that of the suite's
-dtype. A case that no operator of specgrad states is counted as not expressible, with the reason.
+A suite's expected result is compared with the specification over float64, within the derived bound
+of the suite's dtype. A case without an operator of specgrad counts as not expressible, with the
+reason.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ HOMES = {
 
 
 class NotExpressible(Exception):
-    """No operator of specgrad states this case; the message says why."""
+    """No operator of specgrad computes this case; the message says why."""
 
 
 class Told(NamedTuple):
-    """What differs in one case of a suite."""
+    """The difference in one case of a suite."""
 
     name: str
     difference: str
 
 
 LOOSELY = "to the printed digits"
-"""What a case says whose answer is printed to a few digits, and agrees to these only."""
+"""The result of a case whose expected answer has only a few printed digits, and agrees to them."""
 Judge = Callable[[], str | None]
-"""A case of a suite: None where specgrad agrees, else what differs, or LOOSELY; may raise
+"""A case of a suite: returns None if specgrad agrees, else the difference or LOOSELY; may raise
 NotExpressible."""
 
 
 @dataclass
 class Suite:
-    """A suite's cases, counted."""
+    """A suite, and the counts of its results."""
 
     name: str
     version: str
@@ -83,7 +82,7 @@ class Suite:
 
 
 def run(home: str) -> Suite:
-    """Run a suite; raises ModuleNotFoundError where its library is not installed."""
+    """Run a suite; raises ModuleNotFoundError if its library is not installed."""
     module: Any = importlib.import_module(f"{__name__}.{home}")
     suite = Suite(HOMES[home], module.VERSION)
     cases: Iterator[tuple[str, Judge]] = module.cases()
@@ -104,8 +103,8 @@ def run(home: str) -> Suite:
 
 
 def agreement(op: Any, operands: tuple[Array, ...], expected: Array) -> str | None:
-    """None where a float result is the specification's, else what differs. Default engines answer:
-    what a user gets."""
+    """None if both the suite's float result and that of specgrad's default engines are within the
+    bound, else the difference."""
     dtype = operands[0].dtype
     shape = op.output_shape(*(x.shape for x in operands))
     if tuple(expected.shape) != shape:
@@ -137,7 +136,7 @@ def _smooth(op: Any) -> bool:
 
 
 def _terms(op: Any, operands: tuple[Array, ...]) -> int:
-    """How many terms a sum may have."""
+    """An upper bound of the number of terms of an output's sum."""
     if isinstance(op, Bilinear):
         weight = operands[1]
         return int(weight.size // max(weight.shape[0 if not isinstance(op, ConvTranspose) else 1], 1)) + 1

@@ -1,5 +1,4 @@
-"""JAX's own harness cases of reduce_window and conv_general_dilated, as far as they are pooling or
-convolution."""
+"""JAX's harness cases of reduce_window and conv_general_dilated that are pooling or convolution."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def cases() -> Iterator[tuple[str, Judge]]:
         known: Any = importlib.import_module("jax._src.internal_test_util.test_harnesses").all_harnesses
         for harness in known:
             if harness.params.get("enable_xla") is False:
-                continue  # the same case a second time, for another back end
+                continue  # the same case for another back end
             pool = "window_dimensions" in harness.params and "computation" in harness.params
             if pool or ("lhs_shape" in harness.params and "rhs_dilation" in harness.params):
                 yield harness.fullname, functools.partial(difference, harness, pool)
@@ -56,14 +55,13 @@ def _pairs(padding: Any) -> Any:
 
 
 def _spatial(numbers: Any) -> list[str]:
-    """The letters of the spatial axes, in the order in which strides and paddings are given: the
-    kernel's."""
+    """The letters of the spatial axes in the kernel's order, which strides and paddings follow."""
     return [letter for letter in numbers[1] if letter not in "OI"]
 
 
 def _laid_out(array: Array, letters: str, numbers: Any) -> Array:
-    """An array with batch and channels (of a kernel: output and input channels) before the spatial
-    axes."""
+    """An array with its two other axes before the spatial axes: batch and channels, or a kernel's
+    output and input channels."""
     first = "NC" if "N" in letters else "OI"
     return np.transpose(array, [letters.index(letter) for letter in (*first, *_spatial(numbers))])
 

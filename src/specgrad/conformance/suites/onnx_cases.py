@@ -1,5 +1,5 @@
-"""ONNX's own node tests for pooling and convolution, and the models that PyTorch once exported for
-it, read as `specgrad.onnx` reads models."""
+"""ONNX's node tests for pooling and convolution, and ONNX's models exported from PyTorch, read by
+`specgrad.onnx`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ KINDS = (
 )
 EXPORTED = ("pytorch-converted", "pytorch-operator")
 OPSET = 7
-"""The first that is read; none of these operators changed with it but by attributes that older
-models do not have."""
+"""The first opset that is read. Later versions of these operators only added attributes."""
 
 
 def cases() -> Iterator[tuple[str, Judge]]:
@@ -83,7 +82,7 @@ def _tensor(path: Path) -> Array:
 
 
 def stated(model: Any, given: dict[str, Array]) -> tuple[Any, tuple[Array, ...]]:
-    """The operator that the one node of a model is, and its operands."""
+    """The operator of a model with one node, and its operands."""
     if len(model.graph.node) != 1:
         raise NotExpressible("models of several nodes")
     (node,) = model.graph.node
@@ -91,7 +90,7 @@ def stated(model: Any, given: dict[str, Array]) -> tuple[Any, tuple[Array, ...]]
         raise NotExpressible(node.op_type)
     alone = onnx.ModelProto()
     alone.CopyFrom(model)
-    del alone.graph.output[1:]  # the indices of a maximum, which are compared by themselves
+    del alone.graph.output[1:]  # the indices of a maximum are compared separately
     alone.opset_import[0].version = max(model.opset_import[0].version, OPSET)
     known = {entry.name: given[entry.name] for entry in model.graph.input if given[entry.name].dtype.kind != "f"}
     (op,) = [made.op for made in reader.load(alone, constants=known).nodes if made.op is not None]
@@ -99,7 +98,7 @@ def stated(model: Any, given: dict[str, Array]) -> tuple[Any, tuple[Array, ...]]
 
 
 def printed(op: Any, operands: tuple[Array, ...], expected: Array) -> bool:
-    """Whether the expected output holds no more than four digits and agrees to them: some of ONNX's
+    """Whether the expected output has at most four digits and agrees to them: some of ONNX's
     answers are typed in."""
     wanted = expected.astype(np.float64)
     typed = np.abs(wanted - wanted.round(4)) <= 1e-6 * np.abs(wanted)
@@ -108,8 +107,8 @@ def printed(op: Any, operands: tuple[Array, ...], expected: Array) -> bool:
 
 
 def whole(indices: Array, x: Array, node: Any) -> Array:
-    """Indices in the plane as ONNX has them: in the flat tensor; storage_order 1 counts columns
-    first."""
+    """Indices in the plane as ONNX gives them: in the flat tensor; column-major for storage_order
+    1."""
     rank = indices.ndim - 2
     sizes = x.shape[2:]
     if any(a.name == "storage_order" and a.i for a in node.attribute):

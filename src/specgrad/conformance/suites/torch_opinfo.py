@@ -1,5 +1,5 @@
-"""PyTorch's OpInfo samples for pooling and convolution: the inputs that PyTorch tests itself with,
-its results and ours."""
+"""PyTorch's OpInfo samples for pooling and convolution: PyTorch's results on its own test inputs,
+and ours."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARAMETERS = {
     "conv_transpose": (*WEIGHTED, "stride", "padding", "output_padding", "groups", "dilation"),
     "linear": WEIGHTED,
 }
-"""What torch.nn.functional calls its arguments, in its order."""
+"""The names of torch.nn.functional's arguments, in their order."""
 
 
 def cases() -> Iterator[tuple[str, Judge]]:
@@ -44,7 +44,7 @@ def cases() -> Iterator[tuple[str, Judge]]:
                 info.name.startswith("nn.functional.") and ("pool" in short or "conv" in short or short == "linear")
             ):
                 continue
-            # OpInfo's own iterator sows again for every sample, and looks through all callers
+            # OpInfo's own iterator sets the seed for every sample, and inspects all callers
             torch.manual_seed(0)
             for number, sample in enumerate(info.sample_inputs_func(info, "cpu", torch.float32, False)):
                 yield f"{short} #{number}", functools.partial(difference, short, info.op, sample)
@@ -61,8 +61,8 @@ def difference(short: str, function: Any, sample: Any) -> str | None:
 
 
 def stated(short: str, positional: tuple[Any, ...], words: dict[str, Any]) -> tuple[Any, tuple[Array, ...]]:
-    """The operator that specgrad's function of the same name makes of the arguments of
-    torch.nn.functional's, and its operands as arrays."""
+    """The operator that specgrad's function of this name makes of torch.nn.functional's arguments,
+    and its operands as arrays."""
     kind = short[:-2] if short[-2:] in ("1d", "2d", "3d") else short
     if kind not in PARAMETERS:
         raise NotExpressible(kind)
@@ -79,7 +79,7 @@ def stated(short: str, positional: tuple[Any, ...], words: dict[str, Any]) -> tu
 
 
 def _plain(value: Any) -> Any:
-    """A sequence of one is that one, as torch takes it."""
+    """A parameter as an int or a tuple; a sequence of one number is this number, as in torch."""
     if not isinstance(value, tuple | list):
         return value
     return value[0] if len(value) == 1 else tuple(value)
