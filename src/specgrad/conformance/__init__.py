@@ -41,8 +41,8 @@ def function_subject(
 def pytest_cases(
     subject: Any, *, operators: Any = None, claims: Any = None, examples: int = 10, seed: int = 0
 ) -> list[Any]:
-    """Checks of a subject for ``pytest.mark.parametrize``: one function without arguments per operator
-    and claim."""
+    """Checks of a subject for ``pytest.mark.parametrize``: one function without arguments per
+    operator and claim."""
     from .suite import pytest_cases as made
 
     found: list[Any] = made(subject, operators=operators, claims=claims, examples=examples, seed=seed)

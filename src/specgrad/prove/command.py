@@ -23,7 +23,7 @@ from ..errors import SpecgradError
 from ..ops import OPERATORS
 from . import FAMILIES
 
-WIDE = 160  # columns, where no terminal says how many
+WIDE = 160  # columns, if the output is not a terminal
 Family = StrEnum("Family", {name: name for name in FAMILIES})  # type: ignore[misc]
 
 

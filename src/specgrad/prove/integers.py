@@ -1,9 +1,8 @@
-"""Statements about integers: predicates that run on numbers as well as on symbols.
+"""Statements about integers: predicates that run on numbers and on symbols.
 
-A statement is a Python function. The names of its parameters say what they range over. It is tried
-on small numbers first: they find most counterexamples, and show that the assumptions can be met at
-all. Then it is proved on symbols, step by step and on every path. A counterexample that z3 finds is
-run on its numbers before it is believed.
+A statement is a Python function whose parameter names give their ranges. It is first tried on small
+numbers, which find most counterexamples and show that the assumptions can be met. Then it is proved
+on symbols, step by step on every path. A counterexample of z3 is checked by a run on its numbers.
 """
 
 from __future__ import annotations
@@ -27,14 +26,15 @@ CLAIM = "the claim"
 
 
 class Parameter:
-    """A parameter of a statement: the least value of each of its symbols, and what they make."""
+    """A parameter of a statement: the least value of each of its symbols, and the function that
+    makes the parameter of them."""
 
     def __init__(self, least: dict[str, int], make: Callable[..., Any]) -> None:
         self.least, self.make = least, make
 
 
 def assume(*conditions: Any) -> None:
-    """What a statement takes for granted; numbers that do not meet it are none of its cases."""
+    """Assume conditions of a statement; numbers that violate one raise `Unmet`."""
     for condition in conditions:
         if isinstance(condition, Truth):
             current().facts.append(condition.term)
@@ -43,13 +43,13 @@ def assume(*conditions: Any) -> None:
 
 
 def lemma(claim: Any) -> None:
-    """A step of a proof: proved first, then used. Numbers need none."""
+    """A step of a proof: proved first, then a fact. Numbers need no lemma."""
     if isinstance(claim, Truth):
         current().oblige(claim.term, "a step of the proof")
 
 
 def implies(condition: Any, claim: Any) -> Any:
-    """Whether the claim holds wherever the condition does."""
+    """Whether the condition implies the claim."""
     if isinstance(condition, Truth) or isinstance(claim, Truth):
         return Truth(z3.Implies(term(condition), term(claim)))
     return not condition or claim
@@ -101,7 +101,7 @@ def _number(model: Any, name: str) -> int:
 
 
 def _small(chosen: dict[str, Parameter]) -> list[dict[str, int]]:
-    """Small numbers for all symbols, the smallest first; the same in every run."""
+    """Small numbers for all symbols, the smallest first, the same in every run."""
     draw, least = random.Random(0), _least(chosen)
     trials = [{name: low + draw.randint(0, n % 10) for name, low in least.items()} for n in range(TRIALS)]
     return sorted(trials, key=lambda numbers: sum(numbers.values()))
@@ -116,7 +116,7 @@ def _arguments(chosen: dict[str, Parameter], values: dict[str, Any]) -> dict[str
 
 
 def _holds(statement: Statement, chosen: dict[str, Parameter], numbers: dict[str, int]) -> bool | None:
-    """Whether a statement holds for these numbers; None where they are no case of it."""
+    """Whether a statement holds for these numbers; None if they violate its assumptions."""
     try:
         return bool(statement.claim(**_arguments(chosen, numbers)))
     except Unmet:
@@ -126,7 +126,7 @@ def _holds(statement: Statement, chosen: dict[str, Parameter], numbers: dict[str
 
 
 def _pasteable(statement: Statement, chosen: dict[str, Parameter], numbers: dict[str, int]) -> str:
-    """The call that shows it."""
+    """The Python script that shows the counterexample."""
     name, module = statement.claim.__name__, statement.claim.__module__
     arguments = _arguments(chosen, numbers)
     written = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
@@ -136,7 +136,7 @@ def _pasteable(statement: Statement, chosen: dict[str, Parameter], numbers: dict
 
 
 def _goals(statement: Statement, chosen: dict[str, Parameter]) -> Iterator[tuple[Any, Sequence[Any], str]]:
-    """What has to follow from what, on every path: the steps of the proof, then the claim."""
+    """The goals of a proof on every path, each with its premises: the lemmas, then the claim."""
     least = _least(chosen)
     domain = [z3.Int(name) >= value for name, value in least.items()]
 

@@ -1,10 +1,10 @@
 """Statements about real inputs: operators run over z3 terms; z3 decides linear arithmetic.
 
 Two reductions make the statements linear. An equation between sums of products, such as
-adjointness, is compared coefficient by coefficient: a term is a polynomial in the variables that
-occur in no condition and no divisor, and its coefficients are terms in the other variables. Two
-polynomials are equal everywhere exactly if all their coefficients are. A divisor that varies is a
-count of tied cells: it is proved to be one of 1, 2, …, and the statement is decided for each value.
+adjointness, is compared coefficient by coefficient. A term is a polynomial in the variables outside
+of all conditions and divisors; its coefficients are terms in the other variables. Two polynomials
+are equal everywhere if and only if all their coefficients are. A divisor that varies is a count of
+tied cells. It is proved to be one of 1, 2, …, and the statement is decided for each value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Equation(NamedTuple):
 
 
 class Sequent(NamedTuple):
-    """What a statement claims, and what it assumes: z3 terms, or truth values of numbers."""
+    """The claims and assumptions of a statement: z3 terms, or truth values of numbers."""
 
     claims: Sequence[Any]
     assumptions: Sequence[Any] = ()
@@ -63,22 +63,22 @@ def inner(left: Any, right: Any) -> Any:
 
 
 def is_term(value: Any) -> bool:
-    """Whether a value is one that only z3 can decide."""
+    """Whether a value is a z3 term, and not a number or bool."""
     return isinstance(value, z3.ExprRef)
 
 
 def either(conditions: Sequence[Any]) -> Any:
-    """Whether one of some conditions holds."""
+    """Whether some condition holds."""
     return z3.Or(*conditions) if any(map(is_term, conditions)) else any(conditions)
 
 
 def every(conditions: Sequence[Any]) -> Any:
-    """Whether all of some conditions hold."""
+    """Whether all conditions hold."""
     return z3.And(*conditions) if any(map(is_term, conditions)) else all(conditions)
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
-    """a where a condition holds, else b."""
+    """a if the condition holds, else b."""
     if not is_term(condition):
         return a if condition else b
     return z3.If(condition, *(side if is_term(side) else z3.RealVal(str(side)) for side in (a, b)))
@@ -91,9 +91,9 @@ def differ(cells: Any) -> Any:
 
 
 def counterexample(sequent: Sequent, most: int, deadline: float) -> Any:
-    """None where all claims are proved; else a model, or z3's reason for having neither.
+    """None if all claims are proved; else a model, or z3's reason for having neither.
 
-    The model is empty where a claim does not depend on the input.
+    The model is empty if a claim does not depend on the input.
     """
     assumptions = [a for a in sequent.assumptions if is_term(a)]
     for claim in sequent.claims:
@@ -105,7 +105,7 @@ def counterexample(sequent: Sequent, most: int, deadline: float) -> Any:
 
 
 def _conditions(claim: Any) -> Iterator[Any]:
-    """What a claim comes down to: conditions without a product, each a term or False."""
+    """The conditions equivalent to a claim, without products of variables: terms or False."""
     if not isinstance(claim, Equation):
         yield claim if is_term(claim) else bool(claim)
         return
@@ -122,7 +122,8 @@ def _conditions(claim: Any) -> Iterator[Any]:
 
 
 def _decided(condition: Any, most: int, assumptions: list[Any], deadline: float) -> Any:
-    """None where a condition follows from the assumptions, for every value of its divisors."""
+    """None if a condition follows from the assumptions, for every value of its divisors; else as
+    `counterexample`."""
     if condition is True:
         return None
     divisor = next(_varying_divisors(condition), None)
@@ -148,7 +149,7 @@ def _varying_divisors(term: Any) -> Iterator[Any]:
 
 
 def _parts(*terms: Any) -> Iterator[Any]:
-    """A term and all that it is made of, each part once."""
+    """All subterms of some terms, each once."""
     seen, waiting = set(), list(terms)
     while waiting:
         part = waiting.pop()
@@ -171,7 +172,7 @@ class Reading:
         self._read: dict[int, Polynomial] = {}
 
     def polynomial(self, term: Any) -> Polynomial:
-        """A term as coefficients, by the names of the variables that they multiply."""
+        """A term as a polynomial: coefficients by the names of their variables."""
         key = term.get_id()
         if key not in self._read:
             self._read[key] = self._expand(term)
@@ -192,12 +193,12 @@ class Reading:
             return {m: _chosen(condition, one.get(m, none), other.get(m, none)) for m in {**one, **other}}
         parts = [self.polynomial(part) for part in term.children()]
         if kind == z3.Z3_OP_DIV:
-            (divisor,) = parts[1].values()  # no free variable is in it
+            (divisor,) = parts[1].values()  # a divisor has no free variable
             return {m: _exact(value, divisor, operator.truediv) for m, value in parts[0].items()}
         if kind == z3.Z3_OP_MUL:
             return functools.reduce(_times, parts)
         if kind in (z3.Z3_OP_SUB, z3.Z3_OP_UMINUS):
-            kept = kind == z3.Z3_OP_SUB  # all but the first are subtracted, or all
+            kept = kind == z3.Z3_OP_SUB  # a difference subtracts all parts but the first, a negation all
             parts = parts[:kept] + [_times(part, {(): Fraction(-1)}) for part in parts[kept:]]
         elif kind != z3.Z3_OP_ADD:
             raise ValueError(f"no polynomial: {term.decl()}")
@@ -209,7 +210,7 @@ def _term(value: Coefficient) -> Any:
 
 
 def _exact(a: Coefficient, b: Coefficient, combine: Any) -> Coefficient:
-    """A combination of two coefficients: of numbers as a number."""
+    """combine(a, b): a Fraction for Fractions, else a term."""
     both = isinstance(a, Fraction) and isinstance(b, Fraction)
     return combine(a, b) if both else combine(_term(a), _term(b))
 

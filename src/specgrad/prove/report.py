@@ -1,4 +1,4 @@
-"""What was decided: a table in the terminal, JSON, and one self-contained HTML page."""
+"""The verdicts as a table in the terminal, as JSON, and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARK = "<!-- written by `specgrad prove --badge` -->"
 
 @dataclass
 class Line:
-    """A statement about a subject, and what became of it case by case."""
+    """A statement about a subject, and its verdicts case by case."""
 
     family: str
     subject: str
@@ -52,7 +52,7 @@ class Line:
             self.as_stated += 1
         else:
             self.failures.append(found)
-            self.failures.sort(key=lambda failure: failure.case)  # whoever was quicker
+            self.failures.sort(key=lambda failure: failure.case)  # independent of timing
 
     @property
     def cases(self) -> int:
@@ -60,7 +60,7 @@ class Line:
 
     @property
     def status(self) -> str:
-        """The worst of all cases, in words."""
+        """The worst verdict of all cases, in words."""
         wrong = {found.verdict.status for found in self.failures}
         for status, words in (("refuted", "REFUTED"), ("proved", "PROVED, not as stated"), ("undecided", "undecided")):
             if status in wrong:
@@ -104,7 +104,7 @@ class Report:
         self.lines.setdefault(key, Line(*key, found.holds)).enter(found)
 
     def ordered(self) -> list[Line]:
-        """All lines, by family, subject and the order in which a family states them."""
+        """All lines, by family, subject and the order of statements in the family."""
         stated = {
             (family, statement.words): place
             for family in {line.family for line in self.lines.values()}
@@ -119,7 +119,7 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether everything that was tried is as stated."""
+        """Whether every verdict is as stated."""
         return all(not line.failures for line in self.lines.values())
 
     @property
@@ -129,11 +129,11 @@ class Report:
         return [family for family in self.families if family not in tried and not self.interrupted]
 
     def proved(self, family: str) -> int:
-        """How many cases of a family's statements are proved."""
+        """The number of proved cases of a family's statements."""
         return sum(line.as_stated for line in self.lines.values() if line.family == family and line.holds)
 
     def summary(self) -> str:
-        """What is proved, in one line."""
+        """The numbers of proved cases, in one line."""
         families = {line.family for line in self.lines.values()}
         return "; ".join(f"{self.proved(f):,} {words}" for f, words in FAMILIES.items() if f in families)
 
@@ -152,7 +152,7 @@ class Report:
 
 
 def table(report: Report) -> Table:
-    """One line per statement, subject by subject."""
+    """A table with one line per statement, subject by subject."""
     made = Table(title="specgrad prove", box=SIMPLE_HEAD, pad_edge=False)
     made.add_column("statement")
     made.add_column("verdict", no_wrap=True)
@@ -178,7 +178,7 @@ def told(report: Report, console: Console) -> None:
             for found in line.failures[:3]:
                 console.print(Text(f"  {found.verdict.status} in {found.case or found.subject} {found.verdict.reason}"))
             code = Syntax("", "python", background_color="default").highlight(line.counterexample)
-            console.print(code, soft_wrap=True)  # a line that is broken cannot be pasted
+            console.print(code, soft_wrap=True)  # a wrapped line cannot be pasted
     words = f"proved: {report.summary() or 'nothing'}"
     console.print(Text(words, style="green" if report.holds else "red"))
     share = "" if report.done == report.tasks else f", {report.done} of {report.tasks} tasks: a sample"
@@ -219,7 +219,7 @@ def write_html(report: Report, path: Path) -> None:
 
 
 def _details(line: Line) -> str:
-    """The counterexample and the failures of a line, to be opened."""
+    """The counterexample and the failures of a line, as an HTML element to be opened."""
     shown = f"<pre>{escape(line.counterexample)}</pre>" if line.counterexample else ""
     for found in line.failures:
         shown += f"<p>{escape(found.case)}: {escape(found.verdict.status)} {escape(found.verdict.reason)}</p>"
@@ -227,7 +227,7 @@ def _details(line: Line) -> str:
 
 
 def write_badge(report: Report, path: Path) -> None:
-    """Put the counts into the line of a document that ends with the mark; those of families that
+    """Write the counts into the line of a document that ends with the mark; counts of families that
     were not tried stay."""
     lines = path.read_text(encoding="utf-8").split("\n")
     tried = {line.family for line in report.lines.values()}

@@ -1,4 +1,4 @@
-"""The tasks of all families, spread over processes; what was found stands when time is up."""
+"""The tasks of all families, spread over processes; after a budget the results so far are kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Task = tuple[str, Any]
 
 
 def tasks(family: str, subjects: Sequence[Any] = ()) -> list[Task]:
-    """What there is to decide in a family, for these operators or emitters of kernels or for all.
+    """The tasks of a family, for these operators or emitters of kernels, or for all.
 
     The order is mixed, so that the first tasks are a fair sample.
     """
@@ -36,13 +36,13 @@ def tasks(family: str, subjects: Sequence[Any] = ()) -> list[Task]:
 
 
 def mixed(lists: Iterable[Sequence[Any]]) -> list[Any]:
-    """The first of all lists, then the second of all, and so on."""
+    """The first elements of all lists, then the second elements, and so on."""
     turns = itertools.zip_longest(*lists)
     return [one for turn in turns for one in turn if one is not None]
 
 
 def decide(task: Task, deadline: float = math.inf) -> list[Found]:
-    """What a family finds in one task; an exception counts as a statement that is undecided."""
+    """The verdicts of one task; an exception counts as an undecided statement."""
     family, what = task
     try:
         return list(importlib.import_module(f"{__package__}.{family}").run(what, deadline))
@@ -52,7 +52,7 @@ def decide(task: Task, deadline: float = math.inf) -> list[Found]:
 
 
 def run(todo: Sequence[Task], budget: float | None = None, client: Any = None) -> Iterator[tuple[str, list[Found]]]:
-    """Decide tasks in several processes; what is not decided after `budget` seconds stays out.
+    """Decide tasks in several processes, until all are done or `budget` seconds are over.
 
     With a client of a cluster, its workers decide.
     """
@@ -75,11 +75,12 @@ def run(todo: Sequence[Task], budget: float | None = None, client: Any = None) -
         if client is None:
             pool.shutdown(cancel_futures=True)
         else:
-            client.close()  # which cancels what is under way
+            client.close()  # cancels running tasks
 
 
 def _begin() -> None:
-    """Leave interrupts to the parent process, and end when the parent ends, however it does."""
+    """Ignore SIGINT, which the parent process handles, and end when the parent ends for any
+    reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""What every family of statements shares: a statement, its verdict, and the question put to z3."""
+"""Statements, their verdicts, and calls of z3, for all families."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import z3
 
 Claim = TypeVar("Claim", bound=Callable[..., Any])
-ATTEMPTS, STEPS = 5, 2_000_000  # half a second or so
+ATTEMPTS, STEPS = 5, 2_000_000  # about half a second
 
 
 class Unmet(Exception):
@@ -28,18 +28,19 @@ class Statement:
 
 
 class Statements(list[Any]):
-    """The statements of a family, in order; each enters the list as the decorator of its claim."""
+    """The statements of a family, in order; the decorators `holds` and `believed` add to the
+    list."""
 
     def __init__(self, make: Callable[..., Any] = Statement) -> None:
         super().__init__()
         self.make = make
 
     def holds(self, words: str, **about: Any) -> Callable[[Claim], Claim]:
-        """Enter a statement that is to be proved."""
+        """A decorator that adds a statement to be proved."""
         return self._enter(words, True, about)
 
     def believed(self, words: str, **about: Any) -> Callable[[Claim], Claim]:
-        """Enter a statement that is often believed, and is to be refuted."""
+        """A decorator that adds a common belief, to be refuted."""
         return self._enter(words, False, about)
 
     def _enter(self, words: str, holds: bool, about: dict[str, Any]) -> Callable[[Claim], Claim]:
@@ -62,7 +63,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Found:
-    """The verdict on one case of a statement; the subject is what it is about, say an operator."""
+    """The verdict on one case of a statement about a subject, for example an operator."""
 
     subject: str
     words: str
@@ -72,16 +73,16 @@ class Found:
 
     @property
     def as_stated(self) -> bool:
-        """Whether the verdict is the one that the statement expects."""
+        """Whether the verdict is the expected one."""
         return self.verdict.status == ("proved" if self.holds else "refuted")
 
 
 def solved(formulas: Sequence[Any], deadline: float = math.inf) -> Any:
-    """None where the formulas have no model; else a model, or z3's reason for having neither.
+    """None if the formulas have no model; else a model, or z3's reason for having neither.
 
-    Two strategies alternate, with growing limits. Limits are counts of z3's own steps, and each
-    attempt has a context of its own, so that no result depends on the load of the machine or on
-    what ran before. `deadline` (as `time.time()`) is for a run that is to be cut short.
+    Two strategies alternate, with growing limits. Limits count z3's own steps, and each attempt has
+    its own context, so that no result depends on the load of the machine or on earlier calls.
+    `deadline` (as `time.time()`) ends a run early.
     """
     reason = "out of time"
     for attempt in range(2 * ATTEMPTS):

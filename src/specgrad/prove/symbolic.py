@@ -1,12 +1,12 @@
 """Symbols that stand for every integer: the library's own formulas run on them, unchanged.
 
-A `Symbol` answers + - * // % and comparisons with z3 terms, and the NumPy functions that the
-formulas call (`where`, `clip`, `maximum`, `minimum`) with selections. Where Python asks for a truth
-value (`if`, `max`), the run is repeated, once for each outcome; a `Path` holds the outcomes.
+A `Symbol` computes + - * // % and comparisons as z3 terms, and the NumPy functions of the formulas
+(`where`, `clip`, `maximum`, `minimum`) as selections. If Python needs a truth value (`if`, `max`),
+the run is repeated for each outcome; a `Path` holds the outcomes.
 
-Floor division is replaced by its definition, a = q*b + r with 0 <= r < b. This is the floor
-division of Python and NumPy for b >= 1 only, and z3's own `div` rounds towards minus infinity for
-b >= 1 only. That every divisor is positive is therefore proved, never assumed.
+Floor division is replaced by its definition, a = q*b + r with 0 <= r < b. For b >= 1 alone, this is
+the floor division of Python and NumPy, and z3's `div`. Therefore every divisor is proved to be
+positive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import z3
 
 
 class Path:
-    """One way through the branches of a run: what holds on it, and what has to be proved of it."""
+    """One way through the branches of a run: the facts on this path, and the claims to be
+    proved."""
 
     def __init__(self, taken: tuple[bool, ...] = ()) -> None:
         self.taken = list(taken)
@@ -40,12 +41,12 @@ class Path:
         return self.outcomes[key]
 
     def oblige(self, claim: Any, words: str) -> None:
-        """Have a claim proved from the facts so far; from here on it is one of them."""
+        """Add a claim to be proved from the facts so far; afterwards the claim is a fact."""
         self.obligations.append((len(self.facts), claim, words))
         self.facts.append(claim)
 
     def divided(self, a: Symbol, b: Symbol) -> tuple[Symbol, Symbol]:
-        """Quotient and remainder by their definition; those of equal terms are the same."""
+        """Quotient and remainder by their definition; equal terms give the same symbols."""
         key = a.term.get_id(), b.term.get_id()
         if key not in self.quotients:
             self.oblige(b.term >= 1, "a divisor is positive")
@@ -60,7 +61,7 @@ _path: Path | None = None
 
 
 def current() -> Path:
-    """The path that is being followed."""
+    """The path of the present run."""
     assert _path is not None, "symbols are computed inside `paths` only"
     return _path
 
@@ -81,12 +82,12 @@ def paths(run: Callable[[], Any]) -> Iterator[tuple[Any, Path]]:
 
 
 def term(value: Any) -> Any:
-    """A value as z3 sees it."""
+    """The z3 term of a value."""
     return value.term if isinstance(value, Symbol | Truth) else value
 
 
 class Truth:
-    """A comparison of symbols. As a condition of Python's it goes both ways."""
+    """A comparison of symbols. As a Python condition it has both outcomes, on different paths."""
 
     def __init__(self, condition: Any) -> None:
         self.term = condition
@@ -114,7 +115,7 @@ class Truth:
 
 
 class Symbol:
-    """An integer term. The path notes each sum and product, for statements about overflow."""
+    """An integer term. The path records each sum and product, for statements about overflow."""
 
     def __init__(self, value: Any) -> None:
         self.term = z3.IntVal(value) if isinstance(value, int) else value

@@ -1,10 +1,10 @@
 """Statements about every geometry: all sizes, kernels, strides, paddings and dilations.
 
-The formulas are those that the operators run (`specgrad.geometry`). A statement can be called with
-numbers: it returns whether it holds for them, and raises `Unmet` where they are none of its cases.
-The names of its parameters say what they range over:
+The formulas are those that the operators run (`specgrad.geometry`). A statement called with numbers
+returns whether it holds for them, and raises `Unmet` if they violate its assumptions. The names of
+its parameters give their ranges:
 
-- `axis`: a sliding axis of either rounding; `floor`, `ceil`: one of that rounding;
+- `axis`: a sliding axis of either rounding; `floor`, `ceil`: a sliding axis of that rounding;
 - `bins`: an adaptive axis;
 - `n`, `m`, `k`, `s`, `d`: integers from 1; `o`, `i`, `j`, `c`, `t`, `extra`: integers from 0.
 """

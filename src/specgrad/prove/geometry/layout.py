@@ -1,4 +1,4 @@
-"""Order in memory, windows put together from shared parts, and what fits 64 bits."""
+"""Statements about memory order, van Herk's division of windows, and 64-bit overflow."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def spans_overlap(m: Index, k: Index, i: Index, t: Index) -> Claim:
 
 
 def _is_within_limits(axis: Sliding) -> None:
-    """Assume what `arguments` admits of a window's parameters, on an axis of at most LONG cells."""
+    """Assume the limits that `arguments` sets for a window's parameters, on an axis of at most LONG
+    cells."""
     for field in (axis.kernel, axis.stride, axis.before, axis.after, axis.dilation):
         assume(field <= LARGEST)
     assume(axis.size <= LONG)

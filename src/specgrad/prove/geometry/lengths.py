@@ -1,4 +1,5 @@
-"""How many windows a sliding axis has: both roundings, padding "same", transposed convolution."""
+"""Statements about the number of windows of a sliding axis: both roundings, padding "same",
+transposed convolution."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ def padded(axis: Sliding) -> Index:
 
 
 def ends(axis: Sliding, output: Index) -> Index:
-    """Where a window ends, counted in the padded axis."""
+    """The end of a window, in coordinates of the padded axis."""
     return output * axis.stride + axis.extent
 
 
@@ -151,7 +152,8 @@ def same_windows_have_a_cell(n: Index, k: Index, s: Index, o: Index) -> Claim:
 
 
 def transposed(floor: Sliding, extra: Index) -> Sliding:
-    """The axis of which a transposed convolution of `size` cells is the adjoint."""
+    """The output axis of a transposed convolution of `size` cells: the convolution on this axis is
+    its adjoint."""
     padding = floor.before, floor.after
     size = transposed_size(floor.size, floor.kernel, floor.stride, padding, floor.dilation, extra)
     return replace(floor, size=size)

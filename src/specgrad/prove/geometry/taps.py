@@ -1,4 +1,5 @@
-"""What the taps of a sliding axis read: cell by cell, as runs, and the readers of a cell."""
+"""Statements about the cells that the taps of a sliding axis read, one by one and as runs, and
+about the readers of a cell."""
 
 from __future__ import annotations
 
@@ -80,7 +81,8 @@ def floor_windows_have_all_taps(floor: Sliding, o: Index) -> Claim:
 
 
 def _phases(axis: Sliding, c: Index) -> tuple[Index, ...]:
-    """The parts of the formula of readers: o*stride + j*dilation = c + before, over the gcd."""
+    """The parts of the formula of a cell's readers: o*stride + j*dilation = c + before, over the
+    gcd."""
     shared, step, inverse = axis.phase
     stride = axis.stride // shared
     place = c + axis.before

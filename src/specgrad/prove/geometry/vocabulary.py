@@ -1,4 +1,4 @@
-"""What statements about geometry are made of: parameters that range over all axes, and a list."""
+"""Parameters that range over all axes, and the list of statements about geometry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ holds, believed = STATEMENTS.holds, STATEMENTS.believed
 
 
 class AnySliding(Sliding):
-    """A sliding axis of symbols; `phase` is given by the equations that define gcd and inverse."""
+    """A sliding axis of symbols; `phase` is defined by the equations of gcd and inverse."""
 
     @property
     def phase(self) -> Any:

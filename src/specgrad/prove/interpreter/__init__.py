@@ -1,5 +1,5 @@
-"""The CPU engine's kernels run without machine code: LLVM's instructions are interpreted over any
-domain of numbers, with every load and store checked (program.py).
+"""An interpreter of the CPU engine's kernels: LLVM's instructions run over any domain of numbers,
+and every load and store is checked (program.py).
 
-Proofs and tests use it. The engine does not.
+Proofs and tests use the interpreter. The engine does not.
 """

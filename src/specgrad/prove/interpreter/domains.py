@@ -1,8 +1,8 @@
-"""What the floating-point cells of an interpreted kernel are: IEEE floats, exact rationals, or
-whatever has this interface.
+"""The domains of floating-point cells in an interpreted kernel: IEEE floats, exact rationals, or
+any class with the interface `Domain`.
 
-A comparison gives a bool, or an object of the domain that stands for an undecided one (and has & |
-^ with bools and its like); the interpreter hands a selection or a branch on such an object to
+A comparison gives a bool, or for an undecided one an object of the domain, which has & | ^ with
+bools and such objects. The interpreter passes a selection or a branch on such an object to
 :meth:`Domain.select` or :meth:`Domain.decide`.
 """
 
@@ -52,13 +52,13 @@ COMPARISONS: dict[str, Comparison] = {
     "une": lambda a, b: bool(a != b),
     "uno": lambda a, b: bool(a != a) or bool(b != b),
 }
-"""LLVM's comparisons of numbers whose Python operators are the ordered ones: o… is false and u… is
-true where one is NaN."""
+"""LLVM's comparisons of numbers whose Python operators are the ordered ones: with a NaN, o… is
+false and u… is true."""
 
 
 class Domain:
-    """Numbers with Python's operators. Their type of an LLVM kernel (half, float, double) may
-    matter or not."""
+    """Numbers with Python's operators. A domain may depend on the LLVM type of a number (half,
+    float, double) or not."""
 
     add: Any = staticmethod(operator.add)
     sub: Any = staticmethod(operator.sub)
@@ -68,11 +68,11 @@ class Domain:
     fabs: Any = staticmethod(abs)
 
     def constant(self, number: Any, kind: Any) -> Any:
-        """A number of the kernel or of an operand, as a number of this domain."""
+        """A constant of the kernel, or a number of an operand, as a number of this domain."""
         raise NotImplementedError
 
     def cast(self, value: Any, kind: Any) -> Any:
-        """A number in another floating-point type."""
+        """A number converted to another floating-point type."""
         return value
 
     def integer(self, number: int, kind: Any) -> Any:
@@ -80,15 +80,15 @@ class Domain:
         return self.constant(number, kind)
 
     def truncated(self, value: Any) -> int:
-        """The integer next to a number, towards zero."""
+        """A number rounded towards zero to an integer."""
         return int(value)
 
     def bits(self, value: Any, kind: Any) -> Any:
-        """The bits of a number of this type: an int, or an object that stands for them."""
+        """The bits of a number of this type: an int, or an object that represents them."""
         raise Undecided(f"the bits of {value!r} are needed")
 
     def from_bits(self, bits: Any, kind: Any) -> Any:
-        """The number of this type that has these bits."""
+        """The number of this type with these bits."""
         raise Undecided(f"a number is made of the bits {bits}")
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
@@ -96,34 +96,34 @@ class Domain:
         return self.add(self.mul(a, b), c)
 
     def exp(self, a: Any) -> Any:
-        """e^a, as one function; kernels compute it by arithmetic."""
+        """exp(a), as one function; kernels compute it by arithmetic."""
         raise Undecided(f"the exponential of {a!r} is needed")
 
     def comparison(self, predicate: str) -> Comparison:
-        """The function that compares two numbers, by the name of LLVM's predicate."""
+        """The function for LLVM's comparison with this predicate."""
         return COMPARISONS[predicate]
 
     def select(self, condition: Any, one: Any, other: Any) -> Any:
-        """`one` where an undecided comparison holds, else `other`: floating-point numbers, integers
-        or bools."""
+        """`one` if an undecided comparison holds, else `other`: floating-point numbers, integers or
+        bools."""
         raise Undecided(f"a selection on {condition!r}")
 
     def decide(self, condition: Any) -> bool:
-        """Which way a branch on an undecided comparison goes."""
+        """The outcome of a branch on an undecided comparison."""
         raise Undecided(f"a branch on {condition!r}")
 
     def maximum(self, a: Any, b: Any) -> Any:
-        """The greater number; NaN where one is NaN; 0 is above -0."""
+        """max(a, b); NaN if a or b is NaN; 0 is above -0."""
         return a if a >= b else b
 
     def minimum(self, a: Any, b: Any) -> Any:
-        """The lesser number; NaN where one is NaN; -0 is below 0."""
+        """min(a, b); NaN if a or b is NaN; -0 is below 0."""
         return a if a <= b else b
 
 
 class Infinity:
-    """Above (sign 1) or below (sign -1) every int and Fraction; a sum or product that has no value
-    is a fault."""
+    """An infinity: above (sign 1) or below (sign -1) every int and Fraction. A sum or product
+    without a value is a fault."""
 
     __slots__ = ("sign",)
 
@@ -177,7 +177,7 @@ class Infinity:
 
 
 class Bits:
-    """The bits of an exact number, of which one thing is known: whether they equal others."""
+    """The bits of an exact number, which can only be compared for equality."""
 
     __slots__ = ("kind", "value")
     __hash__ = object.__hash__
@@ -205,8 +205,8 @@ class Bits:
 
 
 class Rationals(Domain):
-    """Exact numbers: ints, Fractions and the two infinities. There is no NaN, no rounding and no
-    sign of zero."""
+    """Exact numbers: ints, Fractions and the two infinities, without NaN, rounding and the sign of
+    zero."""
 
     maximum: Any = staticmethod(max)
     minimum: Any = staticmethod(min)
@@ -244,10 +244,10 @@ class Rationals(Domain):
 
 
 class Floats(Domain):
-    """IEEE numbers as NumPy's scalars, each operation rounded in its type: what the machine
-    computes, bit for bit.
+    """IEEE numbers as NumPy scalars, with each operation rounded in its type: the bits that the
+    processor computes.
 
-    Left open by LLVM, and so different here and there: the bits of a NaN that is computed.
+    Only the bits of computed NaNs may differ, since LLVM leaves them open.
     """
 
     TYPES = {F16: np.float16, F32: np.float32, F64: np.float64}
@@ -304,8 +304,8 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _to_odd(near: float, error: float) -> float:
-    """near + error (half a digit at most), rounded to odd: rounding that to half the digits rounds
-    the exact number once."""
+    """near + error (at most half an ulp), rounded to odd. Rounding the result to half the digits is
+    then the same as rounding the exact sum once."""
     if not error or error != error or int(np.float64(near).view(np.uint64)) & 1:
         return near
     return math.nextafter(near, math.copysign(math.inf, error))

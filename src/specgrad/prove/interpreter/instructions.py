@@ -1,8 +1,8 @@
-"""What LLVM's instructions make of their operands, as Python functions; those that touch memory or
-branch are the interpreter's.
+"""Python functions that compute LLVM's instructions, except memory accesses and branches, which are
+in program.py.
 
-An integer is an unsigned int of its width; one of a single bit is a bool, or an undecided
-comparison of the domain. A vector is a list of numbers.
+An integer is an unsigned int of its width. A one-bit integer is a bool, or an undecided comparison
+of the domain. A vector is a list of numbers.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ Function = Callable[..., Any]
 FLOATS = {"fadd": "add", "fsub": "sub", "fmul": "mul", "fdiv": "div", "fneg": "neg"} | {
     f"llvm.{name}": name for name in ("maximum", "minimum", "fma", "fabs")
 }
-"""Instructions and intrinsics on floating-point numbers, and a domain's functions for them."""
+"""Instructions and intrinsics on floating-point numbers, and the methods of Domain that compute
+them."""
 
 FUNCTIONS = FLOATS | {"llvm.exp": "exp"}
-"""The same, and a function that no kernel calls but a domain may know."""
+"""FLOATS, and functions that no kernel calls but a domain may have."""
 
 REDUCE = "llvm.vector.reduce."
 
 
 def meaning(instruction: Any, domain: Domain) -> Function | None:
-    """The function from an instruction's operands to its result, or None of an instruction that is
-    not one."""
+    """The function from an instruction's operands to its result; None for memory accesses, branches
+    and unknown instructions."""
     name = name_of(instruction)
     if name.startswith(REDUCE):
         return reduction(instruction, domain)
@@ -46,8 +47,8 @@ def meaning(instruction: Any, domain: Domain) -> Function | None:
 
 
 def name_of(instruction: Any) -> str:
-    """The name of an instruction, or of the intrinsic that it calls, without the types that the
-    intrinsic is for."""
+    """The name of an instruction, or of the intrinsic that it calls, without the intrinsic's
+    types."""
     if instruction.opname != "call":
         return str(instruction.opname)
     name = str(instruction.callee.name)
@@ -55,22 +56,22 @@ def name_of(instruction: Any) -> str:
 
 
 def operands_of(instruction: Any) -> list[Any]:
-    """An instruction's operands, without the function that it calls."""
+    """An instruction's operands, without the called function."""
     return list(instruction.args if instruction.opname == "call" else instruction.operands)
 
 
 def is_vector(kind: Any) -> bool:
-    """Whether values of this type have lanes."""
+    """Whether values of this type are vectors."""
     return isinstance(kind, ir.VectorType)
 
 
 def element(kind: Any) -> Any:
-    """The type of one number."""
+    """The type of one element."""
     return kind.element if is_vector(kind) else kind
 
 
 def width(kind: Any) -> int:
-    """Bits of one number."""
+    """The bits of one element."""
     kind = element(kind)
     return kind.width if isinstance(kind, ir.IntType) else 8 * SIZES[kind]
 
@@ -79,7 +80,7 @@ def width(kind: Any) -> int:
 
 
 def in_one_lane(instruction: Any, domain: Domain) -> Function | None:
-    """What an instruction makes of one number of each operand."""
+    """The function that an instruction computes in one lane."""
     name, function = name_of(instruction), _of_numbers(instruction, domain)
     return function if function is None or name in PASSING else careful(function, len(operands_of(instruction)))
 
@@ -109,11 +110,11 @@ OPERATORS: set[Function] = {
     operator.xor,
 }
 OPERATORS |= set(ORDERS.values())
-"""Instructions and functions that make something undefined of something undefined by themselves."""
+"""Instructions and functions that give UNDEFINED for an UNDEFINED operand without a check."""
 
 
 def careful(function: Function, arity: int) -> Function:
-    """A function of numbers, undefined where one of them is."""
+    """A function that returns UNDEFINED if an argument is UNDEFINED."""
     if function in OPERATORS:
         return function
 
@@ -127,12 +128,12 @@ def careful(function: Function, arity: int) -> Function:
 
 
 def is_integer(kind: Any) -> bool:
-    """Whether values of this type are integers."""
+    """Whether values of this type, or their elements, are integers."""
     return isinstance(element(kind), ir.IntType)
 
 
 def in_lanes(function: Function, instruction: Any) -> Function:
-    """A function of numbers, in every lane; an operand that is one number is the same in all
+    """A function of numbers applied in every lane; a scalar operand has the same value in all
     lanes."""
     vectors = [is_vector(operand.type) for operand in operands_of(instruction)]
     if not any(vectors):
@@ -145,7 +146,7 @@ def in_lanes(function: Function, instruction: Any) -> Function:
 
 
 def signed(bits: int) -> Function:
-    """From unsigned to signed integers of this many bits."""
+    """The function from unsigned to signed integers of this many bits."""
     half = 1 << bits - 1
     return lambda a: (a ^ half) - half
 
@@ -169,13 +170,13 @@ def _division(divided: Function) -> Function:
 
 
 def _quotient(a: int, b: int) -> int:
-    """Towards zero."""
+    """The quotient rounded towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 @functools.cache
 def integer(name: str, bits: int) -> Function | None:
-    """An instruction or an intrinsic on integers of this many bits."""
+    """The function for an integer instruction or intrinsic of this many bits."""
     mask, half, sign = (1 << bits) - 1, 1 << bits - 1, signed(bits)
     table: dict[str, Function] = {
         "add": lambda a, b: a + b & mask,
@@ -202,14 +203,14 @@ def integer(name: str, bits: int) -> Function | None:
         "ctlz": lambda a, _: bits - a.bit_length(),
         "cttz": lambda a, _: (a & -a).bit_length() - 1 if a else bits,
     }
-    if bits == 1 and name not in ("and", "or", "xor"):  # these keep bools as they are, and undecided comparisons
+    if bits == 1 and name not in ("and", "or", "xor"):  # these three keep bools, and undecided comparisons
         made = table.get(name)
         return made and (lambda *given: bool(made(*map(int, given))))
     return table.get(name)
 
 
 def comparison(instruction: Any, domain: Domain) -> Function:
-    """Icmp and fcmp."""
+    """The function for icmp and fcmp."""
     if instruction.opname == "fcmp":
         return domain.comparison(instruction.op)
     order, half = ORDERS[instruction.op[-2:]], 1 << width(instruction.operands[0].type) - 1
@@ -220,7 +221,7 @@ CASTS = ["trunc", "zext", "sext", "fpext", "fptrunc", "fptosi", "fptoui", "sitof
 
 
 def cast(instruction: Any, domain: Domain) -> Function:
-    """A number in another type."""
+    """The function for a conversion to another type."""
     name, source, target = instruction.opname, element(instruction.operands[0].type), element(instruction.type)
     sign, mask = signed(width(source)), (1 << width(target)) - 1
     if source == I1:  # may be undecided
@@ -251,7 +252,7 @@ def _ranged(number: int, bits: int, is_signed: bool) -> int:
 
 
 def selected(domain: Domain, condition: Any, one: Any, other: Any) -> Any:
-    """One number or the other."""
+    """`one` if the condition holds, else `other`."""
     if condition is True:
         return one
     if condition is False:
@@ -260,7 +261,7 @@ def selected(domain: Domain, condition: Any, one: Any, other: Any) -> Any:
 
 
 def select(instruction: Any, domain: Domain) -> Function:
-    """By one condition, or by one in each lane."""
+    """The function for select, with one condition, or with one per lane."""
     choose = functools.partial(selected, domain)
     if is_vector(instruction.cond.type):
         return lambda where, one, other: [
@@ -272,18 +273,19 @@ def select(instruction: Any, domain: Domain) -> Function:
 
 
 def shuffle(instruction: Any, domain: Domain) -> Function:
-    """Lanes of two vectors."""
+    """The function for shufflevector: lanes of two vectors."""
     places = [place.constant for place in instruction.operands[2].constant]
     return lambda one, two, _: [(one + two)[place] for place in places]
 
 
 def insert(instruction: Any, domain: Domain) -> Function:
-    """A vector with another number in one lane."""
+    """The function for insertelement: a vector with one lane replaced."""
     return lambda vector, number, place: [*vector[:place], number, *vector[place + 1 :]]
 
 
 def bitcast(instruction: Any, domain: Domain) -> Function:
-    """The same bits in other types, the first lane being the lowest."""
+    """The function for bitcast: the same bits in another type; the first lane has the lowest
+    bits."""
     given, made = instruction.operands[0].type, instruction.type
     source, target = element(given), element(made)
 
@@ -309,14 +311,14 @@ def bitcast(instruction: Any, domain: Domain) -> Function:
 
 
 def offset(instruction: Any, domain: Domain) -> Function:
-    """An address so many cells further on."""
+    """The function for getelementptr: an address plus a number of cells."""
     (index,) = instruction.indices
     size, sign = access(instruction.source_etype).length, signed(width(index.type))
     return lambda address, cells: address + sign(cells) * size & (1 << 64) - 1
 
 
 def reduction(instruction: Any, domain: Domain) -> Function:
-    """Of integers, from the first lane to the last."""
+    """The function for a reduction of integers, from the first lane to the last."""
     one = integer(name_of(instruction).removeprefix(REDUCE), width(instruction.type))
     assert one is not None
     function = careful(one, 2)
@@ -332,4 +334,4 @@ WHOLE: dict[str, Callable[[Any, Domain], Function]] = {
     "getelementptr": offset,
     **dict.fromkeys(("llvm.prefetch", "llvm.assume"), lambda instruction, domain: lambda *given: None),
 }
-"""Functions of whole operands."""
+"""The functions of instructions that do not work lane by lane."""

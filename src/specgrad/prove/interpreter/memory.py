@@ -1,9 +1,9 @@
-"""The memory of an interpreted kernel: separate allocations, and for every byte whether a cell
-begins there and of what type.
+"""The memory of an interpreted kernel: separate allocations, and for every byte the type of the
+cell that begins there, if one does.
 
-One comparison of those bytes with what an access expects checks its bounds, its types, and that its
-cells were written. A vector may have lanes that were not (a loop's last one goes beyond a row of
-scratch): these are undefined, and nothing may depend on them.
+Comparing these bytes with an access's pattern checks bounds, types, and that the cells were
+written. A vector may have unwritten lanes (a loop's last vector goes beyond a row of scratch). Such
+lanes are undefined, and no result may depend on them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from llvmlite import ir
 from ...engines.cpu.codegen.builder import ADDRESS, F16, F32, F64, I8, I16, I32, I64
 
 SIZES = {I8: 1, I16: 2, I32: 4, I64: 8, F16: 2, F32: 4, F64: 8, ADDRESS: 8}
-"""Bytes of a cell of each type that memory holds."""
+"""The size in bytes of a cell of each type."""
 
 UNINITIALISED, INSIDE = 0, 255
-"""What a byte is in which no cell begins: of no cell yet, or a further byte of one. A cell's first
-byte has its type's number."""
+"""The marks of bytes in which no cell begins: not written, or inside of a cell. A cell's first byte
+has the number of its type."""
 
 NUMBERS = {kind: number for number, kind in enumerate(SIZES, 1)}
 KINDS = {bytes([number, *[INSIDE] * (SIZES[kind] - 1)]): kind for kind, number in NUMBERS.items()}
-"""The type of a cell, by its bytes."""
+"""The type of a cell, by the marks of its bytes."""
 
 ROOM = 40
-"""Allocations are 2**ROOM bytes apart: no index that is merely wrong leads from one into
+"""Allocations are 2**ROOM bytes apart, so that a wrong index does not lead from one into
 another."""
 
 
 class Fault(Exception):
-    """The kernel did what it must not do; says what, and the interpreter adds where."""
+    """An error of the kernel; the message says what, and the interpreter adds the instruction."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -44,19 +44,18 @@ class Fault(Exception):
 
 
 class Undecided(Fault):
-    """The kernel needs what its domain of scalars cannot tell: the bits of a number, or the outcome
-    of a comparison."""
+    """The kernel needs something that its domain does not decide: the bits of a number, or the
+    outcome of a comparison."""
 
 
 class _Undefined:
-    """A number that may be any: undef and poison of LLVM, and what lies in memory that was not
-    written.
+    """An unspecified number: LLVM's undef and poison, and unwritten memory.
 
-    What is computed of it is undefined too. It is a fault where something depends on it: a branch,
-    an address, a result.
+    Every result computed from it is undefined. A branch, an address or a result that depends on it
+    is a fault.
     """
 
-    __array_ufunc__ = None  # NumPy's numbers leave their operators to this one's
+    __array_ufunc__ = None  # NumPy's numbers then leave the operators to this class
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
@@ -86,7 +85,7 @@ UNDEFINED = _Undefined()
 
 
 class Access(NamedTuple):
-    """What a load or a store of one instruction touches: cells of one type, side by side."""
+    """The bytes of a load or a store: consecutive cells of one type."""
 
     kind: Any
     size: int
@@ -99,8 +98,7 @@ class Access(NamedTuple):
 
 @functools.cache
 def access(kind: Any, align: int | None = None) -> Access:
-    """Of an LLVM type: a number or a vector of numbers; without an alignment it is the type's
-    own."""
+    """The access of an LLVM type, a number or a vector; `align` defaults to the type's size."""
     vector = isinstance(kind, ir.VectorType)
     cell, count = (kind.element, kind.count) if vector else (kind, 1)
     if cell not in SIZES:
@@ -111,7 +109,7 @@ def access(kind: Any, align: int | None = None) -> Access:
 
 
 class Allocation:
-    """One array, or the scratch of one task: its cells, and which of its bytes a task has read and
+    """One array, or the scratch of one task: its cells, and the bytes that a task has read and
     written."""
 
     def __init__(self, name: str, base: int, size: int, writable: bool) -> None:
@@ -120,12 +118,12 @@ class Allocation:
         self.read, self.written = bytearray(size), bytearray(size)
 
     def fill(self, kind: Any, cells: Iterable[Any]) -> None:
-        """Let it hold these cells from its first byte on."""
+        """Set all cells."""
         self.values[:: SIZES[kind]] = cells
         self.begins[:] = access(kind).pattern * (self.size // SIZES[kind])
 
     def cells(self, kind: Any) -> list[Any]:
-        """All its cells, which must have been written, as numbers of this type."""
+        """All cells, as numbers of this type; raises Fault if a cell was not written."""
         size = SIZES[kind]
         expected = access(kind).pattern * (self.size // size)
         if self.begins != expected:
@@ -137,8 +135,8 @@ class Allocation:
         return self.values[::size]
 
     def cut(self, byte: int) -> None:
-        """Forget the cell that this byte lies inside of, if any: what is stored before or behind it
-        does not end where it does."""
+        """Mark the cell around this byte as not written, if there is one: a store has overwritten a
+        part of it."""
         if 0 < byte < self.size and self.begins[byte] == INSIDE:
             first, last = byte, byte
             while self.begins[first] == INSIDE:
@@ -149,8 +147,8 @@ class Allocation:
 
 
 class Task(NamedTuple):
-    """What one task left: its flags, and the bytes that it read and wrote of every writable
-    allocation, as sets of bits."""
+    """The result of one task: its flags, and for every writable allocation the bytes read and
+    written, as bit sets."""
 
     flags: int
     read: dict[str, int]
@@ -158,21 +156,20 @@ class Task(NamedTuple):
 
 
 class Memory:
-    """The allocations that a kernel may touch. `domain` says what their floating-point cells
-    are."""
+    """The allocations of a kernel, whose floating-point cells belong to `domain`."""
 
     def __init__(self, domain: Any) -> None:
         self.domain = domain
         self.allocations: dict[int, Allocation] = {}
 
     def allocate(self, name: str, size: int, writable: bool = True, align: int = 64) -> Allocation:
-        """Uninitialised bytes, aligned to `align` bytes and to no more."""
+        """Uninitialised bytes, aligned to exactly `align` bytes."""
         number = len(self.allocations) + 1
         made = self.allocations[number] = Allocation(name, (number << ROOM) + (1 << ROOM - 1) + align, size, writable)
         return made
 
     def array(self, name: str, kind: Any, cells: Iterable[Any], writable: bool = False) -> Allocation:
-        """An array of these numbers, aligned to one cell."""
+        """An array with these numbers, aligned to one cell."""
         if isinstance(kind, ir.IntType):
             numbers: list[Any] = [int(cell) & (1 << kind.width) - 1 for cell in cells]
         else:
@@ -182,11 +179,11 @@ class Memory:
         return made
 
     def release(self) -> None:
-        """Give back the allocation that was made last."""
+        """Free the last allocation."""
         self.allocations.popitem()
 
     def load(self, address: int, access: Access) -> Any:
-        """The cell, or the list of cells, that an instruction reads."""
+        """The cell, or the list of cells, at an address."""
         where, offset = self._place(address)
         end = offset + access.length
         if offset < 0 or address % access.align or where.begins[offset:end] != access.pattern:
@@ -199,7 +196,7 @@ class Memory:
         return values
 
     def store(self, address: int, access: Access, value: Any) -> None:
-        """Write a cell, or a list of cells."""
+        """Write a cell, or a list of cells, at an address."""
         where, offset = self._place(address)
         end = offset + access.length
         if offset < 0 or end > where.size or address % access.align or not where.writable:
@@ -224,7 +221,8 @@ class Memory:
         return where, address - where.address
 
     def _check(self, word: str, where: Allocation, offset: int, access: Access) -> None:
-        """Raise a fault if the access is out of bounds, misaligned, or a store to an operand."""
+        """Raise a fault if the access is out of bounds, misaligned, or a store to a read-only
+        allocation."""
         what = f"{word} of {access.length} bytes at byte {offset} of {where.name} ({where.size} bytes): "
         if offset < 0 or offset + access.length > where.size:
             raise Fault(what + "out of bounds")
@@ -234,8 +232,8 @@ class Memory:
             raise Fault(what + "it may only be read")
 
     def _lanes(self, where: Allocation, offset: int, access: Access) -> Any:
-        """Cells that are not all what is read: some not written, or of another type of the same
-        size, whose bits the domain may know."""
+        """A load in which some cells are not written, or have another type of the same size, whose
+        bits the domain may know."""
         cells: list[Any] = []
         for byte in range(offset, offset + access.length, access.size):
             begins = where.begins[byte : byte + access.size]
@@ -251,20 +249,20 @@ class Memory:
         return cells if access.vector else cells[0]
 
     def begin(self) -> None:
-        """Record reads and writes anew."""
+        """Clear the record of reads and writes."""
         for one in self.allocations.values():
             if one.writable:
                 one.read, one.written = bytearray(one.size), bytearray(one.size)
 
     def record(self, flags: int) -> Task:
-        """What was read and written since the task began."""
+        """The bytes read and written since `begin`."""
         shared = [one for one in self.allocations.values() if one.writable]
         read, written = ({o.name: int.from_bytes(getattr(o, w), "little") for o in shared} for w in ("read", "written"))
         return Task(flags, read, written)
 
 
 def reinterpret(domain: Any, value: Any, source: Any, target: Any) -> Any:
-    """The number of type `target` that has the bits of this number of type `source`."""
+    """The number of type `target` with the bits of this number of type `source`."""
     if source == target or (isinstance(source, ir.IntType) and isinstance(target, ir.IntType)):
         return value
     bits = value if not is_float(source) else domain.bits(value, source)
@@ -272,13 +270,13 @@ def reinterpret(domain: Any, value: Any, source: Any, target: Any) -> Any:
 
 
 def is_float(kind: Any) -> bool:
-    """Whether an LLVM type is one of floating-point numbers."""
+    """Whether an LLVM type is a floating-point type."""
     return kind in (F16, F32, F64)
 
 
 def disjoint(tasks: Sequence[Task]) -> None:
-    """Raise a fault where one task reads or writes a byte that another one writes: they may run at
-    the same time."""
+    """Raise a fault if one task reads or writes a byte that another task writes: tasks may run in
+    parallel."""
     read: dict[str, int] = {}
     written: dict[str, int] = {}
     for number, task in enumerate(tasks):

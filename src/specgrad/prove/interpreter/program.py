@@ -6,9 +6,9 @@ every load and store checked.
     x, y = memory.array("x", F32, cells), memory.allocate("y", 4 * count)
     task = program(memory, [x.address, y.address, count], begin, end)
 
-Sizes, indices and addresses are integers as LLVM has them; floating-point cells are numbers of the
-domain. Each instruction of a kernel is decoded once, into a Python function. What the kernel must
-not do raises a :class:`Fault`.
+Sizes, indices and addresses are LLVM's integers; floating-point cells are numbers of the domain.
+Each instruction of a kernel is decoded once, into a Python function. An invalid access or operation
+raises a :class:`Fault`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .instructions import Function, element, is_vector, meaning, name_of, operan
 from .memory import UNDEFINED, Fault, Memory, Task, access, is_float
 
 Registers = list[Any]
-"""The values of a running function: the memory, what is returned, the arguments, constants and
+"""The values of a running function: the memory, the returned value, arguments, constants and
 results."""
 
 MEMORY, RETURNED, ARGUMENTS = range(3)
 
 Step = Callable[[Registers], Any]
-"""One instruction at work. The last of a block gives the block to go to, or None at the end."""
+"""One decoded instruction. The last step of a block returns the next block, or None at the end."""
 
 BLOCKS = 10_000_000
-"""How many blocks a task may run through."""
+"""The largest number of blocks that a task may run."""
 
 
 class Program:
@@ -45,8 +45,8 @@ class Program:
         self.task = _Function(kernel.function, domain)
 
     def __call__(self, memory: Memory, args: Sequence[int], begin: int, end: int, scratch: int = 0) -> Task:
-        """Run task(args, begin, end, scratch) with uninitialised scratch: as many bytes as the
-        kernel says, or more."""
+        """Run task(args, begin, end, scratch) with uninitialised scratch of at least the kernel's
+        size."""
         memory.begin()
         words = memory.array("args", I64, args)
         own = memory.allocate("scratch", max(scratch, self.kernel.scratch))
@@ -62,7 +62,7 @@ class Program:
 
 
 class _Block:
-    """Steps, and the instruction of each."""
+    """The steps of a block, and the instruction of each."""
 
     def __init__(self, block: Any) -> None:
         self.block = block
@@ -71,7 +71,7 @@ class _Block:
 
 
 class _Function:
-    """The function of a kernel: its registers, with the constants in them, and its blocks."""
+    """The function of a kernel: its registers, which hold its constants, and its blocks."""
 
     def __init__(self, function: Any, domain: Domain) -> None:
         self.function, self.domain = function, domain
@@ -102,7 +102,7 @@ class _Function:
             raise
 
     def _where(self, block: _Block, step: Step, registers: Registers) -> str:
-        """An instruction in words, with the indices of the loops that it is in."""
+        """An instruction in words, with the indices of its loops."""
         instruction = block.instructions[block.steps.index(step)]
         heads = _loops(self.function, block.block)
         turns = "".join(f", {head.name} {registers[self._place(head.instructions[0])]}" for head in heads)
@@ -152,7 +152,7 @@ class _Function:
         return lambda r: r[MEMORY].store(r[pointer], touched, r[given])
 
     def _masked_store(self, instruction: Any) -> Step:
-        """Lanes that the mask leaves out are not touched."""
+        """Lanes with a false mask are not accessed."""
         cells, address, align, mask = instruction.args
         given, pointer, where = (self._place(one) for one in (cells, address, mask))
         touched = access(cells.type.element, align.constant)
@@ -180,8 +180,7 @@ class _Function:
         return lambda r: yes(r) if self._truth(r[test]) else no(r)
 
     def _edge(self, source: Any, target: Any) -> Step:
-        """Go from one block to another, whose phis become what they are on this way, all at
-        once."""
+        """The step from one block to another, which sets the target's phis, all at once."""
         block, phis = self.blocks[id(target)], _phis(target)
         moves = [(self._place(phi), self._place(v)) for phi in phis for v, before in phi.incomings if before is source]
 
@@ -200,11 +199,11 @@ class _Function:
 
 
 def _constant(value: Any, domain: Domain) -> Any:
-    """A constant as a number of the domain, an integer, or a list of them."""
+    """A constant as a number of the domain, an integer, or a list of these."""
     kind, number = value.type, value.constant
     if is_vector(kind):
         lanes = number if isinstance(number, list | tuple) else [ir.Constant(kind.element, number)] * kind.count
-        made = {id(lane): lane for lane in lanes}  # mostly one for all
+        made = {id(lane): lane for lane in lanes}  # mostly one constant for all lanes
         made = {key: _constant(lane, domain) for key, lane in made.items()}
         return [made[id(lane)] for lane in lanes]
     if number is ir.Undefined:
@@ -220,8 +219,8 @@ def _phis(block: Any) -> list[Any]:
 
 
 def _loops(function: Any, block: Any) -> Iterator[Any]:
-    """The heads of the loops that a block is in, from the outermost: its successors lead back to
-    them."""
+    """The heads of the loops around a block, outermost first: blocks to which a later block jumps
+    back."""
     order = {id(one): i for i, one in enumerate(function.blocks)}
     before: dict[int, list[Any]] = {}
     for one in function.blocks:

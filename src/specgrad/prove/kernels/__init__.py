@@ -1,8 +1,8 @@
 """Statements about the CPU engine's kernels, for all real inputs of a geometry.
 
-The instructions that the emitters wrote are interpreted over symbols (symbols.py), every load and
-store checked, in the engine's own plans (plans.py), and compared with the specification over the
-same symbols (pooling.py, weights.py, convolutions.py).
+Emitted kernels are interpreted over symbols (symbols.py) in the engine's own plans (plans.py), with
+every load and store checked. The results are compared with the specification over the same symbols
+(pooling.py, weights.py, convolutions.py).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ EMITTERS = {
     "optimised": (),
     "compiled": ("special_values",),
 }
-"""The emitters, and what is claimed of the kernels that they emit; and of kernels of all emitters,
-as LLVM has simplified them, and as machine code."""
+"""For each emitter, the claims about its kernels; also for kernels after LLVM's optimisations, and
+for machine code."""
 
 GEOMETRIES = 64
-"""Of each emitter."""
+"""The number of geometries per emitter."""
 
 TRIES = 400
-"""Cases that are drawn until one has a kernel of an emitter."""
+"""The number of cases that are drawn until one has a kernel of the emitter."""
 
 STATEMENTS = [
     Statement("max: the greatest of each window's real cells", pooling.maximum),
@@ -74,19 +74,19 @@ BY_NAME = {statement.claim.__name__: statement for statement in STATEMENTS}
 
 
 class Task(NamedTuple):
-    """A geometry, drawn from its number, for one emitter."""
+    """An emitter, and the number from which its geometry is drawn."""
 
     emitter: str
     number: int
 
 
 def tasks() -> list[Task]:
-    """All emitters, so many geometries each."""
+    """GEOMETRIES tasks for each emitter."""
     return [Task(emitter, number) for emitter in EMITTERS for number in range(GEOMETRIES)]
 
 
 def run(task: Task, deadline: float) -> Iterator[Found]:
-    """Prove one claim about the kernels of a case that has a kernel of this emitter."""
+    """Decide one claim about a case with a kernel of this emitter."""
     random = np.random.default_rng([task.number, *task.emitter.encode()])
     for _ in range(TRIES):
         name, case = draw(random, task)
@@ -110,18 +110,18 @@ def draw(random: np.random.Generator, task: Task) -> tuple[str, Case]:
     names = EMITTERS[emitter]
     name, case = names[number % len(names)], drawn(random, names[number % len(names)], emitter)
     if task.emitter == "optimised" and (name == "log_sum_exp" or case.dtype not in ("float16", "float32", "float64")):
-        return draw(random, Task(task.emitter, task.number + 1))  # LLVM turns what they compare or compute round
+        return draw(random, Task(task.emitter, task.number + 1))  # LLVM rewrites their comparisons and arithmetic
     return name, case
 
 
 def _pasteable(task: Task) -> str:
-    """The call that shows it."""
+    """The Python script that shows the failure."""
     lines = ["import math", "from specgrad.prove.kernels import Task, run"]
     return "\n".join([*lines, f"for found in run({task!r}, math.inf):", "    print(found.case, found.verdict.reason)"])
 
 
 def decide(statement: Statement, case: Case, make: type[Emitted] = Emitted) -> Verdict | None:
-    """The verdict on a case; None where no kernel of its emitter is planned for it."""
+    """The verdict on a case; None if its plan has no kernel of its emitter."""
     begun = time.monotonic()
 
     def verdict(status: str, **words: str) -> Verdict:

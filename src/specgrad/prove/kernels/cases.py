@@ -1,5 +1,4 @@
-"""The cases of statements about kernels: random geometries, layouts and types, for each emitter
-those that it is planned for."""
+"""Random cases of statements about kernels: geometries, layouts and dtypes for each emitter."""
 
 from __future__ import annotations
 
@@ -26,20 +25,20 @@ FLOATS = ("float32", "float32", "float64", "float16", *bfloat16())
 TAPS = 24  # of smooth maxima, at most
 INTEGERS = ("int8", "uint8", "int16", "int32", "uint32", "int64")
 SMALL = {"LEAST": 64, "LINES": 1 << 10, "TILE": 24}
-"""Constants of the schedule under which small arrays have several tiles and tasks."""
+"""Constants of the schedule with which small arrays have several tiles and tasks."""
 
 
 class Case(NamedTuple):
-    """An operator, the shape of its operand, its type and layout, and the constants of the
-    schedule; for one emitter."""
+    """An emitter, an operator, its operand's shape, dtype and layout, and constants of the
+    schedule."""
 
     emitter: str
     op: Any
     shape: Any
-    """Of its operand, or the shapes of two."""
+    """The shape of the operand, or the shapes of two operands."""
     dtype: str
     order: tuple[int, ...]
-    """In which order the axes of the operand lie in memory."""
+    """The operand's axes in the order of memory."""
     constants: tuple[tuple[str, Any], ...]
 
     def __str__(self) -> str:
@@ -49,7 +48,7 @@ class Case(NamedTuple):
 
 
 def sliding(random: Any, kind: Any, inner: bool, far: bool = False, shares: bool = False) -> tuple[Any, Shape]:
-    """An operator with sliding windows and a shape that it takes: kernels large and small, padded,
+    """An operator with sliding windows, and a shape that it takes: kernels small and large, padded,
     dilated, cut by ceil_mode."""
     while True:
         rank = int(random.choice([1, 2, 2, 2, 3]))
@@ -80,7 +79,7 @@ def sliding(random: Any, kind: Any, inner: bool, far: bool = False, shares: bool
 
 
 def placed(random: Any, kind: Any, window: Any, how: dict[str, Any], size: list[int], inner: bool) -> tuple[Any, Shape]:
-    """The operator over the last axes of an array, or over axes behind which others lie."""
+    """The operator over the last axes of an array, or over axes followed by a channel axis."""
     batch = (int(random.integers(1, 3)),)
     shape = (*batch, *size, int(random.integers(1, 10))) if inner else (*batch, *size)
     op = kind(window, **how, **({"axes": tuple(range(1, 1 + len(size)))} if inner else {}))
@@ -89,7 +88,7 @@ def placed(random: Any, kind: Any, window: Any, how: dict[str, Any], size: list[
 
 
 def adaptive(random: Any, kind: Any, inner: bool = False) -> tuple[Any, Shape]:
-    """Bins of all sizes, and whole planes."""
+    """An operator with adaptive bins, or of whole planes."""
     rank = int(random.choice([1, 2, 2, 3]))
     size = [int(random.integers(1, n)) for n in [(30,), (7, 24), (4, 5, 12)][rank - 1]]
     if random.random() < 0.2:
@@ -100,12 +99,12 @@ def adaptive(random: Any, kind: Any, inner: bool = False) -> tuple[Any, Shape]:
 
 
 def pooled(random: Any, kind: Any, bins: Any) -> tuple[Any, Shape]:
-    """Any of both."""
+    """A sliding or an adaptive operator."""
     return sliding(random, kind, bool(random.random() < 0.3)) if random.random() < 0.6 else adaptive(random, bins)
 
 
 def convolution(random: Any, most: int = 1) -> tuple[Any, tuple[Shape, Shape]]:
-    """A convolution of at most so many wide channels per group."""
+    """A convolution with at most `most` input channels per group."""
     while True:
         rank = int(random.choice([1, 2, 2, 3]))
         kernel = tuple(int(random.integers(1, 4)) for _ in range(rank))
@@ -125,7 +124,7 @@ def convolution(random: Any, most: int = 1) -> tuple[Any, tuple[Shape, Shape]]:
 
 
 def drawn(random: Any, claim: str, emitter: str) -> Case:
-    """A case for a claim, which the planner is likely to take to an emitter."""
+    """A case for a claim, of a kind that the planner usually gives to this emitter."""
     claim = claim.removeprefix("exact_")
     sums = claim in ("average", "average_vjp")
     dtype = str(random.choice(FLOATS))
@@ -160,15 +159,15 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
 
 
 def _constants(random: Any) -> tuple[tuple[str, int], ...]:
-    """The schedule's own, or others."""
+    """The schedule's constants unchanged, or smaller ones."""
     flat, places = 99 * int(random.integers(2)), int(random.choice([1, 1 << 16]))
     changed = SMALL | {"FLAT": flat, "FULL": 9, "PLACES": places, "VECTOR": int(random.choice([16, 32, 64]))}
     return tuple(changed.items()) if random.random() < 0.5 else ()
 
 
 def _blockings(random: Any) -> tuple[tuple[str, Any], ...]:
-    """Constants under which convolutions have tiles of either kind, short vectors, several bands,
-    chunks, parts and shares, and skip padding or do not."""
+    """Constants with which convolutions have tiles of either kind, short vectors, several bands,
+    chunks, parts and shares, and skip padding or not."""
     few = int(random.choice([1, 30]))
     drawn = dict.fromkeys(("FEW", "LONG", "WORTH", "WORTHY", "APART", "FINE"), few)
     drawn |= {"LAID": int(random.choice([64, 1 << 10, 1 << 16])), "NEAR": int(random.choice([1, 64, 1 << 10]))}
@@ -184,5 +183,5 @@ def laid(case: Case) -> Any:
 
 
 def dtype_of(case: Case) -> Any:
-    """NumPy's type of its cells."""
+    """The NumPy dtype of the operand."""
     return np.dtype(bfloat16().get(case.dtype, case.dtype))

@@ -1,5 +1,4 @@
-"""What claims are made of: plans that run on symbols, and results that are compared with what is
-specified."""
+"""Running plans on symbols, and comparing results with the specification."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ DOMAIN = Symbols()
 
 
 class Differs(Exception):
-    """A kernel does not leave what is specified; says where."""
+    """A kernel's result differs from the specification; the message says where."""
 
 
 class Unplanned(Exception):
-    """The engine runs something else in this case."""
+    """The engine has no kernel of the wanted emitter for this case."""
 
 
 def expect(case: Case, *plans: Any) -> None:
-    """Have kernels of the case's emitter among these chains and steps, or do without the case."""
+    """Raise Unplanned if no kernel of the case's emitter is among these chains and steps."""
     steps = [step for plan in plans for step in getattr(plan, "steps", (plan,))]
     if case.emitter not in {step.call.emitted.kernel.module.name for step in steps}:
         raise Unplanned
@@ -39,8 +38,8 @@ Arrays = dict[str, tuple[Cell, Any]]
 
 
 def ran(plan: Any, given: Arrays, wanted: Arrays, *names: str) -> Any:
-    """What a chain or a step leaves of `wanted` (name -> cell, shape), in the order in which it
-    lies; None if it has flags."""
+    """The arrays `wanted` (name -> cell, shape), in memory order, after a chain or a step; None if
+    it returns flags."""
     run = Execution(DOMAIN, PickMemory)
     for name, (cell, array) in given.items():
         run.give(name, cell, list(array.ravel()))
@@ -51,7 +50,8 @@ def ran(plan: Any, given: Arrays, wanted: Arrays, *names: str) -> Any:
 
 
 def same_lead(found: Any, expected: Any, ordered: bool, where: str) -> None:
-    """A maximum of the same cells; ordered: of equal cells the same wins."""
+    """Whether both are the maximum of the same cells; if `ordered`, with the same winner at
+    ties."""
     if isinstance(expected, Lead) and isinstance(found, Lead) and found.sign == expected.sign:
         if found.cells == expected.cells if ordered else set(found.cells) == set(expected.cells):
             return
@@ -61,8 +61,8 @@ def same_lead(found: Any, expected: Any, ordered: bool, where: str) -> None:
 
 
 def same_form(found: Any, expected: Any, half: bool, where: str, least: int = 0) -> None:
-    """The same polynomial, each of whose n terms went through at most n + 1 roundings; half floats
-    are rounded once more, last."""
+    """Whether both are the same polynomial, with at most n + 1 roundings in each of n terms. Half
+    floats have one more rounding at the end."""
     if isinstance(found, Table | Either):
         raise Undecided(f"{where}: {found!r}")
     found, expected = form(found), form(expected)
@@ -77,7 +77,7 @@ def same_form(found: Any, expected: Any, half: bool, where: str, least: int = 0)
 
 
 def each(found: Any, expected: Any, compare: Any, *how: Any) -> None:
-    """Compare cell by cell."""
+    """Compare two arrays cell by cell."""
     if found.shape != expected.shape:
         raise Differs(f"shape {found.shape}, specified is {expected.shape}")
     for place in np.ndindex(*expected.shape):

@@ -16,7 +16,7 @@ from .domain import cells, specified
 
 
 class Planned:
-    """A convolution as the engine plans it, and symbols for its operands."""
+    """A convolution with the engine's plan, and symbols for its operands."""
 
     def __init__(self, case: Case) -> None:
         x, weight = case.shape
@@ -29,7 +29,8 @@ class Planned:
         self.g = cells("g", case.op.output_shape(x, weight))
 
     def made(self, forward: bool, source: Any, bias: Any, shape: Any) -> Any:
-        """The result: narrow cells of wide ones (forward), or wide cells of narrow ones."""
+        """The result of the planned product: the output from the input (forward), or the input's
+        cotangent from the output's."""
         product = gemm.product(self.plan, forward, self.dtype, self.skips)
         if product.packing is None or product.step is None or product.fills:
             raise Unplanned
@@ -56,7 +57,7 @@ def convolution_vjp(case: Case) -> None:
 
 
 def convolution_weight_vjp(case: Case) -> None:
-    """The products of cotangents and the cells that a weight met, added up."""
+    """The sum over outputs of cotangent times input cell, for each weight."""
     p = Planned(case)
     found = weight_gradient.gradient(p.plan, p.dtype, p.skips)
     if found.step is None:

@@ -1,5 +1,5 @@
-"""The symbols as the interpreter's numbers, the memory that codes may point into, and the
-specification over the same symbols."""
+"""Symbols as a domain of the interpreter, memory with addresses that depend on codes, and the
+specification over symbols."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SYMBOLS = Lead | Form | Table | Either
 
 
 class Symbols(Rationals):
-    """Cells that stand for all real numbers, beside exact numbers."""
+    """Exact numbers, and symbols for all real numbers."""
 
     def constant(self, number: Any, kind: Any) -> Any:
         return number if isinstance(number, SYMBOLS) else super().constant(number, kind)
@@ -58,7 +58,7 @@ class Symbols(Rationals):
         return self.add(a, self.neg(b))
 
     def _in_cases(self, function: Any, *given: Any) -> Any:
-        """A function of numbers that depend on which of two leads is greater."""
+        """A function of numbers that depend on which of two leads is greater, case by case."""
         own = next(one for one in given if isinstance(one, Either))
         if not all(own.of_same(one) for one in given if isinstance(one, Either)):
             raise Undecided(f"two choices meet: {given}")
@@ -92,7 +92,7 @@ class Symbols(Rationals):
             return self._in_cases(self.fma, a, b, c)
         product, added = form(a).times(form(b), 0), form(c)
         made = product.plus(added)
-        if product.terms and not added.terms:  # rounded, if it is no sum
+        if product.terms and not added.terms:  # a product without a sum is rounded
             made = form(a).times(form(b))
         return made
 
@@ -119,7 +119,7 @@ class Symbols(Rationals):
         if not isinstance(a, SYMBOLS) and not isinstance(b, SYMBOLS):
             without = (a == 0 or b == 0) if exact is operator.mul else isinstance(b, Infinity) and a == -b
             infinite = isinstance(a, Infinity) or isinstance(b, Infinity)
-            return UNDEFINED if infinite and without else exact(a, b)  # a NaN, which must be selected away
+            return UNDEFINED if infinite and without else exact(a, b)  # a NaN, which must not be selected
         if isinstance(a, Infinity) or isinstance(b, Infinity):
             if exact is operator.add:  # a cell is finite
                 return a if isinstance(a, Infinity) else b
@@ -199,7 +199,8 @@ class Symbols(Rationals):
         return self._in_cases(lambda case, a, b: a if case else b, truth, one, other)
 
     def _by_table(self, condition: Table, one: Any, other: Any) -> Any:
-        """Integers become a table; numbers a sum in which conditions count as 0 or 1."""
+        """A selection by a table: of integers a table, of numbers a sum in which conditions count
+        as 0 or 1."""
         truths = condition.values
         if not all(isinstance(truth, bool) for truth in truths):
             raise Undecided(f"a selection on {condition!r}")
@@ -209,7 +210,8 @@ class Symbols(Rationals):
         return weighted([(condition.pick, option) for option, truth in pairs if truth], one, other)
 
     def _by_equality(self, condition: Order, one: Any, other: Any) -> Any:
-        """A sum in which the equality of two cells counts as 0 or 1."""
+        """A selection by the equality of two cells: a sum in which the equality counts as 0 or
+        1."""
         differ, equal, _ = condition.cases
         sides = condition.one, condition.other
         if not isinstance(differ, bool) or not isinstance(equal, bool) or any(len(side.cells) > 1 for side in sides):
@@ -217,7 +219,7 @@ class Symbols(Rationals):
         first, second = sorted(side.cells[0] for side in sides)
         where_equal, elsewhere = (form(side) for side in ((one, other) if equal else (other, one)))
         if replaced(elsewhere, first, second).coefficients == replaced(where_equal, first, second).coefficients:
-            return elsewhere  # where both are equal it is the same
+            return elsewhere  # the same polynomial if the cells are equal
         return weighted([("=", first, second)], *((one, other) if equal else (other, one)))
 
     def decide(self, condition: Any) -> bool:
@@ -229,7 +231,7 @@ def is_zero(value: Any) -> bool:
 
 
 def weighted(conditions: list[Any], one: Any, other: Any) -> Any:
-    """`one` where one of some conditions holds, of which at most one does, else `other`."""
+    """`one` if some condition holds, else `other`; at most one condition holds."""
     one, other = form(one), form(other)
     made = dict(other.terms)
     for atoms in {**one.terms, **other.terms}:
@@ -245,7 +247,7 @@ def weighted(conditions: list[Any], one: Any, other: Any) -> Any:
 
 
 def _extreme(condition: Order, one: Lead, other: Lead) -> Lead | Either:
-    """The greater, or the lesser, of the two leads that are compared."""
+    """The greater, or the lesser, of the two compared leads."""
     p, q = condition.one, condition.other
     if not isinstance(condition.cases[0], bool) or not isinstance(condition.cases[2], bool):
         raise Undecided(f"a selection on {condition!r}")
@@ -264,7 +266,7 @@ def _extreme(condition: Order, one: Lead, other: Lead) -> Lead | Either:
             where_equal.same(p),
             Either(p, q, (where_greater, where_equal, where_less), int(condition.cases[0]) - int(condition.cases[2])),
         )
-    if any(lead.sign == -sign for lead in (p, q)):  # the lesser of two greatest: no lead, but a number
+    if any(lead.sign == -sign for lead in (p, q)):  # the lesser of two maxima is a number, but no lead
         if chosen is None:
             raise Undecided(f"{p!r} meets {q!r}")
         return chosen
@@ -274,7 +276,7 @@ def _extreme(condition: Order, one: Lead, other: Lead) -> Lead | Either:
 
 
 def _joined_cells(condition: Order, p_first: Any) -> tuple[str, ...]:
-    """The cells of both leads, in the order in which they win."""
+    """The cells of both leads, in the order of precedence at ties."""
     p, q = condition.one.cells, condition.other.cells
     if isinstance(p_first, bool):
         return tuple(dict.fromkeys(p + q if p_first else q + p))
@@ -292,7 +294,7 @@ def _joined_cells(condition: Order, p_first: Any) -> tuple[str, ...]:
 
 
 def _codes(lead: Lead, code: Any) -> dict[str, Any]:
-    """The value for each cell that may have won."""
+    """The code of each cell that may be the winner."""
     if isinstance(code, Table):
         if not picks_same(code.pick, lead):
             raise Undecided(f"{code!r} is not of the winner of {lead!r}")
@@ -301,7 +303,7 @@ def _codes(lead: Lead, code: Any) -> dict[str, Any]:
 
 
 def _of_winner(condition: Order, one: Any, other: Any) -> Any:
-    """What belongs to the winner of the two leads that are compared, each a maximum."""
+    """The table of the winner's code, for the maximum of two compared maxima."""
     greater, equal, less = condition.cases
     if not isinstance(greater, bool) or not isinstance(less, bool):
         raise Undecided(f"a selection on {condition!r}")
@@ -319,8 +321,8 @@ def _of_winner(condition: Order, one: Any, other: Any) -> Any:
 
 
 class PickMemory(Memory):
-    """Memory in which an address may depend on a code: each outcome is checked, and what is stored
-    is stored where it holds."""
+    """Memory in which an address may depend on a code: every possible address is checked, and a
+    stored value holds under the condition that the code has this address."""
 
     def load(self, address: Any, access: Access) -> Any:
         if isinstance(address, Table):
@@ -343,8 +345,8 @@ class PickMemory(Memory):
 
 
 def halved(value: Any) -> Any:
-    """What is stored: the bits of a number that were rounded to a bfloat16 are those of the rounded
-    number."""
+    """A stored value: bits of a number that was rounded to a bfloat16 become the bits of the
+    rounded number."""
     if isinstance(value, Table):
         return pointwise(halved, value)
     if not isinstance(value, Word) or not value.same(narrowed(Word("bits", value.value, 32))):
@@ -393,7 +395,8 @@ def specified(op: Operator, *arrays: Any) -> Any:
 
 
 def cells(name: str, shape: tuple[int, ...], dtype: Any = float) -> Any:
-    """An array of cells of that name; of integers they are above the lowest of their type."""
+    """An array of symbols with this name; integer cells are above the lowest number of their
+    type."""
     made, kind = np.empty(shape, object), np.dtype(dtype)
     lowest = None if kind.kind not in "iu" else 0 if kind.kind == "u" else 1 << 8 * kind.itemsize - 1
     made.reshape(-1)[:] = [Lead((f"{name}{i}",), lowest=lowest) for i in range(made.size)]

@@ -1,5 +1,5 @@
-"""Sums as polynomials: what is added and multiplied, with which coefficient, and through how many
-roundings each term has gone."""
+"""Sums as polynomials: the coefficient of each product of cells, and the number of roundings of
+each term."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from ..interpreter.memory import Undecided
 
 Atom = Any
-"""A variable: a cell by its name, the greatest or least of some, an exponential, or a condition
-whose truth counts as 1."""
+"""A variable: the name of a cell, the maximum or minimum of some cells, an exponential, or a
+condition, which counts as 1 if true."""
 
 
 class Real:
-    """Python's arithmetic, for the specification."""
+    """Python's + and *, for the specification."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Real:
 
 
 class Form(Real):
-    """A polynomial in cells, each term with the roundings that it has gone through."""
+    """A polynomial in cells, with the number of roundings of each term."""
 
     __slots__ = ("cancelled", "halved", "is_half", "terms")
 
@@ -40,11 +40,11 @@ class Form(Real):
         cancelled: bool = False,
     ) -> None:
         self.terms, self.halved, self.is_half, self.cancelled = terms, halved, is_half, cancelled
-        """How often it was rounded to a half float, whether it is one, and whether terms met that
-        cancel: their error stays."""
+        """The number of roundings to a half float; whether the value is a half float; and whether
+        terms were added that cancel, whose error remains."""
 
     def as_half(self) -> Form:
-        """Rounded to a half float, if it is none."""
+        """The polynomial rounded to a half float, unless it is one."""
         return self if self.is_half else Form(self.terms, self.halved + 1, True, self.cancelled)
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class Form(Real):
 
     @property
     def depth(self) -> int:
-        """The most roundings of any term."""
+        """The largest number of roundings of a term."""
         return max((depth for _, depth in self.terms.values()), default=0)
 
     def plus(self, other: Form) -> Form:
@@ -71,7 +71,7 @@ class Form(Real):
         return Form(present(made), max(self.halved, other.halved), cancelled=cancelled)
 
     def times(self, other: Form, rounds: int = 1) -> Form:
-        """The product."""
+        """The product; each term has `rounds` more roundings, unless a factor is a power of two."""
         made: dict[tuple[Atom, ...], tuple[Any, int]] = {}
         cancelled = self.cancelled or other.cancelled
         for one, (c, deep) in self.terms.items():
@@ -90,7 +90,8 @@ def present(terms: dict[tuple[Atom, ...], tuple[Any, int]]) -> dict[tuple[Atom, 
 
 
 def product(one: tuple[Atom, ...], two: tuple[Atom, ...]) -> tuple[Atom, ...]:
-    """The atoms of two terms; their exponentials are one, of the sum of their exponents."""
+    """The atoms of a product of two terms; two exponentials are joined by adding their
+    exponents."""
     atoms = sorted(one + two, key=str)
     exponents = [atom for atom in atoms if isinstance(atom, Exponential)]
     if len(exponents) > 1:
@@ -101,24 +102,24 @@ def product(one: tuple[Atom, ...], two: tuple[Atom, ...]) -> tuple[Atom, ...]:
 
 
 class Exponential(NamedTuple):
-    """e to the power of a polynomial, given by its terms."""
+    """exp of a polynomial, given by its terms."""
 
     exponent: frozenset[tuple[tuple[Atom, ...], Any]]
 
 
 def exponential(exponent: Form) -> tuple[Exponential, ...]:
-    """e to the power of a polynomial as atoms of a term: none if it is 0."""
+    """exp of a polynomial, as atoms of a term: none if the polynomial is 0."""
     return (Exponential(frozenset(exponent.coefficients.items())),) if exponent.terms else ()
 
 
 def is_power_of_two(number: Any) -> bool:
-    """Whether multiplying by it is exact: a power of two, of either sign."""
+    """Whether multiplication by a number is exact: ± a power of two."""
     top, bottom = abs(Fraction(number)).as_integer_ratio()
     return top > 0 and top & (top - 1) == 0 and bottom & (bottom - 1) == 0
 
 
 def replaced(value: Form, atom: Atom, by: Atom) -> Form:
-    """A polynomial in which one variable is another."""
+    """A polynomial with one variable replaced by another."""
     made = Form({})
     for atoms, (c, depth) in value.terms.items():
         other: tuple[Atom, ...] = ()

@@ -1,9 +1,9 @@
 """Claims about compiled kernels, by enumeration: all arrangements of special values, and all orders
 of the cells of a window.
 
-Symbols are real numbers; NaN, infinities, the sign of zero and rounding to a type are none of them.
-Here the machine code itself runs, on every arrangement of a few values in every cell of a small
-input, and is compared with the specification bit for bit.
+Symbols are real numbers: they have no NaN, infinities, sign of zero or rounding. Here the machine
+code runs on every arrangement of a few values in a small input, and is compared with the
+specification bit for bit.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .compare import Differs
 
 SPECIAL = (-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf, np.nan)
 CELLS = 5
-"""Of an input, of which there are 7^5 arrangements."""
+"""The cells of an input, with 7^5 arrangements."""
 
 
 def drawn(random: Any) -> Case:
-    """A small geometry, of at most so many cells."""
+    """A small geometry, of at most CELLS cells."""
     while True:
         rank = int(random.choice([1, 2, 2]))
         size = tuple(int(n) for n in random.integers(1, CELLS + 1, rank))
@@ -79,13 +79,13 @@ def _results(op: Any, x: Any, g: Any, name: str) -> list[Any]:
 
 
 def _bits(array: Any) -> Any:
-    """Bits, with one NaN for all."""
+    """The bits of floats, with all NaNs equal."""
     return np.where(np.isnan(array), -1, array.view(f"u{array.itemsize}").astype(np.int64))
 
 
 def every_order(case: Case) -> None:
-    """Value, index and VJP of a 3×3 window, for each of the 7,087,261 ways in which nine cells can
-    be ordered, ties included."""
+    """Value, index and VJP of a 3×3 window, for each of the 7,087,261 weak orders of nine cells,
+    ties included."""
     seen, op = 0, MaxPool((3, 3))
     for orders in weak_orders(9):
         x, first = orders.reshape(-1, 3, 3).astype(case.dtype), orders.argmax(axis=1)
@@ -106,15 +106,15 @@ def every_order(case: Case) -> None:
 
 
 def weak_orders(count: int) -> Iterator[Any]:
-    """All ways to order so many cells, equal ones included, as their levels; some at a time."""
+    """All weak orders of `count` cells, as integer levels, in several arrays."""
     if count == 1:
         yield np.zeros((1, 1), np.int8)
         return
     before = np.concatenate(list(weak_orders(count - 1)))
     levels = before.max(axis=1)
-    for level in range(count - 1):  # a cell more on a level that there is
+    for level in range(count - 1):  # one more cell on an existing level
         own = before[levels >= level]
         yield np.column_stack([own, np.full(len(own), level, np.int8)])
-    for gap in range(count):  # or on a level of its own
+    for gap in range(count):  # or on a new level
         own = before[levels + 1 >= gap]
         yield np.column_stack([own + (own >= gap), np.full(len(own), gap, np.int8)])

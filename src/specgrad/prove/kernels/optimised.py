@@ -1,9 +1,8 @@
-"""Kernels as LLVM has simplified them, just before it makes machine code of them: read back from
-its text, to be interpreted.
+"""Kernels after LLVM's optimisations, read back from LLVM's text for the interpreter.
 
-Only what occurs in kernels is read; a kernel with anything else is not interpreted so. What LLVM
-copies or fills as blocks of memory becomes a loop over cells again. What LLVM says of a result
-beside the instruction (that it does not overflow, say) is not read.
+The reader supports the instructions that occur in kernels; a kernel with any other is not
+interpreted. Block copies and fills of memory become loops over cells. LLVM's annotations of a
+result (for example, that it does not overflow) are ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ EXTREMES = {"llvm.smax": "sgt", "llvm.smin": "slt", "llvm.umax": "ugt", "llvm.um
 
 
 def simplified(kernel: Kernel) -> str:
-    """A kernel's module after the passes that run before machine code is made."""
+    """A kernel's module in LLVM's text, after the optimisation passes."""
     machine = translate.machine_of(translate.Target(*object_code.host()))
     module = binding.parse_assembly(str(kernel.module), binding.create_context())
     translate.simplify(module, machine)
@@ -46,7 +45,7 @@ def simplified(kernel: Kernel) -> str:
 
 
 class Optimised(Emitted):
-    """A kernel as LLVM has simplified it."""
+    """A kernel after LLVM's optimisations."""
 
     def __init__(self, kernel: Kernel) -> None:
         read = Kernel(kernel.module.name, kernel.vector)
@@ -57,7 +56,7 @@ class Optimised(Emitted):
 
 
 class Reader:
-    """Makes llvmlite's instructions of LLVM's text."""
+    """A parser from LLVM's text to llvmlite's instructions."""
 
     def __init__(self, kernel: Kernel, text: str) -> None:
         self.kernel, self.builder = kernel, ir.IRBuilder()
@@ -137,7 +136,7 @@ class Reader:
             return b.store(*map(self._typed, parts[:2]), align=_align(parts[2]))
         if name == "getelementptr":
             return b.gep(self._typed(parts[1]), [self._typed(parts[2])], source_etype=self._type(parts[0])[0])
-        if name == "shufflevector" and "poison" in parts[2]:  # a lane that is not used: one of no vector
+        if name == "shufflevector" and "poison" in parts[2]:  # an unused lane, read from the poison vector
             if not parts[1].endswith("poison"):
                 raise Unplanned(f"LLVM made: {name} {rest}")
             parts[2] = parts[2].replace("poison", str(self._type(parts[0])[0].count))
@@ -153,7 +152,7 @@ class Reader:
         return made
 
     def _switched(self, rest: str) -> Any:
-        """A choice between blocks as one branch after another, each in a block of its own."""
+        """A switch as a chain of branches, each in its own block."""
         b, (given, default) = self.builder, _split(rest.partition("[")[0])
         number = self._typed(given)
         for case, block in re.findall(rf"(i\d+ -?\d+), (label {NAME})", rest.partition("[")[2]):
@@ -180,7 +179,7 @@ class Reader:
         return self.builder.call(function, given)
 
     def _block_of_memory(self, name: str, parts: list[str]) -> None:
-        """A copy of bytes, or zeros, as a loop over the cells that their alignment tells."""
+        """A copy of bytes, or zeros, as a loop over cells of the aligned size."""
         aligned = re.search(r"align (\d+)", parts[0])
         size = int(aligned[1]) if aligned else 1
         floats = [kind for kind in self.kinds if kind in SIZES and SIZES[kind] == size and kind != SCALARS["ptr"]]
@@ -209,7 +208,7 @@ class Reader:
         return self.blocks[words.strip().removeprefix("label ")]
 
     def _type(self, words: str) -> tuple[Any, str]:
-        """A type at the beginning of some words, and the rest of these."""
+        """The type at the start of `words`, and the remaining words."""
         words = words.strip()
         if found := re.match(r"<(\d+) x (\w+)>", words):
             return ir.VectorType(self._type(found[2])[0], int(found[1])), words[found.end() :].strip()
@@ -256,7 +255,7 @@ def _align(words: str) -> int:
 
 
 def _split(words: str) -> list[str]:
-    """At commas that are in no brackets."""
+    """Split at commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, letter in enumerate(words):
         depth += (letter in "<([{") - (letter in ">)]}")
@@ -267,7 +266,7 @@ def _split(words: str) -> list[str]:
 
 
 def _in_order(blocks: dict[str, list[str]]) -> list[str]:
-    """Blocks, so that none comes before one that always runs earlier."""
+    """The blocks in reverse postorder, so that a block follows all blocks that dominate it."""
     order: list[str] = []
     seen: set[str] = set()
     waiting = [(next(iter(blocks)), False)]

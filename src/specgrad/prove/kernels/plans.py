@@ -1,7 +1,7 @@
-"""The engine's plans with kernels that are not compiled, and what interprets their steps.
+"""The engine's plans with kernels that are not compiled, and the interpreter of their steps.
 
-The schedule chooses kernels as always; what it calls is the kernel itself, to be run instruction by
-instruction.
+The schedule chooses kernels as usual, but a call holds the emitted kernel, which the interpreter
+runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CACHES: tuple[Any, ...] = (
 
 
 class Emitted:
-    """What stands for a compiled kernel: the kernel itself, decoded once for each domain."""
+    """Replaces a compiled kernel: the emitted kernel, decoded once for each domain."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.parameters, self.scratch = kernel, tuple(kernel.parameters), kernel.scratch
@@ -38,7 +38,7 @@ class Emitted:
 
 
 class Call(NamedTuple):
-    """What stands for a call of a kernel on all threads."""
+    """Replaces a call of a kernel on all threads."""
 
     emitted: Emitted
     sizes: dict[str, int]
@@ -49,14 +49,14 @@ class Call(NamedTuple):
 
 
 def exp(k: Kernel, x: Value) -> Value:
-    """The exponential as one instruction; kernels have the arithmetic that computes it."""
+    """exp as one instruction, instead of the arithmetic of kernels."""
     return k.call("llvm.exp.{}", x.type, x)
 
 
 @contextlib.contextmanager
 def uncompiled(constants: Mapping[str, int], make: Callable[[Kernel], Emitted] = Emitted) -> Iterator[None]:
-    """Plans that are made meanwhile have kernels that are not compiled; constants of the schedule
-    may be others."""
+    """A context in which plans have kernels that are not compiled, and these constants of the
+    schedule."""
     stand_ins = {"Call": Call, "cached": lambda key, emit: make(emit()), "exp": exp, **constants}
     before = [
         (vars(module), name, vars(module)[name]) for module in PLANNERS for name in stand_ins if name in vars(module)
@@ -75,14 +75,14 @@ def uncompiled(constants: Mapping[str, int], make: Callable[[Kernel], Emitted] =
 
 
 class Execution:
-    """Arrays by their names, in one memory, and the steps of plans that run on them."""
+    """Named arrays in one memory, and the execution of plans' steps on them."""
 
     def __init__(self, domain: Domain, memory: Any) -> None:
         self.domain, self.memory = domain, memory(domain)
         self.arrays: dict[str, tuple[Allocation, Cell]] = {}
 
     def give(self, name: str, cell: Cell, cells: Sequence[Any], writable: bool = False) -> None:
-        """An array that kernels may read: numbers, or symbols."""
+        """Add an array that kernels may read: numbers, or symbols."""
         kind = cell.stored
         made = self.memory.allocate(name, len(cells) * SIZES[kind], writable, SIZES[kind])
         if cell.name == "bfloat16":
@@ -93,11 +93,11 @@ class Execution:
         self.arrays[name] = made, cell
 
     def take(self, name: str, cell: Cell, count: int) -> None:
-        """An array that kernels are to write."""
+        """Add an array that kernels write."""
         self.arrays[name] = self.memory.allocate(name, count * cell.size, align=cell.size), cell
 
     def chain(self, chain: Any) -> int:
-        """Run all steps, or as far as one has flags, with arrays between them."""
+        """Run the steps of a chain until one returns flags, with the chain's temporary arrays."""
         for name, cells, dtype in chain.between:
             self.take(name, CELLS[np.dtype(dtype).name], cells)
         for step in chain.steps:
@@ -106,8 +106,8 @@ class Execution:
         return 0
 
     def step(self, step: Any, names: Sequence[str]) -> int:
-        """Run a kernel on all items, in tasks that must not meet; `names` are of the arrays whose
-        addresses it takes."""
+        """Run a kernel on all items, in tasks that must be independent; `names` are the arrays
+        passed to the kernel."""
         call: Call = step.call
         known = {name: allocation.address for name, (allocation, _) in self.arrays.items()}
         for table in call.tables:
@@ -123,7 +123,7 @@ class Execution:
         return functools.reduce(lambda flags, task: flags | task.flags, tasks, 0)
 
     def cells(self, name: str) -> Any:
-        """The cells of an array, all of which must be written, as a flat array of objects."""
+        """The cells of an array, all written, as a flat object array."""
         allocation, cell = self.arrays[name]
         found = allocation.cells(cell.stored)
         if cell.name == "bfloat16":
@@ -133,7 +133,7 @@ class Execution:
         return made
 
     def _number(self, bits: Any) -> Any:
-        """The bfloat16 of these bits."""
+        """The number with these bits of a bfloat16."""
         if isinstance(bits, Table):
             return pointwise(self._number, bits)
         return bits.value if isinstance(bits, Word) else self.domain.from_bits(bits << 16, F32)

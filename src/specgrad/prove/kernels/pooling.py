@@ -1,4 +1,4 @@
-"""Claims about maxima, their derivatives by codes of winners, and averages."""
+"""Claims about maxima, their derivatives by argmax codes, and averages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from .symbols import Lead, Pick, Table
 
 
 class Planned:
-    """A pooling operator as the engine plans it for arrays of one layout, and symbols for its
-    arrays."""
+    """A pooling operator with the engine's plan for arrays of one layout."""
 
     def __init__(self, case: Case, any_order: bool = False) -> None:
         self.case, self.op = case, case.op
@@ -44,7 +43,7 @@ class Planned:
 
     @cached_property
     def places(self) -> tuple[Any, Any]:
-        """Where in a plane the winners lie: a base by window, and an offset by code, whose digits
+        """The winners' indices in a plane: a base per window, and an offset per code, whose digits
         are the taps of the axes."""
         base = offset = np.zeros(1, np.int64)
         for axis, by in zip(self.pool.axes, strides(tuple(axis.size for axis in self.pool.axes)), strict=True):
@@ -54,12 +53,12 @@ class Planned:
         return base, offset
 
     def cell_of(self, place: tuple[int, ...], code: int) -> tuple[int, ...]:
-        """Which cell of (planes, cells, inner) a code of a window means."""
+        """The cell in (planes, cells, inner) to which a code of a window refers."""
         base, offset = self.places
         return place[0], int(base[place[1]] + offset[code]), place[2]
 
     def codes(self) -> Any:
-        """The code of every window as a pick among its real taps, or the code of no winner."""
+        """The code of every window, as a pick among its real taps, or the code of no winner."""
         real = self._real_codes()
         made = np.empty((self.layout.planes, len(real), self.layout.inner), object)
         for place in np.ndindex(*made.shape):
@@ -68,7 +67,7 @@ class Planned:
         return made.reshape(self.pool.lengths)
 
     def _real_codes(self) -> list[tuple[int, ...]]:
-        """Of each window of a plane, the codes of its real taps."""
+        """For each window of a plane, the codes of its real taps."""
         taken: list[list[int]] = [[0]]
         for axis in map(even, self.pool.axes):
             ranges, kinds = axis.ranges(), nominal(axis)
@@ -81,12 +80,12 @@ class Planned:
 
 
 def pick(name: str, codes: tuple[int, ...]) -> Any:
-    """The code of a window: one of these."""
+    """A symbol for the code of a window, among these codes."""
     return codes[0] if len(codes) == 1 else Table(Pick(name, codes), codes)
 
 
 def chosen(code: Any) -> dict[int, tuple[Any, ...]]:
-    """For each code that a window may have, the condition under which it has it, as atoms of a
+    """For each possible code of a window, the condition that it is the code, as atoms of a
     product."""
     if isinstance(code, Table):
         return {one: ((code.pick, one),) for one in code.values}
@@ -106,7 +105,7 @@ def maximum(case: Case, exact: bool = False) -> None:
 
 
 def exact_maximum(case: Case) -> None:
-    """The same by the kernels that look out for NaN."""
+    """`maximum` by the kernels that check for NaN."""
     maximum(case, True)
 
 
@@ -143,7 +142,7 @@ def argmax(case: Case, exact: bool = False) -> None:
 
 
 def exact_argmax(case: Case) -> None:
-    """The same by the kernels that look out for NaN and for padding that ties."""
+    """`argmax` by the kernels that check for NaN and for ties with padding."""
     argmax(case, True)
 
 
@@ -158,7 +157,7 @@ def average(case: Case) -> None:
 
 
 def average_vjp(case: Case) -> None:
-    """At each cell the sum of the shares of the windows that read it."""
+    """At each cell, the sum of the shares of the windows that read the cell."""
     plan = Planned(case, any_order=True)
     g, pool = cells("g", plan.pool.shape), plan.pool
     arriving = plan.output(g)
@@ -173,7 +172,7 @@ def average_vjp(case: Case) -> None:
 
 
 def argmax_vjp(case: Case) -> None:
-    """At each cell the cotangents of the windows whose code means it, for all codes."""
+    """At each cell, the cotangents of the windows whose code refers to the cell, for all codes."""
     plan = Planned(case)
     pool, cell = plan.pool, plan.cell
     g, codes = cells("g", pool.shape), plan.codes()
@@ -198,8 +197,8 @@ def argmax_vjp(case: Case) -> None:
 
 
 def argmax_jvp(case: Case) -> None:
-    """The tangent of the cell that a window's code means, and its index in the plane, for all
-    codes."""
+    """The tangent of the cell to which a window's code refers, and the cell's index in the plane,
+    for all codes."""
     plan = Planned(case)
     pool, cell = plan.pool, plan.cell
     dx, codes = cells("d", case.shape), plan.codes()
@@ -227,8 +226,8 @@ def argmax_jvp(case: Case) -> None:
 
 
 def plane_indices(plan: Planned) -> Any:
-    """The flat index of every cell in its plane, by the operator's order of axes, in the order in
-    which cells lie."""
+    """The flat index of every cell in its plane by the operator's order of axes, in memory
+    order."""
     shape = plan.case.shape
     index = np.zeros(shape, np.int64)
     for p in plan.op.positions(shape):

@@ -1,10 +1,9 @@
-"""What the cells of an interpreted kernel are while a statement is proved of it: symbols, for all
-real numbers at once.
+"""The cells of an interpreted kernel during a proof: symbols for all real numbers.
 
-A maximum is a `Lead`: the cells that it is the greatest of, in the order in which the first of
-equal ones wins. A sum is a polynomial (forms.py). What depends on a winner, such as its code, is a
-`Table`: a value for each cell that may have won. A comparison of two maxima is an `Order`: what
-holds where the one is greater, where both are equal, and where it is less.
+A maximum is a `Lead`: its cells, in the order of precedence at ties. A sum is a polynomial
+(forms.py). A value that depends on a winner, such as its code, is a `Table`: one value per possible
+winner. A comparison of two maxima is an `Order`: its result if the first is greater, if both are
+equal, and if the first is less.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ def pointwise_with(function: Any) -> Callable[[Any, Any], Any]:
 
 
 class Lead(Real):
-    """The greatest (sign 1) or the least (sign -1) of some cells; of equal ones the first. A single
-    cell has sign 0."""
+    """The maximum (sign 1) or the minimum (sign -1) of some cells, the first of equal ones. A
+    single cell has sign 0."""
 
     __slots__ = ("cells", "lowest", "origin", "sign")
 
     def __init__(self, cells: tuple[str, ...], sign: int = 0, lowest: int | None = None) -> None:
         self.cells, self.sign = cells, sign if len(cells) > 1 else 0
         self.lowest = lowest
-        """Of integers: the bits of the lowest, which stands for padding, and which a cell is
-        not."""
+        """For integers, the bits of the type's lowest number, which represents padding; cells are
+        above it."""
         self.origin: Either | None = None
-        """The two leads of which it was chosen, and which of them it is."""
+        """The comparison of two leads by which this lead was selected, and its case."""
 
     def __repr__(self) -> str:
         return self.cells[0] if len(self.cells) == 1 else f"{'min' if self.sign < 0 else 'max'}{self.cells}"
@@ -57,14 +56,14 @@ class Lead(Real):
 
     @property
     def atom(self) -> Atom:
-        """Itself as a variable of polynomials."""
+        """The lead as a variable of polynomials."""
         return self.cells[0] if len(self.cells) == 1 else ("max" if self.sign > 0 else "min", frozenset(self.cells))
 
     def same(self, other: Any) -> bool:
         """Whether both have the same cells in the same order."""
         return isinstance(other, Lead) and (self.cells, self.sign) == (other.cells, other.sign)
 
-    # integers compare by Python's operators, signed ones after their sign bit is turned
+    # integers compare by Python's operators, signed integers after flipping the sign bit
 
     def __xor__(self, bit: Any) -> Any:
         return bit if bit is UNDEFINED else Turned(self, bit)
@@ -73,8 +72,8 @@ class Lead(Real):
 
 
 class Either(Real):
-    """A number that is one of three: where a lead is greater than another, where both are equal,
-    and where it is less."""
+    """A number with one of three values: if a lead is greater than another, if both are equal, and
+    if it is less."""
 
     __slots__ = ("one", "other", "sign", "values")
 
@@ -85,12 +84,12 @@ class Either(Real):
         return f"({self.one!r} against {self.other!r}: {self.values})"
 
     def of_same(self, other: Any) -> bool:
-        """Whether another one depends on the same two leads."""
+        """Whether both depend on the same two leads."""
         return isinstance(other, Either | Order) and self.one.same(other.one) and self.other.same(other.other)
 
 
 class Turned:
-    """A cell of signed integers whose sign bit is turned, so that integers without a sign have its
+    """A signed integer cell with its sign bit flipped, so that unsigned comparison gives the
     order."""
 
     __slots__ = ("bit", "lead")
@@ -106,7 +105,7 @@ class Turned:
 
 
 class Condition:
-    """What is neither true nor false for all numbers."""
+    """A condition that is neither true nor false for all numbers."""
 
     def __bool__(self) -> bool:
         raise Undecided(f"something depends on {self!r}")
@@ -129,16 +128,16 @@ class Condition:
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def joined(self, function: Any, other: Any) -> Any:
-        """This condition and another one, as one."""
+        """The combination of two conditions by & | or ^."""
         return other.joined(function, self) if isinstance(other, Order) else Open(f"{self!r} with {other!r}")
 
     def negated(self) -> Any:
-        """The contrary."""
+        """The negation."""
         return Open(f"not {self!r}")
 
 
 class Open(Condition):
-    """A condition of which nothing is known; it is undecided what depends on it."""
+    """A condition without known structure; a result that depends on it is undecided."""
 
     def __init__(self, words: str) -> None:
         self.words = words
@@ -148,7 +147,7 @@ class Open(Condition):
 
 
 class Less(Condition):
-    """Whether the code of one winner is less than that of another."""
+    """Whether the code of one winner is less than the code of another."""
 
     def __init__(self, one: Any, other: Any) -> None:
         self.one, self.other = one, other
@@ -158,8 +157,8 @@ class Less(Condition):
 
 
 class Order(Condition):
-    """Of two leads: what holds where the one is greater, where both are equal, and where it is less
-    than the other."""
+    """A condition on two leads: its value if the first is greater, if both are equal, and if the
+    first is less."""
 
     def __init__(self, one: Lead, other: Lead, greater: Any, equal: Any, less: Any) -> None:
         self.one, self.other, self.cases = one, other, (greater, equal, less)
@@ -181,7 +180,7 @@ class Order(Condition):
         return Order(self.one, self.other, *(case ^ True for case in self.cases)).settled()
 
     def settled(self) -> Any:
-        """Itself, or what it is in all cases."""
+        """The condition, or its value if all three cases are equal."""
         first = self.cases[0]
         return first if isinstance(first, bool) and all(case is first for case in self.cases) else self
 
@@ -194,11 +193,11 @@ RELATIONS = {
     "lt": (False, False, True),
     "le": (False, True, True),
 }
-"""What a comparison is where its first operand is greater, equal and less."""
+"""The results of a comparison whose first operand is greater, equal and less."""
 
 
 def compared(name: str, one: Any, other: Any) -> Any:
-    """A comparison of cells; those of integers are above the lowest number."""
+    """A comparison of cells; integer cells are above the lowest number."""
     if one is UNDEFINED or other is UNDEFINED:
         return UNDEFINED
     bits = {side.bit for side in (one, other) if isinstance(side, Turned)}
@@ -220,7 +219,7 @@ def compared(name: str, one: Any, other: Any) -> Any:
 
 
 def of_one_origin(name: str, one: Either, other: Any) -> Any:
-    """A comparison of what was chosen of two leads with what was chosen of the same two."""
+    """A comparison of two numbers that were selected by the same comparison of two leads."""
     p, cases = one.one, []
     for case, (a, b) in enumerate(zip(one.values, other.values, strict=True)):
         place = 1 if a.same(b) else case if a.same(p) else 2 - case
@@ -229,14 +228,14 @@ def of_one_origin(name: str, one: Either, other: Any) -> Any:
 
 
 class Pick(NamedTuple):
-    """What takes one of some values: the code of a window, by its name."""
+    """A variable with one of some values: the code of a window, by its name."""
 
     name: str
     options: tuple[int, ...]
 
 
 def options(pick: Any) -> tuple[Any, ...]:
-    """What a pick, or the winner of a lead, may be."""
+    """The possible values of a pick, or the possible winners of a lead."""
     return pick.cells if isinstance(pick, Lead) else pick.options
 
 
@@ -287,14 +286,14 @@ class Table(Condition):
 
 
 def table(pick: Any, values: tuple[Any, ...]) -> Any:
-    """A table, or the one value that it has."""
+    """A table, or its value if all entries are equal."""
     first = values[0]
     alike = isinstance(first, int) and all(type(v) is type(first) and v == first for v in values)
     return first if alike else Table(pick, values)
 
 
 def pointwise(function: Callable[..., Any], *given: Any) -> Any:
-    """A function of tables of one pick, and of values that do not depend on it."""
+    """A function applied entry by entry to tables of one pick, and to constants."""
     picks = [one.pick for one in given if isinstance(one, Table)]
     if not all(picks_same(picks[0], pick) for pick in picks[1:]):
         raise Undecided(f"what depends on {picks[0]!r} meets what depends on {picks[1]!r}")
@@ -305,8 +304,8 @@ def pointwise(function: Callable[..., Any], *given: Any) -> Any:
 
 
 def less(one: Any, other: Any) -> Any:
-    """Whether one code is less than another: true or false if it is so for all, else to be told at
-    a tie."""
+    """Whether one code is less than another; undecided codes give a `Less`, which is needed only at
+    ties."""
     if one is UNDEFINED or other is UNDEFINED:
         return UNDEFINED
     ranges = [one_of.values if isinstance(one_of, Table) else (one_of,) for one_of in (one, other)]
@@ -319,8 +318,8 @@ def less(one: Any, other: Any) -> Any:
 
 
 def resolved(value: Either) -> Any:
-    """A number that is the same in all three cases, once the lead that was chosen is the greatest,
-    or the least, of all cells."""
+    """The number, if all three cases agree after the selected lead is replaced by the maximum, or
+    the minimum, of all cells; else the argument."""
     if not all(isinstance(one, Form | Lead | int | Fraction) for one in value.values):
         return value
     p, q = value.one, value.other
@@ -341,8 +340,8 @@ def resolved(value: Either) -> Any:
 
 
 def _shifted(forms: list[Form], greater: Atom, less: Atom, whole: Atom) -> Form | None:
-    """A sum of exponentials that are shifted by the lead: the same in all cases once the shift is
-    undone."""
+    """A sum of exponentials shifted by the lead, if the unshifted sums are equal in all cases; else
+    None."""
     shifts = {
         dict(e.exponent).get((greater,), 0) for atoms in forms[0].terms for e in atoms if isinstance(e, Exponential)
     }
@@ -357,8 +356,8 @@ def _shifted(forms: list[Form], greater: Atom, less: Atom, whole: Atom) -> Form 
 
 
 class Word:
-    """The bits of a number ("bits" of a value and its type), and what integer instructions make of
-    them."""
+    """The bits of a number ("bits" of a value and its type), and the integer instructions applied
+    to them."""
 
     __slots__ = ("name", "one", "other")
     __hash__ = object.__hash__
@@ -374,7 +373,7 @@ class Word:
 
     @property
     def value(self) -> Any:
-        """The number whose bits they were."""
+        """The number with these bits."""
         return self.one if self.name == "bits" else self.one.value
 
     def same(self, other: Any) -> bool:
@@ -393,20 +392,20 @@ class Word:
 
 
 def is_number(bits: int, width: int) -> bool:
-    """Whether bits of a float of that many bits are no NaN, and not those of -0.0."""
+    """Whether these bits of a float are neither NaN nor -0.0."""
     mantissa = {16: 10, 32: 23, 64: 52}[width]
     size = bits & ~(1 << width - 1)
     return bits != 1 << width - 1 and size <= (1 << width - 1 - mantissa) - 1 << mantissa
 
 
 def widened(word: Any) -> list[Any]:
-    """The bits of a float32, as kernels make them of those of a bfloat16: whether these are
-    extended by their sign or not."""
+    """The float32 bits that kernels make of a bfloat16's bits, if these are sign-extended and if
+    not."""
     return [extended << 16 & 0xFFFFFFFF for extended in ((word ^ 0x8000) - 0x8000 & 0xFFFFFFFF, word)]
 
 
 def narrowed(word: Any) -> Any:
-    """The bits of the nearest bfloat16, as kernels make them of those of a float32 that is no
-    NaN."""
+    """The bits of the nearest bfloat16, as kernels compute them from the bits of a float32 other
+    than NaN."""
     nearest = word + (word >> 16 & 1) & 0xFFFFFFFF
     return (nearest + 0x7FFF & 0xFFFFFFFF) >> 16 & 0xFFFF

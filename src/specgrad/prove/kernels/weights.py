@@ -1,5 +1,4 @@
-"""Claims about windows whose cells have weights: those of smooth maxima, and of maxima whose ties
-share."""
+"""Claims about weighted sums over windows: smooth maxima, and maxima with shared ties."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from .symbols import Lead
 
 
 def planned(case: Case) -> Any:
-    """An operator as the engine plans it."""
+    """The engine's plan of an operator."""
     how = weighted.weighted_of(case.op, case.shape, dtype_of(case))
     if how is None or not how.planes:
         raise Unplanned
@@ -26,7 +25,8 @@ def planned(case: Case) -> Any:
 
 
 def window_cells(index: Any, axes: Any, folded: Any) -> Any:
-    """Of each window over some axes of an array the cells that it reads; all of them lie inside."""
+    """For each window over the axes `folded`, the indices of the cells that it reads, all inside
+    the array."""
     for place in folded:
         axis = axes[place]
         taps = np.arange(axis.length)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation
@@ -35,8 +35,8 @@ def window_cells(index: Any, axes: Any, folded: Any) -> Any:
 
 
 def stages(case: Case) -> list[tuple[Any, Any, Any, Any]]:
-    """The steps from cells to windows, with the shape of the cells of each, and which cells each
-    window reads."""
+    """The stages of a plan, each with the shape of its cells and the cells that each window
+    reads."""
     how, found = planned(case), []
     sizes = [axis.size for axis in how.axes]
     for turn, stage in enumerate(how.stages):
@@ -48,7 +48,8 @@ def stages(case: Case) -> list[tuple[Any, Any, Any, Any]]:
 
 
 def weight_of(how: Any, x: Lead, value: Lead) -> Form:
-    """1 where a cell is its window's value, or exp(beta (cell - value))."""
+    """The weight of a cell: 1 if it equals its window's value, else 0; of smooth maxima exp(beta
+    (cell - value))."""
     if not how.is_smooth:
         return Form({(("=", *sorted((x.cells[0], value.cells[0]))),): (1, 0)})
     exponent = DOMAIN.mul(DOMAIN.sub(x, value), DOMAIN.constant(how.beta[0], None))
@@ -56,7 +57,7 @@ def weight_of(how: Any, x: Lead, value: Lead) -> Form:
 
 
 def weighted_sum(case: Case) -> None:
-    """What each window's cells bring, times their weights."""
+    """The sum of tangents times weights over each window's cells."""
     for how, stage, shape, reads in stages(case):
         x, dx, values = cells("x", shape), cells("d", shape), cells("v", stage.windows)
         expected = np.zeros(values.size, object)
@@ -70,7 +71,7 @@ def weighted_sum(case: Case) -> None:
 
 
 def weighted_sum_vjp(case: Case) -> None:
-    """The cotangents of the windows that read a cell, times its weight in each."""
+    """The sum of cotangents times weights over the windows that read a cell."""
     for how, stage, shape, reads in stages(case):
         x, values, g = cells("x", shape), cells("v", stage.windows), cells("g", stage.windows)
         expected = np.zeros(x.size, object)

@@ -1,7 +1,7 @@
 """Statements about operators, for all real inputs of a geometry.
 
 The specification runs over z3 terms. z3 has no exp and no log, so smooth maxima are left out. Real
-numbers are not floats: rounding, NaN, infinities and the sign of zero are not in these statements.
+numbers are not floats: the statements do not cover rounding, NaN, infinities and the sign of zero.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..statement import Found
-from . import rows, values  # they enter their statements
+from . import rows, values  # importing them registers their statements
 from .cases import cases
 from .vocabulary import STATEMENTS, Case, check, decide
 

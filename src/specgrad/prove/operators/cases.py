@@ -26,7 +26,7 @@ TIES = ("first", "split", "all")
 
 
 def cases() -> Iterator[Case]:
-    """All of them; those that an operator refuses are none."""
+    """All cases that their operators accept."""
     for op, shapes in (*_sliding(), *_adaptive(), *_bilinear()):
         try:
             op.output_shape(*shapes)

@@ -1,4 +1,4 @@
-"""Statements about what operators compute, for all inputs of a case."""
+"""Statements about the values of operators, for all inputs of a case."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def windows(op: Operator, x: Any) -> list[list[Any]]:
 
 
 def is_first(op: Any, shapes: Any) -> bool:
-    """Whether a maximum has the first tie rule; the others have the same value."""
+    """Whether a maximum has ties="first"; the other tie rules have the same value."""
     return bool(op.ties == "first")
 
 
@@ -119,7 +119,7 @@ def linear_in_weight(op: Operator, x: Any, w: Any, v: Any, t: Any) -> Sequent:
 
 
 def transposed(op: Any, size: Shape) -> ConvTranspose:
-    """The transposed convolution whose result has the size that a convolution reads."""
+    """The transposed convolution whose result has the size of a convolution's input."""
     extra = []
     for n, k, s, (a, b), d in zip(size, op.kernel_size, op.stride, op.padding, op.dilation, strict=True):
         extra.append(n - transposed_size(Sliding(n, k, s, a, b, d).length, k, s, (a, b), d, 0))
@@ -134,7 +134,7 @@ def transposed_is_adjoint(op: Conv, x: Any, w: Any, g: Any) -> Sequent:
 
 
 def one_axis(op: Any, axis: int) -> Any:
-    """The pass of a window along one of its axes; the others stay as they are."""
+    """The window's pass along one axis, with kernel 1 along the others."""
 
     def there(values: Any, else_: Any) -> tuple[Any, ...]:
         return tuple(value if n == axis else else_ for n, value in enumerate(values))
@@ -156,7 +156,7 @@ def passes(op: Any) -> list[Any]:
 
 
 def is_separable(op: Any, shapes: Any) -> bool:
-    """Whether a window is one of several axes, whose divisors, if any, multiply."""
+    """Whether a window has several axes, and its divisor, if any, is a product over axes."""
     return op.spatial_rank() >= 2 and getattr(op, "divisor_override", None) is None
 
 
@@ -167,7 +167,7 @@ def separable(op: Any, x: Any) -> Sequent:
 
 
 def pulled(order: list[Any], x: Any, g: Any) -> Any:
-    """A cotangent pulled back through passes."""
+    """The VJP of a sequence of passes."""
     inputs = [x]
     for one in order[:-1]:
         inputs.append(one(inputs[-1]))
@@ -177,7 +177,7 @@ def pulled(order: list[Any], x: Any, g: Any) -> Any:
 
 
 def is_argmax(op: Any, shapes: Any) -> bool:
-    """Whether the row is that of the argmax of several axes."""
+    """Whether the row is the argmax of a window of several axes."""
     return is_separable(op, shapes) and is_first(op, shapes)
 
 
@@ -191,7 +191,7 @@ def separable_argmax(op: Any, x: Any, g: Any) -> Sequent:
 
 
 def _has_a_square(op: Any, shapes: Any) -> bool:
-    """Whether a window has two cells in each of two rows."""
+    """Whether some window has at least two cells along two axes."""
     if not is_argmax(op, shapes):
         return False
     axes = op.spatial(tuple(shapes[0][p] for p in op.positions(shapes[0])))

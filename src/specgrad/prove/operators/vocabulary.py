@@ -1,4 +1,4 @@
-"""What statements about operators are made of: cases, arrays that range over inputs, and a list."""
+"""Cases, arrays that range over inputs, and the list of statements about operators."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Case:
 
 @dataclass(frozen=True)
 class About(Statement):
-    """A statement about operators of some kinds, in the cases that `where` admits."""
+    """A statement about operators of some kinds, in the cases for which `where` holds."""
 
     kinds: tuple[type[Operator], ...] = ()
     where: Callable[[Any, Any], bool] = lambda op, shapes: True
 
     def takes(self, case: Case) -> bool:
-        """Whether it says anything about a case."""
+        """Whether the statement is about this case."""
         return type(case.op) in self.kinds and self.where(case.op, case.shapes)
 
 
@@ -102,13 +102,14 @@ def _refuted(statement: About, case: Case, model: Any) -> dict[str, Any] | None:
 
 
 def _numbers(values: dict[str, Fraction], draw: random.Random) -> Callable[[str, Shape], Any]:
-    """A maker of arrays of these values, and of small numbers where there is none."""
+    """A function that makes arrays of these values, and of small numbers for missing ones."""
     each = np.vectorize(lambda v: values.get(str(v), Fraction(draw.randint(0, 2))), otypes=[object])
     return lambda name, shape: each(variables(name, shape))
 
 
 def check(claim: Predicate, op: Operator, **given: Any) -> bool:
-    """Whether a statement holds for object arrays of Fractions; `Unmet` where it assumes others."""
+    """Whether a statement holds for object arrays of Fractions; raises `Unmet` if they violate its
+    assumptions."""
     claims, assumptions = claim(op, **given)
     if not all(assumptions):
         raise Unmet
@@ -116,7 +117,7 @@ def check(claim: Predicate, op: Operator, **given: Any) -> bool:
 
 
 def _pasteable(statement: About, case: Case, given: dict[str, Any]) -> str:
-    """The call that shows it."""
+    """The Python script that shows the counterexample."""
     name, module = statement.claim.__name__, statement.claim.__module__
     arrays = {
         key: f"({', '.join(map(_written, value))},)" if isinstance(value, tuple) else _written(value)
@@ -137,7 +138,7 @@ def _pasteable(statement: About, case: Case, given: dict[str, Any]) -> str:
 
 
 def _written(array: Any) -> str:
-    """An array of Fractions as it is pasted."""
+    """An array of Fractions as a Python expression."""
     if all(value.denominator == 1 for value in np.ravel(array)):
         return f"np.array({np.vectorize(int)(array).tolist()}) * Fraction(1)"
     return f"np.array({array.tolist()})"
