@@ -1,9 +1,9 @@
 """Affine forms of an operator's output in its operands: sparse rows and a constant, read from the
 operator's own row.
 
-Every number here is a float64, and every sum of them comes with a bound of what its rounding may
-have cost: γ(n) = n u / (1 - n u) times the sum of the absolute values, for n roundings in any
-order. A bound is always rounded away from what it encloses.
+All numbers are float64. Every sum has a bound of its rounding error: γ(n) = n u / (1 - n u) times
+the sum of absolute values, for n roundings in any order. Lower bounds are rounded down, upper
+bounds up.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..scalars import find_family
 
 Floats = npt.NDArray[np.float64]
 UNIT = 2.0**-53
-SMALL = 2**17  # cells of a matrix that is faster dense
-TINY = 2.0**-1000  # above what underflow loses in any sum that fits in memory
-ROOM = 1 + 2.0**-30  # above the relative error of a sum of absolute values, of up to 2**22 terms
+SMALL = 2**17  # cells of a matrix; smaller ones are faster dense
+TINY = 2.0**-1000  # exceeds the underflow of any sum that fits in memory
+ROOM = 1 + 2.0**-30  # exceeds 1 + the relative error of a sum of up to 2**22 absolute values
 
 
 def gamma(count: Any, unit: float = UNIT) -> Any:
-    """The relative error of `count` roundings, from above."""
+    """An upper bound of the relative error of `count` roundings."""
     return count * unit / (1 - count * unit) * ROOM
 
 
@@ -65,8 +65,7 @@ class Box(NamedTuple):
         return bool(np.array_equal(self.lower, self.upper))
 
     def widened(self, slack: Any) -> Box:
-        """The box with `slack` on either side, rounded outward; the same box where the slack is
-        0."""
+        """The box with `slack` on either side, rounded outward; unchanged where the slack is 0."""
         if not np.any(slack):
             return self
         keep = np.broadcast_to(np.equal(slack, 0), self.shape)
@@ -75,25 +74,25 @@ class Box(NamedTuple):
         )
 
     def reshaped(self, shape: tuple[int, ...]) -> Box:
-        """The same cells under another shape."""
+        """The box with its cells in another shape."""
         return Box(self.lower.reshape(shape), self.upper.reshape(shape))
 
     def within(self, other: Box) -> Box:
-        """The cells that both boxes hold."""
+        """The intersection of both boxes."""
         return Box(np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper))
 
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """rows·x + constant, with one sparse matrix (outputs, cells) per operand that it reads."""
+    """rows·x + constant, with one sparse matrix (outputs, cells) for each operand in it."""
 
     rows: dict[int, Any]
     constant: Floats
 
     @cached_property
     def terms(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """How many terms each row adds up, the constant among them, and whether any has a weight
-        other than 1 and -1."""
+        """The number of terms of each row, with the constant, and whether a weight is neither 1 nor
+        -1."""
         terms = np.zeros(self.constant.size, np.int64)
         scaled = np.zeros(self.constant.size, np.bool_)
         for matrix in self.rows.values():
@@ -107,26 +106,25 @@ class Affine:
 
     @cached_property
     def roundings(self) -> npt.NDArray[np.int64]:
-        """How many roundings a sum of each row takes, in any order: none where one cell is passed
-        on as it is."""
+        """The number of roundings of each row's sum, in any order: 0 if the row copies one cell."""
         terms, scaled = self.terms
         steps = np.maximum(terms - 1, 0) + scaled
         return np.where(steps > 0, steps + 1, 0)
 
     @cached_property
     def parts(self) -> dict[int, tuple[Any, Any]]:
-        """The positive and the negative weights of every operand."""
+        """The positive and the negative weights of each operand."""
         return {slot: (matrix.maximum(0), matrix.minimum(0)) for slot, matrix in self.rows.items()}
 
     @cached_property
     def light(self) -> dict[int, Any]:
-        """The rows of every operand in the form that costs least times dense rows: the numbers on
-        the diagonal where there are no others, an array where it is small and not mostly 0."""
+        """The matrix of each operand in the form with the cheapest product: the diagonal of a
+        diagonal matrix, an array if small and not mostly 0."""
         return {slot: _light(matrix) for slot, matrix in self.rows.items()}
 
     @cached_property
     def readers(self) -> int:
-        """How many roundings a sum of any column takes, at most."""
+        """The largest number of roundings of a column's sum."""
         most = 0
         for matrix in self.rows.values():
             counts = np.bincount(matrix.indices, minlength=1).max(initial=0)
@@ -136,12 +134,12 @@ class Affine:
 
     @cached_property
     def sizes(self) -> dict[int, Any]:
-        """The absolute weights of every operand, in the form that costs least."""
+        """The absolute weights of each operand, in the form of `light`."""
         return {slot: abs(matrix) for slot, matrix in self.light.items()}
 
     def spread(self, magnitudes: Sequence[Floats]) -> Floats:
-        """Σ|terms| of every row, for operands of these magnitudes, from above; without the
-        constant."""
+        """An upper bound of Σ|terms| of each row without the constant, for operands of these
+        magnitudes."""
         total = np.zeros(self.constant.size)
         for slot, matrix in self.sizes.items():
             magnitude = magnitudes[slot].reshape(-1)
@@ -149,7 +147,7 @@ class Affine:
         return total * ROOM
 
     def image(self, boxes: Sequence[Box]) -> Box:
-        """What the form may be on these boxes, rounded outward."""
+        """The image of these boxes under the form, rounded outward."""
         lower, upper = self.constant.copy(), self.constant.copy()
         for slot, (positive, negative) in self.parts.items():
             low, high = boxes[slot].lower.reshape(-1), boxes[slot].upper.reshape(-1)
@@ -160,7 +158,7 @@ class Affine:
         return Box(lower, upper).widened(slack)
 
     def shifted(self, by: Floats) -> Affine:
-        """The form with another constant, `by` more; the caller rounds."""
+        """The form with `by` added to its constant; rounding is left to the caller."""
         return Affine(self.rows, self.constant + by)
 
 
@@ -175,7 +173,7 @@ def _light(matrix: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """An operator between two affine forms: below(x) ≤ y ≤ above(x) for all operands in their
+    """Two affine forms that enclose an operator: below(x) ≤ y ≤ above(x) for all operands in their
     boxes."""
 
     below: Affine
@@ -187,11 +185,11 @@ class Relaxation:
 
 
 class Relaxed(NamedTuple):
-    """An operator on boxes: between which forms it lies, its image, and how many units of precision
-    a float value of it may be off.
+    """An operator on boxes: the forms that enclose it, its image, and the rounding error of a float
+    result.
 
-    A value in floats of unit u lies within u·roundings of the exact one, per output: 0 where values
-    are only moved.
+    A result in floats of unit u differs from the exact one by at most u·roundings, per output;
+    roundings is 0 for copied values.
     """
 
     relaxation: Relaxation
@@ -200,7 +198,7 @@ class Relaxed(NamedTuple):
 
 
 def diagonal(slopes: Floats) -> Any:
-    """The rows of an operator that reads the cell at its own place."""
+    """A diagonal matrix: the rows of a pointwise operator with these slopes."""
     n = slopes.size
     return sparse.csr_array((slopes.reshape(-1), np.arange(n), np.arange(n + 1)), shape=(n, n))
 
@@ -216,7 +214,7 @@ def matrix(entries: Iterable[tuple[Any, Any, Any]], outputs: int, cells: int) ->
 
 
 def own_rows(op: Operator, operands: Sequence[Any], slots: Iterable[int]) -> dict[int, Any]:
-    """The operator's own row at these operands, as one matrix per wanted slot: its Jacobian there,
+    """The operator's own row at these operands, one matrix per slot in `slots`: its Jacobian,
     rounded to nearest."""
     shapes = [tuple(np.shape(x)) for x in operands]
     numbers = [(slot.name, x) for slot, x in zip(op.slots, operands, strict=False) if not slot.integer]

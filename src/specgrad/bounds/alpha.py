@@ -1,11 +1,11 @@
-"""Forms of relus and maxima that are chosen for one bound at a time, by gradient ascent.
+"""Gradient ascent over the forms of relus and maxima, for one bound at a time.
 
-A line through 0 of any slope from 0 to 1 lies below a relu; a maximum has means below and planes
-above (`maximum.Pool`). The bound is the least value of an affine form on the box. How it moves with
-each choice is known from where the form is least: one sweep backwards and one forwards give all of
-it. Where a relu's sign or a maximum's cell is known, the network is affine; the sweeps are those of
-what is left, a small network (`open_cells`). They are not rounded with care: what is chosen is
-bounded once more, soundly, by `Analysis.lower`.
+Any line through 0 with a slope from 0 to 1 is below a relu. A maximum has means of its cells below
+and planes above (`maximum.Pool`). The bound is the least value of an affine form on the box. Its
+gradient in these choices follows from the minimiser of the form, by one sweep backwards and one
+forwards. Where a relu's sign or a maximum's winner is known, the network is affine; the sweeps run
+on the small network of the other, open cells (`open_cells`). The ascent is not rounded outward.
+`Analysis.lower` computes a sound bound of its result.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from .open_cells import Block, Open, is_small
 from .relax import POOLS
 
 RATES = {"joint": (0.05, 0.97), "mean": (0.25, 0.97), "floor": (0.25, 0.97), "cuts": (0.2, 0.97)}
-"""How far the first step goes, and how much less each further one."""
-SHORTER = 0.5  # the same for slopes of relus, which first go to the end that is better where a bound stands
-LATE = 4  # steps that are taken as done where slopes are given
+"""The length of the first step, and the factor of each further step."""
+SHORTER = 0.5  # the same factor for slopes of relus, whose first step goes to the end given by the gradient's sign
+LATE = 4  # steps that count as done if slopes are given
 MOMENTS = 0.5, 0.999
 PATIENCE = 3  # steps
-GAINS = 1e-3, 1e-2  # how much of what was gained before they must gain; where a bound has to be enough, and no more
-HALVED = 2, 3e-3  # both where there is nothing to choose but slopes of relus, each of whose steps is half the last
+GAINS = 1e-3, 1e-2  # the share of the gain so far that PATIENCE steps must add; without and with a value `enough`
+HALVED = 2, 3e-3  # PATIENCE and GAINS if only slopes of relus are chosen, whose steps are halved each time
 GRID = 256  # a weight of a mean below maxima is a multiple of 1/GRID
 TRIED = 16  # splits
 
 
 class Ascent:
-    """Adam's steps for arrays of one kind, the first of which is as short as if there had been
-    `late` others."""
+    """Adam's steps for arrays of one kind; step lengths are those after `late` earlier steps."""
 
     def __init__(self, late: int) -> None:
         self.late = late
@@ -53,7 +52,7 @@ class Ascent:
 
 
 class Found(NamedTuple):
-    """Forms, the slopes that make them, and the open cells with what is chosen for them."""
+    """Forms, the slopes that give them, and the open cells with their choices."""
 
     form: Form
     slopes: Slopes
@@ -61,9 +60,11 @@ class Found(NamedTuple):
     choices: Any = ()
 
     def split(self, row: int, enough: float) -> tuple[int, int, int, float] | None:
-        """Of the open cells of relus and maxima that cost a bound most where it stands, the one
-        that raises it most when it is split: the cell, and for a maximum the one that it competes
-        with."""
+        """The best split of an open cell: the cell, and for a maximum its rival.
+
+        Candidates are the relu and maximum cells with the largest cost at the bound's minimiser.
+        The best one raises the bound most.
+        """
         if self.open is None:
             return None
         bound, b = self.open.bound(self.choices, self.slopes.cuts)
@@ -81,7 +82,7 @@ class Found(NamedTuple):
         known, pairs = self._both(row, options)
         choices = [_row(choice, np.full(2 * len(options), row)) for choice in self.choices]
         for n, (_, place, k, _) in enumerate(options):
-            if pairs[n] is not None:  # a mean leaves the cell that is not the greatest
+            if pairs[n] is not None:  # move the weight of the losing cell to the winner
                 mean = choices[place].mean
                 for side, (gone, kept) in enumerate((pairs[n], pairs[n][::-1])):
                     mean[2 * n + side, kept, k] += mean[2 * n + side, gone, k]
@@ -98,8 +99,8 @@ class Found(NamedTuple):
         return block.node.operands[0], cell, other, 0.0
 
     def _both(self, row: int, options: Any) -> tuple[list[Any], list[Any]]:
-        """What is known in the two parts of every split, operator by operator; and the two taps of
-        a maximum."""
+        """The known choices in both parts of every split, by operator; and the two taps of a
+        maximum."""
         assert self.open is not None
         known: list[Any] = []
         for block in self.open.blocks:
@@ -122,22 +123,22 @@ class Found(NamedTuple):
 
 
 def _row(choice: Any, rows: Any) -> Any:
-    """What is chosen for some rows."""
+    """The choices of some rows."""
     if isinstance(choice, Choice):
         return Choice(choice.mean[rows], choice.floor[rows])
     return None if choice is None else choice[rows]
 
 
 def optimise(analysis: Analysis, start: int, rows: Any, steps: int = 40, enough: Any = np.inf) -> Form:
-    """The best forms below rows·value that are found; stops where all bounds are above `enough`."""
+    """The best forms found below rows·value; stops if all bounds are above `enough`."""
     return ascend(analysis, start, rows, steps, enough).form
 
 
 def ascend(
     analysis: Analysis, start: int, rows: Any, steps: int, enough: Any, grid: int = 0, begin: Slopes | None = None
 ) -> Found:
-    """`optimise`, with the slopes that make the best forms; single ones are multiples of 1/grid, if
-    there is a grid. `begin`: slopes to start from."""
+    """`optimise`, with the slopes of the best forms, which are multiples of 1/grid if grid is not
+    0. `begin`: initial slopes."""
     dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     slopes = Slopes({}, {}, np.zeros((len(dense), len(analysis.splits))))
     if not steps or not is_small(analysis, start, len(dense)):
@@ -152,7 +153,7 @@ def ascend(
 
 
 def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late: int) -> tuple[list[Any], Floats]:
-    """The best choices that are found, on their grid, and cuts."""
+    """The best choices found, on their grid, and the best cuts."""
     ascent, decides, rest = Ascent(late), bool(np.isfinite(enough).all()), slopes.pools or slopes.cuts.size
     patience, gain = (PATIENCE, GAINS[decides]) if rest or decides else HALVED
     choices, cuts = [_restricted(slopes, block) for block in open_.blocks], slopes.cuts
@@ -184,7 +185,7 @@ def _climb(open_: Open, slopes: Slopes, steps: int, enough: Any, grid: int, late
 
 
 def _moved(ascent: Ascent, place: int, block: Block, choice: Any, move: Any, step: int) -> Any:
-    """What is chosen, one step further."""
+    """The choices after one more step."""
     if block.pool is not None:
         mean = block.pool.projected(choice.mean + ascent.move(("mean", place), move.mean, step), 0)
         return Choice(mean, np.clip(choice.floor + ascent.move(("floor", place), move.floor, step), 0.0, 1.0))
@@ -194,15 +195,15 @@ def _moved(ascent: Ascent, place: int, block: Block, choice: Any, move: Any, ste
 
 
 def _on_grid(block: Block, choice: Any, grid: int) -> Any:
-    """Means that add up to 1 exactly, and single slopes that are multiples of 1/grid, if there is
-    one."""
+    """The choices with means that sum to exactly 1, and slopes rounded to multiples of 1/grid if
+    grid is not 0."""
     if block.pool is not None:
         return choice._replace(mean=block.pool.projected(choice.mean, GRID))
     return choice if choice is None or not grid else np.round(choice * grid) / grid
 
 
 def either(better: Any, one: Any, other: Any) -> Any:
-    """Row by row, what is better."""
+    """For each row, the choice that is better."""
     if one is None:
         return None
     if isinstance(one, Choice):
@@ -211,7 +212,7 @@ def either(better: Any, one: Any, other: Any) -> Any:
 
 
 def _restricted(slopes: Slopes, block: Block) -> Any:
-    """What slopes say of the open cells of one operator."""
+    """The slopes of one operator's open cells."""
     place, cells = block.node.index, block.cells
     if place in slopes.pools:
         mean, floor = slopes.pools[place][1]
@@ -220,7 +221,7 @@ def _restricted(slopes: Slopes, block: Block) -> Any:
 
 
 def _spread(slopes: Slopes, blocks: list[Block], choices: list[Any], cuts: Floats) -> Slopes:
-    """The slopes, with what is chosen for open cells."""
+    """The slopes of all cells, with the choices for open cells."""
     made = Slopes(dict(slopes.single), dict(slopes.pools), cuts)
     for block, choice in zip(blocks, choices, strict=True):
         place, cells = block.node.index, block.cells
@@ -238,8 +239,8 @@ def _spread(slopes: Slopes, blocks: list[Block], choices: list[Any], cuts: Float
 
 
 def _first(analysis: Analysis, made: Slopes, start: int, begin: Slopes | None) -> Slopes:
-    """The slopes that the relaxations have, or that are given, for every relu and maximum that is
-    not decided."""
+    """The initial slopes of every undecided relu and maximum: `begin`, or those of the
+    relaxations."""
     rows = len(made.cuts)
     for node in analysis.graph.nodes[: start + 1]:
         if type(node.op) not in (Relu, *POOLS) or not analysis.varying[node.index]:

@@ -1,10 +1,9 @@
-"""Bounds through a graph: boxes forwards, affine forms backwards.
+"""Bounds of a graph: boxes forwards, affine forms backwards.
 
-Forwards every value gets a box, from the boxes of its operands. Backwards a row of numbers A at a
-value becomes rows at its operands: where A is positive its lower bound takes the form below, where
-A is negative the form above. At the inputs an affine form of them is left, which bounds A·value
-from below on the whole box. Values that a nonlinear operator reads are bounded backwards first
-(`refine`).
+Forwards, every value gets a box from the boxes of its operands. Backwards, a row A at a value
+becomes rows at its operands: a positive entry of A uses the lower form, a negative entry the upper
+form. The result is an affine form of the inputs, below A·value on the whole box. The operands of
+nonlinear operators are bounded backwards first (`refine`).
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ from .joint import Joint
 from .maximum import Choice, Pool, Taps
 from .relax import POOLS, open_taps, relax, relax_chosen
 
-DENSE = 0.2  # of its cells: from there on a sparse row costs more than a dense one
+DENSE = 0.2  # the share of nonzero cells above which a sparse row costs more than a dense one
 CHUNK = 2**23  # cells of a dense matrix at a time
 MANY = 64  # rows
 UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
 
 
 class Late(Exception):
-    """A deadline is over."""
+    """The deadline has passed."""
 
 
 class Split(NamedTuple):
-    """side·(cell of a value - number) ≥ 0, or, where there is an `other` cell, side·(cell - other)
-    ≥ 0; `side` is 1 or -1."""
+    """side·(cell - at) ≥ 0 for a cell of a value, or side·(cell - other) ≥ 0 if other ≥ 0; `side`
+    is 1 or -1."""
 
     place: int
     cell: int
@@ -53,14 +52,14 @@ class Split(NamedTuple):
 
 
 _known: weakref.WeakKeyDictionary[Graph, tuple[dict[int, Affine], dict[int, Box]]] = weakref.WeakKeyDictionary()
-"""The affine forms of a graph's linear operators, and its constants, which no box changes; nodes
-are never changed, only added."""
+"""For each graph, the affine forms of its linear operators and its constants, which do not depend
+on the box. Nodes are only added, never changed."""
 
 
 class Slopes(NamedTuple):
-    """What may be chosen for each row: the slopes of the lines below relus, the forms of maxima,
-    how much of every split is taken off, (rows, splits): where a cell is at least a number, β times
-    their distance is nothing below 0; and forms above relus together.
+    """Choices for each row: slopes of the lines below relus; forms of maxima; the multipliers β ≥ 0
+    of splits, (rows, splits), whose product with a split's left side is subtracted; and joint forms
+    above relus.
     """
 
     single: dict[int, Floats]
@@ -69,15 +68,15 @@ class Slopes(NamedTuple):
     joint: Mapping[int, tuple[Joint, Floats]] = MappingProxyType({})
 
     def of(self, rows: Any) -> Slopes:
-        """Those of some rows."""
+        """The slopes of some rows."""
         pools = {p: (pool, Choice(mean[rows], floor[rows])) for p, (pool, (mean, floor)) in self.pools.items()}
         joint = {p: (group, a[rows]) for p, (group, a) in self.joint.items()}
         return Slopes({p: a[rows] for p, a in self.single.items()}, pools, self.cuts[rows], joint)
 
 
 class Form(NamedTuple):
-    """lower bounds of rows of a value: rows·inputs + constant, the constant rounded down; one
-    matrix per input."""
+    """Lower bounds of rows of a value: rows·inputs + constant, with one matrix per input and the
+    constant rounded down; and its least value on the box."""
 
     rows: dict[int, Any]
     constant: Floats
@@ -87,13 +86,12 @@ class Form(NamedTuple):
 class Analysis:
     """One graph on one box: the boxes of all values, and the relaxations of all operators.
 
-    With a `unit`, every value may also be off by what computing it in floats of that unit may cost.
-    `splits` keep some cells of a value above or below a number or another cell; where they leave
-    nothing, `is_empty` says so and the rest is not computed. `room` leaves some of a box's width
-    beside every bound that is found backwards, for whoever follows it in other arithmetic. `whole`
-    is the analysis without the last split: what comes before that split is the same. After the
-    `deadline`, by time.monotonic, everything raises `Late`. `closer` finds forms for cells of
-    relus whose sign stays open.
+    With a `unit`, every value includes the error of its computation in floats of that unit.
+    `splits` restrict cells of values. If no point satisfies them, `is_empty` is True, and the rest
+    is not computed. `room` widens every bound found backwards by a share of the box's width, for a
+    replay in other arithmetic. `whole` is the analysis without the last split, whose results before
+    that split are reused. After the `deadline`, by time.monotonic, all methods raise `Late`.
+    `closer` finds tighter forms for relu cells of open sign.
     """
 
     def __init__(
@@ -117,7 +115,7 @@ class Analysis:
         self.known, self.constants = _known.setdefault(graph, ({}, {}))
         self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
         self.pools: dict[int, Pool] = {}
-        self.blocks: dict[int, Any] = {}  # of `alpha`, made once
+        self.blocks: dict[int, Any] = {}  # used by `alpha`, made once
         self.read = read = self._read_by_curves() if refine else set()
         self.is_empty = False
         given = {node.index: box for node, box in zip(graph.inputs, boxes, strict=True)}
@@ -128,7 +126,7 @@ class Analysis:
             self.in_time()
             self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
             self.boxes.append(given[node.index] if node.is_input else self._forward(node))
-            if whole is not None:  # what holds there holds in its part
+            if whole is not None:  # bounds of the whole box hold for its parts
                 self.boxes[-1] = self.boxes[-1].within(whole.boxes[node.index])
             if node.index in read and node.op is not None:
                 self._refine(node)
@@ -136,12 +134,13 @@ class Analysis:
                 self._split(node, splits)
 
     def in_time(self) -> None:
-        """Raise `Late` after the deadline."""
+        """Raise `Late` if the deadline has passed."""
         if time.monotonic() > self.deadline:
             raise Late
 
     def _take_over(self, whole: Analysis, last: int) -> int:
-        """What another analysis found up to a value, whose box is cut; the number of values."""
+        """Reuse another analysis up to value `last`, and cut this value's box; returns the number
+        of values."""
         self.varying, self.boxes = whole.varying[: last + 1], whole.boxes[: last + 1]
         self.relaxations = {place: found for place, found in whole.relaxations.items() if place <= last}
         self._sizes = {place: found for place, found in whole._sizes.items() if place <= last}
@@ -149,7 +148,7 @@ class Analysis:
         return last + 1
 
     def _split(self, node: Node, splits: Sequence[Split]) -> None:
-        """Cut the box of a value."""
+        """Cut the box of a value by the splits."""
         low, high = (end.copy() for end in self.boxes[node.index])
         for place, cell, other, at, side in splits:
             if place == node.index and other < 0:
@@ -159,7 +158,7 @@ class Analysis:
         self.is_empty = bool((low > high).any())
 
     def _read_by_curves(self) -> set[int]:
-        """The values that an operator reads which is not linear."""
+        """The varying values that a nonlinear operator reads."""
         found: set[int] = set()
         varying: list[bool] = []
         for node in self.graph.nodes:
@@ -183,7 +182,7 @@ class Analysis:
         else:
             relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.index), bool(self.unit))
         if self.unit and np.any(roundings):
-            reach = 1 + max(box.magnitude.max(initial=0.0) for box in boxes)  # of what a lost weight is multiplied by
+            reach = 1 + max(box.magnitude.max(initial=0.0) for box in boxes)  # of its factors
             lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes)) * reach
             slack = np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
             low, high = relaxation.below, relaxation.above
@@ -195,7 +194,7 @@ class Analysis:
         return reached.reshaped(node.shape)
 
     def _refine(self, node: Node) -> None:
-        """Bound the cells of a value backwards, those that are not decided by their box."""
+        """Bound the undecided cells of a value backwards."""
         box = self.boxes[node.index]
         if self._is_exact(node):
             return
@@ -213,7 +212,7 @@ class Analysis:
         self.boxes[node.index] = Box(low, high).reshaped(node.shape)
 
     def _bounded(self, part: Any, low: Floats, high: Floats, find: Callable[[Any], Form]) -> None:
-        """Bound cells by forms below them and above."""
+        """Bound cells by forms below and above them."""
         signs = np.repeat([1.0, -1.0], part.size)
         rows = sparse.csr_array((signs, np.tile(part, 2), np.arange(signs.size + 1)), shape=(signs.size, low.size))
         both = find(rows).lower
@@ -222,20 +221,20 @@ class Analysis:
         high[part] = np.minimum(high[part], -both[part.size :] + room)
 
     def _largest(self, place: int) -> int:
-        """The cells of the largest value that varies, up to this one."""
+        """The number of cells of the largest varying value up to this one."""
         return max(math.prod(n.shape) for n in self.graph.nodes[: place + 1] if self.varying[n.index])
 
     def _is_exact(self, node: Node) -> bool:
-        """Whether nothing is won backwards: the box is already that of one affine form of the
-        inputs, or of a relu or a maximum, whose forms read one cell each, of a box that was
-        refined."""
+        """Whether bounding backwards gains nothing: the value is an affine form of the inputs, or a
+        relu or maximum, whose operand was refined."""
         if type(node.op) in (Relu, *POOLS):
             return True
         return self.relaxations[node.index].is_linear and all(self.graph.nodes[p].op is None for p in node.operands)
 
     def _matters(self, node: Node) -> Any:
-        """The cells whose bounds could change a relaxation: all, but for those that only relus
-        read, and that these make 0, or pass on to where no curve reads them."""
+        """The cells whose bounds could change a relaxation. If only relus read the value, cells
+        that are never positive do not matter; cells that are never negative matter only if a
+        nonlinear operator reads the relu."""
         readers = [n for n in self.graph.nodes if node.index in n.operands]
         if not all(type(n.op) is Relu for n in readers):
             return True
@@ -247,8 +246,7 @@ class Analysis:
         """Affine forms of the inputs below rows·value, for the rows of a matrix (rows, cells of the
         value).
 
-        `slopes`: for relus, one slope from 0 to 1 of the line below per row and cell; `seen` takes
-        up the rows at every value.
+        `slopes`: choices for each row. `seen` collects the rows at every value.
         """
         count = rows.shape[0]
         constant, error = np.zeros(count), np.zeros(count)
@@ -282,15 +280,15 @@ class Analysis:
         return Form(reached, form, below(total, slack * ROOM))
 
     def _concrete(self, A: Any, box: Box, constant: Floats, error: Floats) -> tuple[Floats, Floats]:
-        """constant + the least of A·x on a box, and the error so far."""
+        """constant + the least value of A·x on a box, and the accumulated error."""
         positive, negative = split(A)
         added = positive @ box.lower.reshape(-1) + negative @ box.upper.reshape(-1)
         cost = self._summed(box.lower.size) * (abs(A) @ box.magnitude.reshape(-1)) + TINY
         return constant + added, error + cost
 
     def _summed(self, terms: int) -> Any:
-        """The relative error of a sum of so many products, and of adding it to the sums of all
-        other values."""
+        """The relative error of a sum of `terms` products, and of its addition to the sums of other
+        values."""
         return gamma(terms + len(self.graph.nodes) + 4)
 
     def _through(
@@ -309,7 +307,7 @@ class Analysis:
         pulled: dict[int, Any] = {}
         if relaxation.is_linear:
             parts = [(A, relaxation.below)]
-        elif not sparse.issparse(A) and type(node.op) is Relu:  # of one cell each: one pass over large rows
+        elif not sparse.issparse(A) and type(node.op) is Relu:  # a relu reads one cell: one pass over large rows
             lines = relaxation.below.light[0], relaxation.above.light[0]
             pulled, parts = {node.operands[0]: A * np.where(A > 0, *lines)}, []
             constant = constant + np.minimum(A, 0) @ relaxation.above.constant
@@ -331,12 +329,12 @@ class Analysis:
     def _with_slopes(
         self, node: Node, A: Any, constant: Floats, error: Floats, slopes: Slopes
     ) -> tuple[dict[int, Any], Floats, Floats]:
-        """`_through` a relu, with slopes that are given row by row."""
+        """`_through` for a relu whose slopes are given for each row."""
         over, before = self.relaxations[node.index].above, node.operands[0]
         A = A.toarray() if sparse.issparse(A) else A
         positive, negative = split(A)
         pulled = {before: positive * slopes.single[node.index]}
-        spread = self.boxes[before].magnitude.reshape(-1)  # no slope is above 1
+        spread = self.boxes[before].magnitude.reshape(-1)  # slopes are at most 1
         error = error + gamma(3) * (abs(A) @ spread) + TINY
         if node.index in slopes.joint:
             joint, a = slopes.joint[node.index]
@@ -347,7 +345,7 @@ class Analysis:
         return pulled, constant + negative @ over.constant, error
 
     def _cut(self, node: Node, A: Any, constant: Floats, error: Floats, cuts: Floats) -> tuple[Any, Floats, Floats]:
-        """Rows at a value, less the splits of its cells."""
+        """Rows at a value, minus the multipliers of the splits of its cells."""
         for (place, cell, other, at, side), b in zip(self.splits, cuts.T, strict=True):
             if place == node.index and b.any():
                 A = np.zeros((len(b), math.prod(node.shape))) if A is None else A
@@ -362,7 +360,7 @@ class Analysis:
         return A, constant, error
 
     def pool(self, node: Node) -> Pool:
-        """The forms that a maximum has to choose from; made once."""
+        """The forms of a maximum to choose from; made once."""
         if node.index not in self.pools:
             self.pools[node.index] = Pool(self.taps(node), self.boxes[node.operands[0]])
         return self.pools[node.index]
@@ -373,8 +371,8 @@ class Analysis:
         return open_taps(node.op, [self.boxes[node.operands[0]]], known)
 
     def size(self, node: Node) -> tuple[Floats, Floats, int]:
-        """Σ|terms| of the forms of an operator, the size of their constants, and the roundings that
-        a column takes."""
+        """Σ|terms| of an operator's forms, the size of their constants, and the roundings of a
+        column's sum."""
         if node.index not in self._sizes:
             relaxation = self.relaxations[node.index]
             magnitudes = [self.boxes[p].magnitude for p in node.operands]
@@ -395,8 +393,8 @@ def split(A: Any) -> tuple[Any, Any]:
 
 
 def product(rows: Any, matrix: Any) -> Any:
-    """rows @ matrix; a vector is the diagonal of one. Many columns of many rows are 0 where a
-    maximum has chosen its cells and relus are off."""
+    """rows @ matrix; a vector stands for a diagonal matrix. Columns in which all rows are 0 are
+    skipped: decided maxima and inactive relus have many."""
     if matrix.ndim == 1:
         return rows * matrix
     if isinstance(rows, np.ndarray) and len(rows) > MANY:
@@ -407,14 +405,14 @@ def product(rows: Any, matrix: Any) -> Any:
 
 
 def packed(A: Any) -> Any:
-    """A matrix in the form that costs less: dense where many cells are not zero."""
+    """A matrix in the cheaper form: dense if many cells are nonzero."""
     if sparse.issparse(A):
         return A.toarray() if A.nnz > DENSE * math.prod(A.shape) else A.tocsr()
     return np.asarray(A)
 
 
 def constant_box(node: Node) -> Box:
-    """A constant, which may hold numbers that no float64 is."""
+    """The box of a constant, whose numbers may not be float64s."""
     value = np.full(node.shape, node.constant, object) if is_number(node.constant) else node.constant
     box = Box(*(outward("bounds", node.name, value, side) for side in (-math.inf, math.inf)))
     if not np.isfinite(box.magnitude).all():

@@ -1,5 +1,4 @@
-"""The methods behind `bounds`, with what they share: arguments, the property's rows, and the shape
-of the answer."""
+"""The methods of `bounds`: their arguments, the rows of `of`, and the shape of the result."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from .results import Bounds, LinearForm
 from .rewrite import rewritten
 from .zonotope import Zonotopes
 
-INNER = 3  # steps for the cells of relus in between
+INNER = 3  # steps for the cells of inner relus
 UNITS = {"real": 0.0, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
 def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
-    """Bounds by a method."""
+    """Bounds of the graph's output by a method."""
     one_output("bounds", graph)
     graph = rewritten(graph)
     (output,) = graph.outputs
@@ -60,8 +59,8 @@ def combined(rows: Any, box: Box) -> Box:
 
 
 def _form(graph: Graph, form: Form, half: slice, sign: int) -> LinearForm:
-    """Some rows of a form as arrays of the inputs' shapes; sign -1 turns one below -y into one
-    above y."""
+    """Some rows of a form as arrays of the inputs' shapes; sign -1 turns a form below -y into a
+    form above y."""
     found, constant = [], form.constant[half]
     for node in graph.inputs:
         rows = form.rows.get(node.index)

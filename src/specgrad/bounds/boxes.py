@@ -1,4 +1,4 @@
-"""What a caller writes for a box of inputs, as boxes of float64 that hold it."""
+"""Conversion of the argument `box` to float64 boxes that contain it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def outward(name: str, argument: str, value: Any, side: float) -> Floats:
 
 
 def rows_of(name: str, of: Any, cells: int) -> Floats:
-    """A matrix with one row of numbers per wanted combination of the output's cells."""
+    """The argument `of` as a matrix with one column per cell of the output."""
     matrix = np.asarray(as_operand(name, "of", of))
     if matrix.dtype.kind not in "fiu" or matrix.ndim < 1 or not matrix.size or math.prod(matrix.shape[1:]) != cells:
         rule = f"must be a matrix of numbers with {cells} columns, one per output cell"
@@ -78,7 +78,7 @@ def rows_of(name: str, of: Any, cells: int) -> Floats:
 
 
 def one_output(name: str, graph: Graph) -> int:
-    """The place of a graph's only output."""
+    """The index of a graph's only output."""
     graph.validate()
     places: Sequence[int] = graph.outputs
     if len(places) != 1:

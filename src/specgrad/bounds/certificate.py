@@ -1,8 +1,7 @@
-"""What is shown of a network, as a document that anybody can check: JSON, replayed in exact
-rationals.
+"""Certificates: JSON documents with a proof or a counterexample, checked in exact rationals.
 
-A certificate holds the network as an ONNX model, boxes of inputs, and for each of them claims with
-the steps of a proof, or an input that breaks one.
+A certificate has the network as an ONNX model and boxes of inputs. Each box has claims with the
+steps of a proof, or an input that breaks a claim.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ def bad(what: str, value: Any, rule: str) -> CertificateError:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Claims for all inputs between `lower` and `upper`, one array of Fractions per input: their
-    proof, or what breaks one.
+    """Claims for all inputs between `lower` and `upper`, one array of Fractions per input, and
+    their proof or a counterexample.
 
-    A claim is a list of rows with bounds: for every input at least one row·output is greater than
-    its bound, or at least that where it says so.
+    A claim is a list of rows with bounds. For every input, at least one row·output is greater than
+    its bound, or equal to the bound if the row allows equality.
     """
 
     lower: tuple[Any, ...]
@@ -58,11 +57,11 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """`status` is "holds" where all claims are shown, "violated" where an input breaks one, else
+    """`status` is "holds" if all claims are proved, "violated" if an input breaks one, else
     "unknown".
 
     ``certificate.check()`` replays the proof, or runs the counterexample, in exact rationals, and
-    raises where something does not follow.
+    raises if a step is wrong.
     """
 
     model: bytes
@@ -80,7 +79,7 @@ class Certificate:
 
     @property
     def counterexample(self) -> Any:
-        """Exact inputs that break a claim: an array of Fractions, or a tuple of them; None where
+        """Exact inputs that break a claim: an array of Fractions, or a tuple of arrays; None if
         there are none."""
         found = next((p.counterexample for p in self.problems if p.counterexample is not None), None)
         return found[0] if found is not None and len(found) == 1 else found
@@ -90,14 +89,15 @@ class Certificate:
         return onnx_of(self.model)
 
     def check(self) -> None:
-        """Replay everything in exact rationals; CertificateError where a step does not follow."""
+        """Replay the proof in exact rationals; raises CertificateError if a step does not
+        follow."""
         if self.status == "unknown":
             raise bad("status", "unknown", "nothing is shown")
         try:
             self._check()
         except SpecgradError:
             raise
-        except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:  # arrays that do not fit
+        except (ValueError, IndexError, TypeError, KeyError, OverflowError) as error:  # arrays with wrong shapes
             raise bad("proof", "steps", f"does not fit the model ({error})") from None
 
     def _check(self) -> None:
@@ -117,7 +117,7 @@ class Certificate:
                 replay(network, inputs, problem.claims, problem.proof)
 
     def to_json(self) -> str:
-        """The certificate as text."""
+        """The certificate as JSON text."""
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -130,7 +130,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """A certificate from its text; nothing is checked yet but the form."""
+        """A certificate from its JSON text; only its form is checked."""
         try:
             document = json.loads(text)
             if document["format"] != FORMAT or document["version"] != VERSION:
@@ -153,20 +153,20 @@ class Certificate:
             raise bad("text", text[:40], f"is not a certificate ({type(error).__name__}: {error})") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the text to a file."""
+        """Write the JSON text to a file."""
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
-        """Read the text from a file."""
+        """Read the JSON text from a file."""
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
 
 
 def _check_rewriting(graph: Graph, simpler: Graph, problem: Problem) -> None:
-    """Refuse a rewritten network that is another function: where a rule was applied, both are run
-    in rationals.
+    """Refuse a rewritten network that computes another function: both networks run in rationals at
+    three points of the box.
 
-    Three points of the box are no proof; a network to which no rule applies needs none.
+    Three points are no proof. A network that was not rewritten needs none.
     """
     if [(node.op, node.operands) for node in graph.nodes] == [(node.op, node.operands) for node in simpler.nodes]:
         return
@@ -195,7 +195,7 @@ def _check_counterexample(graph: Graph, problem: Problem) -> None:
 
 
 def _numbers(array: Any) -> Any:
-    """An array in JSON: Fractions as text, other numbers as bytes in base 64."""
+    """An array as JSON: Fractions as text, other numbers as bytes in base 64."""
     array = np.asarray(array)
     if array.dtype == object:
         return {"shape": list(array.shape), "fractions": [str(Fraction(n)) for n in array.reshape(-1).tolist()]}
@@ -205,7 +205,7 @@ def _numbers(array: Any) -> Any:
 
 
 def _array(document: Any) -> Any:
-    """The array of a document, whose size is what its shape says."""
+    """The array of a document, whose data must have the size of its shape."""
     shape = tuple(int(n) for n in document["shape"])
     if "fractions" in document:
         return objects([Fraction(str(n)) for n in document["fractions"]], shape)
@@ -239,8 +239,8 @@ def _problem_document(problem: Problem) -> dict[str, Any]:
 
 
 def _steps_document(root: Step) -> list[dict[str, Any]]:
-    """The steps of a proof in a list, each with the places of its parts: no text is nested as deep
-    as a proof."""
+    """The steps of a proof as a list, each with the indices of its parts, since JSON must not be
+    nested as deep as a proof."""
     steps = [root]
     for step in steps:
         steps.extend(step.parts)

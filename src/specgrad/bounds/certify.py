@@ -29,10 +29,10 @@ from .vnnlib import Alternative, Property, bytes_of
 
 
 def margins(graph: Graph, box: Any, of: Any, covers: str, timeout: float, progress: Progress | None) -> Certificate:
-    """That every row of `of` times the output is greater than 0."""
+    """A certificate that every row of `of` times the output is greater than 0."""
     place = one_output("certify", graph)
     rows = rows_of("certify", of, math.prod(graph.nodes[place].shape))
-    given_boxes("certify", graph, box)  # which refuses what is no box
+    given_boxes("certify", graph, box)  # refuses anything but a box
     ends = [tuple(exactly(end) for end in (side if isinstance(side, tuple) else (side,))) for side in box]
     claims = [[Row([Fraction(n) for n in row], Fraction(0))] for row in rows.tolist()]
     return solve(model_of(graph), covers, [(*ends, claims)], timeout, progress)
@@ -41,8 +41,8 @@ def margins(graph: Graph, box: Any, of: Any, covers: str, timeout: float, progre
 def of_property(
     model: bytes | None, graph: Graph, wanted: Property, covers: str, timeout: float, progress: Progress | None
 ) -> Certificate:
-    """That no input and output meet a property of VNN-LIB. `model`: the bytes of the graph, if they
-    are a whole model."""
+    """A certificate that no input and output satisfy a VNN-LIB property. `model`: the graph's
+    bytes, if they are a complete model."""
     place = one_output("certify", graph)
     counts = [math.prod(node.shape) for node in graph.inputs], math.prod(graph.nodes[place].shape)
     if len(counts[0]) != 1 or (counts[0][0], counts[1]) != (wanted.inputs, wanted.outputs):
@@ -65,10 +65,10 @@ def of_property(
 
 
 def read_model(path: Path, inputs: int) -> tuple[bytes | None, Graph]:
-    """The graph of a model that a property with so many inputs is about, and its bytes, if they are
-    the whole of it.
+    """The graph of a model for a property of `inputs` inputs, and its bytes if they are a complete
+    model.
 
-    A length that the model leaves open is the one that makes so many inputs.
+    An open length of the model's input is set so that the model has this number of inputs.
     """
     try:
         data = bytes_of(path)
@@ -105,7 +105,7 @@ def reads_inputs(alternative: Alternative) -> bool:
 
 
 def with_inputs(graph: Graph) -> Graph:
-    """The graph with its input in front of its output, in one row."""
+    """The graph with its flat input concatenated before its output."""
 
     def both(x: Any) -> Any:
         return sg.concatenate([sg.reshape(x, (-1,)), sg.reshape(graph.forward(x), (-1,))])
@@ -114,8 +114,8 @@ def with_inputs(graph: Graph) -> Graph:
 
 
 def claim_of(alternative: Alternative, before: int, outputs: int) -> Claim:
-    """A counterexample meets all constraints Σ c·v ≤ b; so at least one of them must be exceeded,
-    or reached where it is strict."""
+    """The negation of an alternative: a counterexample satisfies all constraints Σ c·v ≤ b, so at
+    least one of them must be exceeded, or reached if it is strict."""
     claim = []
     for constraint in alternative.constraints:
         row = [Fraction(0)] * (before + outputs)
@@ -129,7 +129,7 @@ def claim_of(alternative: Alternative, before: int, outputs: int) -> Claim:
 
 
 def solve(model: bytes, covers: str, boxes: Sequence[Any], timeout: float, progress: Progress | None) -> Certificate:
-    """Search box after box, until one is violated or time is up."""
+    """Search box after box, until one is violated or the time is over."""
     source = onnx_of(model)
     graph = rewritten(source)
     deadline, problems = time.monotonic() + timeout, []
@@ -145,13 +145,14 @@ def solve(model: bytes, covers: str, boxes: Sequence[Any], timeout: float, progr
 
 
 def exactly(array: Any) -> Any:
-    """Numbers as Fractions."""
+    """Numbers as exact Fractions."""
     made = np.asarray(array)
     return objects([Fraction(n) for n in made.reshape(-1).tolist()], made.shape)
 
 
 def model_of(graph: Graph) -> bytes:
-    """A graph as an ONNX model in float64, which must hold all of its numbers."""
+    """A graph as an ONNX model in float64; refused if float64 cannot represent all of its
+    numbers."""
     for node in graph.nodes:
         held = [value for value in vars(node.op).values() if isinstance(value, Fraction | float)] if node.op else []
         if is_number(node.constant):

@@ -1,5 +1,5 @@
-"""`specgrad certify model.onnx --vnnlib property.vnnlib`: the competition's question, with its
-answers."""
+"""`specgrad certify model.onnx --vnnlib property.vnnlib`, with the answers of the verification
+competition: sat, unsat or unknown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {"holds": "unsat", "violated": "sat", "unknown": "unknown"}
 
 
 class Covers(StrEnum):
-    """Which arithmetic a proof is about."""
+    """The arithmetic that a proof covers."""
 
     real = "real"
     float32 = "float32"
@@ -89,16 +89,16 @@ def _decide(console: Console, model: Path, vnnlib: Path, covers: str, timeout: f
 
 
 def _counterexample(found: Any, outputs: int) -> str:
-    """The exact input and the nearest floats of the output, as the competition writes them."""
+    """The exact input and the nearest floats of the output, in the competition's format."""
     x = found.counterexample
-    y = found.graph().forward(x).reshape(-1)[-outputs:]  # behind the inputs, where a property reads these
+    y = found.graph().forward(x).reshape(-1)[-outputs:]  # after the inputs, if the property reads them
     lines = [f"(X_{place} {_decimal(number)})" for place, number in enumerate(x.reshape(-1).tolist())]
     lines += [f"(Y_{place} {float(number)!r})" for place, number in enumerate(y.tolist())]
     return "(" + "\n ".join(lines) + ")"
 
 
 def _decimal(number: Fraction) -> str:
-    """A number as a decimal that is exactly it, the shortest that is at hand; else a fraction."""
+    """A number as a short exact decimal if possible, else as a fraction."""
     near = float(number)
     if Fraction(repr(near)) == number:
         return repr(near)

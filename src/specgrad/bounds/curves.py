@@ -1,8 +1,8 @@
-"""Relaxations of functions of one cell, by what is known of their curve: convex, concave, S-shaped,
-or of bounded second derivative.
+"""Relaxations of pointwise functions, by the shape of their curve: convex, concave, S-shaped, or of
+bounded second derivative.
 
-Values and slopes are those of the operator itself, in float64. NumPy's functions are taken to be
-within `ULPS` units of the last place.
+Values and slopes are computed by the operator itself, in float64. NumPy's functions are assumed to
+be accurate to `ULPS` ulps.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Lines(NamedTuple):
 
 
 def relaxation(lines: Lines) -> Relaxation:
-    """Lines as the forms of an operator that reads the cell at its own place."""
+    """The relaxation of a pointwise operator between two lines."""
     low, high = (Affine({0: diagonal(line.slope)}, line.constant.reshape(-1)) for line in lines)
     same = all(np.array_equal(a, b) for a, b in zip(lines.below, lines.above, strict=True))
     return Relaxation(low, low if same else high)
 
 
 def slack(*parts: Floats) -> Floats:
-    """What rounding may cost where these numbers are computed and added."""
+    """A bound of the rounding error of computing and adding these numbers."""
     total = np.zeros(np.shape(parts[0])) + TINY
     for part in parts:
         total = total + ULPS * UNIT * np.abs(part)
@@ -50,8 +50,8 @@ def slack(*parts: Floats) -> Floats:
 
 
 def relu(box: Box, alpha: Floats | None = None) -> Lines:
-    """max(x, 0): the chord above; below the line through 0 of slope `alpha`, or of 0 or 1,
-    whichever leaves less."""
+    """The lines of max(x, 0): above, the chord; below, the line through 0 of slope `alpha`, or of
+    the slope 0 or 1 that leaves the smaller area."""
     low, high = box
     slope, constant = chord(low, high, np.zeros(low.shape))
     off, crosses = high <= 0, (low < 0) & (high > 0)
@@ -62,7 +62,7 @@ def relu(box: Box, alpha: Floats | None = None) -> Lines:
 
 
 class Curve:
-    """A function and its slope, as an operator states them."""
+    """A function and its slope, computed by an operator."""
 
     def __init__(self, op: Operator) -> None:
         self.op = op
@@ -74,7 +74,7 @@ class Curve:
         return np.asarray(self.op.jvp((x,), (np.ones_like(x),))[1], np.float64)
 
     def through(self, slope: Floats, points: list[Floats], side: Callable[..., Floats]) -> Line:
-        """The line of this slope that passes the function's points on one side of all of them."""
+        """The line of this slope that bounds the function from one side at all points."""
         pick, move = (np.maximum, above) if side is above else (np.minimum, below)
         with np.errstate(all="ignore"):
             constants = [move(self.value(p) - slope * p, slack(self.value(p), slope * p)) for p in points]
@@ -84,15 +84,14 @@ class Curve:
         return Line(slope, constant)
 
     def chord(self, box: Box) -> Floats:
-        """The slope from end to end; where the ends are one point, the slope there."""
+        """The slope between the ends of the box; if the ends are equal, the slope there."""
         low, high = box
         with np.errstate(all="ignore"):
             found = np.where(high > low, (self.value(high) - self.value(low)) / (high - low), self.slope(low))
         return np.where(np.isfinite(found), found, 0.0)
 
     def tangent(self, box: Box, side: Callable[..., Floats]) -> Line:
-        """The line that touches in the middle, moved by what the rounding of its slope may cost on
-        the box."""
+        """The tangent at the middle, moved by the rounding error of its slope on the box."""
         low, high = box
         middle = 0.5 * (low + high)
         slope = self.slope(middle)
@@ -102,20 +101,20 @@ class Curve:
 
 
 def convex(op: Operator, box: Box) -> Lines:
-    """The chord above, a tangent below."""
+    """Lines of a convex function: the chord above, a tangent below."""
     curve = Curve(op)
     return Lines(curve.tangent(box, below), curve.through(curve.chord(box), list(box), above))
 
 
 def concave(op: Operator, box: Box) -> Lines:
-    """A tangent above, the chord below."""
+    """Lines of a concave function: a tangent above, the chord below."""
     curve = Curve(op)
     return Lines(curve.through(curve.chord(box), list(box), below), curve.tangent(box, above))
 
 
 def s_shaped(op: Operator, box: Box) -> Lines:
-    """Convex up to 0 and concave from there: on both sides of 0 the lesser slope of both ends is a
-    slope everywhere."""
+    """Lines of a function that is convex up to 0 and concave from 0 on. If the box contains 0, the
+    smaller slope of both ends bounds the slope everywhere on it."""
     curve, (low, high) = Curve(op), box
     least = np.minimum(curve.slope(low), curve.slope(high)) * (1 - ULPS * UNIT)
     across = Lines(curve.through(least, [low], below), curve.through(least, [high], above))
@@ -123,18 +122,18 @@ def s_shaped(op: Operator, box: Box) -> Lines:
 
 
 def picked(mask: Any, one: Lines, other: Lines) -> Lines:
-    """One pair of lines where the mask holds, another elsewhere."""
+    """`one` where the mask is true, `other` elsewhere."""
     return Lines(
         *(Line(*(np.where(mask, *pair) for pair in zip(*lines, strict=True))) for lines in zip(one, other, strict=True))
     )
 
 
 def bent(least: float, most: float, gap: float) -> Callable[[Operator, Box], Lines]:
-    """A function whose second derivative is from `least` ≤ 0 to `most` ≥ 0, and that is from `gap`
-    below relu to relu itself.
+    """Lines of a function with second derivative from `least` ≤ 0 to `most` ≥ 0, whose difference
+    to relu is from -`gap` to 0.
 
-    With f'' between them, f - chord is from -most·w²/8 to -least·w²/8 on a box of width w. On wide
-    boxes relu's lines are closer.
+    Then f - chord is from -most·w²/8 to -least·w²/8 on a box of width w. On wide boxes the lines of
+    relu are tighter.
     """
 
     def lines(op: Operator, box: Box) -> Lines:
@@ -173,7 +172,7 @@ def between(lines: Lines, box: Box) -> Box:
 
 
 def even(op: Operator, box: Box) -> Box:
-    """The image of a function that falls up to 0 and rises from there."""
+    """The image of a function that decreases up to 0 and increases from 0 on."""
     ends = [Curve(op).value(end) for end in box]
     least = np.where((box.lower <= 0) & (box.upper >= 0), 0.0, np.minimum(*ends))
     most = np.maximum(*ends)
@@ -181,20 +180,20 @@ def even(op: Operator, box: Box) -> Box:
 
 
 def ends(op: Operator, box: Box) -> Box:
-    """The image of a function that rises, or falls, on all of a cell's box."""
+    """The image of a function that is monotone on each cell's box."""
     at = [Curve(op).value(end) for end in box]
     low, high = np.minimum(*at), np.maximum(*at)
     return Box(below(low, slack(low)), above(high, slack(high)))
 
 
 def odd_pole(op: Operator, box: Box) -> Lines:
-    """x⁻ⁿ for an odd n, on one side of 0: concave below it, convex above."""
+    """x⁻ⁿ for an odd n, on one side of 0: concave for negative x, convex for positive x."""
     return picked(box.upper < 0, concave(op, box), convex(op, box))
 
 
 def odd_power(op: Any, box: Box) -> Lines:
-    """xⁿ for an odd n: concave up to 0 and convex from there; across 0 its second derivative is
-    largest at the ends."""
+    """Lines of xⁿ for an odd n: concave up to 0 and convex from 0 on. If the box contains 0, the
+    second derivative is largest at the ends."""
     curve, (low, high), n = Curve(op), box, op.exponent
     slope, eighth = curve.chord(box), (high - low) ** 2 * (1 + 4 * UNIT) / 8
     second = [n * (n - 1) * np.abs(end) ** max(n - 2, 0) * (1 + ULPS * UNIT) for end in box]

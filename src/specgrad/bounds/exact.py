@@ -1,7 +1,8 @@
-"""Boxes and lines of operators in exact rationals, from the operators' own statements; for
+"""Boxes and lines of operators in exact rationals, computed by the operators' specifications, for
 `replay`.
 
-All numbers are integers over a common denominator. Nothing is shared with what finds a certificate.
+All numbers are integers over a common denominator. The search for certificates does not use this
+code.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ UNITS = {
     "float64": (Fraction(2) ** -53, Fraction(2) ** -1074),
 }
 MOST = 2**20  # products at a time
-NEAR = 1e-5  # of the greatest middle of the cells of a maximum
+NEAR = 1e-5  # relative to the greatest middle of a maximum's cells
 Integers = Any
-"""An array of Python's integers."""
+"""An array of Python integers."""
 
 
 def objects(values: Sequence[Any], shape: tuple[int, ...] | None = None) -> Any:
-    """An array of these objects."""
+    """An object array with these values."""
     made = np.empty(len(values), object)
     made[:] = values
     return made if shape is None else made.reshape(shape)
@@ -49,14 +50,14 @@ class Exact(NamedTuple):
 
     @classmethod
     def of(cls, values: Any) -> Exact:
-        """Floats, integers or Fractions, exactly."""
+        """The exact rationals of floats, integers or Fractions."""
         array = np.asarray(values)
         ratios = [number.as_integer_ratio() for number in array.reshape(-1).tolist()]
         over = math.lcm(*{bottom for _, bottom in ratios}) if ratios else 1
         return cls(objects([top * (over // bottom) for top, bottom in ratios], array.shape), over)
 
     def scaled(self, over: int) -> Integers:
-        """The numbers over a multiple of the denominator."""
+        """The numerators over a multiple of the denominator."""
         return self.numbers if over == self.over else self.numbers * (over // self.over)
 
     def __add__(self, other: Exact) -> Exact:  # type: ignore[override]
@@ -72,7 +73,7 @@ class Exact(NamedTuple):
         return [Fraction(int(s), self.over * other.over) for s in sums]
 
     def part(self, sign: int) -> Exact:
-        """What is positive, or negative, and 0 elsewhere."""
+        """The positive (sign 1) or negative (sign -1) entries, and 0 elsewhere."""
         return Exact(np.where(self.numbers * sign > 0, self.numbers, 0), self.over)
 
     def fractions(self) -> list[Fraction]:
@@ -80,7 +81,7 @@ class Exact(NamedTuple):
 
 
 class Box(NamedTuple):
-    """All arrays between two."""
+    """All arrays between `lower` and `upper`, cell by cell."""
 
     lower: Exact
     upper: Exact
@@ -93,7 +94,7 @@ class Box(NamedTuple):
         return Box(*(Exact.of(objects(end)) for end in ends))
 
     def within(self, other: Box) -> Box:
-        """The part that both boxes hold."""
+        """The intersection of both boxes."""
         over = math.lcm(*(end.over for end in (*self, *other)))
         (a, b), (c, d) = ([end.scaled(over) for end in box] for box in (self, other))
         return Box(Exact(np.maximum(a, c), over), Exact(np.minimum(b, d), over))
@@ -126,7 +127,7 @@ class Linear(NamedTuple):
         return Exact(pulled, rows.over * self.over)
 
     def image(self, boxes: Sequence[Box | None]) -> Box:
-        """What it may be on boxes."""
+        """The image of boxes under the form."""
         low, high = self.constant + -self.slack, self.constant + self.slack
         for slot, (out, place, weights) in self.entries.items():
             box = boxes[slot]
@@ -141,7 +142,7 @@ class Linear(NamedTuple):
 
 
 class Line(NamedTuple):
-    """For every output a cell of an operand, a slope (over SLOPES) and an intercept."""
+    """For every output, a cell of an operand, a slope (over SLOPES) and an intercept."""
 
     slot: Any
     place: Any
@@ -164,7 +165,7 @@ def failed(step: str, rule: str) -> CertificateError:
 
 
 class Network:
-    """A graph whose constants are exact: the matrices of its linear operators, made once."""
+    """A graph with exact constants, and the matrices of its linear operators, made once."""
 
     def __init__(self, graph: Graph, covers: str) -> None:
         self.graph, (self.unit, self.least) = graph, UNITS[covers]
@@ -222,7 +223,7 @@ class Network:
         return Linear(entries, over, constant, Exact(0 * constant.numbers, 1))
 
     def with_slack(self, node: Node, boxes: Sequence[Box | None]) -> Linear:
-        """A linear operator with what floats of the unit may lose of it, in any order of
+        """A linear operator with the rounding error in floats of the unit, in any order of
         summation."""
         made = self.linear[node.index]
         if not self.unit:
@@ -249,17 +250,17 @@ class Network:
         lost = self.least * (2 + cells) * (1 + reach)
         slack = [Fraction(0)] * count
         for o, (n, c, shift) in enumerate(zip(terms.tolist(), scaled, made.constant.fractions(), strict=True)):
-            if n > 1 or c:  # products, weights that are rounded, and additions of at most all terms of one sign
+            if n > 1 or c:  # errors of products, rounded weights, and additions: each at most all terms of one sign
                 units = (2 * size[o] if c else 0) + abs(shift) + max(n - 1, 0) * max(signed[0][o], signed[1][o])
                 slack[o] = unit / (1 - (n + 3) * unit) * units + lost
         return made._replace(slack=Exact.of(objects(slack)))
 
 
 def taps(op: Operator, shapes: Sequence[tuple[int, ...]], known: Any = ()) -> tuple[Any, Any, Any]:
-    """Tap by tap and output by output: slot, cell, and whether it takes part.
+    """For every tap and output: slot, cell, and whether the tap counts.
 
-    `known`: (more, less), cells of which the first is at least the second, which is not needed
-    where both are read.
+    `known`: pairs (more, less) of cells with more ≥ less; in windows that read both, `less` is left
+    out.
     """
     geometry = op.geometry(*shapes)
     steps = list(geometry.block(0, geometry.outputs).steps())
@@ -273,8 +274,8 @@ def taps(op: Operator, shapes: Sequence[tuple[int, ...]], known: Any = ()) -> tu
 
 
 def chord(low: Fraction, high: Fraction, at_low: Fraction, at_high: Fraction) -> tuple[int, Fraction]:
-    """A slope, and the least intercept for which the line lies above a convex function that has
-    these values at the ends."""
+    """The chord of a convex function with these values at the ends: a slope, and the least
+    intercept of a line above the function."""
     slope = round((at_high - at_low) / (high - low) * SLOPES) if high > low else 0
     return slope, max(at_low - slope * low / SLOPES, at_high - slope * high / SLOPES)
 
@@ -284,7 +285,8 @@ def line(slot: Any, place: Any, pairs: Sequence[tuple[int, Fraction]]) -> Line:
 
 
 def of_one(op: Operator, box: Box, floats: Any) -> Curve:
-    """relu(x), |x|: the chord above, below a line through 0 that the middle of the box chooses."""
+    """Lines of relu(x) or |x|: the chord above, a line through 0 below, chosen by the middle of the
+    box."""
     low, high = (end.fractions() for end in box)
     value = (lambda x: max(x, 0)) if type(op) is Relu else abs
     steep = (SLOPES, 0) if type(op) is Relu else (SLOPES, -SLOPES)  # right and left of 0
@@ -305,7 +307,7 @@ def of_one(op: Operator, box: Box, floats: Any) -> Curve:
 def of_maximum(
     op: Operator, boxes: Sequence[Box], shapes: Sequence[tuple[int, ...]], floats: Sequence[Any], known: Any = ()
 ) -> Curve:
-    """The greatest of taps: the first with a middle as good as the greatest below; above, a chord
+    """Lines of a maximum. Below: the first tap whose middle is nearly the greatest. Above: a chord
     in the tap with the greatest upper end."""
     slots, places, real = taps(op, shapes, known)
     ends = [[end.fractions() for end in box] for box in boxes]
@@ -348,8 +350,9 @@ def of_maximum(
 def planes(places: Any, real: Any, box: Box, floor: Sequence[float]) -> tuple[Integers, Exact]:
     """Slopes (over SLOPES) and intercepts of a plane above each maximum over taps.
 
-    max x - Σ s x is convex, so it is greatest at a corner: for slopes from 0 to 1 one where one
-    cell is at its upper end, and all others are at their lower ones. The floors choose the slopes.
+    max x - Σ s x is convex, so its maximum is at a corner. For slopes from 0 to 1 there is such a
+    corner with one cell at its upper end and all others at their lower ends. The floors determine
+    the slopes.
     """
     low, high = (end.fractions() for end in box)
     slope, intercept = np.zeros(places.shape, object), [Fraction(0)] * places.shape[1]
@@ -372,7 +375,7 @@ def turned(box: Box) -> Box:
 def curve(
     node: Node, boxes: Sequence[Box], shapes: Sequence[tuple[int, ...]], floats: Sequence[Any], known: Any = ()
 ) -> Curve:
-    """The lines of an operator that is not linear."""
+    """The lines of a nonlinear operator."""
     kind = type(node.op)
     if kind in (Relu, Abs):
         return of_one(node.op, boxes[0], floats[0])
@@ -387,7 +390,7 @@ def curve(
 
 
 def scatter(rows: Integers, place: Any, cells: int) -> Integers:
-    """Columns added up at their cells."""
+    """The columns, summed at their cells."""
     if len(place) == cells and np.array_equal(place, np.arange(cells)):
         return rows
     made, at = np.zeros((len(rows), cells), object), cast(Any, (slice(None), place))

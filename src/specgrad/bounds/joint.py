@@ -1,9 +1,9 @@
-"""Relus that read the same few inputs, bounded together: of a sum of them with negative weights,
-the corners of their box say all.
+"""Joint bounds of relus that read the same few inputs: a negatively weighted sum of them is bounded
+at the corners of their box.
 
 -Σ|w| relu(z(x)) is concave in x, so an affine form a·x + b lies below it on a box if it does at the
-corners. The relus of one window of a first convolution share the window's cells: their common form
-is closer than the sum of single chords, which meet a relu at two corners alone.
+corners. The relus of one window of a first convolution share the window's cells. Their joint form
+is tighter than the sum of single chords, each of which is exact at two corners alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_CELLS, MOST_CORNERS = 9, 2**24
 
 
 class Joint:
-    """The relus of one node in groups that read the same cells of one input of the graph."""
+    """The relus of one node, in groups that read the same cells of one input of the graph."""
 
     def __init__(self, analysis: Any, node: Node) -> None:
         self.before = node.operands[0]
@@ -68,7 +68,7 @@ class Joint:
 
     @staticmethod
     def offered(analysis: Any, node: Node) -> bool:
-        """Whether a relu reads affine forms of few cells of one input of the graph."""
+        """Whether a relu's operands are affine forms of few cells of one input of the graph."""
         before = analysis.graph.nodes[node.operands[0]]
         relaxation = analysis.relaxations.get(before.index)
         if before.op is None or relaxation is None or len(relaxation.above.rows) != 1:
@@ -85,7 +85,7 @@ class Joint:
         return np.where(self.real, negative[:, self.neurons], 0.0)
 
     def first(self, negative: Floats, slopes: Floats) -> Floats:
-        """The slopes (rows, groups, cells) of the sums of single chords, whose slopes are given."""
+        """The slopes (rows, groups, cells) of the sums of single chords with these slopes."""
         weights = self.gather(negative) * np.where(self.real, slopes[self.neurons], 0.0)
         made: Floats = np.einsum("sgc,gck->sgk", weights, self.weights)
         return made
@@ -99,12 +99,11 @@ class Joint:
         over = weights @ self.values.swapaxes(1, 2) - a.swapaxes(0, 1) @ self.corners.swapaxes(1, 2)
         corner = over.argmin(axis=2)
         least = np.take_along_axis(over, corner[:, :, None], 2)[:, :, 0].T
-        self._known = a, negative, least, corner.T  # a bound and its gradient ask for the same
+        self._known = a, negative, least, corner.T  # used again by the gradient of the same bound
         return least, corner.T
 
     def below(self, negative: Floats, a: Floats) -> tuple[Floats, Floats, Floats]:
-        """Rows at the input, the constant and its error, of forms below Σ w relu for weights w ≤
-        0."""
+        """Forms below Σ w relu for weights w ≤ 0: rows at the input, the constant and its error."""
         least, _ = self.lowest(negative, a)
         _, members, width = self.weights.shape
         size = np.einsum("sgc,gc->sg", np.abs(self.gather(negative)), self.size)
@@ -116,7 +115,7 @@ class Joint:
         return np.asarray(a.reshape(len(a), -1) @ self.scatter), least.sum(axis=1), error
 
     def gradient(self, negative: Floats, a: Floats, at: Floats) -> Floats:
-        """How the bound moves with the slopes `a` where the form is least at inputs `at`."""
+        """The gradient of the bound in the slopes `a`, where the form is least at inputs `at`."""
         _, corner = self.lowest(negative, a)
         chosen = self.corners[np.arange(corner.shape[1]), corner]
         return np.where(self.open[:, None], at[:, self.cells] - chosen, 0.0)

@@ -1,8 +1,9 @@
-"""Operators that are linear in what varies: their relaxation is their own row, and nothing is lost.
+"""Relaxations of operators that are linear in their varying operands: the operator's own row, which
+is exact.
 
-Which slopes depend on which operands is what an operator `reads`: an average is linear in all its
-operands, a convolution in its input where the weight is a constant. Where a constant is only known
-within an interval, the interval's share is added as slack.
+`Operator.reads` says which slopes depend on which operands: an average is linear in all operands, a
+convolution in its input if the weight is constant. If a constant is only known within an interval,
+the interval's effect is added as slack.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from ..operator import Operator
 from ..ops import Div
 from .affine import ROOM, TINY, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
 
-MOST_TERMS = 2**22  # of a sum in float32 whose error is known
+MOST_TERMS = 2**22  # the longest float32 sum with a known error bound
 
 
 def is_linear(op: Operator, varying: Sequence[bool]) -> bool:
-    """Whether the output is an affine function of the operands that vary: no slope in one of them
-    depends on one of them."""
+    """Whether the output is an affine function of the varying operands: no slope in a varying
+    operand depends on one."""
     slots = [slot for slot, varies in enumerate(varying) if varies] or [0]  # a constant is a box of one point
     return all(op.slots[slot].differentiable and not _reads(op, slot) & set(slots) for slot in slots)
 
 
 def _reads(op: Operator, slot: int) -> frozenset[int]:
-    """The slots that the slopes in `slot` depend on: 1/y, that of a quotient x/y in x, does not
-    depend on x."""
+    """The slots on which the slopes in `slot` depend. The slope of a quotient x/y in x is 1/y,
+    which does not depend on x."""
     return frozenset((1,)) if type(op) is Div and slot == 0 else op.reads(slot)
 
 
 def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affine:
-    """The affine form of a linear operator in the operands that vary; constants are taken at their
-    middle."""
+    """The affine form of a linear operator in its varying operands; constants are at the middle of
+    their boxes."""
     moving = list(varying)
     if not any(moving):
         moving[0] = True  # a constant is a box of one point
@@ -47,8 +48,8 @@ def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affin
 
 
 def constant_slack(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Any:
-    """What constants that are only known within an interval may add or take, per output; 0 where
-    all are points."""
+    """A bound, per output, of the effect of constants known only within an interval; 0 if all are
+    points."""
     slack: Any = 0.0
     for slot, box in enumerate(boxes):
         if varying[slot] or box.is_point or not op.slots[slot].differentiable:
@@ -73,13 +74,13 @@ def with_slack(form: Affine, slack: Any) -> Relaxation:
 
 
 def roundings(form: Affine, boxes: Sequence[Box]) -> Floats:
-    """How many units a float computation of the form may be off, in any order of summation, per
-    output; see `Relaxed`.
+    """A bound of the error of a float computation of the form in units, per output, in any order of
+    summation; see `Relaxed`.
 
-    Every addition is off by at most a unit of its result, and that is a sum of some of the terms:
-    of no greater size than all that are positive, or all that are negative. A product costs a unit
-    of its term, and so does a weight or a constant that is rounded to that float first. What
-    earlier roundings have added is at most (1 + u)ⁿ ≤ 1 + 2 n u, for n u ≤ 1.
+    An addition has an error of at most one unit of its result. The result is a sum of some terms,
+    at most the sum of all positive or of all negative terms. A product costs one unit of its term,
+    and so does rounding a weight or a constant to that float. Earlier errors grow by at most (1 +
+    u)ⁿ ≤ 1 + 2 n u, for n u ≤ 1.
     """
     terms, scaled = form.terms
     positive, negative = np.maximum(form.constant, 0), np.maximum(-form.constant, 0)

@@ -1,9 +1,8 @@
-"""How fast a network can change on a box: intervals of its slopes, carried backwards from the
-outputs to the inputs.
+"""Lipschitz constants of networks on a box: intervals of slopes, propagated backwards.
 
-Slopes of relus and maxima are from 0 to 1 where the boxes leave them open, and known where they do
-not; those of smooth functions lie between their least and their greatest on the box. The chain rule
-in intervals encloses every generalised gradient between two inputs of the box.
+Slopes of relus and maxima are from 0 to 1 if the boxes leave them open. Slopes of smooth functions
+are between their least and greatest value on the box. The chain rule in intervals encloses every
+generalised gradient on the box.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Slope = tuple[Floats, Floats]
 
 
 def constant(graph: Graph, box: Any, of: Any) -> float:
-    """An upper bound of |y - y'| / |x - x'|, both the greatest difference of a cell."""
+    """An upper bound of |y - y'| / |x - x'| in the maximum norm."""
     place = one_output("lipschitz", graph)
     graph = rewritten(graph)
     boxes = given_boxes("lipschitz", graph, box)
@@ -53,7 +52,7 @@ def constant(graph: Graph, box: Any, of: Any) -> float:
 
 
 def through(analysis: Analysis, node: Node, slope: Slope) -> list[tuple[int, Slope]]:
-    """Slopes in an operator's value as slopes in its operands."""
+    """Intervals of slopes in an operator's value as intervals of slopes in its operands."""
     relaxation, boxes = analysis.relaxations[node.index], [analysis.boxes[p] for p in node.operands]
     if node.index in analysis.known:
         if not relaxation.is_linear:
@@ -75,7 +74,7 @@ def through(analysis: Analysis, node: Node, slope: Slope) -> list[tuple[int, Slo
 
 
 def product(slope: Slope, matrix: Any, readers: int) -> Slope:
-    """Intervals times a matrix."""
+    """Intervals times a matrix, rounded outward."""
     positive, negative = split(matrix)
     low, high = slope
     cost = gamma(readers + 3) * (np.maximum(np.abs(low), np.abs(high)) @ abs(matrix)) * ROOM + TINY
@@ -83,7 +82,7 @@ def product(slope: Slope, matrix: Any, readers: int) -> Slope:
 
 
 def times(slope: Slope, least: Any, most: Any) -> Slope:
-    """Intervals times intervals of slopes, cell by cell."""
+    """The product of two intervals, cell by cell, rounded outward."""
     corners = [end * factor for end in slope for factor in (least, most)]
     cost = 2 * UNIT * np.maximum.reduce([np.abs(c) for c in corners]) + TINY
     decided = (least == most) & np.isin(least, (-1.0, 0.0, 1.0))
@@ -93,8 +92,8 @@ def times(slope: Slope, least: Any, most: Any) -> Slope:
 
 
 def selected(slope: Slope, taps: Taps, boxes: Sequence[Box], smooth: bool = False) -> list[Slope]:
-    """A maximum: a cell that is always the greatest has slope 1, one that may be has from 0 to 1,
-    all others none."""
+    """The slopes through a maximum: 1 for a cell that is always the greatest, from 0 to 1 for one
+    that may be, else 0."""
     lower = taps.gather([box.lower for box in boxes], -np.inf)
     upper = np.where(taps.real, taps.gather([box.upper for box in boxes], np.inf), -np.inf)
     possible = taps.real & (upper >= lower.max(axis=0))
@@ -118,12 +117,13 @@ def selected(slope: Slope, taps: Taps, boxes: Sequence[Box], smooth: bool = Fals
 
 
 def steps(low_side: float, box: Box) -> Slope:
-    """1 right of 0, another slope left of it, and what lies between where the sign is open."""
+    """The slopes of a function with slope 1 right of 0 and another slope left of 0; their hull if
+    the box contains 0."""
     return np.where(box.lower > 0, 1.0, low_side), np.where(box.upper < 0, low_side, 1.0)
 
 
 def peaked(top: float, slope: Callable[[Floats], Floats]) -> Callable[[Box], Slope]:
-    """A slope that is greatest at 0 and falls to both sides."""
+    """The range of a slope that is greatest at 0 and decreases to both sides."""
 
     def ends(box: Box) -> Slope:
         values = [slope(end) for end in box]
@@ -139,7 +139,7 @@ def logistic(x: Floats) -> Floats:
 
 
 def rising(slope: Callable[[Floats], Floats]) -> Callable[[Box], Slope]:
-    """A slope that grows."""
+    """The range of an increasing slope."""
     return lambda box: (slope(box.lower) * (1 - 2.0**-45) - 2.0**-50, slope(box.upper) * (1 + 2.0**-45) + 2.0**-50)
 
 

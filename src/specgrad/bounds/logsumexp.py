@@ -1,7 +1,8 @@
 """Relaxations of (1/β) log Σ exp(β x): smooth maxima, and the logarithm of softmax.
 
-It is convex, so its tangent plane lies below. Above, every exponential lies below its chord c + s
-x, and the logarithm of their sum t below its tangent: log t ≤ log t₀ - 1 + t/t₀ for any t₀ > 0.
+The function is convex, so its tangent plane is below it. Above: every exponential is below its
+chord c + s x, and the logarithm of the sum t of chords is below a tangent: log t ≤ log t₀ - 1 +
+t/t₀ for any t₀ > 0.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from .affine import TINY, UNIT, Box, Floats
 
 
 class Forms(NamedTuple):
-    """Per tap and output the slopes of the forms below and above, and their constants per
-    output."""
+    """Slopes of the forms below and above, per tap and output, and their constants, per output."""
 
     lower_slopes: Floats
     lower_constant: Floats
@@ -26,8 +26,8 @@ class Forms(NamedTuple):
 
 
 def forms(lower: Floats, upper: Floats, counted: np.ndarray, beta: float) -> Forms:
-    """The forms for cells (taps, outputs) between `lower` and `upper`; only `counted` taps take
-    part, one at least per output."""
+    """The forms for cells (taps, outputs) between `lower` and `upper`. Only `counted` taps count,
+    at least one per output."""
     if beta < 0:
         turned = forms(-upper, -lower, counted, -beta)
         return Forms(
@@ -44,7 +44,7 @@ def forms(lower: Floats, upper: Floats, counted: np.ndarray, beta: float) -> For
     values = [_value(x, counted, beta) for x in (low, middle, high)]
     spread = beta * np.where(counted, np.maximum(np.abs(low), np.abs(high)), 0.0).max(axis=0, initial=0.0)
     relative = 8 * UNIT * (4 * spread + taps + 8)  # of every exponential, sum, quotient and logarithm below
-    # below: the tangent plane in the middle
+    # below: the tangent plane at the middle
     pivot = np.where(counted, middle, -np.inf).max(axis=0)
     raised = np.where(counted, np.exp(beta * (middle - pivot)), 0.0)
     weights = raised / raised.sum(axis=0)

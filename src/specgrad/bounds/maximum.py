@@ -1,16 +1,16 @@
 """Relaxations of maxima: a selected cell below, a chord above.
 
-Below: a maximum is at least each of its cells; the one with the greatest middle leaves least, the
-first of those that are as good as equal: rounding does not choose between cells of a flat image.
-Above: with x₁ the cell of the greatest upper bound u₁ and r the greatest upper bound of the others,
-max ≤ max(x₁, r), which is convex in x₁: it lies below its chord between x₁ = l₁ and x₁ = u₁.
-Padding takes no part; a window without a real cell is 0.
+Below: a maximum is at least each of its cells. The cell with the greatest middle gives the tightest
+form. Nearly equal middles give the first cell, so that rounding does not choose between cells of a
+flat image. Above: let x₁ be the cell with the greatest upper bound u₁, and r the greatest upper
+bound of the others. Then max ≤ max(x₁, r), which is convex in x₁ and below its chord between x₁ =
+l₁ and x₁ = u₁. Padding does not count; a window without a real cell is 0.
 
-A `Pool` has all such forms to choose from, row by row. Below: any mean of the cells. Above: for
-slopes s from 0 to 1, max x - Σ s x is convex, so it is greatest at a corner, where one cell is at
-its upper end and all others are at their lower ones: max x ≤ Σ sᵢ (xᵢ - lᵢ) + maxⱼ (uⱼ - sⱼ (uⱼ -
-lⱼ)). The least slopes for which the last term is a number t, the floor, are (uⱼ - t) / (uⱼ - lⱼ):
-so t says all, from the greatest lower bound to r.
+A `Pool` has all such forms to choose from, for each row. Below: any mean of the cells. Above: for
+slopes s from 0 to 1, max x - Σ s x is convex, so its maximum is at a corner, with one cell at its
+upper end and all others at their lower ends: max x ≤ Σ sᵢ (xᵢ - lᵢ) + maxⱼ (uⱼ - sⱼ (uⱼ - lⱼ)). The
+least slopes for which the last term is a number t, the floor, are (uⱼ - t) / (uⱼ - lⱼ). So t, from
+the greatest lower bound to r, determines the form.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from scipy import sparse
 
 from .affine import TINY, UNIT, Affine, Box, Floats, Relaxation, gamma, matrix
 
-NEAR = 1e-5  # of the greatest middle
+NEAR = 1e-5  # relative to the greatest middle
 
 
 class Taps(NamedTuple):
-    """For every tap and output: the operand and cell that it reads, and whether it takes part."""
+    """For every tap and output: the operand and cell that it reads, and whether it counts."""
 
     slot: np.ndarray
     place: np.ndarray
     real: np.ndarray
 
     def gather(self, cells: list[Floats], fill: float) -> Floats:
-        """The operands' cells under the taps, `fill` where a tap takes no part."""
+        """The operands' cells at the taps; `fill` at taps that do not count."""
         found = np.full(self.place.shape, fill)
         for slot, values in enumerate(cells):
             here = self.real & (self.slot == slot)
@@ -63,15 +63,15 @@ def relax(taps: Taps, boxes: list[Box]) -> tuple[Relaxation, Box]:
 
 
 class Choice(NamedTuple):
-    """Of every row and window: the weights (rows, taps, windows) of the mean below, and the floor
-    (rows, windows) of the form above, as a share of the way to r."""
+    """For every row and window: the weights (rows, taps, windows) of the mean below, and the floor
+    (rows, windows) of the form above, where 0 is the greatest lower bound and 1 is r."""
 
     mean: Floats
     floor: Floats
 
 
 class Pool:
-    """The maxima of one node over taps of one operand, with forms to choose."""
+    """The maxima of one node over taps of one operand, with forms to choose from."""
 
     def __init__(self, taps: Taps, box: Box) -> None:
         self.real, self.some = taps.real, taps.real.any(axis=0)
@@ -89,15 +89,15 @@ class Pool:
         self.terms = len(self.real) + int(np.bincount(taps.place[self.real], minlength=1).max()) + 8
 
     def first(self, below: Any, rows: int) -> Choice:
-        """The forms that `relax` takes."""
+        """The choice that gives the forms of `relax`."""
         chosen = np.zeros(self.some.size, np.intp) if not below.nnz else np.asarray(below.argmax(axis=1)).reshape(-1)
         mean = ((self.place == chosen) & self.real & self.some).astype(np.float64)
         mean[:] = mean * (mean.cumsum(axis=0) == 1)
         return Choice(np.repeat(mean[None], rows, axis=0), np.ones((rows, self.some.size)))
 
     def slopes(self, floor: Floats, without: Any = False) -> tuple[Floats, Floats]:
-        """The slopes (rows, taps, windows) of the forms above, and their values at the lower ends;
-        `without`: taps that are not the greatest."""
+        """The slopes (rows, taps, windows) of the forms above, and their values at the lower ends.
+        `without`: taps known not to be the greatest."""
         height, real = (self.least + floor * self.reach)[:, None], self.real & ~np.asarray(without)
         if np.any(without):
             rest = np.sort(np.where(real, self.high, -np.inf), axis=1)[:, [-2]]
@@ -119,8 +119,8 @@ class Pool:
         return moved.reshape(len(moved), -1) @ self.scatter, constant, gamma(self.terms + self.some.size) * size
 
     def gradient(self, A: Floats, choice: Choice, cells: Floats) -> tuple[Floats, Floats, Floats]:
-        """How the bound moves with the means and the floors where the form is least at these
-        cells, and the values of the windows that it stands on."""
+        """The gradient of the bound in the means and the floors, where the form is least at these
+        cells; and the values of the windows in the form."""
         slope, top = self.slopes(choice.floor)
         x = np.where(self.real, cells[:, self.place], 0.0)
         below = (choice.mean * x).sum(axis=1)
@@ -131,8 +131,8 @@ class Pool:
         return mean, np.minimum(A, 0) * (1 - share) * self.reach, np.where(A > 0, below, over)
 
     def projected(self, mean: Floats, grid: int) -> Floats:
-        """The nearest means; with a grid, of weights that are multiples of 1/grid, which add up to
-        1 exactly."""
+        """The nearest means with nonnegative weights of sum 1; with a grid, weights are multiples
+        of 1/grid."""
         given = np.where(self.real, mean, -1e9)
         order = -np.sort(-given, axis=1)
         count = np.arange(1, len(self.real) + 1)[:, None]
@@ -149,12 +149,12 @@ class Pool:
 
 
 def chord(l1: Floats, u1: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Slope and constant of the chord of max(x, rest) over [l1, u1]: (1, 0) where x is never less
-    than the rest."""
+    """Slope and constant of the chord of max(x, rest) over [l1, u1]; (1, 0) if x is never less than
+    the rest."""
     floor, width = np.maximum(rest, l1), u1 - l1
     with np.errstate(all="ignore"):
         slope = np.clip(np.where(width > 0, (u1 - floor) / width, 0.0), 0.0, 1.0)
-        # any slope is sound with the larger constant of both ends
+        # with the larger constant of both ends any slope is sound
         constant = np.maximum((1 - slope) * u1, floor - slope * l1)
         constant = constant + 4 * UNIT * (np.abs(u1) + np.abs(floor) + np.abs(l1)) + TINY
     dominates = l1 >= rest

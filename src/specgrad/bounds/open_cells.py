@@ -1,5 +1,5 @@
-"""A network whose relus and maxima are affine where they are known: what is left are its open
-cells, for which forms can be chosen."""
+"""The network of open cells: cells of relus and maxima that are decided are affine, and forms can
+be chosen for all others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .analysis import Analysis, product, split
 from .maximum import Choice, Pool, Taps
 from .relax import POOLS
 
-MOST = 2**24  # cells of the matrices of open cells, and of the weights of means
+MOST = 2**24  # cells of the matrices of open cells and of the weights of means
 CHUNK = 2**23  # cells of dense rows at a time
 
 
 class Stand(NamedTuple):
-    """The rows at some open cells, the values that these read where the bounds stand, the values
-    that they have there, and how the bounds move with what is chosen."""
+    """The rows at some open cells, these cells' operands and values at the bounds' minimiser, and
+    the bounds' gradient in the choices."""
 
     A: Floats
     x: Floats
@@ -31,8 +31,8 @@ class Stand(NamedTuple):
 
 
 class Block:
-    """The open cells of one operator, as columns `first` to `last`; rows·columns + constant are the
-    values that it reads."""
+    """The open cells of one operator, as columns `first` to `last`; their operands are rows·columns
+    + constant."""
 
     def __init__(self, analysis: Analysis, node: Node, cells: Any, first: int) -> None:
         self.node, self.cells, self.first, self.last = node, cells, first, first + len(cells)
@@ -52,7 +52,7 @@ class Block:
             self.reads = {node.operands[0]: picked(used, box.lower.size)}
             at = np.minimum(np.searchsorted(used, place), len(used) - 1)
             self.pool = Pool(Taps(0 * at, at, real), Box(box.lower[used], box.upper[used]))
-        else:  # below and above, as they are
+        else:  # the relaxation's two forms
             self.added = np.concatenate([relaxation.below.constant[cells], self.added])
             for form, other in ((relaxation.below, relaxation.above), (relaxation.above, relaxation.below)):
                 for slot, matrix in form.rows.items():
@@ -62,8 +62,9 @@ class Block:
                     self.reads[place] = self.reads[place] + rows if place in self.reads else rows
 
     def pull(self, A: Floats, choice: Any, known: Any = None) -> tuple[Floats, Floats]:
-        """Rows at the open cells as rows at what they read, and what is added. `known`: slopes of
-        relus (rows, cells) where they are no NaN, or taps of maxima that are not the greatest."""
+        """Rows at the open cells as rows at their operands, and the added constant. `known`:
+        decided slopes of relus (rows, cells), NaN if open, or taps of maxima that are not the
+        greatest."""
         positive, negative = split(A)
         if self.pool is not None:
             return self.pool.through(positive, negative, choice, False if known is None else known)[:2]
@@ -76,7 +77,7 @@ class Block:
         return both, both @ self.added
 
     def push(self, A: Floats, choice: Any, x: Floats) -> Stand:
-        """Where a bound stands, for values that the open cells read."""
+        """The `Stand` for operands x of the open cells."""
         if self.pool is not None:
             mean, floor, value = self.pool.gradient(A, choice, x)
             return Stand(A, x, value, Choice(mean, floor))
@@ -86,8 +87,8 @@ class Block:
         return Stand(A, x, np.where(A > 0, under, over), None)
 
     def value(self, stand: Stand) -> Floats:
-        """What the operator makes of what the open cells read; of some operators the bound's own
-        value."""
+        """The operator's value of the open cells' operands; of other operators the value in the
+        bound's form."""
         if self.pool is not None:
             found: Floats = np.where(self.pool.real, stand.x[:, self.pool.place], -np.inf).max(axis=1)
             return found
@@ -95,8 +96,8 @@ class Block:
 
 
 def _rivals(taps: Taps, box: Box, windows: Any) -> tuple[Any, Any, Any]:
-    """The taps that may be the greatest of their windows, before all others: their numbers, their
-    cells, and whether they are so."""
+    """For each window, the taps that may be the greatest, before all others: their numbers, their
+    cells, and whether they may."""
     place, real = taps.place[:, windows], taps.real[:, windows]
     high, low = (np.where(real, end[place], -np.inf) for end in (box.upper, box.lower))
     real = real & ((high > low.max(axis=0)) | (low == low.max(axis=0)))
@@ -105,8 +106,8 @@ def _rivals(taps: Taps, box: Box, windows: Any) -> tuple[Any, Any, Any]:
 
 
 class Open:
-    """What is left of a network where the cells of relus and maxima that are known are affine: rows
-    of a value, in columns of inputs and of open cells."""
+    """A network in which decided cells of relus and maxima are affine: rows of a value, in columns
+    of inputs and of open cells."""
 
     def __init__(self, analysis: Analysis, start: int, rows: Floats) -> None:
         self.analysis, self.blocks = analysis, list[Block]()
@@ -187,7 +188,7 @@ class Open:
         return total, b
 
     def stands(self, choices: list[Any], b: Floats) -> tuple[list[Stand], Floats]:
-        """Where the bounds stand, operator by operator, and how they move with the cuts."""
+        """The `Stand` of each operator, and the gradient of the bounds in the cuts."""
         values = np.zeros_like(b)
         values[:, : self.inputs] = np.where(b[:, : self.inputs] > 0, self.low, self.high)
         found = []
@@ -199,7 +200,7 @@ class Open:
 
 
 def open_cells(analysis: Analysis, node: Node) -> Any:
-    """The cells of a value that are not affine in what the operator reads."""
+    """The cells of a value that are not affine in the operator's operands."""
     found = analysis.relaxations.get(node.index)
     if found is None or not analysis.varying[node.index] or found.below.rows is found.above.rows:
         return []
@@ -209,7 +210,7 @@ def open_cells(analysis: Analysis, node: Node) -> Any:
 
 
 def is_small(analysis: Analysis, start: int, rows: int) -> bool:
-    """Whether the matrices of open cells fit into memory, and the means of maxima."""
+    """Whether the matrices of open cells and the means of maxima fit into memory."""
     columns, cells = sum(math.prod(node.shape) for node in analysis.graph.inputs), 0
     for node in analysis.graph.nodes[: start + 1]:
         found = len(open_cells(analysis, node))
@@ -220,6 +221,6 @@ def is_small(analysis: Analysis, start: int, rows: int) -> bool:
 
 
 def picked(cells: Any, width: int) -> Any:
-    """Rows with a 1 each."""
+    """A matrix with a single 1 in each row, at these cells."""
     count = len(cells)
     return sparse.csr_array((np.ones(count), cells, np.arange(count + 1)), shape=(count, width))

@@ -1,8 +1,8 @@
-"""Many parts of a box at once, where few inputs vary: boxes and bounds of a relu network for all of
-them, by dense matrices.
+"""Boxes and bounds of a relu network for many parts of a box at once, by dense matrices, if few
+inputs vary.
 
-What is found for a box holds in its parts. So the forms of linear operators, and all sizes that
-roundings are measured by, are those of the whole box; each part has lines of its own for relus.
+Bounds of the whole box hold in its parts. So the forms of linear operators, and all magnitudes in
+rounding errors, are taken from the whole box. Each part has its own lines of relus.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .analysis import Analysis, packed, split
 from .curves import relu
 
 Boxes = dict[int, Box]
-"""Of inputs and of values that relus read: (parts, cells) arrays."""
+"""Boxes of inputs and of relus' operands: (parts, cells) arrays."""
 
 
 class Parts:
@@ -39,12 +39,12 @@ class Parts:
         for (place, slot), matrix in reversed(self.matrices.items()):
             before = self.nodes[place].operands[slot]
             alone = len(whole.relaxations[place].below.rows) == 1 and readers[before] == 1
-            if matrix is None and alone and before in self.costs:  # the same rows, so the costs add up there
+            if matrix is None and alone and before in self.costs:  # equal rows, so the costs can be added there
                 self.costs[before] = self.costs[before] + self.costs.pop(place)
 
     @staticmethod
     def offered(whole: Analysis) -> bool:
-        """Whether all that varies is relus and linear operators."""
+        """Whether all varying values are relus and linear operators."""
         return all(
             type(whole.graph.nodes[place].op) is Relu or found.below.rows is found.above.rows
             for place, found in whole.relaxations.items()
@@ -52,16 +52,15 @@ class Parts:
         )
 
     def _cost(self, node: Node) -> Floats:
-        """What roundings cost at most, per output, times the size of a row there: a part's lines of
-        relus have slopes up to 1, and no greater constants than the whole's."""
+        """A bound of the rounding error, per output and unit of a row: relus of a part have slopes
+        up to 1, and constants no greater than the whole's."""
         spread, size, readers = self.whole.size(node)
         if type(node.op) is Relu:
             spread = self.whole.boxes[node.operands[0]].magnitude.reshape(-1)
         return np.asarray(4 * (gamma(readers + 4) * spread + gamma(size.size + len(self.nodes) + 4) * size))
 
     def refined(self, boxes: Boxes) -> Boxes:
-        """The boxes of parts, from those that hold them: cells whose sign is open are bounded
-        backwards."""
+        """The boxes of parts, refined: cells of open sign are bounded backwards."""
         boxes = dict(boxes)
         for place in sorted(self.whole.read):
             low, high = boxes[place]
@@ -79,7 +78,7 @@ class Parts:
         return boxes
 
     def lower(self, start: int, rows: Floats, boxes: Boxes) -> tuple[Floats, dict[int, Floats]]:
-        """What rows·value is at least, (parts, rows), and the rows at the inputs."""
+        """The lower bounds of rows·value, (parts, rows), and the rows at the inputs."""
         whole, count = self.whole, len(next(iter(boxes.values())).lower)
         waiting: dict[int, Any] = {start: np.repeat(rows[None], count, axis=0)}
         constant, error = np.zeros((2, count, len(rows)))
@@ -109,7 +108,7 @@ class Parts:
         return below(constant, error * ROOM), reached
 
     def _through(self, node: Node, A: Any, boxes: Boxes) -> Any:
-        """Rows at an operator's value as rows at its operands, each with what is added."""
+        """Rows at an operator's value as rows at its operands, each with the added constant."""
         if type(node.op) is Relu:
             under, over = relu(boxes[node.operands[0]])
             positive = A > 0
@@ -127,7 +126,7 @@ class Parts:
         return found
 
     def values(self, x: dict[int, Floats]) -> Floats:
-        """The output (parts, cells) for inputs (parts, cells), nearly."""
+        """The output (parts, cells) for inputs (parts, cells), in plain float arithmetic."""
         found = dict(x)
         for node in self.nodes[: self.whole.graph.outputs[0] + 1]:
             if node.index in found:
@@ -145,12 +144,12 @@ class Parts:
 
 
 def _times(A: Floats, x: Floats) -> Floats:
-    """(parts, rows, cells) times (parts, cells)."""
+    """The product of (parts, rows, cells) and (parts, cells), for each part."""
     return np.asarray((A @ x[:, :, None])[:, :, 0])
 
 
 def _simplest(matrix: Any) -> Any:
-    """None for one that passes all cells on as they are; dense where many cells are not zero."""
+    """The cheapest form of a matrix: None for the identity, dense if many cells are nonzero."""
     n = matrix.shape[0]
     ones = sparse.csr_array((np.ones(n), np.arange(n), np.arange(n + 1)), shape=(n, n))
     return None if matrix.shape == (n, n) and not (matrix != ones).nnz else packed(matrix)

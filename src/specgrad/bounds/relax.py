@@ -1,8 +1,7 @@
-"""Which relaxation an operator has: its own row where it is linear, else the rule that the table
-has for its class.
+"""The relaxation of each operator: its own row if linear, else the rule in the table for its class.
 
-A class is looked up as it is, never by its bases: an operator that overrides a value has no rule
-before somebody states one, by a method `relax(boxes) -> Relaxed` of its own.
+Rules are not inherited, since a subclass may override the value. An operator without a rule can
+have a method `relax(boxes) -> Relaxed`.
 """
 
 from __future__ import annotations
@@ -52,11 +51,10 @@ Rule = Callable[[Operator, Sequence[Box]], Relaxed]
 def relax(
     op: Operator, boxes: Sequence[Box], varying: Sequence[bool], form: Affine | None = None, floats: bool = True
 ) -> Relaxed:
-    """Two affine forms between which the operator lies on these boxes, and its image there;
-    operands that do not vary are constants.
+    """Two affine forms that enclose the operator on these boxes, and its image; operands that do
+    not vary are constants.
 
-    `form`: of a linear operator, if it is known from another box; `floats`: whether roundings are
-    wanted.
+    `form`: the affine form of a linear operator, if known. `floats`: whether to compute roundings.
     """
     if linear.is_linear(op, varying):
         form = linear.linear(op, boxes, varying) if form is None else form
@@ -80,7 +78,7 @@ def image(relaxation: Relaxation, boxes: Sequence[Box]) -> Box:
 
 
 def window_taps(op: Operator, boxes: Sequence[Box], mask: str = "real") -> maximum.Taps:
-    """The taps of a pool's windows, with those in a mask taking part."""
+    """The taps of a pool's windows; taps in the mask count."""
     geometry = op.geometry(*(box.shape for box in boxes))
     steps = list(geometry.block(0, geometry.outputs).steps())
     place = np.stack([step.place[0] for step in steps])
@@ -95,8 +93,8 @@ POOLS = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
 
 
 def open_taps(op: Operator, boxes: Sequence[Box], splits: Sequence[Any]) -> maximum.Taps:
-    """The taps of a maximum, without cells that are known to be at most another where both are
-    read."""
+    """The taps of a maximum, without cells that splits show to be at most another cell of the
+    window."""
     taps = window_taps(op, boxes)
     real = taps.real.copy()
     for split in splits:
@@ -107,7 +105,7 @@ def open_taps(op: Operator, boxes: Sequence[Box], splits: Sequence[Any]) -> maxi
 
 
 def relax_chosen(op: Operator, boxes: Sequence[Box], splits: Sequence[Any]) -> Relaxed:
-    """A maximum of which splits decide some choices."""
+    """The relaxation of a maximum with some taps excluded by splits."""
     return Relaxed(*maximum.relax(open_taps(op, boxes, splits), list(boxes)))
 
 
@@ -147,7 +145,7 @@ def _smooth_maximum(op: Any, boxes: Sequence[Box]) -> Relaxed:
     real = window_taps(op, boxes)
     counted = window_taps(op, boxes, "exists").real if op.pad == "zero" else real.real
     some = counted.any(axis=0)
-    counted = counted | ~some  # a window without a tap is 0, whatever is computed for it here
+    counted = counted | ~some  # a window without taps is 0, whatever is computed here
     cells = [np.where(real.real, end.reshape(-1)[real.place], 0.0) for end in box]
     found = logsumexp.forms(cells[0], cells[1], counted, float(op.beta))
     outputs = np.arange(some.size)
@@ -162,7 +160,7 @@ def _smooth_maximum(op: Any, boxes: Sequence[Box]) -> Relaxed:
 
 
 def _log_softmax(op: Operator, boxes: Sequence[Box]) -> Relaxed:
-    """x_c - log Σ exp(x): concave, so the tangent plane lies above."""
+    """The relaxation of x_c - log Σ exp(x): concave, so the tangent plane is above."""
     (box,) = boxes
     classes, size = box.shape[-1], box.lower.size
     outputs = np.arange(size)
@@ -174,7 +172,7 @@ def _log_softmax(op: Operator, boxes: Sequence[Box]) -> Relaxed:
         entries = [(outputs, at, -slope) for at, slope in zip(place, slopes, strict=True)]
         return Affine({0: matrix([*entries, (outputs, outputs, np.ones(size))], size, size)}, -constant)
 
-    # an entry 1 - w is rounded: what that may cost is at most this
+    # an entry 1 - w is rounded: a bound of this error
     cost = 2 * UNIT * box.magnitude.reshape(-1) + TINY
     both = Relaxation(
         form(found.upper_slopes, above(found.upper_constant, cost)),
@@ -186,10 +184,11 @@ def _log_softmax(op: Operator, boxes: Sequence[Box]) -> Relaxed:
 
 
 def _products(op: Operator, boxes: Sequence[Box]) -> Relaxed:
-    """Sums of products of two operands that both vary: McCormick's planes for each of them.
+    """The relaxation of sums of products of two varying operands: McCormick's planes.
 
-    x·y lies above the planes b x + a y - a b through the corners (a, b) of least and of greatest
-    cells, and below those through the other two; the one that is closer in the middle is taken.
+    x·y is above the planes b x + a y - a b through the corners (a, b) of the least and of the
+    greatest cells, and below the planes through the other two corners. Of each pair, the plane that
+    is tighter at the middle is used.
     """
     shapes = [box.shape for box in boxes]
     geometry = op.geometry(*shapes)
@@ -212,7 +211,7 @@ def _products(op: Operator, boxes: Sequence[Box]) -> Relaxed:
             entries[0].append((outputs, step.place[0], b))
             entries[1].append((outputs, step.place[1], a))
             constant -= a * b
-    if len(boxes) == 3:  # every tap of a window meets the same bias
+    if len(boxes) == 3:  # all taps of a window have the same bias
         bias = [end.reshape(-1)[step.place[2]] for end in boxes[2]]
         low, high, size = low + bias[0], high + bias[1], size + np.maximum(*np.abs(bias))
         for entries, _ in planes:
@@ -230,7 +229,7 @@ def _products(op: Operator, boxes: Sequence[Box]) -> Relaxed:
 
 
 def _flat(op: Operator, boxes: Sequence[Box], low: Floats, high: Floats) -> Relaxed:
-    """An operator of which only an interval is known."""
+    """The relaxation of an operator by an interval alone."""
     forms = [
         Affine({s: matrix([], low.size, box.lower.size) for s, box in enumerate(boxes)}, end.reshape(-1))
         for end in (low, high)
@@ -239,8 +238,8 @@ def _flat(op: Operator, boxes: Sequence[Box], low: Floats, high: Floats) -> Rela
 
 
 def _norm(op: Any, boxes: Sequence[Box]) -> Relaxed:
-    """A p-norm grows with the size of every cell: from that of the least sizes to that of the
-    greatest."""
+    """The relaxation of a p-norm, which increases with every |cell|: the norm of the least |cells|
+    to the norm of the greatest."""
     (box,) = boxes
     least = np.where((box.lower <= 0) & (box.upper >= 0), 0.0, np.minimum(np.abs(box.lower), np.abs(box.upper)))
     low, high = op(least), op(box.magnitude)
@@ -250,7 +249,7 @@ def _norm(op: Any, boxes: Sequence[Box]) -> Relaxed:
 
 
 def _compare(op: Any, boxes: Sequence[Box]) -> Relaxed:
-    """0 or 1 where the boxes decide, else from 0 to 1."""
+    """The relaxation of a comparison: 0 or 1 if the boxes decide, else [0, 1]."""
     (lx, ux), (ly, uy) = boxes
     point = (lx == ux) & (ly == uy)
     surely = {">": lx > uy, ">=": lx >= uy, "<": ux < ly, "<=": ux <= ly, "==": point & (lx == ly)}
@@ -260,7 +259,8 @@ def _compare(op: Any, boxes: Sequence[Box]) -> Relaxed:
 
 
 def _where(op: Operator, boxes: Sequence[Box]) -> Relaxed:
-    """The operand that is chosen where the condition is decided, else the hull of both."""
+    """The relaxation of a selection: the chosen operand if the condition is decided, else the hull
+    of both."""
     condition, one, other = (Box(*np.broadcast_arrays(*box, *(b.lower for b in boxes))[:2]) for box in boxes)
     met = (condition.lower > 0) | (condition.upper < 0)
     unmet = (condition.lower == 0) & (condition.upper == 0)
@@ -272,7 +272,7 @@ def _where(op: Operator, boxes: Sequence[Box]) -> Relaxed:
 
 
 def _on(inside: Callable[[Box], Any], lines: curves.Curved, image: Callable[..., Box] = curves.monotone) -> Rule:
-    """A curve that needs all cells of its operand's box inside of its domain."""
+    """A curve whose operand's box must be inside of its domain."""
     rule = _curve(lines, image)
 
     def checked(op: Operator, boxes: Sequence[Box]) -> Relaxed:
@@ -298,7 +298,7 @@ def _not_0(box: Box) -> Any:
 
 
 def _power(op: Any, boxes: Sequence[Box]) -> Relaxed:
-    """Whole powers on both sides of 0, others from 0 on."""
+    """The relaxation of xⁿ: integer powers on both sides of 0, other powers for x ≥ 0."""
     n = op.exponent
     if n == int(n):
         odd = n % 2 == 1

@@ -1,11 +1,10 @@
-"""A certificate replayed in exact rationals: nothing here is shared with what found it, but the
-simpler operators of `rewrite`.
+"""Replay of certificates in exact rationals; of the search's code, only the rewriting of operators
+(`rewrite`) is used.
 
-Every value of a network lies in a box. The box of an operator's value follows from those of its
-operands; a closer one that the certificate claims must follow from affine forms carried backwards,
-as its final bounds must. A split of a cell's box makes two parts, each with boxes and bounds of its
-own; what is bounded before a split need not be bounded after it, and what holds before it holds
-after it.
+Every value of a network has a box, which follows from the boxes of the operator's operands. A
+tighter box in the certificate must follow from affine forms propagated backwards, and so must the
+final bounds. A split of a cell's box makes two parts, each with its own boxes and bounds. Boxes and
+bounds shown before a split hold in both parts.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from ..graph.ir import Node
 from ..ops import AdaptiveMaxPool, GlobalMaxPool, MaxPool, Relu
 from .exact import SLOPES, STEPS, Box, Curve, Exact, Linear, Network, curve, failed, objects, planes, scatter, taps
 
-WIDEST = 9  # cells of relus that are bounded together
+WIDEST = 9  # the most cells of a joint form of relus
 
 
 class Part:
-    """A network on a part of its box: the boxes of all values, with those that the certificate
-    claims shown to hold."""
+    """A network on a part of its box: the boxes of all values, after checking the boxes in the
+    certificate."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class Part:
         given = iter(inputs)
         for node in self.graph.nodes:
             self.boxes[node.index] = next(given) if node.is_input else self._forward(node)
-            if whole is not None:  # what holds there holds in its part
+            if whole is not None:  # boxes of the whole hold in its parts
                 self.boxes[node.index] = self.boxes[node.index].within(whole.boxes[node.index])
             for place, cell, other, at, side in splits:
                 if place == node.index and other < 0:
@@ -73,7 +72,7 @@ class Part:
         return found.image
 
     def _known(self, node: Node) -> list[tuple[int, int]]:
-        """Pairs of cells that a node reads, of which the first is at least the second."""
+        """Pairs of cells that a node reads, with the first at least the second."""
         return [
             (cell, other) if side > 0 else (other, cell)
             for place, cell, other, _, side in self.splits
@@ -81,12 +80,12 @@ class Part:
         ]
 
     def _near(self, place: int) -> tuple[Any, Any]:
-        """A box in floats, which choose between lines that all hold."""
+        """A box in floats. Floats only choose between lines, all of which are sound."""
         low, high = (np.array([float(f) for f in end.fractions()]) for end in self.boxes[place])
         return low, high
 
     def _claim(self, node: Node, ends: tuple[Any, Any]) -> None:
-        """Show that a box holds: by what is known already, or backwards."""
+        """Check that a box of the certificate follows from the known box, or backwards."""
         box = self.boxes[node.index]
         cells = box.lower.numbers.size
         claimed = [[Fraction(f) for f in np.ravel(end).tolist()] for end in ends]
@@ -110,13 +109,13 @@ class Part:
         self.floats[node.index] = (np.ravel(ends[0]), np.ravel(ends[1]))
 
     def lower(self, start: int, rows: Exact, chosen: Any = None) -> list[Fraction]:
-        """What rows·value is at least, for all inputs of this part.
+        """Lower bounds of rows·value for all inputs of this part.
 
-        `chosen`: forms for one row. `single`: of a relu, for each cell the slope of the line below,
-        in STEPS; `pools`: of a maximum, for each tap and window its weight in the mean below, in
-        STEPS, and for each window the floor of the plane above; `cuts`: how much of every split is
-        taken off; `joint`: the slopes of a form below the negative relus of each group that reads
-        the same cells.
+        `chosen`: forms for one row. `single`: for each cell of a relu the slope of the line below,
+        in STEPS. `pools`: for each tap and window of a maximum its weight in the mean below, in
+        STEPS, and for each window the floor of the plane above. `cuts`: the multiplier of each
+        split. `joint`: the slopes of a form below the negative relus of each group that reads the
+        same cells.
         """
         total = [Fraction(0)] * len(rows.numbers)
         cuts = [] if chosen is None else chosen.cuts.tolist()
@@ -124,7 +123,7 @@ class Part:
         for node in reversed(self.graph.nodes[: start + 1]):
             A = waiting.pop(node.index, None)
             for (place, cell, other, at, side), cut in zip(self.splits, cuts, strict=False):
-                if place == node.index and cut > 0:  # side·(cell - other, or at) is not below 0
+                if place == node.index and cut > 0:  # side·(cell - other, or at) ≥ 0
                     off = np.zeros((len(total), self._cells(place)), object)
                     off[:, cell] = -side * Fraction(cut).numerator
                     if other >= 0:
@@ -190,7 +189,8 @@ class Part:
         return found, total
 
     def _through_pool(self, node: Node, A: Exact, mean: Any, floor: Any) -> tuple[Any, list[Fraction]]:
-        """A maximum is at least any mean of its taps; above, it has a plane for every floor."""
+        """Rows at a maximum as rows at its operand: below any mean of its taps, above a plane for
+        every floor."""
         if type(node.op) not in (MaxPool, AdaptiveMaxPool, GlobalMaxPool):
             raise failed(f"means of {node.name}", "are chosen for maxima alone")
         place = node.operands[0]
@@ -207,7 +207,7 @@ class Part:
         return [(place, Exact(rows, A.over * SLOPES))], negative.dot(intercept)
 
     def _chosen(self, node: Node, single: Any, slope: Any) -> Any:
-        """The slopes of lines below a relu: any from 0 to 1 where its sign is open."""
+        """The slopes of lines below a relu: the given ones, from 0 to 1, where its sign is open."""
         if type(node.op) is not Relu:
             raise failed(f"slopes of {node.name}", "are chosen for relus alone")
         box = self.boxes[node.operands[0]]
@@ -218,8 +218,8 @@ class Part:
         return np.where(is_open, chosen.astype(object) * (SLOPES // STEPS), slope)
 
     def _together(self, node: Node, part: Exact, slopes: Any) -> tuple[int, Exact, list[Fraction]]:
-        """Σ w relu(z(x)) with w ≤ 0 is concave: a form a·x + b lies below it where it does at the
-        corners of the cells that z reads."""
+        """Joint forms of relus: Σ w relu(z(x)) with w ≤ 0 is concave, so a form a·x + b is below it
+        if it is at the corners of the cells that z reads."""
         before = self.graph.nodes[node.operands[0]]
         made = self.linear.get(before.index)
         if type(node.op) is not Relu or made is None or len(made.entries) != 1:
@@ -268,10 +268,10 @@ class Part:
 
 
 def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree: Any) -> None:
-    """Raise where a claim does not follow.
+    """Raise CertificateError if a claim does not follow.
 
-    A claim is a list of (row, bound, equal): for every input at least one row·output is greater
-    than its bound, or equal to it where that is enough. `tree`: see `certificate`.
+    A claim is a list of (row, bound, equal). For every input, at least one row·output is greater
+    than its bound, or equal to the bound if `equal`. `tree`: see `certificate`.
     """
     (output,) = network.graph.outputs
     cells = math.prod(network.graph.nodes[output].shape)
@@ -299,7 +299,7 @@ def replay(network: Network, inputs: Sequence[Box], claims: Sequence[Any], tree:
 
 
 def _shown(part: Part, output: int, claims: Sequence[Any], proved: Sequence[Any]) -> set[int]:
-    """The claims whose bounds follow; those that do not are refused."""
+    """The claims with a bound in `proved`; raises if a bound does not follow."""
     for bound in proved:
         if not 0 <= bound.claim < len(claims) or not 0 <= bound.row < len(claims[bound.claim]):
             raise failed("bound", f"is of row {bound.row} of claim {bound.claim}, which is not there")
@@ -313,8 +313,8 @@ def _shown(part: Part, output: int, claims: Sequence[Any], proved: Sequence[Any]
 
 
 def confirmed(network_graph: Any, x: Sequence[Any], claim: Sequence[Any]) -> bool:
-    """Whether exact inputs break a claim: no row·output is greater than its bound, or equal where
-    that would be enough."""
+    """Whether exact inputs break a claim: no row·output is greater than its bound, or equal to the
+    bound if `equal`."""
     try:
         y = np.ravel(network_graph.forward(*x))
     except ScalarError:  # exponentials are not rational

@@ -1,4 +1,4 @@
-"""What bounds are: two arrays, and the affine forms of the inputs between which a value lies."""
+"""The results of `bounds`: two arrays, and affine forms of the inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 class LinearForm(NamedTuple):
     """Σ coefficients·inputs + constant: one array (rows, *shape of the input) per input, and one
-    number per row."""
+    constant per row."""
 
     coefficients: tuple[Any, ...]
     constant: Any
@@ -16,10 +16,11 @@ class LinearForm(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """lower ≤ y ≤ upper for all inputs in the box; y is the output, or the rows of `of` times it.
+    """lower ≤ y ≤ upper for all inputs in the box; y is the output, or the rows of `of` times the
+    output.
 
-    `below` and `above` are affine forms of the inputs between which y lies on the box, where the
-    method has them.
+    `below` and `above` are affine forms of the inputs with below ≤ y ≤ above on the box, or None if
+    the method has none.
     """
 
     lower: Any

@@ -1,5 +1,5 @@
-"""Graphs in operators that have relaxations: quotients, losses and leaky maxima by simpler ones
-that are equal over the reals."""
+"""Rewriting of graphs to operators with relaxations: quotients, losses and leaky relus by simpler
+operators that are equal over the reals."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ _rewritten: weakref.WeakKeyDictionary[Graph, tuple[int, Graph]] = weakref.WeakKe
 
 
 def rewritten(graph: Graph) -> Graph:
-    """The graph, with the same inputs and outputs, in operators that have relaxations; made
-    once."""
+    """The graph, with the same inputs and outputs, in operators with relaxations; cached."""
     known = _rewritten.get(graph)
     if known is not None and known[0] == len(graph.nodes) + len(graph.outputs):
         return known[1]
@@ -69,12 +68,13 @@ def rewritten(graph: Graph) -> Graph:
 
 
 def _constant(graph: Graph, var: GraphVar) -> Any:
-    """The array or number that a value is, or None."""
+    """The constant array or number of a value, or None."""
     return graph.nodes[var.index].constant
 
 
 def _div(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
-    """x · y⁻¹, unless y is an array of constants; a quotient by a number is a multiple."""
+    """x · y⁻¹; None, for no change, if y is an array of constants. A quotient by a number is a
+    multiple."""
     known = _constant(graph, y)
     if is_number(known) and known:
         return Scale(1 / Fraction(known))(x) if y.shape == () else None
@@ -103,8 +103,8 @@ def _softmax(graph: Graph, op: Operator, x: GraphVar) -> Any:
 
 
 def _leaky(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
-    """max(x, a x) = a x + (1 - a) relu(x) for a number a from 0 to 1: one curve instead of two
-    values that seem unrelated."""
+    """max(x, a x) = a x + (1 - a) relu(x) for a number a from 0 to 1: one nonlinear operator of x
+    instead of a maximum of two values."""
     for whole, part in ((x, y), (y, x)):
         node = graph.nodes[part.index]
         if type(node.op) is Scale and node.operands == (whole.index,) and 0 <= node.op.factor <= 1:
@@ -118,7 +118,7 @@ def _minima(graph: Graph, op: Any, x: GraphVar) -> Any:
 
 
 def _unpool(graph: Graph, op: Any, y: GraphVar, indices: GraphVar) -> Any:
-    """A fixed choice of cells, or of a 0 behind the last."""
+    """Unpooling as a selection of cells, or of a 0 appended after the last cell."""
     known = _constant(graph, indices)
     if known is None:
         rule, remedy = "must be constants of the graph", "write them in the function, not as an argument"

@@ -1,8 +1,8 @@
-"""Proofs and counterexamples by branching: boxes are cut at relus, maxima and inputs until every
-claim is bounded, or an input breaks one.
+"""Branch and bound: boxes are split at relus, maxima and inputs until every claim is proved, or an
+input breaks one.
 
-A claim is a list of rows with bounds: for every input at least one row·output is greater than its
-bound, or equal to it where that is enough.
+A claim is a list of rows with bounds. For every input, at least one row·output is greater than its
+bound, or equal to the bound if `equal`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .relax import POOLS, open_taps
 from .replay import confirmed
 from .together import together
 
-ROOM = 2.0**-16  # of a box's width, left for the rounding of whoever replays a certificate
-ASCENT, RESUMED = 40, 12  # steps, and those that go on from where a box stood before it was split
-FEW = 16  # varying inputs: below that they are split, above it relus and maxima
-GAIN = 0.1  # of what is missing, which forms of relus together must gain to be tried again
+ROOM = 2.0**-16  # the share of a box's width that is left for the rounding of a replay
+ASCENT, RESUMED = 40, 12  # steps of an ascent, and of one from slopes found before a split
+FEW = 16  # with at most so many varying inputs, inputs are split, else relus and maxima
+GAIN = 0.1  # the share of the missing amount that joint forms must gain to be tried again
 BATCH = 64  # parts
 ATTACK, FEW_STEPS = 30, 3  # steps, on the whole box and on parts of it
 MAXIMA = (*POOLS, Larger, Smaller)
@@ -48,8 +48,7 @@ Claim = Sequence[Row]
 
 
 class Bound(NamedTuple):
-    """One row of a claim that is bounded, and the slopes that bound it; none are the relaxations'
-    own."""
+    """One proved row of a claim, and the slopes of its proof; empty: the relaxations' slopes."""
 
     claim: int
     row: int
@@ -60,7 +59,7 @@ class Bound(NamedTuple):
 
 
 class Step:
-    """What is shown on one part of the box, and the split that makes its parts."""
+    """The boxes and bounds shown on one part of the box, and the split into its parts."""
 
     def __init__(self) -> None:
         self.boxes: dict[int, tuple[Floats, Floats]] = {}
@@ -70,8 +69,8 @@ class Step:
 
 
 class Answer(NamedTuple):
-    """`step`: the proof; `x`: exact inputs that break a claim, and which; neither where time was
-    up."""
+    """`step`: the proof; `x`: exact inputs that break claim `broken`; neither if the time was
+    over."""
 
     step: Step | None = None
     x: list[Any] | None = None
@@ -79,18 +78,18 @@ class Answer(NamedTuple):
 
 
 Progress = Callable[[float, int], None]
-"""(the share of the box that is done, the number of parts so far)."""
+"""A callback (share of the box that is done, number of parts so far)."""
 
 
 class Search:
-    """One network, one box, some claims."""
+    """The search for one network, one box and some claims."""
 
     def __init__(
         self, source: Graph, graph: Graph, ends: Sequence[tuple[Any, Any]], claims: Sequence[Claim], unit: float
     ) -> None:
         self.source, self.graph, self.ends, self.claims, self.unit = source, graph, ends, claims, unit
         (self.output,) = graph.outputs
-        self.together = True  # until forms of relus together turn out to gain nothing
+        self.together = True  # until joint forms of relus gain nothing
         pairs = [(c, r) for c, claim in enumerate(claims) for r in range(len(claim))]
         self.owner = np.array([c for c, _ in pairs])
         self.number = np.array([r for _, r in pairs])
@@ -99,7 +98,7 @@ class Search:
         self.enough = np.array([np.nextafter(float(claims[c][r].bound), np.inf) for c, r in pairs])
 
     def run(self, boxes: list[Box], deadline: float, progress: Progress | None = None) -> Answer:
-        """Branch, depth first, until all is shown."""
+        """Branch, depth first, until all claims are proved."""
         root, done, count = Step(), 0.0, 0
         waiting: list[Any] = [(root, (), list(range(len(self.claims))), None, None)]
         while waiting:
@@ -120,7 +119,7 @@ class Search:
             else:
                 assert step.split is not None
                 step.parts = [Step(), Step()]
-                analysis.pools.clear()  # which may be large, and are of no use to parts
+                analysis.pools.clear()  # large, and of no use to parts
                 analysis.blocks.clear()
                 place, cell, other, at = step.split
                 waiting += [
@@ -132,7 +131,7 @@ class Search:
         return Answer(root)
 
     def _is_few(self, analysis: Analysis) -> bool:
-        """Whether inputs are split, of many parts at once."""
+        """Whether inputs are split, for many parts at once."""
         varying = sum(int((box.upper > box.lower).sum()) for box in self._inputs(analysis).values())
         return varying <= FEW and Parts.offered(analysis)
 
@@ -140,7 +139,7 @@ class Search:
         return {node.index: analysis.boxes[node.index].reshaped((-1,)) for node in self.graph.inputs}
 
     def _cut_inputs(self, root: Step, whole: Analysis, wanted: list[int], progress: Progress | None) -> Answer:
-        """Branch over inputs alone, depth first, some parts at a time."""
+        """Branch over inputs alone, depth first, BATCH parts at a time."""
         parts, done, count = Parts(whole), 0.0, 0
         known = {p: Box(*(np.ravel(end) for end in ends)) for p, ends in root.boxes.items()}
         waiting: list[Any] = [(root, known | self._inputs(whole), wanted, 0)]
@@ -171,13 +170,13 @@ class Search:
         return Answer(root)
 
     def _nearest(self, places: Any, lower: Floats, rest: list[int]) -> int:
-        """Of the claim that is furthest from being bounded, the row that is nearest to it."""
+        """The row closest to its bound, of the claim that is furthest from a proof."""
         height = lower - self.enough[places]
         best = {claim: np.where(self.owner[places] == claim, height, -np.inf) for claim in rest}
         return int(min(best.values(), key=np.max).argmax())
 
     def _hit(self, parts: Parts, places: Any, lower: Floats, A: Any, boxes: Any) -> tuple[list[Any] | None, int]:
-        """Inputs that break a claim, of those where the forms of parts are least."""
+        """Inputs that break a claim, among the minimisers of the parts' forms."""
         row = (lower - self.enough[places]).argmin(axis=1)
         pick = np.arange(len(row)), row
         x = {p: np.where(a[pick] > 0, *boxes[p]) for p, a in A.items()}
@@ -195,8 +194,8 @@ class Search:
     def _bound(
         self, step: Step, analysis: Analysis, wanted: list[int], begin: Any
     ) -> tuple[list[int], Answer | None, Any]:
-        """The claims that stay open on a part of the box, after a split is chosen; or an answer;
-        and the slopes of which rows were found, to `begin` with in its parts."""
+        """The claims that stay open on a part, after choosing a split; or an answer; and the slopes
+        of some rows, from which its parts `begin`."""
         known = [p for p in analysis.read if p < len(analysis.boxes)]
         step.boxes = {p: (analysis.boxes[p].lower, analysis.boxes[p].upper) for p in known}
         if analysis.is_empty:
@@ -234,13 +233,13 @@ class Search:
         return rest, Answer() if step.split is None else None, (left, found.slopes)
 
     def _lost(self, analysis: Analysis) -> Floats:
-        """What rows of floats may be off where the claims' numbers are none."""
+        """The error of the rows whose numbers are not floats."""
         reach = analysis.boxes[self.output].magnitude.reshape(-1)
         lost: Floats = 2 * (self.off @ reach) if self.off.any() else np.zeros(len(self.rows))
         return lost
 
     def _take(self, step: Step, places: Any, lower: Floats, wanted: list[int], found: Found | None) -> list[int]:
-        """Note the claims that are bounded, with some room; those that are not."""
+        """Record the claims proved with a margin; returns the other claims."""
         rest = list(wanted)
         margin = lower - self.enough[places] - 1e-7 * (np.abs(lower) + np.abs(self.enough[places]))
         for at in np.argsort(-margin):
@@ -256,7 +255,7 @@ class Search:
     def _attack(
         self, analysis: Analysis, form: Form, places: Any, rest: Sequence[int], steps: int
     ) -> tuple[list[Any] | None, int]:
-        """Inputs that break a claim: from where its form is least, down the gradient; confirmed in
+        """Inputs that break a claim: gradient descent from the minimiser of its form; confirmed in
         rationals."""
         for claim in rest:
             at = int(np.flatnonzero(self.owner[places] == claim)[0])
@@ -307,8 +306,8 @@ class Search:
     def _split(
         self, analysis: Analysis, row: Floats, found: Found, number: int, enough: float
     ) -> tuple[int, int, int, float] | None:
-        """The cell whose box costs a bound most: of an input where few vary, else one that a relu
-        or a maximum reads; None: nothing varies."""
+        """The split of the cell with the largest cost in a bound: of an input if few vary, else of
+        an operand of a relu or a maximum; None if nothing varies."""
         width = [analysis.boxes[node.index].upper - analysis.boxes[node.index].lower for node in self.graph.inputs]
         few = sum(int((w > 0).sum()) for w in width) <= FEW
         tried = None if few else found.split(number, enough)
@@ -330,7 +329,7 @@ class Search:
 
 
 def _forms(found: Found, at: int) -> tuple[Any, Any, Any, Any]:
-    """What a certificate says of the slopes that make one row."""
+    """The slopes of one row, as a certificate stores them."""
     slopes = found.slopes
     single = {p: np.round(a[at] * STEPS).astype(np.uint16) for p, a in slopes.single.items()}
     pools = {
@@ -345,7 +344,7 @@ def _stacked(boxes: list[Box]) -> Box:
 
 
 def _halved(step: Step, A: dict[int, Floats], boxes: dict[int, Box]) -> list[tuple[Step, dict[int, Box]]]:
-    """The two parts of a part, cut where an input moves a row most."""
+    """The two halves of a part, cut at the input with the largest effect on a row."""
     moves = {p: (np.abs(a) + 1e-12) * (boxes[p].upper - boxes[p].lower) for p, a in A.items()}
     place = max(moves, key=lambda p: moves[p].max())
     cell = int(moves[place].argmax())
@@ -363,7 +362,7 @@ _programs: weakref.WeakKeyDictionary[Graph, tuple[Any, Any]] = weakref.WeakKeyDi
 
 
 def programs(graph: Graph) -> tuple[Any, Any]:
-    """A graph and its cotangents, compiled once."""
+    """The compiled programs of a graph and of its VJP, cached."""
     if graph not in _programs:
         _programs[graph] = graph.compile(), transform.vjp(graph).compile()
     return _programs[graph]
@@ -379,8 +378,8 @@ def dense(A: Any, cells: int) -> Floats:
 
 
 def scores(analysis: Analysis, node: Any, seen: dict[int, Any]) -> tuple[float, tuple[int, int, int, float]]:
-    """What the lines of a relu or a maximum cost most, and the split that helps: the sign of a
-    relu's cell, or which of two cells is greater."""
+    """The largest cost of the lines of a relu or a maximum, and its split: the sign of a relu's
+    operand, or which of two cells is greater."""
     nothing = 0.0, (-1, -1, -1, 0.0)
     if type(node.op) not in (Relu, *MAXIMA):
         return nothing
@@ -409,7 +408,7 @@ def scores(analysis: Analysis, node: Any, seen: dict[int, Any]) -> tuple[float, 
 
 
 def clipped(x: Floats, lower: Any, upper: Any) -> Any:
-    """Floats as Fractions inside of exact ends."""
+    """Floats as Fractions, clipped to exact ends."""
     cells = zip(x.reshape(-1).tolist(), np.ravel(lower).tolist(), np.ravel(upper).tolist(), strict=True)
     made = np.empty(x.size, object)
     made[:] = [min(max(Fraction(a), Fraction(b)), Fraction(c)) for a, b, c in cells]

@@ -1,4 +1,4 @@
-"""Forms above relus that read the same few inputs, chosen together by gradient ascent (`joint`)."""
+"""Gradient ascent over joint forms above relus that read the same few inputs (`joint`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from .joint import Joint
 
 
 def together(analysis: Analysis, start: int, rows: Floats, found: Found, steps: int, enough: Any) -> Found:
-    """What was found, with forms above relus that read the same few inputs chosen too, and the rest
-    as it is."""
+    """`found` with joint forms above relus chosen too; all other choices stay."""
     seen: dict[int, Any] = {}
     best, slopes = analysis.lower(start, rows, found.slopes, seen), found.slopes
     joint = {}

@@ -1,9 +1,9 @@
-"""VNN-LIB, the property format of the verification competition, versions 1 and 2, as far as the
-competition uses them.
+"""VNN-LIB, the property format of the verification competition: the parts of versions 1 and 2 that
+the competition uses.
 
-A property says which inputs and outputs would be a counterexample. It is read into alternatives: a
-box of inputs, and linear constraints that outputs (and inputs) must all meet there. Numbers are
-kept exactly, as they are written.
+A property describes the inputs and outputs of counterexamples. It is read into alternatives: a box
+of inputs, and linear constraints on outputs (and inputs) that must all hold. Numbers are kept
+exactly as written.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Variable = tuple[str, int]
 
 
 class Constraint(NamedTuple):
-    """Σ coefficients·variables ≤ bound, or < where it is strict."""
+    """Σ coefficients·variables ≤ bound, or < if `strict`."""
 
     coefficients: dict[Variable, Fraction]
     bound: Fraction
     strict: bool = False
 
     def holds(self, x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
-        """Whether exact inputs and outputs meet it."""
+        """Whether exact inputs and outputs satisfy the constraint."""
         value = sum(
             (c * (x if kind == "X" else y)[place] for (kind, place), c in self.coefficients.items()), Fraction(0)
         )
@@ -47,7 +47,7 @@ class Constraint(NamedTuple):
 
 @dataclass(frozen=True)
 class Alternative:
-    """A box of inputs and the constraints that a counterexample in it meets."""
+    """A box of inputs, and the constraints of a counterexample in it."""
 
     lower: tuple[Fraction, ...]
     upper: tuple[Fraction, ...]
@@ -56,7 +56,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Property:
-    """The alternatives of a property: a counterexample meets one of them."""
+    """The alternatives of a property: a counterexample satisfies one of them."""
 
     inputs: int
     outputs: int
@@ -77,7 +77,7 @@ def read(source: str | Path) -> Property:
 
 
 def bytes_of(path: Path) -> bytes:
-    """What a file holds, unpacked where its name ends in .gz, as the competition's do."""
+    """The bytes of a file, decompressed if its name ends in .gz."""
     data = path.read_bytes()
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
@@ -108,7 +108,7 @@ def parse(text: str) -> Property:
 
 
 def _statements(text: str) -> Iterator[Any]:
-    """Nested lists of words, without comments."""
+    """The text as nested lists of words, without comments."""
     stack: list[list[Any]] = [[]]
     for token in TOKEN.findall(text):
         if token.startswith(";"):
@@ -132,14 +132,14 @@ def _statements(text: str) -> Iterator[Any]:
 
 
 class _Reader:
-    """Declarations and assertions, one after another."""
+    """A parser of declarations and assertions, one after another."""
 
     def __init__(self) -> None:
         self.shapes: dict[str, tuple[str, tuple[int, ...]]] = {}  # version 2: name -> (kind, shape)
         self.seen: dict[str, set[int]] = {"X": set(), "Y": set()}
 
     def count(self, kind: str) -> int:
-        """How many inputs, or outputs, there are."""
+        """The number of inputs ("X") or outputs ("Y")."""
         declared = [math.prod(shape) for k, shape in self.shapes.values() if k == kind]
         if len(declared) > 1:
             raise bad("declarations", len(declared), "one input and one output are read", "use a network of one each")
@@ -194,7 +194,7 @@ class _Reader:
         raise bad("formula", words, "is not and, or, or a comparison", "write (<= expression expression)")
 
     def expression(self, words: Any) -> dict[Variable | None, Fraction]:
-        """A linear expression: variables, and the constant under None."""
+        """A linear expression: coefficients by variable, and the constant under None."""
         if isinstance(words, str):
             if NUMBER.fullmatch(words):
                 return {None: Fraction(words)}
@@ -254,7 +254,7 @@ def _plus(one: dict[Variable | None, Fraction], other: dict[Variable | None, Fra
 
 
 def _constraint(left: Any, right: Any, strict: bool) -> Constraint:
-    """left ≤ right."""
+    """The constraint left ≤ right, or < if `strict`."""
     both = _plus(left, right, Fraction(-1))
     bound = -both.pop(None, Fraction(0))
     return Constraint({v: c for v, c in both.items() if c}, bound, strict)
@@ -273,7 +273,7 @@ def _normal(formula: Any) -> Iterator[list[Constraint]]:
 
 
 class _Case:
-    """Constraints that must all hold, as ends of a box of inputs and others."""
+    """Constraints that must all hold, as a box of inputs and the other constraints."""
 
     def __init__(self, constraints: Sequence[Constraint], common: _Case | None = None) -> None:
         self.lower: dict[int, Fraction] = {} if common is None else dict(common.lower)
@@ -292,7 +292,7 @@ class _Case:
 
 
 def _alternative(common: _Case, constraints: list[Constraint], inputs: int) -> Alternative | None:
-    """The box and the other constraints of a case; None where the box is empty."""
+    """The box and the other constraints of a case; None if the box is empty."""
     case = _Case(constraints, common)
     for side, found in (("lower", case.lower), ("upper", case.upper)):
         if len(found) < inputs:

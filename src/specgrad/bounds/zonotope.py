@@ -1,9 +1,9 @@
-"""Bounds by zonotopes: every value is centre + G e for symbols e from -1 to 1 that all values
-share.
+"""Bounds by zonotopes: every value is centre + G e, with symbols e from -1 to 1 shared by all
+values.
 
-A linear operator maps centre and generators by its rows. Another one keeps the rows of its form
-above, y = rows·x + [c, d], and the remainder gets a symbol of its own in every cell. Each value
-also has an error, which takes up what rounding may have cost.
+A linear operator maps centre and generators by its rows. A nonlinear operator keeps the rows of its
+upper form, y = rows·x + [c, d], and the remainder gets a new symbol in every cell. Each value also
+has an error, a bound of all rounding.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Zonotopes:
             self.boxes.append(box)
 
     def of_ends(self, low: Floats, high: Floats) -> Zonotope:
-        """A new symbol for every cell that is not a point."""
+        """A zonotope of a box, with a new symbol for every cell that is not a point."""
         point = low == high
         centre = np.where(point, low, 0.5 * low + 0.5 * high)
         radius = np.where(point, 0.0, above(np.maximum(high - centre, centre - low), TINY))
@@ -90,7 +90,7 @@ class Zonotopes:
 
 
 def _remainder(low: Affine, high: Affine, boxes: Sequence[Box]) -> tuple[Floats, Floats]:
-    """The ends of y - rows(above)·x."""
+    """The least and greatest value of y - rows(above)·x."""
     if low is high:
         return high.constant, high.constant
     rows = {s: (low.rows[s] - high.rows[s]).tocsr() for s in low.rows}
